@@ -1,0 +1,110 @@
+"""Errors that reach a person: each knows its text, the exit code of a command, and the gRPC status it travels as.
+
+The text is one clear line that names what and where. Nothing here ever formats a traceback.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LSF_FAILURE = 255
+"""Exit code of LSF's commands for a refused request (C's -1)."""
+
+
+class GschedError(Exception):
+    """Base of all errors meant for a person.
+
+    `status` is the name of a gRPC status code; `exit_code` what a command that hits the error exits with.
+    """
+
+    status = "UNKNOWN"
+    exit_code = LSF_FAILURE
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class BadRequest(GschedError):
+    """The request cannot be understood or never be satisfied as it stands."""
+
+    status = "INVALID_ARGUMENT"
+
+
+class NotFound(GschedError):
+    """The named thing does not exist."""
+
+    status = "NOT_FOUND"
+
+
+class Conflict(GschedError):
+    """The thing exists but is in a state that does not allow the request (a finished job is killed, say)."""
+
+    status = "FAILED_PRECONDITION"
+
+
+class PermissionDenied(GschedError):
+    """The caller may not do this."""
+
+    status = "PERMISSION_DENIED"
+
+
+class ResourceExhausted(GschedError):
+    """A limit is reached or a disk is full; the same request may succeed later."""
+
+    status = "RESOURCE_EXHAUSTED"
+
+
+class Unavailable(GschedError):
+    """The other side cannot be reached now."""
+
+    status = "UNAVAILABLE"
+
+
+class Internal(GschedError):
+    """A fault of gsched itself."""
+
+    status = "INTERNAL"
+
+
+class RequirementError(BadRequest):
+    """A resource requirement string that cannot be used.
+
+    `kind` is LSF's text for it ("Bad resource requirement syntax" or "Bad resource name"), `position` the 0-based
+    offset in `source` where it was noticed, `detail` what is wrong there.
+    """
+
+    def __init__(self, kind: str, detail: str, source: str, position: int) -> None:
+        super().__init__(f"{kind}: {detail} at position {position + 1} of <{source}>")
+        self.kind = kind
+        self.detail = detail
+        self.source = source
+        self.position = position
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One finding in a configuration file. `line` is 1-based; 0 when the whole file is meant.
+
+    `severity` is "error" (the file is refused) or "note" (worth knowing, nothing is refused).
+    """
+
+    path: str
+    line: int
+    text: str
+    severity: str = "error"
+
+    def __str__(self) -> str:
+        prefix = "" if self.severity == "error" else f"{self.severity}: "
+        where = f"{self.path}:{self.line}" if self.line else self.path
+        return f"{where}: {prefix}{self.text}"
+
+
+class ConfigError(GschedError):
+    """Configuration with at least one error; carries every problem found, in file order."""
+
+    status = "FAILED_PRECONDITION"
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems

@@ -1,0 +1,47 @@
+"""Sizes and durations as LSF writes them.
+
+Sizes: `500`, `500MB`, `16G` (powers of 1024). Run limits: `[hours:]minutes`. Source: bsub(1), options -M and -W.
+"""
+
+from __future__ import annotations
+
+from gsched.base.errors import BadRequest
+
+_POWERS = {"K": 0, "M": 1, "G": 2, "T": 3, "P": 4, "E": 5, "Z": 6}
+
+
+def parse_mib(text: str, default_unit: str = "M") -> float:
+    """MiB of a size such as `16G` or `500`; a bare number is in `default_unit`. Raises BadRequest."""
+    number = text.strip().rstrip("BbKkMmGgTtPpEeZz")
+    suffix = text.strip()[len(number) :].upper().removesuffix("B") or default_unit
+    try:
+        value = float(number)
+    except ValueError:
+        value = -1.0
+    if suffix not in _POWERS or not 0 <= value < 1e18:
+        raise BadRequest(f"'{text}' is not a size such as 500, 500MB or 16G")
+    return float(value * 1024.0 ** (_POWERS[suffix] - 1))
+
+
+def format_scaled_mib(value: float) -> str:
+    """A size in the way load tables show it: `853M`, `37.6G`, `125G`, `1.2T`; at most five characters."""
+    if value < 1024:
+        return f"{value:.0f}M"
+    for unit in ("G", "T", "P"):
+        value /= 1024.0
+        if value < 1024 or unit == "P":
+            text = f"{value:.1f}"
+            return f"{text.removesuffix('.0') if value < 1000 else format(value, '.0f')}{unit}"
+    raise AssertionError("unreachable")
+
+
+def parse_run_limit(text: str) -> int:
+    """Seconds of a run limit `[hours:]minutes`; minutes may exceed 59. Raises BadRequest."""
+    hours, colon, minutes = text.rpartition(":")
+    parts = [hours, minutes] if colon else [minutes]
+    if not all(part.isascii() and part.isdigit() and len(part) < 9 for part in parts):
+        raise BadRequest(f"'{text}' is not a run limit of the form [hours:]minutes")
+    seconds = (int(hours) * 60 if colon else 0) * 60 + int(minutes) * 60
+    if seconds == 0:
+        raise BadRequest(f"'{text}': a run limit is at least one minute")
+    return seconds

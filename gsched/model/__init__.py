@@ -1,0 +1,1 @@
+"""Frozen data and the ledger. Pure: no I/O, no clock, no randomness; nothing here decides anything."""

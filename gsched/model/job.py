@@ -1,0 +1,138 @@
+"""Jobs: what was asked (spec), where it stands (state and legal transitions as data), how an attempt ended."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class JobState(StrEnum):
+    """LSF's own codes, as users see them."""
+
+    PEND = "PEND"
+    PSUSP = "PSUSP"
+    RUN = "RUN"
+    USUSP = "USUSP"
+    SSUSP = "SSUSP"
+    DONE = "DONE"
+    EXIT = "EXIT"
+    UNKWN = "UNKWN"
+    ZOMBI = "ZOMBI"
+
+
+PENDING = frozenset({JobState.PEND, JobState.PSUSP})
+STARTED = frozenset({JobState.RUN, JobState.USUSP, JobState.SSUSP, JobState.UNKWN, JobState.ZOMBI})
+FINISHED = frozenset({JobState.DONE, JobState.EXIT})
+
+TRANSITIONS: dict[JobState, frozenset[JobState]] = {
+    JobState.PEND: frozenset({JobState.PSUSP, JobState.RUN, JobState.EXIT}),
+    JobState.PSUSP: frozenset({JobState.PEND, JobState.EXIT}),
+    JobState.RUN: frozenset({JobState.USUSP, JobState.SSUSP, JobState.UNKWN, JobState.DONE, JobState.EXIT, JobState.PEND}),
+    JobState.USUSP: frozenset({JobState.RUN, JobState.SSUSP, JobState.UNKWN, JobState.DONE, JobState.EXIT, JobState.PEND}),
+    JobState.SSUSP: frozenset({JobState.RUN, JobState.USUSP, JobState.UNKWN, JobState.DONE, JobState.EXIT, JobState.PEND}),
+    JobState.UNKWN: frozenset(
+        {JobState.RUN, JobState.USUSP, JobState.SSUSP, JobState.ZOMBI, JobState.DONE, JobState.EXIT, JobState.PEND}
+    ),
+    JobState.ZOMBI: frozenset({JobState.EXIT, JobState.DONE}),
+    JobState.DONE: frozenset(),
+    JobState.EXIT: frozenset(),
+}
+"""From each state, the states an event may lead to."""
+
+
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What was submitted; it never changes. Texts are as the user gave them.
+
+    `environment` and `script` are ids of blobs in the store (content-addressed), since thousands of jobs share one;
+    empty when there is none. Paths may hold %J.
+    """
+
+    command: str
+    """The command line, or for a script its lines joined with `;`: what gjobs shows."""
+    user: str
+    queue: str
+    queue_named: bool = False
+    name: str = ""
+    """-J; empty means that the command stands for it."""
+    project: str = "default"
+    slots: int = 1
+    res_req: str = ""
+    """Requested Resources, several -R merged."""
+    combined_req: str = ""
+    """The requirement with defaults and the queue's merged in, as printed by `gjobs -l`."""
+    hosts: tuple[str, ...] = ()
+    """-m; empty means any."""
+    cwd: str = ""
+    specified_cwd: str = ""
+    home: str = ""
+    submit_host: str = ""
+    input_file: str = ""
+    output_file: str = ""
+    output_overwrite: bool = False
+    error_file: str = ""
+    error_overwrite: bool = False
+    run_limit_s: int | None = None
+    hold: bool = False
+    umask: int = 0o022
+    environment: str = ""
+    script: str = ""
+    warnings: tuple[str, ...] = ()
+    """Said at submission and again by `gjobs -l`."""
+
+    @property
+    def display_name(self) -> str:
+        """JOB_NAME: -J, else the command line."""
+        return self.name or self.command
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job has used so far, or in the end. None means not sampled."""
+
+    cpu_s: float = 0.0
+    mem_mib: float | None = None
+    swap_mib: float | None = None
+    max_mem_mib: float | None = None
+    avg_mem_mib: float | None = None
+    threads: int | None = None
+    pgid: int | None = None
+    pids: tuple[int, ...] = ()
+    sampled_at: float | None = None
+
+
+class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How an attempt ended, as its supervisor wrote it down.
+
+    Exactly one of `exit_code` and `signal` is set, or neither when the status is unknown (`problem` says why).
+    `term_reason` is LSF's keyword (TERM_RUNLIMIT, TERM_OWNER …) or empty.
+    """
+
+    exit_code: int | None = None
+    signal: int | None = None
+    core_dumped: bool = False
+    ended_at: float = 0.0
+    run_s: float = 0.0
+    """Seconds from start to end on the host's monotonic clock."""
+    usage: Usage = Usage()
+    term_reason: str = ""
+    problem: str = ""
+    started: bool = True
+    """False when the job's command was never executed."""
+
+    @property
+    def succeeded(self) -> bool:
+        return self.exit_code == 0 and not self.term_reason
+
+
+TERM_TEXTS: dict[str, str] = {
+    "TERM_RUNLIMIT": "job killed after reaching LSF run time limit",
+    "TERM_OWNER": "job killed by owner",
+    "TERM_ADMIN": "job killed by root or LSF administrator",
+    "TERM_FORCE_OWNER": "job killed by owner without time for cleanup",
+    "TERM_FORCE_ADMIN": "job killed by root or LSF administrator without time for cleanup",
+    "TERM_EXTERNAL_SIGNAL": "job killed by a signal external to LSF",
+    "TERM_ZOMBIE": "job exited while LSF is not available",
+    "TERM_CWD_NOTEXIST": "current working directory is not accessible or does not exist on the execution host",
+    "TERM_UNKNOWN": "unknown",
+}
+"""Printed after `Completed <exit>; KEYWORD: `. Source: LSF's termination reasons; tools parse these texts."""
