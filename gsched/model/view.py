@@ -66,8 +66,10 @@ class ResourceValue(msgspec.Struct, frozen=True, kw_only=True):
     """A resource of a host in `ghosts -l`. None means unknown, printed `-`."""
 
     name: str
-    total: float | str | None = None
+    total: float | None = None
     """What is left to give."""
+    text: str = ""
+    """Value of a String resource."""
     reserved: float | None = None
     consumable: bool = False
 
@@ -128,8 +130,10 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     nice: int = 0
     run_limit_s: int | None = None
     default_run_limit_s: int | None = None
-    users: tuple[str, ...] | None = None
-    hosts: tuple[str, ...] | None = None
+    users: tuple[str, ...] = ()
+    """Who may use it; empty means everybody."""
+    hosts: tuple[str, ...] = ()
+    """Where its jobs may run; empty means everywhere."""
     res_req: str = ""
 
 
@@ -164,8 +168,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """One job to submit: its spec plus the texts that the spec only refers to."""
 
     spec: JobSpec
-    environment: dict[str, str] = {}
-    script: str = ""
+    environment: bytes = b""
+    """`NAME=value` pieces, each ended by a NUL byte, as the kernel keeps them."""
+    script: bytes = b""
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,6 +196,13 @@ class ReconfigResult(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
     """`file:line: what`, errors first in file order."""
     notes: tuple[str, ...] = ()
+
+
+class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """All stored events of one job, oldest first."""
+
+    job_id: int
+    events: tuple[EventRecord, ...] = ()
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True):
