@@ -26,7 +26,7 @@ def generate_stubs(root: Path) -> None:
     search = os.pathsep.join([str(scripts), *(str(Path(p).parent.parent.parent.parent / "bin") for p in sys.path if p), os.environ.get("PATH", "")])
     os.environ["PATH"] = search
     well_known = str(Path(grpc_tools.__file__).parent / "_proto")
-    arguments = ["protoc", f"-I{root / 'proto'}", f"-I{well_known}", f"--python_out={root}", f"--grpc_python_out={root}", f"--mypy_out=quiet:{root}"]
+    arguments = ["protoc", f"-I{root / 'proto'}", f"-I{well_known}", f"--python_out={root}", f"--grpc_python_out={root}", f"--mypy_out=quiet:{root}", f"--mypy_grpc_out=quiet:{root}"]
     if protoc.main([*arguments, *protos]) != 0:
         raise RuntimeError("protoc could not generate the stubs from proto/")
 

@@ -1,6 +1,7 @@
 """Time as an object, so that everything above can be driven by a clock that does not tick by itself.
 
-Records carry UTC seconds (`now`), durations are taken with `monotonic`. Nothing pure reads a clock: time is an argument.
+Records carry UTC seconds (`now`), durations are taken with `monotonic`. Nothing pure reads a clock: time is an
+argument.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Identifiers that are not decided by the engine: submission tokens and cluster ids, and the form of an attempt's name."""
+"""Identifiers that the engine does not decide: submission tokens, and the form of an attempt's name."""
 
 from __future__ import annotations
 

@@ -39,5 +39,7 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
 
     def gpu_message(self) -> str:
         """The external message `h1:gpus=0,1;h2:gpus=0;`; empty when no GPU is held."""
-        parts = [f"{part.host}:gpus={','.join(str(gpu.index) for gpu in part.gpus)};" for part in self.hosts if part.gpus]
+        parts = [
+            f"{part.host}:gpus={','.join(str(gpu.index) for gpu in part.gpus)};" for part in self.hosts if part.gpus
+        ]
         return "".join(parts)

@@ -28,9 +28,15 @@ FINISHED = frozenset({JobState.DONE, JobState.EXIT})
 TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     JobState.PEND: frozenset({JobState.PSUSP, JobState.RUN, JobState.EXIT}),
     JobState.PSUSP: frozenset({JobState.PEND, JobState.EXIT}),
-    JobState.RUN: frozenset({JobState.USUSP, JobState.SSUSP, JobState.UNKWN, JobState.DONE, JobState.EXIT, JobState.PEND}),
-    JobState.USUSP: frozenset({JobState.RUN, JobState.SSUSP, JobState.UNKWN, JobState.DONE, JobState.EXIT, JobState.PEND}),
-    JobState.SSUSP: frozenset({JobState.RUN, JobState.USUSP, JobState.UNKWN, JobState.DONE, JobState.EXIT, JobState.PEND}),
+    JobState.RUN: frozenset(
+        {JobState.USUSP, JobState.SSUSP, JobState.UNKWN, JobState.DONE, JobState.EXIT, JobState.PEND}
+    ),
+    JobState.USUSP: frozenset(
+        {JobState.RUN, JobState.SSUSP, JobState.UNKWN, JobState.DONE, JobState.EXIT, JobState.PEND}
+    ),
+    JobState.SSUSP: frozenset(
+        {JobState.RUN, JobState.USUSP, JobState.UNKWN, JobState.DONE, JobState.EXIT, JobState.PEND}
+    ),
     JobState.UNKWN: frozenset(
         {JobState.RUN, JobState.USUSP, JobState.SSUSP, JobState.ZOMBI, JobState.DONE, JobState.EXIT, JobState.PEND}
     ),

@@ -35,7 +35,12 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
 
 def _index(name: str, interval_s: int, increasing: bool, description: str) -> Resource:
     return Resource(
-        name=name, interval_s=interval_s, increasing=increasing, consumable=not increasing, description=description, builtin=True
+        name=name,
+        interval_s=interval_s,
+        increasing=increasing,
+        consumable=not increasing,
+        description=description,
+        builtin=True,
     )
 
 

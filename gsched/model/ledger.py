@@ -1,0 +1,203 @@
+"""The ledger: who holds which slots, GPUs and amounts on which host. "Does it fit?" is answered here and nowhere else.
+
+Devices are the truth; ngpus, ngpus_excl_p … are projections of them (`HostLedger.counter`), never second books. The
+policy works on a fork, the engine on the original. The ledger never decides who gets what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport
+
+AttemptKey = tuple[int, int]
+"""(job id, attempt)."""
+
+_MODE_OF_CLAIM = {
+    "ngpus_shared": ComputeMode.DEFAULT,
+    "ngpus_excl_t": ComputeMode.EXCLUSIVE_THREAD,
+    "ngpus_excl_p": ComputeMode.EXCLUSIVE_PROCESS,
+}
+
+
+class Counter(NamedTuple):
+    """A projection of a host's devices: what is left to claim, and what is claimed."""
+
+    total: float
+    reserved: float
+
+
+class HostLedger:
+    """The books of one host. Devices and slot limit come from observation, holders from events."""
+
+    __slots__ = ("gpus", "gpus_known", "held", "holders", "host", "max_slots", "reserved", "shared_jobs", "slots_used")
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.max_slots: int | None = None
+        """None: no limit."""
+        self.shared_jobs = 1
+        self.slots_used = 0
+        self.gpus: dict[str, Gpu] = {}
+        self.gpus_known = False
+        self.held: dict[AttemptKey, HostAllocation] = {}
+        self.holders: dict[str, dict[AttemptKey, str]] = {}
+        """GPU uuid -> attempt -> the counter it was claimed as."""
+        self.reserved: dict[str, float] = {}
+
+    def copy(self) -> HostLedger:
+        """A ledger of its own: changes to it leave this one alone."""
+        twin = HostLedger(self.host)
+        twin.max_slots, twin.shared_jobs, twin.slots_used = self.max_slots, self.shared_jobs, self.slots_used
+        twin.gpus, twin.gpus_known = self.gpus, self.gpus_known  # replaced whole, never changed in place
+        twin.held = dict(self.held)
+        twin.holders = {uuid: dict(holders) for uuid, holders in self.holders.items()}
+        twin.reserved = dict(self.reserved)
+        return twin
+
+    def observe_gpus(self, report: GpuReport | None) -> None:
+        """Take over what a probe saw; None (or a failed probe) makes the devices unknown, and nothing is offered."""
+        self.gpus_known = report is not None and report.known
+        self.gpus = {gpu.uuid: gpu for gpu in report.gpus} if report is not None and report.known else {}
+
+    @property
+    def free_slots(self) -> int | None:
+        """Slots left, never below 0; None when there is no limit."""
+        return None if self.max_slots is None else max(0, self.max_slots - self.slots_used)
+
+    def claimable(self, claim: str) -> list[Gpu]:
+        """GPUs that one more attempt may claim as `claim`, least shared first, then by index."""
+        free = [gpu for gpu in self.gpus.values() if self._may_claim(gpu, claim)]
+        free.sort(key=lambda gpu: (len(self.holders.get(gpu.uuid, ())), gpu.index))
+        return free
+
+    def counter(self, name: str) -> Counter | None:
+        """Total (what is left) and Reserved of a GPU counter; None while the devices are unknown."""
+        if not self.gpus_known:
+            return None
+        reserved = float(sum(list(holders.values()).count(name) for holders in self.holders.values()))
+        if name == "ngpus":
+            return Counter(max(0.0, len(self.gpus) - reserved), reserved)
+        if name == "ngpuprohibited":
+            return Counter(float(sum(gpu.mode is ComputeMode.PROHIBITED for gpu in self.gpus.values())), 0.0)
+        return Counter(float(len(self.claimable(name))), reserved)
+
+    def devices_in_mode(self, name: str) -> int:
+        """How many devices an elim would count as `name`, held or not."""
+        if name == "ngpus":
+            return len(self.gpus)
+        return sum(gpu.mode is not None and COUNTER_OF_MODE[gpu.mode] == name for gpu in self.gpus.values())
+
+    def misfit(self, part: HostAllocation) -> str:
+        """Why `part` does not fit here now; empty when it does."""
+        free = self.free_slots
+        if free is not None and part.slots > free:
+            return f"{part.slots} slots wanted on {self.host}, {free} free"
+        for held in part.gpus:
+            gpu = self.gpus.get(held.uuid)
+            if gpu is None:
+                return f"GPU {held.uuid} is not on {self.host}"
+            if not self._may_claim(gpu, held.claim):
+                return f"GPU {held.uuid} of {self.host} cannot be claimed as {held.claim} now"
+        if len({held.uuid for held in part.gpus}) != len(part.gpus):
+            return f"a GPU of {self.host} is named twice"
+        return ""
+
+    def take(self, key: AttemptKey, part: HostAllocation) -> None:
+        """Enter a holding as a fact (it may come from replay, so nothing is checked). Raises ValueError if repeated."""
+        if key in self.held:
+            raise ValueError(f"attempt {key} already holds something on {self.host}")
+        self.held[key] = part
+        self.slots_used += part.slots
+        for gpu in part.gpus:
+            self.holders.setdefault(gpu.uuid, {})[key] = gpu.claim
+        for name, amount in part.amounts.items():
+            self.reserved[name] = self.reserved.get(name, 0.0) + amount
+
+    def give(self, key: AttemptKey) -> None:
+        """End a holding. Raises KeyError if there is none."""
+        part = self.held.pop(key)
+        self.slots_used -= part.slots
+        for gpu in part.gpus:
+            holders = self.holders[gpu.uuid]
+            del holders[key]
+            if not holders:
+                del self.holders[gpu.uuid]
+        for name in part.amounts:
+            # Summed anew, so that rounding never leaves a crumb of a reservation behind.
+            left = sum(other.amounts.get(name, 0.0) for other in self.held.values())
+            if left:
+                self.reserved[name] = left
+            else:
+                self.reserved.pop(name, None)
+
+    def _may_claim(self, gpu: Gpu, claim: str) -> bool:
+        if gpu.problem or gpu.mode is None or gpu.mode is ComputeMode.PROHIBITED:
+            return False
+        holders = self.holders.get(gpu.uuid)
+        if claim == "ngpus":
+            return not holders
+        if gpu.mode is not _MODE_OF_CLAIM.get(claim):
+            return False
+        if not holders:
+            return True
+        shared = claim == "ngpus_shared" and all(other == "ngpus_shared" for other in holders.values())
+        return shared and len(holders) < self.shared_jobs
+
+
+class Ledger:
+    """The books of all hosts."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, HostLedger] = {}
+        self._shared: set[str] | None = None
+
+    def host(self, name: str) -> HostLedger:
+        """The books of `name`, opened when they are first needed."""
+        ledger = self.hosts.get(name)
+        if ledger is None:
+            ledger = self.hosts[name] = HostLedger(name)
+        return ledger
+
+    def fork(self) -> Ledger:
+        """A ledger for trying things: hosts are copied only when something is taken there."""
+        twin = Ledger()
+        twin.hosts = dict(self.hosts)
+        twin._shared = set(self.hosts)
+        return twin
+
+    def misfit(self, allocation: Allocation) -> str:
+        """Why the allocation does not fit now; empty when it does."""
+        for part in allocation.hosts:
+            reason = self.host(part.host).misfit(part)
+            if reason:
+                return reason
+        return ""
+
+    def take(self, key: AttemptKey, allocation: Allocation) -> None:
+        """Enter all parts of an allocation."""
+        for part in allocation.hosts:
+            self._own(part.host).take(key, part)
+
+    def give(self, key: AttemptKey, allocation: Allocation) -> None:
+        """Take all parts of an allocation off the books."""
+        for part in allocation.hosts:
+            self._own(part.host).give(key)
+
+    def _own(self, name: str) -> HostLedger:
+        if self._shared is not None and name in self._shared:
+            self._shared.discard(name)
+            self.hosts[name] = self.hosts[name].copy()
+        return self.host(name)
+
+
+def double_owners(ledgers: Iterable[HostLedger]) -> list[str]:
+    """One line for each GPU that has an exclusive owner beside another holder; empty when all is well."""
+    found = []
+    for ledger in ledgers:
+        for uuid, holders in ledger.holders.items():
+            if len(holders) > 1 and any(claim != "ngpus_shared" for claim in holders.values()):
+                found.append(f"GPU {uuid} of {ledger.host} is held by {sorted(holders)}")
+    return found

@@ -1,0 +1,292 @@
+"""The typed client of the master: what commands, tests and programs use. Synchronous; safe to share between threads.
+
+It waits for a master that is restarting, and repeats a submission only under its token, so that no retry makes a
+second job. It never says who the caller is: the other side finds that out for itself.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import grpc
+
+from gsched.base.errors import (
+    BadRequest,
+    Conflict,
+    GschedError,
+    Internal,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+    Unavailable,
+)
+from gsched.base.ids import new_token
+from gsched.model.job import FINISHED
+from gsched.model.view import (
+    ClusterView,
+    Control,
+    EventRecord,
+    HostView,
+    JobFilter,
+    JobHistory,
+    JobView,
+    OutputChunk,
+    QueueView,
+    ReconfigResult,
+    Submission,
+    Submitted,
+)
+from gsched.wire.convert import fill, from_proto, to_proto
+from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
+
+DEFAULT_WAIT_S = 60.0
+MESSAGE_LIMIT = 64 * 1024 * 1024
+CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", MESSAGE_LIMIT),
+    ("grpc.max_send_message_length", MESSAGE_LIMIT),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.enable_http_proxy", 0),
+)
+
+_ERRORS: dict[grpc.StatusCode, type[GschedError]] = {
+    grpc.StatusCode.INVALID_ARGUMENT: BadRequest,
+    grpc.StatusCode.NOT_FOUND: NotFound,
+    grpc.StatusCode.FAILED_PRECONDITION: Conflict,
+    grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
+    grpc.StatusCode.UNAVAILABLE: Unavailable,
+}
+
+
+def error_from_rpc(error: grpc.RpcError) -> GschedError:
+    """The typed error of a failed call; its text is what the master said."""
+    code, details = error.code(), error.details() or ""
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return Unavailable("the master did not answer in time; the request may still be carried out")
+    return _ERRORS.get(code, Internal)(details or f"the master answered {code.name}")
+
+
+class Client:
+    """A connection to one master at `address` (`unix:/path`).
+
+    `wait_s`: how long a call waits for a master that does not answer, in seconds; `on_wait` is called once per call
+    when the waiting begins. `cancelled` is asked while waiting; when it answers True, the call raises Unavailable.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        wait_s: float = DEFAULT_WAIT_S,
+        on_wait: Callable[[], None] | None = None,
+        channel: grpc.Channel | None = None,
+    ) -> None:
+        self.address = address
+        self.wait_s = wait_s
+        self._on_wait = on_wait
+        self._owns_channel = channel is None
+        self._channel = channel or grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._stub = scheduler_pb2_grpc.SchedulerStub(self._channel)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection, unless it was given from outside."""
+        if self._owns_channel:
+            self._channel.close()
+
+    def submit(self, submission: Submission, *, token: str = "") -> Submitted:
+        """Submit one job; returns once it is durable."""
+        return self.submit_many([submission], token=token)[0]
+
+    def submit_many(self, submissions: Sequence[Submission], *, token: str = "") -> list[Submitted]:
+        """Submit all or none of the jobs, in one durable step. The same token never makes a second set."""
+        request = scheduler_pb2.SubmitRequest(token=token or new_token())
+        for submission in submissions:
+            fill(request.submissions.add(), submission)
+        reply = self._call(self._stub.Submit, request)
+        return [from_proto(job, Submitted) for job in reply.jobs]
+
+    def jobs(self, wanted: JobFilter | None = None) -> Iterator[JobView]:
+        """Jobs that the filter admits, in the order gjobs shows them."""
+        for reply in self._stream(self._stub.Jobs, to_proto(wanted or JobFilter(), model_pb2.JobFilter)):
+            for job in reply.jobs:
+                yield from_proto(job, JobView)
+
+    def hosts(self, names: Iterable[str] = ()) -> list[HostView]:
+        """All hosts, or the named ones. Raises NotFound for a name that is none."""
+        reply = self._call(self._stub.Hosts, scheduler_pb2.HostsRequest(names=list(names)))
+        return [from_proto(host, HostView) for host in reply.hosts]
+
+    def queues(self, names: Iterable[str] = ()) -> list[QueueView]:
+        """All queues by descending priority, or the named ones. Raises NotFound."""
+        reply = self._call(self._stub.Queues, scheduler_pb2.QueuesRequest(names=list(names)))
+        return [from_proto(queue, QueueView) for queue in reply.queues]
+
+    def cluster(self) -> ClusterView:
+        """The cluster's name, master, defaults and health."""
+        return from_proto(self._call(self._stub.Cluster, scheduler_pb2.ClusterRequest()), ClusterView)
+
+    def control(
+        self, action: str, job_ids: Sequence[int] = (), *, wanted: JobFilter | None = None, signal: int = 0
+    ) -> list[Control]:
+        """`kill`, `signal`, `stop` or `resume` jobs: the given ids, or those of the caller that the filter admits."""
+        request = scheduler_pb2.ControlRequest(action=action, job_ids=job_ids, signal=signal)
+        if wanted is not None:
+            fill(request.filter, wanted)
+            request.filter.SetInParent()
+        return [from_proto(item, Control) for item in self._call(self._stub.Control, request).results]
+
+    def host_control(self, action: str, hosts: Sequence[str], comment: str = "") -> list[str]:
+        """`open` or `close` hosts for new jobs; returns the hosts that were named."""
+        request = scheduler_pb2.HostControlRequest(action=action, hosts=hosts, comment=comment)
+        return list(self._call(self._stub.HostControl, request).hosts)
+
+    def history(self, wanted: JobFilter, *, limit: int = 0) -> Iterator[JobHistory]:
+        """Stored events of the jobs that the filter admits, also of those long finished."""
+        request = scheduler_pb2.HistoryRequest(limit=limit)
+        fill(request.filter, wanted)
+        for item in self._stream(self._stub.History, request):
+            yield from_proto(item, JobHistory)
+
+    def events(self, after_seq: int = -1, *, follow: bool = True, job_ids: Sequence[int] = ()) -> Iterator[EventRecord]:
+        """Committed events in order; with `follow` the iterator waits for more (it survives a master restart)."""
+        while True:
+            request = scheduler_pb2.EventsRequest(after_seq=after_seq, follow=follow, job_ids=job_ids)
+            try:
+                for item in self._stream(self._stub.Events, request):
+                    after_seq = item.seq
+                    if item.kind:
+                        yield from_proto(item, EventRecord)
+                return
+            except Unavailable:
+                if not follow or after_seq < 0:
+                    raise
+
+    def wait(self, job_ids: Sequence[int], *, timeout_s: float | None = None) -> dict[int, JobView]:
+        """Wait until all the jobs have finished; returns them by id. Raises TimeoutError, NotFound (unknown id)."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        open_ids = set(job_ids)
+        done: dict[int, JobView] = {}
+        stream = _Cancellable(self._stub.Events)
+        timer = None
+        if deadline is not None:
+            timer = threading.Timer(max(0.0, deadline - time.monotonic()), stream.cancel)
+            timer.daemon = True
+            timer.start()
+        try:
+            # The first record is an empty one that says "subscribed": what ends later is seen, the rest is asked for.
+            for item in self._stream(
+                stream, scheduler_pb2.EventsRequest(after_seq=-1, follow=True, job_ids=list(job_ids))
+            ):
+                if not item.kind or item.kind in ("job_finished", "job_post_processed"):
+                    wanted = [item.job_id] if item.kind else sorted(open_ids)
+                    self._collect(wanted, open_ids, done)
+                if not open_ids:
+                    return done
+        except GschedError:
+            if deadline is None or time.monotonic() < deadline:
+                raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+            stream.cancel()
+        raise TimeoutError(f"jobs {sorted(open_ids)} have not finished within {timeout_s} s")
+
+    def _collect(self, wanted: Sequence[int], open_ids: set[int], done: dict[int, JobView]) -> None:
+        for start in range(0, len(wanted), 1000):
+            part = tuple(wanted[start : start + 1000])
+            found = {job.job_id: job for job in self.jobs(JobFilter(ids=part, user="all", finished=True))}
+            for job_id in part:
+                if job_id not in found:
+                    raise NotFound(f"Job <{job_id}> is not found")
+                if found[job_id].state in FINISHED:
+                    done[job_id] = found[job_id]
+                    open_ids.discard(job_id)
+
+    def output(self, job_id: int) -> Iterator[OutputChunk]:
+        """What the job has written so far. Raises Conflict if it has not started."""
+        for item in self._stream(self._stub.Output, scheduler_pb2.OutputRequest(job_id=job_id)):
+            yield from_proto(item, OutputChunk)
+
+    def reconfigure(self, *, apply: bool) -> ReconfigResult:
+        """Check the configuration files; with `apply` switch to them if they are good."""
+        request = scheduler_pb2.ReconfigRequest(apply=apply)
+        return from_proto(self._call(self._stub.Reconfigure, request), ReconfigResult)
+
+    def _call(self, method: Callable[..., Any], request: Any) -> Any:
+        try:
+            return method(request, timeout=max(self.wait_s, 0.001))
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise error_from_rpc(error) from None
+        self._say_waiting()
+        deadline = time.monotonic() + self.wait_s
+        while True:
+            try:
+                return method(request, timeout=max(deadline - time.monotonic(), 0.001), wait_for_ready=True)
+            except grpc.RpcError as error:
+                if error.code() is grpc.StatusCode.UNAVAILABLE and time.monotonic() < deadline:
+                    time.sleep(0.05)  # the connection broke in the call: the channel is already backing off
+                    continue
+                raise self._gave_up(error) from None
+
+    def _stream(self, method: Callable[..., Any], request: Any) -> Iterator[Any]:
+        received = False
+        try:
+            for item in method(request):
+                received = True
+                yield item
+            return
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE or received:
+                raise error_from_rpc(error) from None
+        self._say_waiting()
+        try:
+            grpc.channel_ready_future(self._channel).result(timeout=self.wait_s)
+            yield from method(request)
+        except grpc.FutureTimeoutError:
+            raise Unavailable(self._no_answer()) from None
+        except grpc.RpcError as error:
+            raise error_from_rpc(error) from None
+
+    def _say_waiting(self) -> None:
+        if self._on_wait is not None:
+            self._on_wait()
+
+    def _no_answer(self) -> str:
+        return f"the master at {self.address} has not answered for {self.wait_s:g} s: is it running? (gsched status)"
+
+    def _gave_up(self, error: grpc.RpcError) -> GschedError:
+        if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+            return Unavailable(self._no_answer())
+        return error_from_rpc(error)
+
+
+class _Cancellable:
+    """A streaming method whose running call can be cancelled from another thread."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        self._call: Any = None
+        self._stopped = False
+
+    def __call__(self, request: Any) -> Any:
+        self._call = self._method(request)
+        if self._stopped:
+            self._call.cancel()
+        return self._call
+
+    def cancel(self) -> None:
+        self._stopped = True
+        if self._call is not None:
+            self._call.cancel()

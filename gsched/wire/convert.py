@@ -1,0 +1,168 @@
+"""Conversion between the model's frozen types and their protobuf mirrors, by equal field names.
+
+One plan per type is built on first use from the type hints; nothing is listed twice by hand. A field that one side
+lacks is a programming error and raises at once. Unknown (None) is absence on the wire, never a zero.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from google.protobuf.message import Message
+
+from gsched.base.errors import BadRequest
+
+T = TypeVar("T", bound=msgspec.Struct)
+M = TypeVar("M", bound=Message)
+
+_Encode = Callable[[Message, str, Any], None]
+_Decode = Callable[[Message, str], Any]
+
+
+def to_proto(value: msgspec.Struct, message_type: type[M]) -> M:
+    """`value` as a `message_type`. Raises BadRequest for text that cannot travel as UTF-8."""
+    message = message_type()
+    fill(message, value)
+    return message
+
+
+def fill(message: Message, value: msgspec.Struct) -> None:
+    """Copy `value` into an existing, empty message."""
+    for name, encode, _ in _plan(type(value)):
+        item = getattr(value, name)
+        if item is not None:
+            try:
+                encode(message, name, item)
+            except UnicodeEncodeError:
+                raise BadRequest(f"{name.replace('_', ' ')} {item!r} is not valid UTF-8") from None
+
+
+def from_proto(message: Message, value_type: type[T]) -> T:
+    """`message` as a `value_type`."""
+    return value_type(**{name: decode(message, name) for name, _, decode in _plan(value_type)})
+
+
+@cache
+def _plan(value_type: type[msgspec.Struct]) -> tuple[tuple[str, _Encode, _Decode], ...]:
+    hints = typing.get_type_hints(value_type)
+    return tuple((name, *_codec(hints[name])) for name in value_type.__struct_fields__)
+
+
+def _codec(hint: Any) -> tuple[_Encode, _Decode]:
+    """Encoder and decoder of one field with this type hint."""
+    optional, hint = _split_optional(hint)
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return _encode_struct, _struct_decoder(hint, optional)
+    if get_origin(hint) is tuple:
+        return _sequence_codec(get_args(hint)[0])
+    if get_origin(hint) is dict:
+        return _mapping_codec(get_args(hint)[1])
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _encode_enum, _enum_decoder(hint)
+    return _encode_scalar, _decode_optional if optional else _decode_scalar
+
+
+def _split_optional(hint: Any) -> tuple[bool, Any]:
+    if get_origin(hint) in (Union, types.UnionType) and type(None) in get_args(hint):
+        rest = [arg for arg in get_args(hint) if arg is not type(None)]
+        return True, rest[0] if len(rest) == 1 else Union[tuple(rest)]  # noqa: UP007 - built at run time
+    return False, hint
+
+
+def _encode_scalar(message: Message, name: str, value: Any) -> None:
+    setattr(message, name, value)
+
+
+def _decode_scalar(message: Message, name: str) -> Any:
+    return getattr(message, name)
+
+
+def _decode_optional(message: Message, name: str) -> Any:
+    return getattr(message, name) if message.HasField(name) else None
+
+
+def _encode_enum(message: Message, name: str, value: Any) -> None:
+    setattr(message, name, value.value)
+
+
+def _enum_decoder(kind: type[Enum]) -> _Decode:
+    def decode(message: Message, name: str) -> Any:
+        text = getattr(message, name)
+        return kind(text) if text else None
+
+    return decode
+
+
+def _encode_struct(message: Message, name: str, value: Any) -> None:
+    child = getattr(message, name)
+    child.SetInParent()
+    fill(child, value)
+
+
+def _struct_decoder(kind: type[msgspec.Struct], optional: bool) -> _Decode:
+    def decode(message: Message, name: str) -> Any:
+        if optional and not message.HasField(name):
+            return None
+        return from_proto(getattr(message, name), kind)
+
+    return decode
+
+
+def _sequence_codec(item: Any) -> tuple[_Encode, _Decode]:
+    if isinstance(item, type) and issubclass(item, msgspec.Struct):
+
+        def encode_structs(message: Message, name: str, value: Any) -> None:
+            field = getattr(message, name)
+            for element in value:
+                fill(field.add(), element)
+
+        def decode_structs(message: Message, name: str) -> Any:
+            return tuple(from_proto(element, item) for element in getattr(message, name))
+
+        return encode_structs, decode_structs
+
+    def encode(message: Message, name: str, value: Any) -> None:
+        getattr(message, name).extend(value)
+
+    def decode(message: Message, name: str) -> Any:
+        return tuple(getattr(message, name))
+
+    return encode, decode
+
+
+def _mapping_codec(item: Any) -> tuple[_Encode, _Decode]:
+    if item == float | str:
+        return _encode_values, _decode_values
+
+    def encode(message: Message, name: str, value: Any) -> None:
+        field = getattr(message, name)
+        for key, element in value.items():
+            if element is not None:
+                field[key] = element
+
+    def decode(message: Message, name: str) -> Any:
+        return dict(getattr(message, name))
+
+    return encode, decode
+
+
+def _encode_values(message: Message, name: str, value: Any) -> None:
+    field = getattr(message, name)
+    for key, element in value.items():
+        if isinstance(element, str):
+            field[key].text = element
+        else:
+            field[key].number = element
+
+
+def _decode_values(message: Message, name: str) -> Any:
+    return {
+        key: item.text if item.WhichOneof("kind") == "text" else item.number
+        for key, item in getattr(message, name).items()
+    }
