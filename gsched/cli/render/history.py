@@ -1,0 +1,220 @@
+"""`ghist`: the events of a job in order, and how many seconds it spent in each state.
+
+The seconds are differences of whole-second stamps, so that they agree with the printed times and add up to TOTAL.
+PEND lasts from submission to dispatch, RUN from dispatch to the end; what follows the end is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import tzinfo
+
+import msgspec
+
+from gsched.cli.render import job_lines
+from gsched.cli.render.fold import INDENT, INDENT_WITH_YEAR, cell, cut_head, fold, left, printable
+from gsched.cli.render.jobs_long import SEPARATOR
+from gsched.cli.render.records import HostSlots, JobRecord
+from gsched.cli.render.stamps import long_stamp
+
+STATES = ("PEND", "PSUSP", "RUN", "USUSP", "SSUSP", "UNKWN")
+_SHORT_TITLE = "Summary of time in seconds spent in various states:\n"
+_SHORT_HEADER = "JOBID   USER    JOB_NAME  PEND    PSUSP   RUN     USUSP   SSUSP   UNKWN   TOTAL\n"
+_LONG_HEADER = "  PEND     PSUSP    RUN      USUSP    SSUSP    UNKWN    TOTAL\n"
+
+
+class HistoryEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that happened to a job. The kinds below know their words and the state they lead to.
+
+    `state` "" leaves the state as it is, "END" ends the counting.
+    """
+
+    at: float
+    state: str = ""
+
+    def lines(self) -> tuple[str, ...]:
+        """The texts of the event, each to be printed behind its stamp; a bare change of state has none."""
+        return ()
+
+
+class Dispatched(HistoryEvent, frozen=True, kw_only=True):
+    """The scheduler chose hosts."""
+
+    placed: tuple[HostSlots, ...]
+    effective_req: str
+    state: str = "RUN"
+
+    def lines(self) -> tuple[str, ...]:
+        text = job_lines.placement("Dispatched", self.placed)
+        if self.effective_req:
+            text += f", Effective RES_REQ <{printable(self.effective_req)} >"
+        return (text + ";",)
+
+
+class Starting(HistoryEvent, frozen=True, kw_only=True):
+    """The job's process exists."""
+
+    pid: int
+
+    def lines(self) -> tuple[str, ...]:
+        return (f"Starting (Pid {self.pid});",)
+
+
+class Executing(HistoryEvent, frozen=True, kw_only=True):
+    """The command runs, and where."""
+
+    exec_home: str
+    exec_cwd: str
+    pid: int
+
+    def lines(self) -> tuple[str, ...]:
+        home, cwd = printable(self.exec_home), printable(self.exec_cwd)
+        return (f"Running with execution home <{home}>, Execution CWD <{cwd}>, Execution Pid <{self.pid}>;",)
+
+
+class MessagePosted(HistoryEvent, frozen=True, kw_only=True):
+    """An external message."""
+
+    text: str
+    user: str
+    box: int = 0
+
+    def lines(self) -> tuple[str, ...]:
+        return (f'External Message "{printable(self.text)}" was posted from "{self.user}" to message box {self.box};',)
+
+
+class Remark(HistoryEvent, frozen=True, kw_only=True):
+    """Any event that is one sentence; `state` says where it leads. The functions below make LSF's own."""
+
+    text: str
+
+    def lines(self) -> tuple[str, ...]:
+        return (f"{printable(self.text)};",)
+
+
+class Ended(HistoryEvent, frozen=True, kw_only=True):
+    """The job is DONE or EXIT. `cpu_s` None means that it never ran."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+    cpu_s: float | None = None
+    succeeded: bool
+    term_reason: str = ""
+    state: str = "END"
+
+    def lines(self) -> tuple[str, ...]:
+        how = job_lines.ending(self.exit_code, self.signal, self.cpu_s) + ";"
+        return (how,) if self.succeeded else (how, job_lines.completion(self.term_reason) + ";")
+
+
+def suspended(at: float, *, state: str) -> Remark:
+    """bstop: `state` is PSUSP or USUSP."""
+    while_pending = " while pending" if state == "PSUSP" else ""
+    return Remark(at=at, state=state, text=f"Suspended by the user or administrator{while_pending}")
+
+
+def suspended_by_system(at: float, reason: str) -> Remark:
+    """The scheduler stopped the job."""
+    return Remark(at=at, state="SSUSP", text=f"Suspended: {reason}")
+
+
+def resumed(at: float, *, state: str) -> Remark:
+    """bresume: `state` is PEND or RUN."""
+    text = "Pending: Waiting for re-scheduling after being resumed by user" if state == "PEND" else "Running"
+    return Remark(at=at, state=state, text=text)
+
+
+def signalled(at: float, signal: str, user: str) -> Remark:
+    """bkill: `signal` is a name such as KILL."""
+    return Remark(at=at, text=f"Signal <{signal}> requested by user or administrator <{user}>")
+
+
+def requeued(at: float) -> Remark:
+    """The job went back to its queue."""
+    return Remark(at=at, state="PEND", text="Pending: Job has been requeued")
+
+
+def unreachable(at: float) -> Remark:
+    """The host was lost from sight."""
+    return Remark(at=at, state="UNKWN", text="Unknown; unable to reach the execution host")
+
+
+def post_done(at: float) -> Remark:
+    """All that follows a job's end is done."""
+    return Remark(at=at, text="Post job process done successfully")
+
+
+class HistoryRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A job and what happened after its submission, in order of time."""
+
+    job: JobRecord
+    events: tuple[HistoryEvent, ...] = ()
+
+
+def state_seconds(record: HistoryRecord, now: float) -> dict[str, int]:
+    """Whole seconds per state of STATES up to the end of the job, or `now`."""
+    seconds = dict.fromkeys(STATES, 0)
+    state, since = ("PSUSP" if record.job.hold else "PEND"), int(record.job.submitted_at // 1)
+    for event in record.events:
+        if not event.state:
+            continue
+        at = max(since, int(event.at // 1))
+        seconds[_counted(state)] += at - since
+        state, since = event.state, at
+        if state == "END":
+            return seconds
+    seconds[_counted(state)] += max(0, int(now // 1) - since)
+    return seconds
+
+
+def _counted(state: str) -> str:
+    return "UNKWN" if state == "ZOMBI" else state
+
+
+def render_history(
+    records: Iterable[HistoryRecord], zone: tzinfo, now: float, *, unfolded: bool = False, year: bool = False
+) -> str:
+    """`ghist -l`, and with `unfolded` `ghist -UF`. `now` ends the counting of jobs that have not ended."""
+    return SEPARATOR.join("".join(_record(each, zone, now, unfolded=unfolded, year=year)) for each in records)
+
+
+def _record(record: HistoryRecord, zone: tzinfo, now: float, *, unfolded: bool, year: bool) -> Iterator[str]:
+    job = record.job
+    indent = INDENT_WITH_YEAR if year else INDENT
+
+    def line(text: str) -> str:
+        return text + "\n" if unfolded else fold(text, indent=indent)
+
+    yield "\n" + line(job_lines.header(job, with_state=False))
+    yield line(f"{long_stamp(job.submitted_at, zone, year=year)}: {job_lines.submission(job, with_queue=True)}")
+    for event in record.events:
+        stamp = long_stamp(event.at, zone, year=year)
+        for text in event.lines():
+            yield line(f"{stamp}: {text}")
+    memory = job_lines.memory(job.usage)
+    if memory:
+        yield f"\nMEMORY USAGE:\n{memory}\n"
+    by = record.events[-1].at if _has_ended(record) else now
+    yield f"\nSummary of time in seconds spent in various states by  {long_stamp(by, zone, year=year)}\n" + _LONG_HEADER
+    yield "  " + _cells(state_seconds(record, now), 9, 12) + "\n"
+
+
+def _has_ended(record: HistoryRecord) -> bool:
+    return any(event.state == "END" for event in record.events)
+
+
+def _cells(seconds: dict[str, int], each: int, last: int) -> str:
+    return "".join(f"{seconds[state]:<{each}d}" for state in STATES) + f"{sum(seconds.values()):<{last}d}"
+
+
+def render_summary(records: Sequence[HistoryRecord], now: float, *, wide: bool = False) -> str:
+    """`ghist`: one row per job; `wide` (-w) cuts nothing."""
+    lines = [_SHORT_TITLE, _SHORT_HEADER]
+    for record in records:
+        job, name = record.job, printable(record.job.display_name)
+        if wide:
+            start = f"{left(job.label, 7)} {left(job.user, 7)} {left(name, 9)} "
+        else:
+            start = f"{cell(job.label, 7)} {cell(job.user, 7)} {cell(cut_head(name, 8), 9)} "
+        lines.append(start + _cells(state_seconds(record, now), 8, 10) + "\n")
+    return "".join(lines)

@@ -1,0 +1,122 @@
+"""`gjobs -l`: one record per job, folded; `gjobs -UF`: the same with every event on one physical line.
+
+Order of the parts as LSF 10.1 prints them: header, submission, limits, start, usage, end, reasons, MEMORY USAGE,
+SCHEDULING PARAMETERS, EXTERNAL MESSAGES, RESOURCE REQUIREMENT DETAILS, and then gsched's own WARNINGS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import tzinfo
+
+from gsched.cli.render import job_lines
+from gsched.cli.render.fold import INDENT, INDENT_WITH_YEAR, cell, fold, fold_words, left, printable
+from gsched.cli.render.records import JobRecord, Message
+from gsched.cli.render.sizes import in_words
+from gsched.cli.render.stamps import long_stamp, short_stamp
+from gsched.cli.render.thresholds import threshold_table
+
+SEPARATOR = "-" * 78 + "\n"
+_MESSAGE_HEADER = " MSG_ID FROM       POST_TIME      MESSAGE                             ATTACHMENT\n"
+_UNLIMITED = 1 << 30
+
+
+class _Layout:
+    """Line width, indent and stamps of one listing."""
+
+    def __init__(self, zone: tzinfo, *, unfolded: bool, year: bool) -> None:
+        self.zone = zone
+        self.year = year
+        self.indent = INDENT_WITH_YEAR if year else INDENT
+        self.fold_at = {"line_width": _UNLIMITED} if unfolded else {}
+
+    def line(self, text: str) -> str:
+        return fold(text, indent=self.indent, **self.fold_at)
+
+    def words(self, text: str) -> str:
+        return fold_words(text, indent=self.indent, **self.fold_at)
+
+    def event(self, at: float, text: str) -> str:
+        return self.line(f"{long_stamp(at, self.zone, year=self.year)}: {text}")
+
+
+def render_long(jobs: Iterable[JobRecord], zone: tzinfo, *, unfolded: bool = False, year: bool = False) -> str:
+    """Records of `jobs`, a line of dashes between them."""
+    layout = _Layout(zone, unfolded=unfolded, year=year)
+    return SEPARATOR.join("".join(_record(job, layout)) for job in jobs)
+
+
+def _record(job: JobRecord, layout: _Layout) -> Iterator[str]:
+    yield "\n" + layout.line(job_lines.header(job, with_state=True))
+    yield layout.event(job.submitted_at, job_lines.submission(job, with_queue=False))
+    if job.run_limit_s is not None:
+        yield f"\n {'RUNLIMIT':<24}\n {job.run_limit_s / 60:.1f} min\n"
+    if job.started_at is not None:
+        yield layout.event(job.started_at, _start(job))
+    if job.ended_at is not None:
+        yield from _end(job, job.ended_at, layout)
+    elif job.started_at is not None and job.usage.sampled_at is not None:
+        yield from _usage(job, job.usage.sampled_at, layout)
+    yield from _reasons(" PENDING REASONS:", job.pending_reasons, layout)
+    yield from _reasons(" SUSPENDING REASONS:", job.suspending_reasons, layout)
+    memory = job_lines.memory(job.usage)
+    if memory:
+        yield f"\n MEMORY USAGE:\n {memory}\n"
+    yield "\n SCHEDULING PARAMETERS:\n" + threshold_table(job.external_indices)
+    if job.messages:
+        yield "\n EXTERNAL MESSAGES:\n" + message_table(job.messages, layout.zone)
+    if job.combined_req:
+        yield "\n RESOURCE REQUIREMENT DETAILS:\n" + layout.line(f" Combined: {printable(job.combined_req)}")
+        if job.effective_req:
+            yield layout.line(f" Effective: {printable(job.effective_req)}")
+    if job.warnings:
+        yield "\n WARNINGS:\n" + "".join(layout.line(f" {printable(text)};") for text in job.warnings)
+
+
+def _start(job: JobRecord) -> str:
+    text = job_lines.placement("Started", job.placed)
+    if job.exec_home:
+        text += f", Execution Home <{printable(job.exec_home)}>"
+    if job.exec_cwd:
+        text += f", Execution CWD <{printable(job.exec_cwd)}>"
+    return text + ";"
+
+
+def _end(job: JobRecord, ended_at: float, layout: _Layout) -> Iterator[str]:
+    cpu_s = job.usage.cpu_s if job.ran else None
+    yield layout.event(ended_at, job_lines.ending(job.exit_code, job.signal, cpu_s) + ".")
+    if job.stat != "DONE":
+        yield layout.event(ended_at, job_lines.completion(job.term_reason) + ".")
+
+
+def _usage(job: JobRecord, sampled_at: float, layout: _Layout) -> Iterator[str]:
+    usage = job.usage
+    yield layout.event(sampled_at, "Resource usage collected.")
+    yield layout.words(f"The CPU time used is {usage.cpu_s:.0f} seconds.")
+    facts = [f"MEM: {in_words(usage.mem_mib)}"] if usage.mem_mib is not None else []
+    facts += [f"SWAP: {in_words(usage.swap_mib)}"] if usage.swap_mib is not None else []
+    facts += [f"NTHREAD: {usage.threads}"] if usage.threads is not None else []
+    if facts:
+        yield layout.words(";  ".join(facts))
+    if usage.pgid is not None:
+        yield layout.words(f"PGID: {usage.pgid};  PIDs: {' '.join(str(pid) for pid in usage.pids)}")
+    yield "\n"
+
+
+def _reasons(title: str, reasons: tuple[str, ...], layout: _Layout) -> Iterator[str]:
+    if reasons:
+        yield title + "\n" + "".join(layout.line(f" {printable(reason)};") for reason in reasons)
+
+
+def message_table(messages: Iterable[Message], zone: tzinfo) -> str:
+    """The EXTERNAL MESSAGES table with its header, as bread prints it too. Messages are cut to their column.
+
+    The part of a scheduler's message from `EFFECTIVE GPU REQ` on is kept in the history only, as LSF does.
+    """
+    lines = [_MESSAGE_HEADER]
+    for message in messages:
+        text = printable(message.text.partition("EFFECTIVE GPU REQ")[0])
+        stamp = left(short_stamp(message.posted_at, zone), 14)
+        flag = "Y" if message.attached else "N"
+        lines.append(f" {message.box:<6d} {cell(message.user, 10)} {stamp} {cell(text, 35)}     {flag}\n")
+    return "".join(lines)

@@ -1,0 +1,167 @@
+"""What the layouts need to know, as small frozen records. The commands map the master's answers onto them.
+
+None means unknown or not applicable and prints as `-` or not at all, never as 0. Times are seconds since the epoch,
+sizes MiB, durations seconds.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gsched.model.job import Usage
+
+
+class HostSlots(msgspec.Struct, frozen=True):
+    """Slots of a job on one host, first execution host first in every list."""
+
+    host: str
+    slots: int = 1
+
+    def __str__(self) -> str:
+        return self.host if self.slots == 1 else f"{self.slots}*{self.host}"
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One external message of a job (bpost, or the GPUs that the scheduler chose)."""
+
+    box: int = 0
+    user: str
+    posted_at: float
+    text: str
+    attached: bool = False
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One job, or one element of an array, as `gjobs` shows it."""
+
+    job_id: int
+    index: int = 0
+    """Array index; 0 for a job that is no array element."""
+    name: str = ""
+    """-J; empty means the command stands for it."""
+    user: str
+    stat: str
+    queue: str
+    project: str = "default"
+    command: str
+    share_group: str = ""
+    """`/test` in `Share group charged </test>`; empty leaves the words out."""
+    submit_host: str = ""
+    submitted_at: float
+    hold: bool = False
+    """Submitted on hold (-H)."""
+    cwd: str = ""
+    specified_cwd: str = ""
+    home: str = ""
+    """Home directory at submission; a CWD below it prints as `$HOME/rest`."""
+    input_file: str = ""
+    output_file: str = ""
+    output_overwrite: bool = False
+    error_file: str = ""
+    error_overwrite: bool = False
+    slots: int = 1
+    res_req: str = ""
+    hosts_asked: tuple[str, ...] = ()
+    run_limit_s: int | None = None
+    started_at: float | None = None
+    """When it was dispatched; None while pending."""
+    placed: tuple[HostSlots, ...] = ()
+    gpus: str = ""
+    """`host:gpus=0,1;`"""
+    gpu_count: int = 0
+    exec_home: str = ""
+    exec_cwd: str = ""
+    usage: Usage = Usage()
+    """Its `cpu_s` is believed only where `usage.sampled_at` is set or the job has ended."""
+    ended_at: float | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    term_reason: str = ""
+    """TERM_OWNER … or empty. A job that merely failed has none."""
+    ran: bool = True
+    """False for a job that ended without its command having run."""
+    pending_reasons: tuple[str, ...] = ()
+    """One text per reason, without the closing `;`."""
+    suspending_reasons: tuple[str, ...] = ()
+    combined_req: str = ""
+    effective_req: str = ""
+    external_indices: tuple[str, ...] = ()
+    """Names of external load indices, for the second block of the threshold table."""
+    messages: tuple[Message, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """Texts of the scheduler's own, shown at the end of `gjobs -l`."""
+
+    @property
+    def label(self) -> str:
+        """`101` or `101[3]`."""
+        return f"{self.job_id}[{self.index}]" if self.index else str(self.job_id)
+
+    @property
+    def display_name(self) -> str:
+        """JOB_NAME: -J (with the index of an array element), else the command."""
+        name = self.name or self.command
+        return f"{name}[{self.index}]" if self.index else name
+
+
+class ExternalValue(msgspec.Struct, frozen=True, kw_only=True):
+    """One external index on one host. `total` is what is left after reservation; None prints `-`."""
+
+    name: str
+    total: float | str | None = None
+    reserved: float | None = None
+
+
+class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One host as `ghosts` and `gload` show it."""
+
+    name: str
+    status: str = "ok"
+    """STATUS with its subtype: ok, closed_Adm, closed_Full, unavail, unreach …"""
+    cpu_factor: float = 1.0
+    user_slots: int | None = None
+    max_slots: int | None = None
+    """None: no limit."""
+    njobs: int = 0
+    run: int = 0
+    ssusp: int = 0
+    ususp: int = 0
+    reserved_slots: int = 0
+    load: dict[str, float | None] = {}
+    """Built-in indices: what is left. `ut` as a fraction 0..1; tmp, swp, mem in MiB."""
+    reserved: dict[str, float] = {}
+    """Built-in indices: what running jobs have reserved; absent means 0."""
+    free_slots: int | None = None
+    external: tuple[ExternalValue, ...] = ()
+    comment: str = ""
+    """What the administrator said when closing the host."""
+    notes: tuple[str, ...] = ()
+    """Lines of the scheduler's own: an elim that died, a GPU that is not offered."""
+    gpu_count: int | None = None
+
+
+class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue as `gqueues` shows it. Limits: None means none. Counts are slots."""
+
+    name: str
+    priority: int = 1
+    is_open: bool = True
+    is_active: bool = True
+    description: str = ""
+    nice: int = 0
+    job_limit: int | None = None
+    user_limit: int | None = None
+    processor_limit: float | None = None
+    host_limit: int | None = None
+    njobs: int = 0
+    pend: int = 0
+    run: int = 0
+    ssusp: int = 0
+    ususp: int = 0
+    reserved_slots: int = 0
+    run_limit_s: int | None = None
+    default_run_limit_s: int | None = None
+    res_req: str = ""
+    users: tuple[str, ...] | None = None
+    hosts: tuple[str, ...] | None = None
+    external_indices: tuple[str, ...] = ()
+    is_default: bool = False
