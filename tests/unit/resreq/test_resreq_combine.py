@@ -1,0 +1,172 @@
+"""Combined and Effective, byte for byte as LSF prints them, and the examples of the user's guide."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gsched.base.errors import RequirementError
+from gsched.resreq.combine import combine
+from gsched.resreq.evaluate import compile_select, order_keys, rusage_amounts
+from gsched.resreq.printer import format_amount
+from gsched.resreq.syntax import parse, parse_combined
+
+GUIDE = Path(__file__).parents[3] / "docs" / "requirements.md"
+
+
+@pytest.mark.parametrize(
+    ("job", "queue", "text"),
+    [
+        # What LSF 10.1 printed for these requests.
+        ("", "", "select[type == local] order[r15s:pg]"),
+        (
+            "select[ngpus>0] rusage[ngpus_excl_p=1]",
+            "",
+            "select[(ngpus>0) && (type == local)] order[r15s:pg] rusage[ngpus_excl_p=1.00]",
+        ),
+        (
+            "select[ngpus>0] rusage[ngpus_excl_p=2]",
+            "",
+            "select[(ngpus>0) && (type == local)] order[r15s:pg] rusage[ngpus_excl_p=2.00]",
+        ),
+        (
+            "select[mem>512] rusage[mem=512]",
+            "",
+            "select[(mem>512) && (type == local)] order[r15s:pg] rusage[mem=512.00]",
+        ),
+        ("select[(mem>4000)]", "", "select[((mem>4000)) && (type == local)] order[r15s:pg]"),
+        ("azurehost", "", "select[(azurehost) && (type == any)] order[r15s:pg]"),
+        ("defined(docker)", "", "select[(defined(docker)) && (type == any)] order[r15s:pg]"),
+        ("type=any", "", "select[(type = any ) && (type == any)] order[r15s:pg]"),
+        (
+            "type=any && mem>15G",
+            "order[-slots:-maxslots:-mem]",
+            "select[(type = any &&mem>15360.00) && (type == any)] order[-slots:-maxslots:-mem]",
+        ),
+        (
+            "rusage[mem=5120]",
+            "type==any same[type:model]",
+            "select[type == any ] order[r15s:pg] rusage[mem=5120.00] same[type:model]",
+        ),
+        (
+            "rusage[mem=1000,swp=100,ansys=2,mechhpc=4]",
+            "",
+            "select[type == local] order[r15s:pg] rusage[swp=100.00,mem=1000.00,ansys=2.00,mechhpc=4.00]",
+        ),
+        (
+            "rusage[mem=123] span[hosts=1]",
+            "",
+            "select[type == local] order[r15s:pg] rusage[mem=123.00] span[hosts=1]",
+        ),
+        # The documented rules of merging.
+        (
+            "rusage[mem=100]",
+            "rusage[mem=200:lic=1]",
+            "select[type == local] order[r15s:pg] rusage[mem=100.00,lic=1.00]",
+        ),
+        ("a>1", "b>1 || c>1", "select[(a>1) && (b>1||c>1) && (type == local)] order[r15s:pg]"),
+        ("", "mem>100", "select[(mem>100) && (type == local)] order[r15s:pg]"),
+        ("a>1", "type==any", "select[(a>1) && (type == any )] order[r15s:pg]"),
+        ("model==K80", "mem>1", "select[(model == K80 ) && (mem>1) && (type == any)] order[r15s:pg]"),
+        ("order[ut]", "order[mem] span[ptile=2]", "select[type == local] order[ut] span[ptile=2]"),
+        ("span[hosts=-1]", "span[ptile=2]", "select[type == local] order[r15s:pg] span[hosts=-1]"),
+        ("same[model]", "same[type]", "select[type == local] order[r15s:pg] same[model]"),
+        ("rusage[mem=2G/task]", "", "select[type == local] order[r15s:pg] rusage[mem=2048.00/task]"),
+        ("order[cpu] rusage[swap=1]", "rusage[swp=2]", "select[type == local] order[r1m] rusage[swp=1.00]"),
+    ],
+)
+def test_combined_text(job: str, queue: str, text: str) -> None:
+    combined = combine(job, queue, is_boolean=lambda name: name in ("azurehost", "docker"))
+    assert combined.text == text
+    assert combined.requirement == parse_combined(text)
+
+
+def test_what_is_shown_is_what_is_judged() -> None:
+    combined = combine("select[ngpus>0] rusage[ngpus_excl_p=0.125]", "mem>1G")
+    judge = compile_select(combined.requirement.select, local_type="LINUX")
+    assert judge({"ngpus": 1.0, "mem": 2000.0, "type": "LINUX"})
+    assert judge({"ngpus": 1.0, "mem": 2000.0, "type": "PPC"}).reason == "type==local: type is PPC, local is LINUX"
+    assert judge({"ngpus": 1.0, "mem": 1000.0, "type": "LINUX"}).reason == "mem>1024.00: mem is 1000"
+    assert rusage_amounts(combined.requirement) == {"ngpus_excl_p": 0.125}
+    assert order_keys(combined.requirement) == [("r15s", False), ("pg", False)]
+
+
+def test_a_boolean_is_one_only_where_the_caller_says_so() -> None:
+    assert combine("big").text == "select[(big) && (type == local)] order[r15s:pg]"
+    assert combine("big", is_boolean=lambda _: True).text == "select[(big) && (type == any)] order[r15s:pg]"
+
+
+def test_an_error_names_the_text_that_holds_it() -> None:
+    with pytest.raises(RequirementError, match="of <span\\[hosts=7\\]>"):
+        combine("mem>1", "span[hosts=7]")
+
+
+def test_the_largest_requirements_still_combine() -> None:
+    longest = "&&".join(["a>1K"] * 682)
+    deepest = "(" * 63 + "a" + ")" * 63
+    for job, queue in ((longest, longest), (deepest, deepest)):
+        combined = combine(job, queue)
+        assert parse_combined(combined.text) == combined.requirement
+
+
+_amounts = st.builds(
+    "{}{}".format,
+    st.decimals(0, 10**9, places=4).map("{:f}".format),
+    st.sampled_from(["", "K", "M", "GB"]),
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(_amounts)
+def test_amounts_and_sizes_keep_their_value(amount: str) -> None:
+    try:
+        asked = rusage_amounts(parse(f"rusage[mem={amount}]"))
+    except RequirementError:
+        assert 0 < float(amount.rstrip("KMGB")) < 1e-5  # below what is told apart from nothing
+        return
+    combined = combine(f"select[mem>{amount}] rusage[mem={amount}]")
+    assert rusage_amounts(combined.requirement) == asked
+    judge = compile_select(combined.requirement.select, local_type="L")
+    assert judge({"mem": asked["mem"], "type": "L"}).holds is False
+    assert judge({"mem": asked["mem"] * 1.001 + 1e-6, "type": "L"}).holds is True
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1.0, "1.00"), (0.5, "0.50"), (0.125, "0.125"), (1e17, "1" + "0" * 17 + ".00")]
+)
+def test_format_amount(value: float, text: str) -> None:
+    assert format_amount(value) == text
+
+
+def _examples(kind: str) -> list[str]:
+    blocks = re.findall(rf"^```{kind}\n(.*?)^```$", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return [line for block in blocks for line in block.splitlines() if line.strip()]
+
+
+def test_the_guide_has_examples() -> None:
+    assert len(_examples("resreq")) > 8
+    assert len(_examples("resreq-refused")) > 8
+
+
+@pytest.mark.parametrize("text", _examples("resreq"))
+def test_examples_of_the_guide_are_read(text: str) -> None:
+    assert combine(text).requirement.select is not None
+
+
+@pytest.mark.parametrize("text", _examples("resreq-refused"))
+def test_what_the_guide_calls_unsupported_is_refused(text: str) -> None:
+    with pytest.raises(RequirementError, match="is not supported"):
+        parse(text)
+
+
+def test_the_guide_shows_combined_requirements_as_they_are() -> None:
+    rows = re.findall(
+        r"^\| (?:`(.*?)` )?\| (?:`(.*?)` )?\| `(select\[.*?)` \|$", GUIDE.read_text("utf-8"), re.MULTILINE
+    )
+    assert len(rows) == 4
+    for job, queue, text in rows:
+        assert combine(job, queue).text == text

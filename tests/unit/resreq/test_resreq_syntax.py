@@ -1,0 +1,322 @@
+"""Reading, printing and merging requirement strings."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gsched.base.errors import RequirementError
+from gsched.resreq.ast import AllOf, Comparison, Group, Name, Number, OrderKey, Requirement, Reservation, Span, Text
+from gsched.resreq.syntax import BAD_SYNTAX, MAX_DEPTH, MAX_LENGTH, merge, parse, print_requirement
+
+calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+# Texts of the grammar, with blanks wherever they may stand.
+_blank = st.sampled_from(["", " ", "  "])
+_resource = st.sampled_from(["mem", "ngpus", "ngpus_excl_p", "r1m", "big.mem", "_x", "defined", "select"])
+_number = st.sampled_from(["0", "1", "2.50", ".5", "7.", "16G", "500MB", "1k", "3E"])
+_text_test = st.sampled_from(
+    [
+        "type==any",
+        "type == local",
+        "hname!=gpu-01",
+        "model=K80",
+        "status==ok",
+        "fab=='a b'",
+        'fab=="it\'s"',
+        "fab==10core",
+        "type==10",
+    ]
+)
+
+
+_leaf = _resource | _number | _text_test | _resource.map("defined({})".format)
+
+
+@st.composite
+def select_texts(draw: st.DrawFn, depth: int = 4) -> str:
+    form = draw(st.sampled_from(["leaf", "group", "compare", "logic"])) if depth else "leaf"
+    if form == "leaf":
+        return draw(_leaf)
+    if form == "group":
+        prefix = draw(st.sampled_from(["", "!", "-", "!!", "!-"]))
+        return f"{prefix}({draw(_blank)}{draw(select_texts(depth - 1))}{draw(_blank)})"
+    if form == "logic":
+        sign = draw(st.sampled_from(["&&", "||", " && ", " || "]))
+        return draw(select_texts(depth - 1)) + sign + draw(select_texts(depth - 1))
+    sign = draw(st.sampled_from(["<", ">", "<=", ">=", "==", "=", "!=", " == "]))
+    return draw(_sum_texts(depth)) + sign + draw(_sum_texts(depth))
+
+
+@st.composite
+def _sum_texts(draw: st.DrawFn, depth: int) -> str:
+    signs = draw(st.lists(st.sampled_from([" + ", " - ", "*", "/"]), max_size=2))
+    operand = _resource | _number | select_texts(depth - 1).map("({})".format)
+    return draw(operand) + "".join(sign + draw(operand) for sign in signs)
+
+
+def _list(item: st.SearchStrategy[str], separators: list[str], name: str) -> st.SearchStrategy[str]:
+    names = st.lists(_resource, min_size=1, max_size=3, unique=True)
+    return st.builds(
+        lambda chosen, each, separator: f"{name}[{separator.join(each.replace('@', one) for one in chosen)}]",
+        names,
+        item,
+        st.sampled_from(separators),
+    )
+
+
+section_texts = {
+    "order": _list(st.sampled_from(["@", "-@"]), [":", " : "], "order"),
+    "rusage": _list(st.sampled_from(["@=1", "@=16G/host", "@ = 0.125/task"]), [":", ",", " , "], "rusage"),
+    "span": st.sampled_from(["span[hosts=1]", "span[hosts=-1]", "span[ ptile = 4 ]"]),
+    "same": _list(st.just("@"), [":"], "same"),
+}
+
+
+@st.composite
+def requirement_texts(draw: st.DrawFn) -> str:
+    sections = [draw(text) for text in section_texts.values() if draw(st.booleans())]
+    if draw(st.booleans()):
+        sections.append(f"select[{draw(select_texts())}]")
+    sections = draw(st.permutations(sections))
+    if not any(text.startswith("select[") for text in sections) and draw(st.booleans()):
+        sections.insert(0, draw(select_texts()))
+    return " ".join(sections)
+
+
+@calm
+@given(requirement_texts())
+def test_what_is_printed_reads_back_equal(text: str) -> None:
+    requirement = parse(text)
+    printed = print_requirement(requirement)
+    assert parse(printed) == requirement
+    assert print_requirement(parse(printed)) == printed
+
+
+_words = [
+    "&&",
+    "||",
+    "==",
+    "!=",
+    "select[",
+    "order[",
+    "rusage[",
+    "span[",
+    "same[",
+    "hosts",
+    "ptile",
+    "type",
+    "local",
+    "any",
+    "mem",
+    "defined(",
+    "16G",
+    "1e5",
+    "duration",
+    "decay",
+    "cu[",
+]
+_pieces = st.sampled_from(list("![](){}<>=+-*/:,@&|'\" \né\x00\ud800")) | st.sampled_from(_words)
+
+
+@settings(calm, max_examples=300)
+@given(st.text(max_size=80) | st.lists(_pieces, max_size=25).map("".join))
+def test_any_text_is_read_or_refused_at_a_place_in_it(text: str) -> None:
+    try:
+        requirement = parse(text)
+    except RequirementError as error:
+        assert 0 <= error.position <= len(text)
+        assert len(error.source) == len(text)
+        assert len(error.text.splitlines()) == 1
+        assert error.text.isprintable()
+    else:
+        assert parse(print_requirement(requirement)) == requirement
+
+
+def test_a_bare_text_is_the_select_section() -> None:
+    assert parse("ngpus>0") == parse("select[ngpus>0]") == parse(" select[ ngpus > 0 ] ")
+    assert parse("mem>5 order[mem]") == parse("order[mem] select[mem>5]")
+
+
+def test_all_sections() -> None:
+    requirement = parse(
+        "span[hosts=1] select[mem>=16G] rusage[mem=16G/host:ngpus_excl_p=2] same[type] order[-mem:r15s]"
+    )
+    assert requirement == Requirement(
+        select=Comparison(">=", Name("mem"), Number(16384.0, "16G", True)),
+        order=(OrderKey("mem", True), OrderKey("r15s")),
+        rusage=(Reservation("mem", 16384.0, "16G", "host"), Reservation("ngpus_excl_p", 2.0, "2")),
+        span=Span(hosts=1),
+        same=parse("same[type]").same,
+    )
+    assert print_requirement(requirement) == (
+        "select[mem>=16G] order[-mem:r15s] rusage[mem=16G/host,ngpus_excl_p=2] span[hosts=1] same[type]"
+    )
+
+
+@pytest.mark.parametrize(("text", "span"), [("span[hosts=-1]", Span(hosts=-1)), ("span[ptile=3]", Span(ptile=3))])
+def test_span(text: str, span: Span) -> None:
+    assert parse(text).span == span
+
+
+def test_an_empty_text_requires_nothing() -> None:
+    assert parse("") == parse(" \t\n") == Requirement()
+    assert print_requirement(Requirement()) == ""
+
+
+def test_precedence() -> None:
+    assert parse("a||b&&c==1+2*3") == parse("a||b&&c==1+2*3")
+    for loose, tight in [
+        ("a||b&&c", "a||(b&&c)"),
+        ("a&&b==c", "a&&(b==c)"),
+        ("a==b+c", "a==(b+c)"),
+        ("a+b*c", "a+(b*c)"),
+        ("!a*b", "(!a)*b"),
+        ("a-b-c", "(a-b)-c"),
+        ("a/b/c", "(a/b)/c"),
+    ]:
+        assert _ungrouped(parse(loose).select) == _ungrouped(parse(tight).select)
+    assert _ungrouped(parse("a-(b-c)").select) != _ungrouped(parse("a-b-c").select)
+
+
+def _ungrouped(value: object) -> object:
+    if isinstance(value, Group):
+        return _ungrouped(value.inner)
+    if isinstance(value, tuple):
+        return tuple(_ungrouped(each) for each in value)
+    fields = [name for name in getattr(value, "__slots__", ()) if name != "position"]
+    return (type(value), *(_ungrouped(getattr(value, name)) for name in fields)) if fields else value
+
+
+def test_text_values() -> None:
+    assert parse("hname==gpu-01-a").select == Comparison("==", Name("hname"), Text("gpu-01-a"))
+    assert parse("fab=='a b'").select == Comparison("==", Name("fab"), Text("a b", quoted=True))
+    assert parse("fab==ib0").select == Comparison("==", Name("fab"), Name("ib0"))
+    assert parse("model==10").select == Comparison("==", Name("model"), Text("10"))
+    assert parse("mem==swp - 5").select != parse("mem==5").select
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "words"),
+    [
+        ("select[ngpus>]", 13, "a resource, a number or '(' is wanted, not ']'"),
+        ("select[ngpus>0", 14, "']' is wanted to close select[, not the end"),
+        ("select[(a]", 9, "')' is wanted"),
+        ("select[]", 7, "select[] is empty"),
+        ("rusage[ ]", 8, "rusage[] is empty"),
+        ("select [a]", 0, "no blank may stand between select and ["),
+        ("selct[a]", 0, "'selct' is not a section"),
+        ("order[ut] order[mem]", 10, "order is given twice"),
+        ("a select[b]", 2, "select is given twice"),
+        ("order[ut] a", 10, "unexpected 'a'"),
+        ("mem>1 swp>1", 6, "unexpected 'swp'"),
+        ("a<b<c", 3, "after a comparison"),
+        ("a==b!=c", 4, "after a comparison"),
+        ("a & b", 2, "&&"),
+        ("a | b", 2, "||"),
+        ("a # b", 2, "unexpected '#'"),
+        ("type=='x", 6, "a quote that is not closed"),
+        ("'x'==type", 0, "quoted value"),
+        ("type", 0, "'type' is text"),
+        ("!type==x", 1, "needs a number"),
+        ("1+type==x", 2, "needs a number"),
+        ("X86==type", 5, "'type' is text"),
+        ("type==(x)", 6, "compared with a value"),
+        ("fab==ib-0", 5, "wants quotes"),
+        ("mem>1e5", 4, "neither a number"),
+        ("mem>1 0", 6, "unexpected '0'"),
+        ("f(x)", 0, "not a function"),
+        ("defined(3)", 8, "wants the name of a resource"),
+        ("rusage[mem]", 10, "'=' is wanted"),
+        ("rusage[mem=x]", 11, "wants an amount"),
+        ("rusage[mem=-1]", 11, "wants an amount"),
+        ("rusage[mem=1:mem=2]", 13, "reserved twice"),
+        ("rusage[swap=1,swp=2]", 14, "reserved twice"),
+        ("rusage[mem=1/node]", 13, "per job, host, task"),
+        ("rusage[decay=0]", 7, "wants a resource before it"),
+        ("order[ut:]", 9, "wants the name of a resource"),
+        ("order[ut:ut]", 9, "named twice"),
+        ("span[hosts=2]", 11, "1 or -1"),
+        ("span[ptile=0]", 11, "at least 1"),
+        ("span[cores=1]", 5, "not known in span"),
+    ],
+)
+def test_wrong_texts_say_what_and_where(text: str, position: int, words: str) -> None:
+    with pytest.raises(RequirementError) as caught:
+        parse(text)
+    assert (caught.value.kind, caught.value.position) == (BAD_SYNTAX, position)
+    assert words in caught.value.detail
+    assert caught.value.text == f"{BAD_SYNTAX}: {caught.value.detail} at position {position + 1} of <{text}>"
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "what"),
+    [
+        ("2*{span[hosts=1]}+4*{a}", 2, "a compound requirement (n*{...})"),
+        ("{2*{a}+4*{b}} same[type]", 0, "a compound requirement (n*{...})"),
+        ("{a} || {b}@60", 0, "an alternative requirement ({...} || {...})"),
+        ("cu[type=enclosure]", 0, "cu[...]"),
+        ("mem>5 affinity[core(1)]", 6, "affinity[...]"),
+        ("rusage[mem=1||swp=1]", 12, "an alternative (||) in rusage[...]"),
+        ("rusage[mem=1:duration=8h]", 13, "duration= in rusage[...]"),
+        ("rusage[mem=1:duration=(5 5)]", 13, "duration= in rusage[...]"),
+        ("rusage[mem=1:decay=1]", 13, "decay= in rusage[...]"),
+        ("rusage[mem=1:threshold=5]", 13, "threshold= in rusage[...]"),
+        ("rusage[mem=(50 20)]", 11, "a list of amounts in rusage[...]"),
+        ("rusage[ngpus_physical=2:gmodel=K80-12G]", 24, "gmodel= in rusage[...]"),
+        ("span[ptile='!',HP:8]", 11, "span[ptile='!']"),
+        ("span[ptile=!]", 11, "span[ptile='!']"),
+        ("span[stripe]", 5, "span[stripe...]"),
+        ("span[ptile=4,HP:8]", 13, "a list in span[...]"),
+        ("order[!mem]", 6, "order[!resource]"),
+        ("order[mem/2]", 9, "an expression in order[...]"),
+        ("model==local", 7, "model == local"),
+        ("swp=20:mem=10:cserver", 6, "the old form"),
+    ],
+)
+def test_what_is_not_there_yet_is_refused_by_name(text: str, position: int, what: str) -> None:
+    with pytest.raises(RequirementError) as caught:
+        parse(text)
+    assert what in caught.value.detail
+    assert "not supported" in caught.value.detail
+    assert caught.value.position == position
+
+
+def test_decay_zero_is_the_default_and_taken() -> None:
+    assert parse("rusage[mem=1:decay=0]") == parse("rusage[mem=1]")
+
+
+def test_length_and_depth_are_bounded() -> None:
+    parse("a" * MAX_LENGTH)
+    with pytest.raises(RequirementError, match="4097 characters, 4096 are allowed"):
+        parse("a" * (MAX_LENGTH + 1))
+    parse("(" * (MAX_DEPTH - 1) + "a" + ")" * (MAX_DEPTH - 1))
+    for deep in ("(" * MAX_DEPTH + "a" + ")" * MAX_DEPTH, "!" * 100 + "a", "a" + "+a" * 100, "(" * 4000):
+        with pytest.raises(RequirementError, match="more than 64 levels deep"):
+            parse(deep)
+    # The worst mixture: every level of precedence open at every level of parentheses.
+    with pytest.raises(RequirementError, match="more than 64 levels deep"):
+        parse("a||b&&c>d+e*(" * 100)
+
+
+def test_long_conjunctions_are_not_deep() -> None:
+    select = parse("&&".join(["a"] * 1000)).select
+    assert isinstance(select, AllOf)
+    assert len(select.terms) == 1000
+
+
+def test_merge() -> None:
+    assert merge([]) == merge(["", " "]) == ""
+    assert merge([" select[a > 0]  rusage[b=1] "]) == "select[a > 0]  rusage[b=1]"
+    assert merge(["rusage[mem=50000]", "span[hosts=1]"]) == "rusage[mem=50000] span[hosts=1]"
+    assert merge(
+        ["select[a||b] order[ut] rusage[x=1]", "c>0", "order[mem] rusage[y=16G] same[type]", "same[type:model]"]
+    ) == ("select[(a||b)&&(c>0)] order[mem] rusage[x=1,y=16G] same[type:model]")
+    assert merge(["span[hosts=1]", "span[ptile=2]"]) == "span[ptile=2]"
+    with pytest.raises(RequirementError, match="'mem' is reserved twice"):
+        merge(["rusage[mem=1]", "rusage[mem=2]"])
+    with pytest.raises(RequirementError, match="are allowed"):
+        merge(["a" * 3000, "b" * 3000])
+    with pytest.raises(RequirementError, match="select\\[\\] is empty"):
+        merge(["select[]", "span[hosts=1]"])
