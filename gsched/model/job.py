@@ -83,6 +83,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     umask: int = 0o022
     environment: str = ""
     script: str = ""
+    auto_gpu: bool = False
+    """No GPU was asked for and GPU_UNREQUESTED is auto=1: one is given where the host has GPUs."""
     warnings: tuple[str, ...] = ()
     """Said at submission and again by `gjobs -l`."""
 

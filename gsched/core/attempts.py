@@ -1,0 +1,212 @@
+"""What agents say about attempts: hello, started, ended, silence. The state decides what it means.
+
+An old attempt's result is recorded and dropped. A start that never happened goes back to pending, a start that did is
+never repeated unnoticed.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gsched.core.cluster import ClusterState
+from gsched.core.command import AttemptEnded, AttemptStarted, HostHello
+from gsched.core.decision import Decision
+from gsched.core.instruction import (
+    ConfigureAgent,
+    ForgetAttempts,
+    ResumeAttempt,
+    StartJob,
+    SuspendAttempt,
+    TerminateAttempt,
+)
+from gsched.core.job import Job
+from gsched.core.observed import Observation
+from gsched.model.config import ClusterConfig, GpuUnrequested
+from gsched.model.event import (
+    JobFinished,
+    JobMessagePosted,
+    JobNoted,
+    JobPostProcessed,
+    JobRequeued,
+    JobStarted,
+    JobStatusLost,
+    JobStatusRegained,
+    StaleResultRecorded,
+)
+from gsched.model.job import FINISHED, PENDING, STARTED, AttemptResult, JobState
+
+RETRY_FIRST_S = 1.0
+RETRY_MOST_S = 60.0
+HOW_TO_ASK = (
+    'No GPU was requested, so the job sees none; to get one: gsub -R "select[ngpus>0] rusage[ngpus_excl_p=1]" '
+    "(ngpus_shared for a shared one)"
+)
+
+
+def hello(state: ClusterState, hello: HostHello, seen: Observation, now: float, decision: Decision) -> None:
+    """Bring state and journal of a host together. Reply: None; the agent may be given work from now on."""
+    for key in list(seen.strays):
+        _drop_stray(state, seen, hello.host, key)
+    seen.connected, seen.session, seen.last_heard, seen.lost = True, hello.session, now, False
+    seen.boot_id, seen.version = hello.boot_id, hello.version
+    decision.instruct(ConfigureAgent(hello.host))
+    for report in hello.ended:
+        attempt_ended(state, report, seen, now, decision)
+    known = {item.key for item in hello.held}
+    for item in hello.held:
+        job = state.jobs.get(item.job_id)
+        if job is not None and job.key == item.key and job.state in STARTED:
+            continue
+        _keep_stray(state, seen, hello.host, item.key, item.part)
+        if item.job_id not in state.quarantined:
+            decision.instruct(TerminateAttempt(hello.host, item.job_id, item.attempt))
+    for start in hello.started:
+        attempt_started(state, start, seen, now, decision)
+    _release_quarantined(state, hello.host, known)
+    for job in [job for job in state.jobs.values() if _is_on(job, hello.host)]:
+        _reconcile(job, hello, job.key in known, now, decision)
+    state.touched_hosts.add(hello.host)
+
+
+def _is_on(job: Job, host: str) -> bool:
+    return job.state in STARTED and job.allocation is not None and job.allocation.first_host == host
+
+
+def _reconcile(job: Job, hello: HostHello, held: bool, now: float, decision: Decision) -> None:
+    """One job that the state has on the host: still there, never arrived, or gone."""
+    if held:
+        if job.state in (JobState.UNKWN, JobState.ZOMBI):
+            decision.record(JobStatusRegained(at=now, job_id=job.job_id, host=hello.host))
+        # Orders that the agent may have missed are repeated; all of them are idempotent.
+        if job.kill_by:
+            decision.instruct(TerminateAttempt(hello.host, job.job_id, job.attempt))
+        elif job.state is JobState.USUSP:
+            decision.instruct(SuspendAttempt(hello.host, job.job_id, job.attempt))
+        elif job.started_at is not None:
+            decision.instruct(ResumeAttempt(hello.host, job.job_id, job.attempt))
+        else:
+            decision.instruct(StartJob(hello.host, job.job_id, job.attempt))
+        return
+    if job.started_at is None and not job.kill_by:
+        # The order never reached the agent's journal. The same attempt again: the journal makes it start once.
+        decision.instruct(StartJob(hello.host, job.job_id, job.attempt))
+        return
+    rebooted = bool(job.boot_id) and job.boot_id != hello.boot_id
+    problem = "the host restarted while the job ran" if rebooted else "the agent's journal no longer has the attempt"
+    result = AttemptResult(ended_at=now, problem=problem, started=job.started_at is not None)
+    _finish(job, result, now, decision)
+
+
+def _keep_stray(state: ClusterState, seen: Observation, host: str, key: tuple[int, int], part: object) -> None:
+    ledger = state.ledger.host(host)
+    if key not in ledger.held:
+        ledger.take(key, part)  # type: ignore[arg-type]
+        seen.strays[key] = part  # type: ignore[assignment]
+
+
+def _drop_stray(state: ClusterState, seen: Observation, host: str, key: tuple[int, int]) -> None:
+    if seen.strays.pop(key, None) is not None:
+        state.ledger.host(host).give(key)
+        state.touched_hosts.add(host)
+
+
+def _release_quarantined(state: ClusterState, host: str, known: set[tuple[int, int]]) -> None:
+    """What a job that was set aside held is free once its agent has said that it no longer runs it."""
+    ledger = state.ledger.host(host)
+    for key in [key for key in ledger.held if key[0] in state.quarantined and key not in known]:
+        ledger.give(key)
+
+
+def attempt_started(
+    state: ClusterState, report: AttemptStarted, seen: Observation, now: float, decision: Decision
+) -> None:
+    """The first process runs: start line, the GPUs' external message, or how to ask for one."""
+    job = state.jobs.get(report.job_id)
+    if job is None or job.attempt != report.attempt or job.state not in STARTED or job.started_at is not None:
+        return
+    assert job.allocation is not None
+    decision.record(
+        JobStarted(
+            at=report.at,
+            job_id=job.job_id,
+            attempt=job.attempt,
+            pid=report.pid,
+            home=report.home,
+            cwd=report.cwd,
+            boot_id=report.boot_id,
+        )
+    )
+    message = job.allocation.gpu_message()
+    if message:
+        at = max(now, report.at)
+        decision.record(JobMessagePosted(at=at, job_id=job.job_id, user=job.spec.user, box=0, text=message))
+
+
+def note_hidden_gpus(job: Job, config: ClusterConfig, seen: Observation, now: float, decision: Decision) -> None:
+    """Tell a job that asked for no GPU on a host with GPUs how to ask for one; once."""
+    held = job.allocation is not None and any(part.gpus for part in job.allocation.hosts)
+    has_gpus = seen.gpus is not None and bool(seen.gpus.gpus)
+    hidden = config.params.gpu_unrequested is GpuUnrequested.HIDE
+    if hidden and has_gpus and not held and HOW_TO_ASK not in job.notes:
+        decision.record(JobNoted(at=now, job_id=job.job_id, text=HOW_TO_ASK))
+
+
+def attempt_ended(state: ClusterState, report: AttemptEnded, seen: Observation, now: float, decision: Decision) -> None:
+    """Record the end (once) and let the agent forget the attempt."""
+    key = (report.job_id, report.attempt)
+    decision.instruct(ForgetAttempts(report.host, (key,)))
+    seen.usage.pop(key, None)
+    _drop_stray(state, seen, report.host, key)
+    job = state.jobs.get(report.job_id)
+    if report.job_id in state.quarantined:
+        ledger = state.ledger.host(report.host)
+        if key in ledger.held:
+            ledger.give(key)
+        return
+    if job is None or job.attempt != report.attempt or job.state not in STARTED:
+        already = job is not None and job.attempt == report.attempt and job.state in FINISHED
+        if not already:
+            decision.record(
+                StaleResultRecorded(
+                    at=now, job_id=report.job_id, attempt=report.attempt, host=report.host, result=report.result
+                )
+            )
+        return
+    if not report.result.started and report.result.exit_code is None and not job.kill_by:
+        _requeue(job, report, now, decision)
+        return
+    _finish(job, report.result, max(report.result.ended_at, job.dispatched_at or 0.0), decision)
+
+
+def _requeue(job: Job, report: AttemptEnded, now: float, decision: Decision) -> None:
+    """The command was never executed: back to pending, a little later each time."""
+    delay = min(RETRY_MOST_S, RETRY_FIRST_S * 2.0 ** min(job.failed_starts, 10))
+    decision.record(
+        JobRequeued(
+            at=now,
+            job_id=job.job_id,
+            attempt=job.attempt,
+            reason=report.result.problem or "the job could not be started",
+            avoid_host=report.host,
+            not_before=now + delay,
+        )
+    )
+
+
+def _finish(job: Job, result: AttemptResult, at: float, decision: Decision) -> None:
+    if job.kill_by and not result.succeeded and not result.term_reason:
+        reason = "TERM_OWNER" if job.kill_by == job.spec.user else "TERM_ADMIN"
+        result = msgspec.structs.replace(result, term_reason=reason)
+    if result.problem:
+        decision.record(JobNoted(at=at, job_id=job.job_id, text=result.problem))
+    decision.record(JobFinished(at=at, job_id=job.job_id, attempt=job.attempt, result=result))
+    decision.record(JobPostProcessed(at=at, job_id=job.job_id, attempt=job.attempt))
+
+
+def host_lost(state: ClusterState, host: str, seen: Observation, now: float, decision: Decision) -> None:
+    """The host has been silent for too long: its jobs are UNKWN until it says hello."""
+    seen.lost = True
+    for job in [job for job in state.jobs.values() if _is_on(job, host) and job.state is not JobState.UNKWN]:
+        if job.state not in PENDING and job.state is not JobState.ZOMBI:
+            decision.record(JobStatusLost(at=now, job_id=job.job_id, host=host))
+    state.touched_hosts.add(host)

@@ -1,0 +1,30 @@
+"""What came of a command: events already applied to the state, instructions and a reply for after the commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gsched.core.cluster import ClusterState
+from gsched.core.instruction import Instruction
+from gsched.model.event import AnyEvent
+
+
+class Decision:
+    """Collects events while a command is decided. `record` applies at once, so that later decisions see the effect."""
+
+    __slots__ = ("_state", "events", "instructions", "reply")
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self.events: list[AnyEvent] = []
+        self.instructions: list[Instruction] = []
+        self.reply: Any = None
+
+    def record(self, event: AnyEvent) -> None:
+        """Apply the event and remember it for the commit. Raises machine.IllegalEvent, and then nothing happened."""
+        self._state.apply(event)
+        self.events.append(event)
+
+    def instruct(self, instruction: Instruction) -> None:
+        """To be sent once the events are durable."""
+        self.instructions.append(instruction)

@@ -1,0 +1,69 @@
+"""Instructions: what the outside is told to do. Idempotent by (job, attempt); sent once their events are
+durable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gsched.model.ledger import AttemptKey
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """Something the agent of `host` is to do."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartJob(Instruction):
+    """Start the attempt; the agent ignores a repeat."""
+
+    job_id: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class TerminateAttempt(Instruction):
+    """End it with all its processes: INT, TERM, KILL with JOB_TERMINATE_INTERVAL between."""
+
+    job_id: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class SignalAttempt(Instruction):
+    """Send one signal to all its processes."""
+
+    job_id: int
+    attempt: int
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendAttempt(Instruction):
+    """Stop all its processes."""
+
+    job_id: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeAttempt(Instruction):
+    """Let them go on."""
+
+    job_id: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetAttempts(Instruction):
+    """Their results are durable here: the agent may drop its journal of them."""
+
+    attempts: tuple[AttemptKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigureAgent(Instruction):
+    """Take over the working parameters of the current configuration."""

@@ -1,0 +1,51 @@
+"""What agents have said about their hosts: volatile, never an event, gone with the process.
+
+After a restart of the master a host is unknown until its agent has said hello; nothing is started there before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gsched.model.allocation import HostAllocation
+from gsched.model.host import GpuReport, LoadReport
+from gsched.model.job import Usage
+from gsched.model.ledger import AttemptKey
+
+
+@dataclass(slots=True)
+class Observation:
+    """One host as its agent sees it. `last_heard` is UTC seconds."""
+
+    connected: bool = False
+    session: int = 0
+    boot_id: str = ""
+    version: str = ""
+    last_heard: float = 0.0
+    load: LoadReport | None = None
+    gpus: GpuReport | None = None
+    usage: dict[AttemptKey, Usage] = field(default_factory=dict)
+    strays: dict[AttemptKey, HostAllocation] = field(default_factory=dict)
+    """Attempts that run there though the state does not say so; their slots and GPUs stay reserved."""
+    lost: bool = False
+    """Silent for so long that its jobs are UNKWN."""
+    last_dispatch: float = float("-inf")
+
+
+class Observations:
+    """All hosts' observations; `started_at` is when this master began to listen."""
+
+    def __init__(self, started_at: float) -> None:
+        self.started_at = started_at
+        self._hosts: dict[str, Observation] = {}
+
+    def of(self, host: str) -> Observation:
+        """The host's observation, empty at first."""
+        found = self._hosts.get(host)
+        if found is None:
+            found = self._hosts[host] = Observation(last_heard=self.started_at)
+        return found
+
+    def strays(self) -> set[AttemptKey]:
+        """Keys of all strays on all hosts."""
+        return {key for observation in self._hosts.values() for key in observation.strays}

@@ -1,0 +1,44 @@
+"""Does a filter admit a job? One answer for queries and for controls."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Protocol
+
+from gsched.model.allocation import Allocation
+from gsched.model.job import FINISHED, JobSpec
+from gsched.model.view import JobFilter
+
+
+class Filterable(Protocol):
+    """What a filter looks at: jobs in the state and views of jobs have it."""
+
+    @property
+    def job_id(self) -> int: ...
+    @property
+    def spec(self) -> JobSpec: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def allocation(self) -> Allocation | None: ...
+
+
+def admits(wanted: JobFilter, job: Filterable, *, any_user: bool = False) -> bool:
+    """Whether `job` is one of those wanted. With `any_user` the filter's user is not looked at."""
+    spec = job.spec
+    if wanted.ids:
+        if job.job_id not in wanted.ids:
+            return False
+    elif not wanted.finished and job.state in FINISHED and not wanted.states:
+        return False
+    if wanted.states and job.state not in wanted.states:
+        return False
+    if not any_user and wanted.user not in ("", "all", spec.user):
+        return False
+    if wanted.queue and wanted.queue != spec.queue:
+        return False
+    if wanted.project and wanted.project != spec.project:
+        return False
+    if wanted.host and (job.allocation is None or all(part.host != wanted.host for part in job.allocation.hosts)):
+        return False
+    return not wanted.name or fnmatchcase(spec.display_name, wanted.name.replace("[", "[[]"))

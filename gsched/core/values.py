@@ -1,0 +1,55 @@
+"""A host's resource values, from configuration and observation: what select[] sees and the tables show.
+
+A dynamic value that has not been reported is None (unknown), never 0. GPU counters are present, with whatever value,
+where they are mapped; their numbers come from the ledger.
+"""
+
+from __future__ import annotations
+
+from gsched.core.observed import Observation
+from gsched.model.config import ClusterConfig
+from gsched.model.host import HostConfig
+from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
+
+LOCAL_TYPE = "LINUX"
+"""Host type that a host with `!` has: gsched runs on Linux."""
+
+
+def host_type(host: HostConfig) -> str:
+    """The host's type; `!` is detected."""
+    return LOCAL_TYPE if host.type in ("!", "") else host.type
+
+
+def host_values(config: ClusterConfig, host: HostConfig, seen: Observation) -> dict[str, float | str | bool | None]:
+    """Resource name -> value on the host, before reservations."""
+    load = seen.load
+    indices = load.indices if load is not None and seen.connected else {}
+    values: dict[str, float | str | bool | None] = {index.name: indices.get(index.name) for index in LOAD_INDICES}
+    values.update(type=host_type(host), model=host.model, status="ok", hname=host.name, cpuf=host.cpu_factor)
+    values.update(server=host.server, rexpri=0.0, ndisks=None)
+    values.update(
+        ncpus=None if load is None else float(load.ncpus),
+        maxmem=None if load is None else load.maxmem_mib,
+        maxswp=None if load is None else load.maxswp_mib,
+        maxtmp=None if load is None else load.maxtmp_mib,
+    )
+    slots = slot_limit(host, seen)
+    values["maxslots"] = float("inf") if slots is None else float(slots)
+    for resource in config.resources.values():
+        if resource.type is ResourceType.BOOLEAN:
+            values[resource.name] = resource.name in host.resources
+    external = load.external if load is not None and seen.connected else {}
+    for name in config.external_on(host.name):
+        values[name] = external.get(name) if name not in GPU_COUNTERS else None
+    for name, per_host in config.shared_values.items():
+        if host.name in per_host:
+            values[name] = per_host[host.name]
+    values.update(host.values)
+    return values
+
+
+def slot_limit(host: HostConfig, seen: Observation) -> int | None:
+    """Slots of the host: MXJ, or as many as it has CPUs; None means no limit."""
+    if host.max_slots is None:
+        return seen.load.ncpus if seen.load is not None else 0
+    return None if host.max_slots < 0 else host.max_slots

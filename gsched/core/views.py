@@ -1,0 +1,165 @@
+"""Views of hosts and queues, made from state, configuration and observation. Jobs make their own (Job.view)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gsched.core.cluster import ClusterState
+from gsched.core.observed import Observation
+from gsched.core.values import host_type, host_values, slot_limit
+from gsched.model.config import ClusterConfig
+from gsched.model.host import HostConfig, HostState
+from gsched.model.job import STARTED, JobState
+from gsched.model.ledger import HostLedger
+from gsched.model.queue import Queue
+from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
+from gsched.model.view import GpuView, HostView, JobView, QueueView, ResourceValue
+
+
+def host_state(host: HostConfig, state: ClusterState, seen: Observation) -> HostState:
+    """STATUS of the host."""
+    if host.name in state.closed_hosts:
+        return HostState.CLOSED_ADM
+    if not seen.connected:
+        return HostState.UNAVAIL
+    free = state.ledger.host(host.name).free_slots
+    return HostState.CLOSED_FULL if free == 0 else HostState.OK
+
+
+def closed_reason(host: HostConfig, state: ClusterState, seen: Observation) -> str:
+    """Why the host takes no jobs, as a pending reason; empty when it does. A full host is judged job by job."""
+    if not host.server:
+        return "Host does not run jobs"
+    if host.name in state.closed_hosts:
+        return "Closed by LSF administrator"
+    if not seen.connected:
+        return "Unable to reach slave batch server"
+    return "" if seen.load is not None else "Load information unavailable"
+
+
+def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen: Observation) -> HostView:
+    """The host as ghosts and gload show it."""
+    ledger = state.ledger.host(host.name)
+    values = host_values(config, host, seen)
+    run, suspended = _job_slots(state, ledger)
+    reserved = ledger.reserved
+    load = {
+        index.name: float(value) - reserved.get(index.name, 0.0)
+        for index in LOAD_INDICES
+        if isinstance(value := values.get(index.name), float | int)
+    }
+    gpus = seen.gpus.gpus if seen.gpus is not None else ()
+    return HostView(
+        name=host.name,
+        status=host_state(host, state, seen).value,
+        cpu_factor=host.cpu_factor,
+        type=host_type(host),
+        model=host.model,
+        ncpus=seen.load.ncpus if seen.load is not None else 0,
+        max_slots=slot_limit(host, seen),
+        user_slots=host.user_slots,
+        slots_free=ledger.free_slots,
+        njobs=ledger.slots_used,
+        run=run,
+        ususp=suspended,
+        load=load,
+        externals=tuple(_external(name, config, ledger, values.get(name)) for name in config.external_on(host.name)),
+        gpus=tuple(
+            GpuView(
+                gpu=gpu, holders=tuple(f"{job}.{attempt}" for job, attempt in sorted(ledger.holders.get(gpu.uuid, ())))
+            )
+            for gpu in gpus
+        ),
+        gpu_provider=seen.gpus.provider if seen.gpus is not None else "",
+        notes=tuple(_notes(host, config, ledger, seen)),
+        comment=state.closed_hosts.get(host.name, ("", ""))[1],
+    )
+
+
+def _job_slots(state: ClusterState, ledger: HostLedger) -> tuple[int, int]:
+    run = suspended = 0
+    for (job_id, _), part in ledger.held.items():
+        job = state.jobs.get(job_id)
+        if job is not None and job.state is JobState.USUSP:
+            suspended += part.slots
+        else:
+            run += part.slots
+    return run, suspended
+
+
+def _external(name: str, config: ClusterConfig, ledger: HostLedger, value: object) -> ResourceValue:
+    resource = config.resources[name]
+    if name in GPU_COUNTERS:
+        counter = ledger.counter(name)
+        if counter is None:
+            return ResourceValue(name=name, consumable=resource.consumable)
+        return ResourceValue(name=name, total=counter.total, reserved=counter.reserved, consumable=resource.consumable)
+    if resource.type is ResourceType.STRING:
+        return ResourceValue(name=name, text=str(value) if value is not None else "")
+    if not isinstance(value, float | int):
+        return ResourceValue(name=name, consumable=resource.consumable)
+    held = ledger.reserved.get(name, 0.0)
+    return ResourceValue(name=name, total=max(0.0, float(value) - held), reserved=held, consumable=resource.consumable)
+
+
+def _notes(host: HostConfig, config: ClusterConfig, ledger: HostLedger, seen: Observation) -> Iterable[str]:
+    """Lines that explain what the numbers do not."""
+    if not seen.connected:
+        yield f"no agent of {host.name} is connected"
+        return
+    if seen.gpus is None:
+        yield "the GPUs have not been probed yet"
+    elif not seen.gpus.known:
+        yield f"GPUs unknown: {seen.gpus.reason}"
+    elif seen.gpus.provider == "simulated":
+        yield f"the {len(seen.gpus.gpus)} GPUs of this host are simulated"
+    elif not seen.gpus.gpus:
+        yield f"no GPUs: {seen.gpus.reason}" if seen.gpus.reason else "no GPUs"
+    if seen.gpus is not None:
+        yield from (
+            f"GPU {gpu.index} ({gpu.uuid}) is not offered: {gpu.problem}" for gpu in seen.gpus.gpus if gpu.problem
+        )
+    if seen.load is not None:
+        yield from seen.load.notes
+        for name in config.external_on(host.name):
+            claimed = seen.load.external.get(name)
+            if name in GPU_COUNTERS and ledger.gpus_known and isinstance(claimed, float):
+                there = ledger.devices_in_mode(name)
+                if claimed != there:
+                    yield f"an elim reports {name} {claimed:g}, the devices say {there}; the devices count"
+
+
+def queue_views(config: ClusterConfig, jobs: Iterable[JobView]) -> list[QueueView]:
+    """All queues by descending priority, with slot counts of the given jobs."""
+    counts: dict[str, dict[str, int]] = {name: {} for name in config.queues}
+    for job in jobs:
+        table = counts.setdefault(job.spec.queue, {})
+        table[job.state] = table.get(job.state, 0) + job.spec.slots
+    return [
+        _queue_view(queue, counts[queue.name])
+        for queue in sorted(config.queues.values(), key=lambda queue: (-queue.priority, queue.name))
+    ]
+
+
+def _queue_view(queue: Queue, slots: dict[str, int]) -> QueueView:
+    pending = slots.get(JobState.PEND, 0) + slots.get(JobState.PSUSP, 0)
+    started = sum(slots.get(state, 0) for state in STARTED)
+    return QueueView(
+        name=queue.name,
+        priority=queue.priority,
+        description=queue.description,
+        job_limit=queue.job_limit,
+        user_limit=queue.user_limit,
+        host_limit=queue.host_limit,
+        njobs=pending + started,
+        pend=pending,
+        run=slots.get(JobState.RUN, 0) + slots.get(JobState.UNKWN, 0) + slots.get(JobState.ZOMBI, 0),
+        ssusp=slots.get(JobState.SSUSP, 0),
+        ususp=slots.get(JobState.USUSP, 0),
+        nice=queue.nice,
+        run_limit_s=queue.run_limit_s,
+        default_run_limit_s=queue.default_run_limit_s,
+        users=queue.users or (),
+        hosts=queue.hosts or (),
+        res_req=queue.res_req,
+    )
