@@ -1,0 +1,1 @@
+"""The event store: what is durable, and what the past looked like. SQLAlchemy lives only here; nothing here decides."""

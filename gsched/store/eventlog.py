@@ -1,0 +1,280 @@
+"""The log of events: append a batch durably, replay it, keep checkpoints and blobs. It never interprets what it stores.
+
+One process has it (see `lock`), one connection writes. Whatever `append` has returned for is on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from sqlalchemy import Connection, delete, func, select
+from sqlalchemy.exc import DBAPIError
+
+from gsched.base.clock import Clock, SystemClock
+from gsched.base.errors import BadRequest, GschedError, Internal, NotFound
+from gsched.model.event import AnyEvent, encode_event, kind_of
+from gsched.store import filesystem
+from gsched.store.failure import before_commit, error_text
+from gsched.store.lock import StoreLock
+from gsched.store.migrations import check_version, migrate, read_meta, schema_version
+from gsched.store.quarantine import Quarantine, Quarantined, read_events
+from gsched.store.records import StoredEvent, stream_events
+from gsched.store.schema import JobRow, blob, checkpoint, event, insert_new, job, upsert
+from gsched.store.sqlite import reader_engine, store_path, writer_engine
+from gsched.store.writer import Writer
+
+RESERVE_BYTES = 32 << 20
+"""With less room than this new commands are better refused: what still runs must be able to report its end."""
+MAX_BYTES = 900_000_000
+"""Most a blob or a checkpoint may hold; SQLite's own limit is 1,000,000,000 for a row."""
+CHECKPOINTS_KEPT = 2
+
+_log = logging.getLogger("gsched.store")
+_ADD_EVENT = event.insert()
+_PUT_JOB = upsert(job)
+_ADD_BLOB = insert_new(blob)
+_PUT_CHECKPOINT = upsert(checkpoint)
+
+
+def blob_id(data: bytes) -> str:
+    """Name of a blob: SHA-256 of its content, 64 hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+class EventLog:
+    """The store of one cluster, held exclusively until `close`. Methods may be called from several threads.
+
+    Raises BadRequest (no such folder, network filesystem, a database that is not SQLite's), StoreInUse (another process
+    has it), Conflict (not a gsched store, or one of a newer gsched), StoreFull, StoreBroken.
+    """
+
+    def __init__(self, url_or_path: str | Path, *, clock: Clock | None = None) -> None:
+        self.path = store_path(url_or_path)
+        self._clock = clock or SystemClock()
+        self._mutex = threading.Lock()
+        if not self.path.parent.is_dir():
+            raise BadRequest(f"the folder of the store does not exist: {self.path.parent}")
+        if self.path.exists() and not self.path.is_file():
+            raise BadRequest(f"the store {self.path} is not a file")
+        filesystem.check_filesystem(self.path.parent)
+        self._lock = StoreLock(self.path.parent)
+        try:
+            self._open()
+        except GschedError:
+            self._lock.release()
+            raise
+        except DBAPIError as error:
+            self._lock.release()
+            raise self._opening_error(error) from error
+        except OSError as error:
+            self._lock.release()
+            raise BadRequest(f"cannot open the store {self.path}: {error.strerror}") from None
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self) -> None:
+        self._check_that_ours()
+        engine = writer_engine(self.path)
+        try:
+            migrate(engine, str(self.path), self._clock.now())
+        except BaseException:
+            engine.dispose()
+            raise
+        self._writer = Writer(engine, self.path)
+        self._readers = reader_engine(self.path)
+        with self._readers.connect() as connection:
+            self._last_seq = _last_seq(connection)
+            values = read_meta(connection)
+        self.cluster_id = values["cluster_id"]
+        """Made with the store, the same for ever."""
+        self.created_at = float(values["created_at"])
+        """UTC seconds."""
+
+    def _check_that_ours(self) -> None:
+        """Look with a connection that cannot write: turning on the log would already change somebody else's file."""
+        if not self.path.exists() or self.path.stat().st_size == 0:
+            return
+        readers = reader_engine(self.path)
+        try:
+            with readers.connect() as connection:
+                check_version(schema_version(connection, str(self.path)), str(self.path))
+        finally:
+            readers.dispose()
+
+    def _opening_error(self, error: DBAPIError) -> GschedError:
+        if "not a database" in str(error.orig):
+            return BadRequest(f"{self.path} is not a gsched store: it is not an SQLite database")
+        if "unable to open" in str(error.orig):
+            return BadRequest(f"cannot open the store {self.path}: {error_text(error)}")
+        return before_commit(error, str(self.path))
+
+    @property
+    def last_seq(self) -> int:
+        """Number of the newest stored event; 0 in a new store."""
+        return self._last_seq
+
+    def append(
+        self, events: Sequence[AnyEvent], rows: Sequence[JobRow] = (), blobs: Mapping[str, bytes] | None = None
+    ) -> int:
+        """Store events, the job rows they lead to and blobs they refer to (id -> content) in one transaction.
+
+        Returns the number of the newest event, when all is on disk. Raises StoreFull (nothing is stored; give the same
+        batch again later), StoreBroken (unknown: leave the process and replay), ValueError for a blob under a wrong id.
+        """
+        for name, data in (blobs or {}).items():
+            _check_size(data, "a script or environment")
+            if name != blob_id(data):
+                raise ValueError(f"blob {name} does not have the content of that name")
+        with self._mutex:
+            before = self._last_seq
+            records = [
+                {
+                    "seq": seq,
+                    "at": entry.at,
+                    "kind": kind_of(entry),
+                    "job_id": getattr(entry, "job_id", None),
+                    "payload": encode_event(entry),
+                }
+                for seq, entry in enumerate(events, before + 1)
+            ]
+
+            def write(connection: Connection) -> None:
+                if blobs:
+                    connection.execute(_ADD_BLOB, [{"id": name, "data": data} for name, data in blobs.items()])
+                if records:
+                    connection.execute(_ADD_EVENT, records)
+                if rows:
+                    connection.execute(_PUT_JOB, [msgspec.structs.asdict(row) for row in rows])
+
+            self._writer.transact(write, landed=lambda: self._read_last_seq() != before)
+            self._last_seq = before + len(records)
+            return self._last_seq
+
+    def _read_last_seq(self) -> int:
+        with self._readers.connect() as connection:
+            return _last_seq(connection)
+
+    def replay(self, after_seq: int = 0) -> Iterator[StoredEvent]:
+        """Stored events with a number greater than `after_seq`, in order, undecoded. Raises StoreBroken for a file that
+        cannot be read at all."""
+        try:
+            yield from stream_events(self._readers, after_seq)
+        except DBAPIError as error:
+            raise before_commit(error, str(self.path)) from error
+
+    def read(
+        self, after_seq: int = 0, quarantine: Quarantine | None = None
+    ) -> Iterator[tuple[int, AnyEvent] | Quarantined]:
+        """Like `replay`, decoded: (number, event), or Quarantined for a record that is not to be applied.
+
+        `quarantine` collects the jobs set aside; give the one that the checkpoint knew.
+        """
+        return read_events(self.replay(after_seq), after_seq, quarantine if quarantine is not None else Quarantine())
+
+    def save_checkpoint(self, seq: int, payload: bytes) -> None:
+        """Keep the state as of event `seq`; the two newest are kept. Appends wait meanwhile.
+
+        Raises StoreFull and StoreBroken as `append`, ValueError for a number that is not stored yet.
+        """
+        _check_size(payload, "a checkpoint")
+        record = {"seq": seq, "at": self._clock.now(), "crc": _checksum(seq, payload), "payload": payload}
+        older = select(checkpoint.c.seq).order_by(checkpoint.c.seq.desc()).limit(CHECKPOINTS_KEPT)
+
+        def write(connection: Connection) -> None:
+            connection.execute(_PUT_CHECKPOINT, record)
+            connection.execute(delete(checkpoint).where(checkpoint.c.seq.not_in(older.scalar_subquery())))
+
+        with self._mutex:
+            if not 0 <= seq <= self._last_seq:
+                raise ValueError(f"a checkpoint of event {seq}, but {self._last_seq} is the newest")
+            self._writer.transact(write)
+
+    def load_checkpoint(self) -> tuple[int, bytes] | None:
+        """(number of the last event in it, state) of the newest checkpoint that is whole, or None.
+
+        A damaged one is passed over with a line in the daemon's log: the replay then only takes longer.
+        """
+        with self._readers.connect() as connection:
+            rows = connection.execute(select(checkpoint.c.seq).order_by(checkpoint.c.seq.desc())).all()
+        for seq in [int(row[0]) for row in rows]:
+            payload = self._whole_checkpoint(seq)
+            if payload is not None:
+                return seq, payload
+            _log.warning("store %s: the checkpoint of event %d is damaged and not used", self.path, seq)
+        return None
+
+    def _whole_checkpoint(self, seq: int) -> bytes | None:
+        try:
+            with self._readers.connect() as connection:
+                row = connection.execute(
+                    select(checkpoint.c.crc, checkpoint.c.payload).where(checkpoint.c.seq == seq)
+                ).one()
+            crc, payload = int(row[0]), bytes(row[1])
+        except (DBAPIError, TypeError, ValueError):  # the latter two: values that are not of their column's type
+            return None
+        return payload if seq <= self._last_seq and crc == _checksum(seq, payload) else None
+
+    def put_blob(self, data: bytes) -> str:
+        """Store content once, however often it is given, and return its id. Raises BadRequest if it is too large,
+        StoreFull, StoreBroken."""
+        _check_size(data, "a script or environment")
+        name = blob_id(data)
+        with self._readers.connect() as connection:
+            if connection.scalar(select(blob.c.id).where(blob.c.id == name)) is not None:
+                return name
+
+        def write(connection: Connection) -> None:
+            connection.execute(_ADD_BLOB, {"id": name, "data": data})
+
+        with self._mutex:
+            self._writer.transact(write)
+        return name
+
+    def get_blob(self, name: str) -> bytes:
+        """Content of a blob. Raises NotFound, or Internal when it is not what was stored."""
+        with self._readers.connect() as connection:
+            data: bytes | None = connection.scalar(select(blob.c.data).where(blob.c.id == name))
+        if data is None:
+            raise NotFound(f"the store {self.path} has no blob {name}")
+        if blob_id(data) != name:
+            raise Internal(f"blob {name} of the store {self.path} is damaged")
+        return data
+
+    def room_left(self) -> int:
+        """Bytes left in the store's filesystem; -1 when that cannot be told."""
+        try:
+            return filesystem.room_left(self.path.parent)
+        except OSError:
+            return -1
+
+    def has_room(self) -> bool:
+        """Should new commands be taken, as far as room goes?"""
+        return self.room_left() >= RESERVE_BYTES
+
+    def close(self) -> None:
+        """Give the store back. May be called twice; nothing else may be called afterwards."""
+        with self._mutex:
+            self._readers.dispose()
+            self._writer.close()
+            self._lock.release()
+
+
+def _last_seq(connection: Connection) -> int:
+    return int(connection.scalar(select(func.max(event.c.seq))) or 0)
+
+
+def _checksum(seq: int, payload: bytes) -> int:
+    """CRC-32 of the content and of the number it claims to stand for."""
+    return zlib.crc32(payload, zlib.crc32(str(seq).encode()))
+
+
+def _check_size(data: bytes, what: str) -> None:
+    if len(data) > MAX_BYTES:
+        raise BadRequest(f"{what} of {len(data)} bytes is too large for the store: {MAX_BYTES} are the most")

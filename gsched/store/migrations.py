@@ -1,0 +1,132 @@
+"""Numbered steps from an empty file to today's tables. A step that was ever released never changes; add one instead.
+
+Steps are written out, not derived from `schema`: the schema moves on, a step describes the past. A test compares the
+outcome of all steps with the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Double,
+    Engine,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    inspect,
+    select,
+    update,
+)
+
+from gsched.base.errors import Conflict
+from gsched.base.ids import new_token
+from gsched.store.schema import meta
+
+FORMAT = "gsched store"
+"""Value of meta key `format`: how a file is known to be ours."""
+
+
+def _step_1(connection: Connection) -> None:
+    """The log, what it refers to, and one row per job for queries."""
+    tables = MetaData()
+    counter = BigInteger().with_variant(Integer, "sqlite")
+    Table("meta", tables, Column("key", String(64), primary_key=True), Column("value", Text, nullable=False))
+    Table(
+        "event",
+        tables,
+        Column("seq", counter, primary_key=True, autoincrement=False),
+        Column("at", Double, nullable=False),
+        Column("kind", String(64), nullable=False),
+        Column("job_id", counter),
+        Column("payload", LargeBinary, nullable=False),
+        Index("event_job", "job_id"),
+    )
+    Table(
+        "job",
+        tables,
+        Column("job_id", counter, primary_key=True, autoincrement=False),
+        Column("user", String(256), nullable=False),
+        Column("queue", String(256), nullable=False),
+        Column("name", Text, nullable=False),
+        Column("project", String(256), nullable=False),
+        Column("host", Text, nullable=False),
+        Column("state", String(8), nullable=False),
+        Column("submitted_at", Double, nullable=False),
+        Column("dispatched_at", Double),
+        Column("finished_at", Double),
+        Column("exit_code", Integer),
+        Index("job_user", "user"),
+        Index("job_state", "state"),
+        Index("job_finished", "finished_at"),
+    )
+    Table("blob", tables, Column("id", String(64), primary_key=True), Column("data", LargeBinary, nullable=False))
+    Table(
+        "checkpoint",
+        tables,
+        Column("seq", counter, primary_key=True, autoincrement=False),
+        Column("at", Double, nullable=False),
+        Column("crc", counter, nullable=False),
+        Column("payload", LargeBinary, nullable=False),
+    )
+    tables.create_all(connection, checkfirst=False)
+
+
+def _step_2(connection: Connection) -> None:
+    """Accounting by project over a span of time reads an index, not the table."""
+    table = Table("job", MetaData(), Column("project", String(256)), Column("finished_at", Double))
+    Index("job_project", table.c.project, table.c.finished_at).create(connection)
+
+
+MIGRATIONS: list[Callable[[Connection], None]] = [_step_1, _step_2]
+"""Step n leads from version n-1 to n; version 0 is an empty database."""
+
+
+def schema_version(connection: Connection, store: str) -> int:
+    """Version of the tables, 0 for a database without any. Raises Conflict for a database of somebody else."""
+    tables = inspect(connection).get_table_names()
+    if not tables:
+        return 0
+    values = read_meta(connection) if "meta" in tables else {}
+    version = values.get("schema_version", "")
+    if values.get("format") != FORMAT or not version.isdigit():
+        raise Conflict(f"{store} is a database, but not a gsched store: it is left as it is")
+    return int(version)
+
+
+def read_meta(connection: Connection) -> dict[str, str]:
+    """All of the meta table."""
+    return {str(key): str(value) for key, value in connection.execute(select(meta.c.key, meta.c.value))}
+
+
+def check_version(version: int, store: str) -> None:
+    """Raises Conflict when the store is newer than this program."""
+    if version > len(MIGRATIONS):
+        raise Conflict(
+            f"the store {store} has format {version}, made by a newer gsched; this one knows up to {len(MIGRATIONS)}"
+        )
+
+
+def migrate(engine: Engine, store: str, now: float) -> int:
+    """Bring the database to the newest version, each step in a transaction of its own; returns the version it had.
+
+    `now` (UTC seconds) becomes created_at of a new store. Raises Conflict for a foreign or newer database.
+    """
+    with engine.begin() as connection:
+        before = schema_version(connection, store)
+    check_version(before, store)
+    for number, step in enumerate(MIGRATIONS[before:], before + 1):
+        with engine.begin() as connection:
+            step(connection)
+            if number == 1:
+                values = {"format": FORMAT, "schema_version": "1", "cluster_id": new_token(), "created_at": repr(now)}
+                connection.execute(meta.insert(), [{"key": key, "value": value} for key, value in values.items()])
+            connection.execute(update(meta).where(meta.c.key == "schema_version").values(value=str(number)))
+    return before

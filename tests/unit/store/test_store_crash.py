@@ -1,0 +1,69 @@
+"""kill -9 in the middle of writing: whatever was acknowledged is there, and no batch is there by half."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from store_samples import batch_of
+
+from gsched.model.view import JobFilter
+from gsched.store.eventlog import EventLog, blob_id
+from gsched.store.history import History
+
+WRITER = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from gsched.store.eventlog import EventLog, blob_id
+from store_samples import batch_of, job_row
+log = EventLog(sys.argv[1])
+number = log.last_seq // 3
+while True:
+    number += 1
+    script = b"script %d" % number
+    seq = log.append(batch_of(number), [job_row(number)], {blob_id(script): script})
+    sys.stdout.write("%d\\n" % seq)
+    sys.stdout.flush()
+    if number % 40 == 0:
+        log.save_checkpoint(seq, b"state %d" % seq * 2000)
+"""
+
+
+@pytest.mark.fault
+def test_kill_9_loses_nothing_acknowledged_and_halves_nothing(store_file: Path) -> None:
+    acknowledged = 0
+    for wanted in (1, 60, 333):
+        command = [sys.executable, "-c", WRITER, str(store_file), str(Path(__file__).parent)]
+        writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert writer.stdout is not None
+        for _ in range(wanted):
+            acknowledged = int(writer.stdout.readline())
+        os.kill(writer.pid, signal.SIGKILL)
+        rest, _ = writer.communicate()
+        # The last line may have been cut by the kill; without its end it was no acknowledgement.
+        for line in rest.splitlines(keepends=True):
+            if line.endswith("\n"):
+                acknowledged = int(line)
+        check(store_file, acknowledged)
+
+
+def check(store_file: Path, acknowledged: int) -> None:
+    log = EventLog(store_file)
+    found = list(log.read())
+    jobs = len(found) // 3
+    assert log.last_seq == len(found) >= acknowledged
+    assert found == list(enumerate((event for number in range(1, jobs + 1) for event in batch_of(number)), 1))
+    history = History(store_file)
+    assert [row.job_id for row in history.find_jobs(JobFilter(), 100_000)] == list(range(1, jobs + 1))
+    history.close()
+    assert all(log.get_blob(blob_id(b"script %d" % number)) for number in range(1, jobs + 1))
+    loaded = log.load_checkpoint()
+    if jobs > 40:
+        assert loaded is not None
+        assert loaded[1] == b"state %d" % loaded[0] * 2000
+        assert loaded[0] > acknowledged - 3 * 41
+    log.close()

@@ -1,0 +1,244 @@
+"""What goes in comes out: events, rows, blobs, checkpoints."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection
+from store_samples import SPEC, batch_of, damage, job_row, noted, submitted
+
+from gsched.base.errors import BadRequest, Internal, NotFound
+from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.event import AnyEvent, ConfigApplied, HostClosed, JobDispatched, JobFinished, JobNoted, JobSubmitted
+from gsched.model.job import AttemptResult, JobSpec, Usage
+from gsched.store.eventlog import EventLog, blob_id
+from gsched.store.history import History
+from gsched.store.schema import event
+
+times = st.floats(allow_nan=False, allow_infinity=False)
+numbers = st.integers(1, 2**53)
+# Everything that Python holds as text and UTF-8 can say, NUL included.
+texts = st.text(st.characters(codec="utf-8"))
+specs = st.builds(JobSpec, command=texts, user=texts, queue=texts, slots=st.integers(1, 10**6), hosts=st.tuples(texts))
+results = st.builds(
+    AttemptResult, exit_code=st.none() | st.integers(0, 255), problem=texts, usage=st.builds(Usage, cpu_s=times)
+)
+gpus = st.builds(HeldGpu, uuid=texts, index=st.integers(0, 15), claim=texts)
+hosts = st.builds(
+    HostAllocation,
+    host=texts,
+    slots=st.integers(1, 64),
+    gpus=st.lists(gpus, max_size=3).map(tuple),
+    amounts=st.dictionaries(texts, times, max_size=2),
+)
+allocations = st.builds(Allocation, hosts=st.lists(hosts, min_size=1, max_size=3).map(tuple))
+events: st.SearchStrategy[AnyEvent] = st.one_of(
+    st.builds(JobSubmitted, at=times, job_id=numbers, spec=specs, token=texts, place=st.integers(0, 10)),
+    st.builds(JobDispatched, at=times, job_id=numbers, attempt=numbers, allocation=allocations, effective_req=texts),
+    st.builds(JobNoted, at=times, job_id=numbers, text=texts),
+    st.builds(JobFinished, at=times, job_id=numbers, attempt=numbers, result=results),
+    st.builds(HostClosed, at=times, host=texts, by=texts, comment=texts),
+    st.builds(ConfigApplied, at=times, digest=texts, by=texts),
+)
+
+
+@pytest.fixture(scope="module")
+def shared_log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EventLog]:
+    opened = EventLog(tmp_path_factory.mktemp("store") / "store.db")
+    yield opened
+    opened.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(batches=st.lists(st.lists(events, max_size=6), max_size=4))
+def test_replay_yields_what_was_appended(shared_log: EventLog, batches: list[list[AnyEvent]]) -> None:
+    before = shared_log.last_seq
+    for batch in batches:
+        expected = shared_log.last_seq + len(batch)
+        assert shared_log.append(batch) == expected == shared_log.last_seq
+    flat = [entry for batch in batches for entry in batch]
+    assert list(shared_log.read(before)) == list(enumerate(flat, before + 1))
+
+
+def test_numbers_go_on_after_a_restart(store_file: Path) -> None:
+    log = EventLog(store_file)
+    assert log.append(batch_of(1)) == 3
+    log.close()
+    log = EventLog(store_file)
+    assert log.last_seq == 3
+    assert log.append(batch_of(2)) == 6
+    assert list(log.read(3)) == list(enumerate(batch_of(2), 4))
+    assert [record.seq for record in log.replay()] == [1, 2, 3, 4, 5, 6]
+    log.close()
+
+
+def test_the_columns_say_what_the_payload_says(log: EventLog) -> None:
+    log.append([submitted(7, at=5.5), HostClosed(at=6.5, host="h1", by="root")])
+    first, second = log.replay()
+    assert first[:4] == (1, 5.5, "job_submitted", 7)
+    assert second[:4] == (2, 6.5, "host_closed", None)
+    assert b'"kind":"host_closed"' in second.payload
+
+
+def test_a_replay_longer_than_a_page_while_the_log_grows(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gsched.store.records.PAGE", 10)
+    log.append([noted(1, str(n)) for n in range(25)])
+    seen = []
+    for record in log.replay(2):
+        seen.append(record.seq)
+        if record.seq == 3:
+            log.append([noted(1, "late")])
+    assert seen == list(range(3, 27))
+
+
+def test_nothing_to_store_is_no_commit(log: EventLog) -> None:
+    log.append([submitted(1)])
+    before = (log.path.parent / "store.db-wal").stat().st_size
+    assert log.append([]) == 1
+    assert (log.path.parent / "store.db-wal").stat().st_size == before
+
+
+def test_a_row_is_replaced_whole(log: EventLog) -> None:
+    log.append([submitted(1)], [job_row(1, dispatched_at=5.0)])
+    log.append([noted(1)], [job_row(1, state="DONE", finished_at=9.0, exit_code=0), job_row(2)])
+    rows = sqlite3.connect(log.path).execute("select job_id, state, dispatched_at, finished_at from job").fetchall()
+    assert rows == [(1, "DONE", None, 9.0), (2, "PEND", None, None)]
+
+
+def test_threads_may_append_at_once(log: EventLog) -> None:
+    def work(start: int) -> None:
+        for number in range(start, start + 20):
+            log.append(batch_of(number), [job_row(number)])
+            log.put_blob(str(number).encode())
+
+    threads = [threading.Thread(target=work, args=(100 * n,)) for n in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    records = list(log.replay())
+    assert [record.seq for record in records] == list(range(1, 241))
+    for start in range(0, 240, 3):
+        assert len({record.job_id for record in records[start : start + 3]}) == 1
+
+
+def test_readers_see_only_what_is_committed(log: EventLog) -> None:
+    log.append([submitted(1)])
+    history = History(log.path)
+    seen: list[int] = []
+
+    def write(connection: Connection) -> None:
+        values = {"seq": 2, "at": 1.0, "kind": "job_noted", "job_id": 1, "payload": b"{}"}
+        connection.execute(event.insert(), values)
+        seen.append(history.last_seq())
+
+    log._writer.transact(write)
+    seen.append(history.last_seq())
+    assert seen == [1, 2]
+    history.close()
+
+
+def test_an_exception_in_between_stores_nothing(log: EventLog) -> None:
+    def write(connection: Connection) -> None:
+        values = {"seq": 1, "at": 1.0, "kind": "job_noted", "job_id": 1, "payload": b"{}"}
+        connection.execute(event.insert(), values)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        log._writer.transact(write)
+    assert log.append([submitted(1)]) == 1
+    assert list(log.read()) == [(1, submitted(1))]
+
+
+def test_blobs_come_with_the_batch_or_alone(log: EventLog) -> None:
+    script = b"#!/bin/sh\nexit 0\n"
+    log.append([submitted(1)], blobs={blob_id(script): script})
+    log.append([submitted(2)], blobs={blob_id(script): script})
+    assert log.get_blob(blob_id(script)) == script
+    assert log.put_blob(b"") == blob_id(b"")
+    assert log.put_blob(script) == blob_id(script)
+    assert log.get_blob(blob_id(b"")) == b""
+    assert sqlite3.connect(log.path).execute("select count(*) from blob").fetchone() == (2,)
+
+
+def test_a_blob_under_a_wrong_name_is_refused_with_its_batch(log: EventLog) -> None:
+    with pytest.raises(ValueError, match="does not have the content"):
+        log.append([submitted(1)], blobs={"0" * 64: b"x"})
+    assert log.last_seq == 0
+
+
+def test_a_blob_that_is_missing_or_damaged_is_said(store_file: Path) -> None:
+    log = EventLog(store_file)
+    name = log.put_blob(b"precious")
+    log.close()
+    damage(store_file, "update blob set data = ?", b"precioux")
+    log = EventLog(store_file)
+    with pytest.raises(Internal, match=f"blob {name} of the store .* is damaged"):
+        log.get_blob(name)
+    with pytest.raises(NotFound, match="has no blob abc"):
+        log.get_blob("abc")
+    log.close()
+
+
+def test_what_is_too_large_is_refused_before_it_is_tried(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gsched.store.eventlog.MAX_BYTES", 10)
+    with pytest.raises(BadRequest, match="a checkpoint of 11 bytes is too large"):
+        log.save_checkpoint(0, b"x" * 11)
+    with pytest.raises(BadRequest, match="a script or environment of 11 bytes"):
+        log.append([submitted(1)], blobs={blob_id(b"x" * 11): b"x" * 11})
+    with pytest.raises(BadRequest, match="a script or environment of 11 bytes"):
+        log.put_blob(b"x" * 11)
+
+
+def test_the_newest_two_checkpoints_are_kept(log: EventLog) -> None:
+    assert log.load_checkpoint() is None
+    log.append([noted(1) for _ in range(9)])
+    for seq in (3, 5, 5, 9):
+        log.save_checkpoint(seq, f"state {seq}".encode())
+    assert log.load_checkpoint() == (9, b"state 9")
+    assert sqlite3.connect(log.path).execute("select seq from checkpoint order by seq").fetchall() == [(5,), (9,)]
+
+
+def test_a_checkpoint_of_the_future_is_refused(log: EventLog) -> None:
+    with pytest.raises(ValueError, match="a checkpoint of event 1, but 0 is the newest"):
+        log.save_checkpoint(1, b"state")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "update checkpoint set payload = x'00' where seq = 4",
+        "update checkpoint set payload = 17 where seq = 4",
+        "update checkpoint set crc = 'nonsense' where seq = 4",
+        "update checkpoint set seq = 5 where seq = 4",
+        "update checkpoint set seq = 3 where seq = 4",
+    ],
+)
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(store_file: Path, harm: str) -> None:
+    log = EventLog(store_file)
+    log.append([noted(1) for _ in range(4)])
+    log.save_checkpoint(2, b"older")
+    log.save_checkpoint(4, b"newer")
+    log.close()
+    damage(store_file, harm)
+    log = EventLog(store_file)
+    assert log.load_checkpoint() == (2, b"older")
+    log.close()
+    damage(store_file, "update checkpoint set crc = crc + 1")
+    log = EventLog(store_file)
+    assert log.load_checkpoint() is None
+    assert len(list(log.read())) == 4
+    log.close()
+
+
+def test_the_spec_survives_every_field(log: EventLog) -> None:
+    log.append([submitted(1)])
+    (_, stored), *_ = [entry for entry in log.read() if isinstance(entry, tuple)]
+    assert isinstance(stored, JobSubmitted)
+    assert stored.spec == SPEC
