@@ -1,0 +1,71 @@
+"""#BSUB lines of a script: finding them, and splitting one into words. What the words mean is not known here.
+
+A directive begins with `#BSUB` in the first column; a blank behind it is optional; it may stand anywhere in the
+script; quotes as in a shell; what follows an unquoted ` #` is a comment; variables are not expanded.
+Source: bsub(1), and the scripts that LSF's clients write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gsched.base.errors import BadRequest
+
+_MARK = b"#BSUB"
+
+
+def directives(script: bytes) -> Iterator[tuple[int, list[str]]]:
+    """(1-based line number, words) of each directive. Raises BadRequest naming the line with a broken quote."""
+    for number, line in enumerate(script.split(b"\n"), start=1):
+        rest = line.removeprefix(_MARK)
+        if rest == line or (rest and rest[:1] not in b" \t-"):
+            continue
+        try:
+            words = split_words(rest.decode("utf-8"))
+        except UnicodeDecodeError:
+            raise BadRequest(f"line {number} of the script: the #BSUB line is not UTF-8") from None
+        except BadRequest as error:
+            raise BadRequest(f"line {number} of the script: {error.text}") from None
+        yield number, words
+
+
+def split_words(text: str) -> list[str]:
+    """Words of one line by a shell's rules for quotes, backslashes, comments. Raises BadRequest for an open quote."""
+    words: list[str] = []
+    word: str | None = None  # None between words: an empty quoted word is a word
+    position = 0
+    while position < len(text):
+        char = text[position]
+        if char in " \t":
+            if word is not None:
+                words.append(word)
+            word = None
+            position += 1
+        elif char == "#" and word is None:
+            break
+        elif char in "\"'":
+            quoted, position = _quoted(text, position)
+            word = (word or "") + quoted
+        else:
+            if char == "\\" and position + 1 < len(text):
+                position += 1
+            word = (word or "") + text[position]
+            position += 1
+    if word is not None:
+        words.append(word)
+    return words
+
+
+def _quoted(text: str, start: int) -> tuple[str, int]:
+    """The quoted text that begins at `start`, and the position behind its closing quote."""
+    quote, position, taken = text[start], start + 1, ""
+    while position < len(text):
+        char = text[position]
+        if char == quote:
+            return taken, position + 1
+        if quote == '"' and char == "\\" and text[position + 1 : position + 2] in ('"', "\\", "$", "`"):
+            position += 1
+            char = text[position]
+        taken += char
+        position += 1
+    raise BadRequest(f"the quote {quote} in '{text.strip()}' is not closed")

@@ -1,0 +1,197 @@
+"""LSF's option grammar: one table per command, one reader for command lines and #BSUB lines alike.
+
+Options are words with one dash and names of any length (-n, -Is, -gpu, -noheader). A value is the next word or joined
+(-n8, -qshort); flags may share a word, its last letter may take a value (-aJ name). A word that is exactly an option's
+name always means that option. A joined word that could be read in two ways is refused, never guessed. Ours begin with
+two dashes (--at TIME, --at=TIME). Nothing here knows what an option means.
+
+Source: the manual pages of bsub, bjobs and bhosts of LSF 10.1.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gsched.base.errors import BadRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a command."""
+
+    name: str
+    """Without its first dash: `n`, `gpu`, `-help`."""
+    value: str = ""
+    """What its value is called in help texts; empty for a flag."""
+    help: str = ""
+    example: str = ""
+    refused: str = ""
+    """Not empty: LSF has the option, this command does not take it (yet); the text says so."""
+    fixed: frozenset[str] = frozenset()
+    """The only values it takes; empty: any."""
+
+
+UNSUPPORTED = "is not supported yet"
+
+
+def unsupported(*names: str) -> tuple[Option, ...]:
+    """Options that LSF has and that are refused by name."""
+    return tuple(Option(name, refused=UNSUPPORTED) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What was read: options in the order given ("" is a flag's value), and the words that are no options."""
+
+    given: tuple[tuple[str, str], ...] = ()
+    rest: list[str] = field(default_factory=list)
+
+    @property
+    def values(self) -> dict[str, str]:
+        """Option -> its last value."""
+        return dict(self.given)
+
+    def has(self, *names: str) -> bool:
+        """Was any of these given?"""
+        return any(name in names for name, _ in self.given)
+
+    def last(self, name: str, default: str = "") -> str:
+        """The value that counts when an option was repeated: its last."""
+        return self.values.get(name, default)
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """Every value of an option that adds up (-R, -env)."""
+        return tuple(value for given, value in self.given if given == name)
+
+    def last_of(self, *names: str) -> tuple[str, str] | None:
+        """(name, value) of whichever of several exclusive options came last; None if none was given."""
+        return next(((name, value) for name, value in reversed(self.given) if name in names), None)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionTable:
+    """The options of one command. `interspersed`: options may also follow operands (not where a command follows)."""
+
+    summary: str
+    operands: str
+    options: tuple[Option, ...]
+    interspersed: bool = False
+    examples: tuple[str, ...] = ()
+
+    def option(self, name: str) -> Option | None:
+        """The option of that exact name."""
+        return next((option for option in self.options if option.name == name), None)
+
+    def read(self, words: Sequence[str]) -> Parsed:
+        """Read options up to `--` or the first other word; what is left is `rest`.
+
+        Raises BadRequest (exit code 255) naming the option that is unknown, refused, ambiguous, or lacks its value.
+        """
+        given: list[tuple[str, str]] = []
+        operands: list[str] = []
+        position = 0
+        while position < len(words):
+            word = words[position]
+            position += 1
+            if word == "--":
+                break
+            if not word.startswith("-") or word == "-":
+                operands.append(word)
+                if self.interspersed:
+                    continue
+                break
+            for option, joined in _reading(self, word):
+                if option.refused:
+                    raise BadRequest(f"option -{option.name} {option.refused}")
+                if option.value and joined is None:
+                    given.append((option.name, _checked(option, self._next_value(option, words, position))))
+                    position += 1
+                else:
+                    given.append((option.name, _checked(option, joined or "")))
+        return Parsed(tuple(given), operands + list(words[position:]))
+
+    def _next_value(self, option: Option, words: Sequence[str], position: int) -> str:
+        if position >= len(words):
+            raise BadRequest(f"option -{option.name} needs a value ({option.value})")
+        word = words[position]
+        if word.startswith("-") and self.option(word[1:]):
+            raise BadRequest(f"option -{option.name} needs a value ({option.value}); the next word is option {word}")
+        return word
+
+    def help(self, program: str) -> str:
+        """The text of -h: what the command does, one line per option, examples to copy."""
+        taken = [option for option in self.options if not option.refused]
+        shown = [f"-{option.name} {option.value}".rstrip() for option in taken]
+        size = max((len(text) for text in shown), default=0)
+        lines = [f"{program}: {self.summary}", "", f"Usage: {program} [options] {self.operands}".rstrip(), ""]
+        for option, text in zip(taken, shown, strict=True):
+            example = f"   e.g. {option.example}" if option.example else ""
+            lines.append(f"  {text:<{size}}  {option.help}{example}".rstrip())
+        refused = [f"-{option.name}" for option in self.options if option.refused]
+        if refused:
+            lines += ["", "Known from LSF, refused by name: " + " ".join(refused)]
+        if self.examples:
+            lines += ["", "Examples:", *(f"  {example.replace('PROGRAM', program)}" for example in self.examples)]
+        return "\n".join(lines) + "\n"
+
+
+_Reading = tuple[tuple[Option, str | None], ...]
+"""Options of one word; the value is None where it is the next word (or the option is a flag)."""
+
+
+def _checked(option: Option, value: str) -> str:
+    if option.fixed and value not in option.fixed:
+        raise BadRequest(f"option -{option.name} takes {' or '.join(sorted(option.fixed))}, not '{value}'")
+    return value
+
+
+def _reading(table: OptionTable, word: str) -> _Reading:
+    text = word[1:]
+    if text.startswith("-"):
+        return (_long_option(table, word),)
+    readings = list(_readings(table, text))
+    if len(readings) == 1:
+        return readings[0]
+    if readings:
+        ways = " or as ".join(_spelled(reading) for reading in readings[:2])
+        raise BadRequest(f"{word} can be read as {ways}: write a blank between an option and its value")
+    close = difflib.get_close_matches(text, [option.name for option in table.options if not option.refused], n=1)
+    raise BadRequest(f"unknown option {word}" + (f"; did you mean -{close[0]}?" if close else ""))
+
+
+_MOST_JOINED = 4
+"""Flags in one word: enough for -alpw, and a bound for what a hostile word can cost."""
+
+
+def _readings(table: OptionTable, text: str, flags: int = 0) -> Iterator[_Reading]:
+    exact = table.option(text)
+    if exact:
+        yield ((exact, None),)
+        return
+    for option in table.options:
+        rest = text.removeprefix(option.name)
+        if rest == text or option.name.startswith("-"):
+            continue
+        if option.value or option.refused:
+            yield ((option, rest),)
+        elif flags < _MOST_JOINED:
+            for more in _readings(table, rest, flags + 1):
+                yield ((option, None), *more)
+
+
+def _spelled(reading: _Reading) -> str:
+    return " ".join(f"-{option.name}" + (f" {value}" if value else "") for option, value in reading)
+
+
+def _long_option(table: OptionTable, word: str) -> tuple[Option, str | None]:
+    name, equals, value = word[1:].partition("=")
+    option = table.option(name)
+    if option is None:
+        long_names = [known.name for known in table.options if known.name.startswith("-")]
+        close = difflib.get_close_matches(name, long_names, n=1)
+        raise BadRequest(f"unknown option -{name}" + (f"; did you mean -{close[0]}?" if close else ""))
+    if equals and not option.value:
+        raise BadRequest(f"option -{name} takes no value")
+    return option, value if equals else None

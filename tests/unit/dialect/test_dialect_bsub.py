@@ -1,0 +1,248 @@
+"""bsub's command lines and #BSUB scripts, as users and LSF's clients write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gsched.base.errors import BadRequest
+from gsched.dialect.bsub import SCRIPT_LIMIT, Submission, expand_job_id, read_submission, shown_command
+from gsched.dialect.directives import split_words
+from gsched.dialect.environment import choose_environment
+
+ENV = {"HOME": "/home/test", "PATH": "/bin", "DISPLAY": ":0"}
+
+
+def submit(
+    *words: str, stdin: bytes = b"", files: Mapping[str, bytes] | None = None, env: Mapping[str, str] = ENV
+) -> Submission:
+    def read_file(path: str) -> bytes:
+        if files is None or path not in files:
+            raise FileNotFoundError(path)
+        return files[path]
+
+    return read_submission(words, read_stdin=lambda: stdin, read_file=read_file, env=env, cwd="/work/dir")
+
+
+def refusal(*words: str, stdin: bytes = b"", files: Mapping[str, bytes] | None = None, **env: str) -> str:
+    with pytest.raises(BadRequest) as caught:
+        submit(*words, stdin=stdin, files=files, env={**ENV, **env})
+    assert caught.value.exit_code == 255
+    text = caught.value.text
+    assert "\n" not in text and text.endswith(". Job not submitted.")
+    return text.removesuffix(". Job not submitted.")
+
+
+def test_the_command_of_the_transcript() -> None:
+    job = submit("-R", "select[ngpus>0] rusage[ngpus_excl_p=1]", "sudo", "A=/opt/a:/opt/b", "time", "./train.sh")
+    assert job.command == "sudo A=/opt/a:/opt/b time ./train.sh"
+    assert job.requirements == ("select[ngpus>0] rusage[ngpus_excl_p=1]",)
+    assert (job.script, job.queue, job.queue_named, job.slots, job.run_limit_s) == (None, "", False, 1, None)
+    assert job.cwd == "/work/dir" and job.environment == ENV
+
+
+def test_every_option() -> None:
+    words = ["-J", "한글 이름", "-q", "gpu", "-n", "4,4", "-m", "a b", "-o", "o.%J", "-eo", "e.%J", "-i", "in", "-cwd"]
+    job = submit(*words, "sub/../run", "-P", "p", "-W", "1:30", "-K", "-H", "-R", "a", "-R", "b", "prog")
+    assert (job.name, job.queue, job.queue_named, job.slots, job.hosts) == ("한글 이름", "gpu", True, 4, ("a", "b"))
+    assert (job.output_file, job.output_overwrite, job.error_file, job.error_overwrite) == ("o.%J", False, "e.%J", True)
+    assert (job.input_file, job.cwd, job.specified_cwd) == ("in", "/work/dir/run", "sub/../run")
+    assert (job.project, job.run_limit_s, job.wait, job.hold) == ("p", 5400, True, True)
+    assert job.requirements == ("a", "b")
+
+
+def test_defaults_from_the_environment() -> None:
+    job = submit("prog", env={"LSB_DEFAULTQUEUE": "night", "LSB_DEFAULTPROJECT": "p1"})
+    assert (job.queue, job.queue_named, job.project) == ("night", False, "p1")
+
+
+SCRIPT = b"""#!/bin/bash
+### -- a job --
+#BSUB -J train           # the name
+#BSUB-n 2
+#BSUB -q "first" -o out.%J
+#BSUB -R rusage[ngpus_excl_p=1]
+#BSUB -R "select[type==any] span[hosts=1]"    # comment
+ #BSUB -q indented
+##BSUB -q doubled
+#BSUBMIT nothing
+python train.py --name '#1'
+#BSUB -q last
+echo done
+"""
+
+
+def test_a_script_on_standard_input() -> None:
+    job = submit(stdin=SCRIPT)
+    assert (job.name, job.slots, job.queue, job.output_file) == ("train", 2, "last", "out.%J")
+    assert job.requirements == ("rusage[ngpus_excl_p=1]", "select[type==any] span[hosts=1]")
+    assert job.script == SCRIPT
+    assert job.command == "python train.py --name '#1';echo done"
+
+
+def test_the_command_line_beats_the_script() -> None:
+    job = submit("-q", "now", "-oo", "mine", "-R", "rusage[mem=1]", stdin=SCRIPT)
+    assert (job.queue, job.output_file, job.output_overwrite) == ("now", "mine", True)
+    assert job.requirements == ("rusage[mem=1]",)
+    assert job.name == "train"
+
+
+def test_a_script_named_as_the_command() -> None:
+    files = {"job.sh": SCRIPT, "prog": b"\x7fELF\0\0"}
+    assert submit("job.sh", files=files).script is None
+    on = {**ENV, "LSB_BSUB_PARSE_SCRIPT": "Y"}
+    job = submit("job.sh", files=files, env=on)
+    assert (job.script, job.name) == (SCRIPT, "train")
+    with_words = submit("job.sh", "arg", files=files, env=on)
+    assert (with_words.script, with_words.command, with_words.name) == (None, "job.sh arg", "train")
+    assert with_words.warnings and "job.sh" in with_words.warnings[0]
+    assert submit("prog", files=files, env=on).command == "prog"
+    assert submit("hostname", files=files, env=on).command == "hostname"
+
+
+def test_help_and_version_need_no_command() -> None:
+    assert submit("-h").wants_help and submit("--help").wants_help and submit("-V").wants_version
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ((), "No command is specified"),
+        (("",), "No command is specified"),
+        (("-n", "0", "x"), "-n: '0' is not a number of slots from 1 to 1000000"),
+        (("-n", "four", "x"), "-n: 'four' is not a number of slots"),
+        (("-n", "²", "x"), "-n: '²' is not a number of slots"),
+        (("-n", "4,8", "x"), "-n: a range of slots ('4,8') is not supported yet; give one number"),
+        (("-n", "4,8,9", "x"), "-n: '4,8,9' is not a number of slots"),
+        (("-W", "soon", "x"), "-W: 'soon' is not a run limit of the form [hours:]minutes"),
+        (("-W", "0", "x"), "-W: '0': a run limit is at least one minute"),
+        (("-J", "a[1-3]", "x"), "job arrays (-J 'a[1-3]') are not supported yet"),
+        (("-J", " ", "x"), "Bad job name: -J needs a name that is not empty"),
+        (("-m", "a+2 b", "x"), "-m: host preferences such as 'a+2' are not supported yet; give names of hosts"),
+        (("-q", "a b", "x"), "a list of queues ('a b') is not supported yet; name one queue"),
+        (("-q", " ", "x"), "option -q needs the name of a queue"),
+        (("-o", "", "x"), "option -o needs a path that is not empty"),
+        (("-cwd", "/x/%J", "x"), "-cwd: patterns such as %J in '/x/%J' are not supported yet"),
+        (("-x", "x"), "option -x is not supported yet"),
+        (("-J", "\udcff", "x"), "the value of -J is not UTF-8"),
+        (("echo", "\udcff"), "the command is not UTF-8"),
+        (("echo", "a\0b"), "the command holds a NUL byte"),
+        (("-env", "A B=1", "x"), "-env: 'A B=1' is not NAME, NAME=VALUE or ~NAME"),
+    ],
+)
+def test_refused_command_lines(words: tuple[str, ...], reason: str) -> None:
+    assert refusal(*words) == reason
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (b"#!/bin/sh\n# nothing\n#BSUB -n 1\n", "No command is specified"),
+        (b'ls\n#BSUB -J "open\n', "line 2 of the script: the quote \" in '-J \"open' is not closed"),
+        (b"#BSUB -frob 1\nls\n", "line 1 of the script: option -f is not supported yet"),
+        (b"#BSUB -n 2 prog\nls\n", "line 1 of the script: 'prog' cannot stand in a #BSUB line"),
+        (b"#BSUB -h\nls\n", "line 1 of the script: '-h' cannot stand in a #BSUB line"),
+        (b"#BSUB -J \xff\nls\n", "line 1 of the script: the #BSUB line is not UTF-8"),
+        (b"ls\n\nls\r\n", "Line 3 of the script ends with CR LF (Windows); convert it, with dos2unix for example"),
+        (b"ls\r", "Line 1 of the script ends with CR LF (Windows); convert it, with dos2unix for example"),
+        (b"ls\0", "The script is a binary file, not text"),
+        (b"#" * (SCRIPT_LIMIT + 1), "The script is longer than 2 MB"),
+    ],
+)
+def test_refused_scripts(script: bytes, reason: str) -> None:
+    assert refusal(stdin=script) == reason
+
+
+def test_a_script_file_without_commands() -> None:
+    text = refusal("job.sh", files={"job.sh": b"#BSUB -n 1\n"}, LSB_BSUB_PARSE_SCRIPT="Y")
+    assert text == "No command is specified in the script file"
+
+
+def test_standard_input_that_cannot_be_read() -> None:
+    def fail() -> bytes:
+        raise OSError(27, "File too large")
+
+    with pytest.raises(BadRequest, match="standard input cannot be read as a script: File too large"):
+        read_submission([], read_stdin=fail, read_file=lambda path: b"", env={}, cwd="/")
+
+
+def test_a_byte_order_mark_does_not_hide_the_first_line() -> None:
+    assert submit(stdin=b"\xef\xbb\xbf#!/bin/sh\nls\n").script == b"#!/bin/sh\nls\n"
+
+
+def test_scripts_in_other_encodings_are_kept_as_they_are() -> None:
+    script = "# 주석\necho 안녕\n".encode("cp949")
+    job = submit(stdin=script)
+    assert job.script == script and job.command.startswith("echo ")
+
+
+def test_long_scripts_are_cut_where_they_are_shown() -> None:
+    assert len(shown_command(b"echo hello\n" * 10_000)) == 4094
+
+
+@pytest.mark.parametrize(
+    ("lists", "expected"),
+    [
+        ((), ENV),
+        (("all",), ENV),
+        (("none",), {}),
+        (("all, SEED=1, ~DISPLAY",), {"HOME": "/home/test", "PATH": "/bin", "SEED": "1"}),
+        (("none, PATH, B=2",), {"PATH": "/bin", "B": "2"}),
+        (("PATH, NOSUCH",), {"PATH": "/bin"}),
+        (("all", "A=1", "B='x, y'"), {**ENV, "A": "1", "B": "x, y"}),
+        (("none", "A=1", "B=a=b"), {"A": "1", "B": "a=b"}),
+    ],
+)
+def test_choice_of_the_environment(lists: tuple[str, ...], expected: dict[str, str]) -> None:
+    assert choose_environment(lists, ENV) == expected
+
+
+def test_environment_lines_of_a_script_add_up() -> None:
+    job = submit(stdin=b"#BSUB -env none\n#BSUB -env A=1\n#BSUB -env B=2\nls\n")
+    assert job.environment == {"A": "1", "B": "2"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (' -J "a b" -o x#1 # rest', ["-J", "a b", "-o", "x#1"]),
+        ("'it''s' \"\" a\\ b", ["its", "", "a b"]),
+        ('"a \\" b" \'c \\\' #x', ['a " b', "c \\"]),
+        ("", []),
+    ],
+)
+def test_words_of_a_directive(text: str, words: list[str]) -> None:
+    assert split_words(text) == words
+
+
+@given(st.lists(st.text(alphabet="ab \"'\\#[]=<>$`가", max_size=10), max_size=5))
+def test_quoted_words_come_back(words: list[str]) -> None:
+    quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
+    assert split_words(quoted) == words
+
+
+@given(st.binary(max_size=200))
+def test_any_script_is_taken_or_refused_with_one_line(script: bytes) -> None:
+    try:
+        job = submit(stdin=b"#BSUB " + script)
+    except BadRequest as error:
+        assert "\n" not in error.text
+    else:
+        assert job.command
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("out.%J.%I", "out.17.3"),
+        ("%J%J/%%J", "1717/%17"),
+        ("100%", "100%"),
+        ("dir/", "dir/17.out"),
+        ("%x", "%x"),
+    ],
+)
+def test_job_numbers_in_file_names(path: str, expected: str) -> None:
+    assert expand_job_id(path, 17, 3, extension="out") == expected
