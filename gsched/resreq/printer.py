@@ -26,6 +26,7 @@ from gsched.resreq.ast import (
     Span,
     Text,
 )
+from gsched.resreq.lexer import is_name
 
 
 def format_amount(value: float) -> str:
@@ -51,14 +52,28 @@ def print_expression(expression: Expression, *, combined: bool = False) -> str:
             return f"-{print_expression(operand, combined=combined)}"
         case Group(inner):
             return f"({print_expression(inner, combined=combined)})"
-        case Arithmetic(op, left, right) | Comparison(op, left, right):
-            pair = print_expression(left, combined=combined), print_expression(right, combined=combined)
-            is_spaced = combined and isinstance(expression, Comparison) and expression.is_textual
-            return f"{pair[0]} {op} {pair[1]} " if is_spaced else op.join(pair)
+        case Arithmetic(op, left, right):
+            return print_expression(left, combined=combined) + op + print_expression(right, combined=combined)
+        case Comparison():
+            return _print_comparison(expression, combined)
         case AllOf(terms):
             return "&&".join(print_expression(term, combined=combined) for term in terms)
         case AnyOf(terms):
             return "||".join(print_expression(term, combined=combined) for term in terms)
+
+
+def _print_comparison(comparison: Comparison, combined: bool) -> str:
+    left = print_expression(comparison.left, combined=combined)
+    right = print_expression(comparison.right, combined=combined)
+    if combined and comparison.is_textual:
+        return f"{left} {comparison.op} {right} "
+    return left + comparison.op + (_unlike_a_value(right) if isinstance(comparison.right, Arithmetic) else right)
+
+
+def _unlike_a_value(difference: str) -> str:
+    """`a - b` for `a-b`, which to the right of a comparison could be meant as text and is refused."""
+    first, hyphen, rest = difference.partition("-")
+    return f"{first} - {rest}" if hyphen and is_name(first) else difference
 
 
 def _quoted(value: str) -> str:

@@ -68,6 +68,7 @@ GUIDE = Path(__file__).parents[3] / "docs" / "requirements.md"
             "rusage[mem=200:lic=1]",
             "select[type == local] order[r15s:pg] rusage[mem=100.00,lic=1.00]",
         ),
+        ("a==b - c && d>e - f", "", "select[(a==b - c&&d>e - f) && (type == local)] order[r15s:pg]"),
         ("a>1", "b>1 || c>1", "select[(a>1) && (b>1||c>1) && (type == local)] order[r15s:pg]"),
         ("", "mem>100", "select[(mem>100) && (type == local)] order[r15s:pg]"),
         ("a>1", "type==any", "select[(a>1) && (type == any )] order[r15s:pg]"),
