@@ -1,0 +1,1 @@
+"""The master: wiring of engine, store and gRPC. It decides nothing itself."""

@@ -6,6 +6,7 @@ lacks is a programming error and raises at once. Unknown (None) is absence on th
 
 from __future__ import annotations
 
+import math
 import types
 import typing
 from collections.abc import Callable
@@ -65,6 +66,8 @@ def _codec(hint: Any) -> tuple[_Encode, _Decode]:
         return _mapping_codec(get_args(hint)[1])
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _encode_enum, _enum_decoder(hint)
+    if hint is float:
+        return _encode_scalar, _decode_optional_number if optional else _decode_number
     return _encode_scalar, _decode_optional if optional else _decode_scalar
 
 
@@ -85,6 +88,18 @@ def _decode_scalar(message: Message, name: str) -> Any:
 
 def _decode_optional(message: Message, name: str) -> Any:
     return getattr(message, name) if message.HasField(name) else None
+
+
+def _decode_number(message: Message, name: str) -> Any:
+    """A finite number: JSON has no other, so anything else could not be stored."""
+    value = getattr(message, name)
+    if not math.isfinite(value):
+        raise BadRequest(f"{name.replace('_', ' ')} is {value}, not a finite number")
+    return value
+
+
+def _decode_optional_number(message: Message, name: str) -> Any:
+    return _decode_number(message, name) if message.HasField(name) else None
 
 
 def _encode_enum(message: Message, name: str, value: Any) -> None:
@@ -147,7 +162,11 @@ def _mapping_codec(item: Any) -> tuple[_Encode, _Decode]:
                 field[key] = element
 
     def decode(message: Message, name: str) -> Any:
-        return dict(getattr(message, name))
+        found = dict(getattr(message, name))
+        for key, value in found.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise BadRequest(f"{name} {key} is {value}, not a finite number")
+        return found
 
     return encode, decode
 

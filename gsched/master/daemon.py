@@ -1,0 +1,125 @@
+"""The master process: configuration, store, engine thread, gRPC server, signals. `run` returns its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+import grpc.aio
+
+from gsched import __version__
+from gsched.base.clock import SystemClock
+from gsched.base.errors import GschedError
+from gsched.config.files import load
+from gsched.core.command import Reconfigure
+from gsched.core.engine import Engine
+from gsched.core.instruction import Instruction
+from gsched.master.agents import AgentServicer
+from gsched.master.board import Board
+from gsched.master.feed import Feed
+from gsched.master.loop import EngineLoop
+from gsched.master.recovery import recover
+from gsched.master.servicer import SchedulerServicer, ask
+from gsched.master.sessions import Sessions
+from gsched.model.config import ClusterConfig
+from gsched.model.event import AnyEvent
+from gsched.store.eventlog import EventLog
+from gsched.store.history import History
+from gsched.wire.address import MASTER_FILE, write_address
+from gsched.wire.auth import OwnerOnly, check_private, user_name
+from gsched.wire.server import SERVER_OPTIONS, listen
+from gsched.wire.v1 import agent_pb2_grpc, scheduler_pb2_grpc
+
+log = logging.getLogger(__name__)
+
+STORE_FILE = "gsched.db"
+SOCKET_FILE = "master.sock"
+SWITCH_INTERVAL_S = 0.0005
+"""The engine's thread must hand the interpreter over quickly, or a busy cycle would starve the RPC loop."""
+BROKEN_EXIT = 70
+"""Exit code when the process must be restarted to replay (EX_SOFTWARE)."""
+SHUTDOWN_GRACE_S = 0.5
+
+
+def run(conf_dir: str, host: str) -> int:
+    """Serve until SIGTERM or SIGINT. Raises GschedError when it cannot start."""
+    config = load(conf_dir, host).required()
+    for folder in (config.locations.state_dir, config.locations.run_dir):
+        Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_private(config.locations.run_dir)
+    store = EventLog(Path(config.locations.state_dir) / STORE_FILE)
+    try:
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        return asyncio.run(Master(config, store).serve())
+    finally:
+        store.close()
+
+
+class Master:
+    """The pieces of one master and how they are wired."""
+
+    def __init__(self, config: ClusterConfig, store: EventLog) -> None:
+        clock = SystemClock()
+        self._config = config
+        self._store = store
+        self._engine = Engine(recover(store), config, clock.now())
+        # What was replayed lives long: keep it out of every later collection.
+        gc.collect()
+        gc.freeze()
+        self._board = Board(config)
+        self._feed = Feed()
+        self._sessions = Sessions(self._board, store)
+        self._loop = EngineLoop(
+            self._engine, store, self._board, clock, deliver=self._deliver_from_engine, fatal=self._fatal
+        )
+        self._asyncio: asyncio.AbstractEventLoop
+
+    async def serve(self) -> int:
+        """Start everything, wait for a signal, stop everything."""
+        self._asyncio = asyncio.get_running_loop()
+        self._loop.start()
+        await ask(self._loop, Reconfigure(user_name(os.getuid()), self._config))
+        history = History(self._store.path)
+        server = grpc.aio.server(options=SERVER_OPTIONS)
+        servicer = SchedulerServicer(
+            self._loop, self._board, self._store, history, self._sessions, self._feed, OwnerOnly()
+        )
+        scheduler_pb2_grpc.add_SchedulerServicer_to_server(servicer, server)
+        agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentServicer(self._loop, self._sessions), server)
+        address = listen(server, str(Path(self._config.locations.run_dir) / SOCKET_FILE))
+        await server.start()
+        write_address(self._config.locations.conf_dir, MASTER_FILE, address)
+        log.info("gsched %s: master of cluster %s listens on %s", __version__, self._config.cluster, address)
+        await self._until_signal()
+        await server.stop(SHUTDOWN_GRACE_S)
+        await asyncio.to_thread(self._loop.stop)
+        history.close()
+        log.info("master of cluster %s ends", self._config.cluster)
+        return 0
+
+    async def _until_signal(self) -> None:
+        asked = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._asyncio.add_signal_handler(number, asked.set)
+        await asked.wait()
+
+    def _deliver_from_engine(self, last_seq: int, events: list[AnyEvent], instructions: list[Instruction]) -> None:
+        self._asyncio.call_soon_threadsafe(self._deliver, last_seq, events, instructions)
+
+    def _deliver(self, last_seq: int, events: list[AnyEvent], instructions: list[Instruction]) -> None:
+        try:
+            self._sessions.deliver(instructions)
+        except GschedError as error:
+            log.error("an instruction could not be sent: %s", error.text)
+        self._feed.publish(last_seq, events)
+
+    def _fatal(self, text: str) -> None:
+        """Leave at once: a doubtful commit must not be tidied up by this process."""
+        log.critical("%s; the next start replays", text)
+        logging.shutdown()
+        os._exit(BROKEN_EXIT)

@@ -1,0 +1,243 @@
+"""The engine's thread: takes commands from an inbox, commits what they bring about, and only then lets anything out.
+
+A full disk keeps the batch and tries it again, refusing new commands meanwhile; an unknown outcome of a commit ends the
+process, and the next start replays. Nothing here decides what a command means.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gsched.base.clock import Clock
+from gsched.base.errors import GschedError, Internal, ResourceExhausted
+from gsched.core.command import Command
+from gsched.core.decision import Decision
+from gsched.core.engine import Engine
+from gsched.core.instruction import Instruction
+from gsched.core.job import Job
+from gsched.master.board import Board
+from gsched.model.event import AnyEvent
+from gsched.store.eventlog import EventLog
+from gsched.store.failure import StoreFull
+from gsched.store.schema import JobRow
+
+log = logging.getLogger(__name__)
+
+BATCH = 500
+"""Most commands that share one commit."""
+RETRY_FULL_S = 0.5
+CHECKPOINT_EVENTS = 20_000
+CYCLE_BUDGET = 2_000_000
+"""Steps of one scheduling cycle (a class looked at on a host)."""
+
+Reply = Callable[[Any, GschedError | None], None]
+
+
+@dataclass(slots=True)
+class Item:
+    """A command in the inbox. `reply` is called once, from the engine's thread: (answer, None) or (None, error)."""
+
+    command: Command
+    reply: Reply | None = None
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Batch:
+    events: list[AnyEvent] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    replies: list[tuple[Reply, Any]] = field(default_factory=list)
+
+    def add(self, decision: Decision) -> None:
+        self.events.extend(decision.events)
+        self.instructions.extend(decision.instructions)
+
+
+class EngineLoop:
+    """Runs the engine in a thread of its own.
+
+    `deliver(last_seq, events, instructions)` is called after each commit; `fatal(text)` when the process must end.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: EventLog,
+        board: Board,
+        clock: Clock,
+        *,
+        deliver: Callable[[int, list[AnyEvent], list[Instruction]], None],
+        fatal: Callable[[str], None],
+    ) -> None:
+        self._engine = engine
+        self._store = store
+        self._board = board
+        self._clock = clock
+        self._deliver = deliver
+        self._fatal = fatal
+        self._inbox: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._since_checkpoint = 0
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self.problem = ""
+        """Why new commands are refused for now; empty when all is well. Read by any thread."""
+
+    def start(self) -> None:
+        """Publish the replayed state and begin to work."""
+        self._engine.state.touched.update(self._engine.state.jobs)
+        self._engine.state.touched_hosts.update(self._engine.config.hosts)
+        self._board.publish(self._engine)
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Finish what is in the inbox, write a checkpoint, end the thread."""
+        self._stopping.set()
+        self._inbox.put(None)
+        self._thread.join(timeout_s)
+
+    def put(self, item: Item) -> None:
+        """Hand over a command; never blocks."""
+        self._inbox.put(item)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # the last line of defence: whatever it is, replay is the way out
+            log.exception("the engine stopped")
+            self._fatal(f"the engine stopped: {error}")
+
+    def _work(self) -> None:
+        tick_at = 0.0
+        while True:
+            items = self._take(tick_at)
+            now = self._clock.now()
+            batch = _Batch()
+            for item in items:
+                self._handle(item, now, batch)
+            if now >= tick_at:
+                batch.add(self._engine.tick(now))
+            self._commit(batch)
+            if self._engine.needs_cycle:
+                batch = _Batch()
+                batch.add(self._engine.cycle(self._clock.now(), CYCLE_BUDGET))
+                self._commit(batch)
+            tick_at = self._engine.next_deadline(self._clock.now())
+            if self._stopping.is_set() and self._inbox.empty():
+                self._checkpoint()
+                return
+            if self._since_checkpoint >= CHECKPOINT_EVENTS:
+                self._checkpoint()
+
+    def _take(self, tick_at: float) -> list[Item]:
+        """Wait for the next command or deadline; then all that is there, up to a batch."""
+        timeout = 0.0 if self._engine.needs_cycle else max(0.0, tick_at - self._clock.now())
+        try:
+            first = self._inbox.get(timeout=timeout) if timeout else self._inbox.get_nowait()
+        except queue.Empty:
+            return []
+        items = [first] if first is not None else []
+        while len(items) < BATCH:
+            try:
+                item = self._inbox.get_nowait()
+            except queue.Empty:
+                break
+            if item is not None:
+                items.append(item)
+        return items
+
+    def _handle(self, item: Item, now: float, batch: _Batch) -> None:
+        try:
+            decision = self._engine.handle(item.command, now)
+        except GschedError as error:
+            if item.reply is not None:
+                item.reply(None, error)
+            return
+        except Exception:
+            log.exception("%s failed", type(item.command).__name__)
+            if item.reply is not None:
+                item.reply(None, Internal(f"{type(item.command).__name__} failed; the master's log says why"))
+            raise
+        batch.add(decision)
+        batch.blobs.update(item.blobs)
+        if item.reply is not None:
+            batch.replies.append((item.reply, decision.reply))
+
+    def _commit(self, batch: _Batch) -> None:
+        """Make the batch durable, publish, and only then answer and instruct."""
+        if batch.events or batch.blobs:
+            rows = [_row(job) for job_id in self._engine.state.touched if (job := self._engine.state.jobs.get(job_id))]
+            self._append(batch, rows)
+            self._since_checkpoint += len(batch.events)
+        self._board.publish(self._engine)
+        for reply, answer in batch.replies:
+            reply(answer, None)
+        if batch.events or batch.instructions:
+            self._deliver(self._store.last_seq, batch.events, batch.instructions)
+
+    def _append(self, batch: _Batch, rows: list[JobRow]) -> None:
+        while True:
+            try:
+                self._store.append(batch.events, rows, batch.blobs)
+            except StoreFull as error:
+                if not self.problem:
+                    log.error("%s; new commands are refused until there is room", error.text)
+                self.problem = error.text
+                self._refuse_waiting()
+                time.sleep(RETRY_FULL_S)  # room on a disk is no event that could be awaited
+                continue
+            if self.problem:
+                log.warning("the store has room again")
+                self.problem = ""
+            return
+
+    def _refuse_waiting(self) -> None:
+        """Commands of people that wait behind the stuck batch are refused now; agents' reports are kept."""
+        kept: list[Item | None] = []
+        while True:
+            try:
+                item = self._inbox.get_nowait()
+            except queue.Empty:
+                break
+            if item is None or item.reply is None:
+                kept.append(item)
+            else:
+                item.reply(None, refusal(self.problem))
+        for waiting in kept:
+            self._inbox.put(waiting)
+
+    def _checkpoint(self) -> None:
+        if not self._since_checkpoint:
+            return
+        try:
+            self._store.save_checkpoint(self._store.last_seq, self._engine.state.dump())
+            self._since_checkpoint = 0
+        except GschedError as error:
+            log.warning("no checkpoint was written: %s", error.text)
+
+
+def refusal(problem: str) -> ResourceExhausted:
+    """What a new command is told while nothing can be stored."""
+    return ResourceExhausted(f"the master cannot store anything now ({problem}); nothing was changed, try again later")
+
+
+def _row(job: Job) -> JobRow:
+    return JobRow(
+        job_id=job.job_id,
+        user=job.spec.user,
+        queue=job.spec.queue,
+        name=job.spec.display_name,
+        project=job.spec.project,
+        host=job.allocation.first_host if job.allocation else "",
+        state=job.state.value,
+        submitted_at=job.submitted_at,
+        dispatched_at=job.dispatched_at,
+        finished_at=job.finished_at,
+        exit_code=job.result.exit_code if job.result else None,
+    )

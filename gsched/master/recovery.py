@@ -1,0 +1,50 @@
+"""From store to state: the newest checkpoint, then every event after it. One bad record sets one job aside, no more."""
+
+from __future__ import annotations
+
+import logging
+
+from gsched.base.errors import GschedError
+from gsched.core.cluster import ClusterState
+from gsched.core.machine import IllegalEvent
+from gsched.store.eventlog import EventLog
+from gsched.store.quarantine import Quarantine, Quarantined
+
+log = logging.getLogger(__name__)
+
+
+def recover(store: EventLog) -> ClusterState:
+    """The state that the store adds up to. Raises StoreBroken if the file cannot be read at all."""
+    state, seq = _checkpoint(store)
+    quarantine = Quarantine(state.quarantined)
+    count = 0
+    for item in store.read(seq, quarantine):
+        count += 1
+        if isinstance(item, Quarantined):
+            log.error("event %d: %s", item.seq, item.text)
+            if item.job_id is not None:
+                state.set_aside(item.job_id, item.text)
+            continue
+        number, event = item
+        try:
+            state.apply(event)
+        except IllegalEvent as error:
+            log.error("event %d does not fit: %s", number, error)
+            job_id = getattr(event, "job_id", None)
+            if job_id is not None:
+                quarantine.add(job_id, str(error))
+                state.set_aside(job_id, str(error))
+    log.info("replayed %d events after number %d: %d jobs", count, seq, len(state.jobs))
+    return state
+
+
+def _checkpoint(store: EventLog) -> tuple[ClusterState, int]:
+    found = store.load_checkpoint()
+    if found is None:
+        return ClusterState(), 0
+    seq, payload = found
+    try:
+        return ClusterState.load(payload), seq
+    except GschedError as error:
+        log.error("%s; replaying everything instead", error.text)
+        return ClusterState(), 0

@@ -1,0 +1,183 @@
+"""Agents that are connected: their outgoing streams, instructions as messages, questions that wait for an answer.
+
+Lives in the gRPC loop's thread. An instruction for a host that is not connected is dropped: the hello repeats it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable
+
+from gsched.base.errors import Unavailable
+from gsched.core.instruction import (
+    ConfigureAgent,
+    ForgetAttempts,
+    Instruction,
+    ResumeAttempt,
+    SignalAttempt,
+    StartJob,
+    SuspendAttempt,
+    TerminateAttempt,
+)
+from gsched.master.board import Board
+from gsched.model.config import ClusterConfig
+from gsched.model.resource import ResourceType
+from gsched.model.view import JobView, OutputChunk
+from gsched.store.eventlog import EventLog
+from gsched.wire.convert import fill
+from gsched.wire.v1 import agent_pb2
+
+log = logging.getLogger(__name__)
+OUTPUT_TIMEOUT_S = 20.0
+BLOBS_KEPT = 256
+
+
+class Sessions:
+    """Host name -> the queue of messages its agent is to get."""
+
+    def __init__(self, board: Board, store: EventLog) -> None:
+        self._board = board
+        self._store = store
+        self._outgoing: dict[str, tuple[int, asyncio.Queue[agent_pb2.MasterMessage]]] = {}
+        self._questions: dict[int, tuple[str, asyncio.Queue[agent_pb2.OutputReply | None]]] = {}
+        self._last_question = 0
+        self._last_session = 0
+        self._blobs: dict[str, bytes] = {}
+
+    def open(self, host: str) -> tuple[int, asyncio.Queue[agent_pb2.MasterMessage]]:
+        """A new session of the host's agent; an older one of the same host gets nothing any more."""
+        self._last_session += 1
+        outgoing: asyncio.Queue[agent_pb2.MasterMessage] = asyncio.Queue()
+        self._outgoing[host] = (self._last_session, outgoing)
+        return self._last_session, outgoing
+
+    def close(self, host: str, session: int) -> None:
+        """The agent is gone; whoever waits for an answer of it waits no longer."""
+        current = self._outgoing.get(host)
+        if current is None or current[0] != session:
+            return
+        del self._outgoing[host]
+        for asked, answers in self._questions.values():
+            if asked == host:
+                answers.put_nowait(None)
+
+    def deliver(self, instructions: Iterable[Instruction]) -> None:
+        """Put each instruction into its host's stream."""
+        for instruction in instructions:
+            target = self._outgoing.get(instruction.host)
+            if target is None:
+                continue
+            message = self._message(instruction)
+            if message is not None:
+                target[1].put_nowait(message)
+
+    async def output(self, job: JobView) -> AsyncIterator[OutputChunk]:
+        """Ask the job's agent for its output so far. Raises Unavailable."""
+        assert job.allocation is not None
+        host = job.allocation.first_host
+        target = self._outgoing.get(host)
+        if target is None:
+            raise Unavailable(f"the output is on {host}, whose agent is not connected")
+        self._last_question += 1
+        number = self._last_question
+        answers: asyncio.Queue[agent_pb2.OutputReply | None] = asyncio.Queue()
+        self._questions[number] = (host, answers)
+        ask = agent_pb2.ReadOutput(request=number, job_id=job.job_id, attempt=job.attempt)
+        target[1].put_nowait(agent_pb2.MasterMessage(read_output=ask))
+        try:
+            while True:
+                try:
+                    answer = await asyncio.wait_for(answers.get(), OUTPUT_TIMEOUT_S)
+                except TimeoutError:
+                    raise Unavailable(f"the agent of {host} did not send the output in time") from None
+                if answer is None:
+                    raise Unavailable(f"the agent of {host} went away while it sent the output")
+                if answer.error:
+                    raise Unavailable(answer.error)
+                if answer.data:
+                    yield OutputChunk(stream=answer.stream, data=answer.data)
+                if answer.last:
+                    return
+        finally:
+            del self._questions[number]
+
+    def answered(self, reply: agent_pb2.OutputReply) -> None:
+        """A piece of output has come."""
+        waiting = self._questions.get(reply.request)
+        if waiting is not None:
+            waiting[1].put_nowait(reply)
+
+    # -- instructions as messages ---------------------------------------------------------------------------------
+
+    def _message(self, instruction: Instruction) -> agent_pb2.MasterMessage | None:
+        match instruction:
+            case StartJob():
+                return self._start(instruction)
+            case TerminateAttempt(job_id=job_id, attempt=attempt):
+                terminate = agent_pb2.TerminateAttempt(job_id=job_id, attempt=attempt)
+                return agent_pb2.MasterMessage(terminate=terminate)
+            case SignalAttempt(job_id=job_id, attempt=attempt, signal=signal):
+                sent = agent_pb2.SignalAttempt(job_id=job_id, attempt=attempt, signal=signal)
+                return agent_pb2.MasterMessage(signal=sent)
+            case SuspendAttempt(job_id=job_id, attempt=attempt):
+                return agent_pb2.MasterMessage(suspend=agent_pb2.SuspendAttempt(job_id=job_id, attempt=attempt))
+            case ResumeAttempt(job_id=job_id, attempt=attempt):
+                return agent_pb2.MasterMessage(resume=agent_pb2.ResumeAttempt(job_id=job_id, attempt=attempt))
+            case ForgetAttempts(attempts=attempts):
+                forget = agent_pb2.Forget(
+                    attempts=[agent_pb2.AttemptId(job_id=job_id, attempt=attempt) for job_id, attempt in attempts]
+                )
+                return agent_pb2.MasterMessage(forget=forget)
+            case ConfigureAgent(host=host):
+                return agent_pb2.MasterMessage(settings=settings(self._board.config, host))
+        raise AssertionError(f"no message for {instruction}")
+
+    def _start(self, instruction: StartJob) -> agent_pb2.MasterMessage | None:
+        job = self._board.job(instruction.job_id)
+        if job is None or job.allocation is None or job.attempt != instruction.attempt:
+            return None  # it has moved on since
+        config = self._board.config
+        message = agent_pb2.MasterMessage()
+        start = message.start
+        start.job_id, start.attempt = instruction.job_id, instruction.attempt
+        fill(start.spec, job.spec)
+        fill(start.allocation, job.allocation)
+        start.environment = self._blob(job.spec.environment)
+        start.script = self._blob(job.spec.script)
+        start.gpu_unrequested = config.params.gpu_unrequested.value
+        start.effective_req = job.effective_req
+        start.cluster = config.cluster
+        return message
+
+    def _blob(self, name: str) -> bytes:
+        if not name:
+            return b""
+        found = self._blobs.get(name)
+        if found is None:
+            found = self._store.get_blob(name)
+            if len(self._blobs) >= BLOBS_KEPT:
+                del self._blobs[next(iter(self._blobs))]
+            self._blobs[name] = found
+        return found
+
+
+def settings(config: ClusterConfig, host: str) -> agent_pb2.Settings:
+    """The working parameters of a host's agent."""
+    wanted = [config.resources[name] for name in config.external_on(host)]
+    dynamic = [resource for resource in wanted if resource.interval_s is not None]
+    mode = config.hosts[host].compute_mode if host in config.hosts else None
+    return agent_pb2.Settings(
+        cluster=config.cluster,
+        resources={resource.name: resource.interval_s or 0 for resource in dynamic},
+        string_resources=[resource.name for resource in dynamic if resource.type is ResourceType.STRING],
+        exchange_s=config.timing.exchange_s,
+        gpu_probe_s=config.timing.gpu_probe_s,
+        elim_restart_s=config.timing.elim_restart_s,
+        usage_sample_s=config.timing.usage_sample_s,
+        terminate_interval_s=config.params.job_terminate_interval_s,
+        gpu_provider=config.gpu_provider,
+        server_dir=config.locations.server_dir,
+        is_master_host=host == config.master_host,
+        compute_mode=mode.value if mode is not None else "",
+    )

@@ -1,0 +1,83 @@
+"""The serving side of gRPC: options, listening on a unix socket, and errors as one line with the right status."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from gsched.base.errors import BadRequest, GschedError
+from gsched.wire.address import MAX_SOCKET_PATH
+from gsched.wire.client import MESSAGE_LIMIT
+
+log = logging.getLogger(__name__)
+R = TypeVar("R")
+
+SERVER_OPTIONS = (
+    ("grpc.max_receive_message_length", MESSAGE_LIMIT),
+    ("grpc.max_send_message_length", MESSAGE_LIMIT),
+    ("grpc.so_reuseport", 0),
+)
+
+
+def status_of(error: GschedError) -> grpc.StatusCode:
+    """The gRPC status an error travels as."""
+    return grpc.StatusCode[error.status]
+
+
+def answers(method: Callable[..., Awaitable[R]]) -> Callable[..., Awaitable[R]]:
+    """A unary method whose GschedErrors become statuses; of any other exception the caller gets one line."""
+
+    @wraps(method)
+    async def call(self: Any, request: Any, context: Any) -> R:
+        try:
+            return await method(self, request, context)
+        except GschedError as error:
+            await context.abort(status_of(error), error.text)
+        except (grpc.aio.AbortError, AssertionError) as error:
+            raise error
+        except Exception:
+            log.exception("%s failed", method.__name__)
+            await context.abort(grpc.StatusCode.INTERNAL, f"{method.__name__} failed; the master's log says why")
+        raise AssertionError("unreachable")
+
+    return call
+
+
+def streams(method: Callable[..., AsyncIterator[R]]) -> Callable[..., AsyncIterator[R]]:
+    """The same for a method that answers with a stream."""
+
+    @wraps(method)
+    async def call(self: Any, request: Any, context: Any) -> AsyncIterator[R]:
+        try:
+            async for item in method(self, request, context):
+                yield item
+        except GschedError as error:
+            await context.abort(status_of(error), error.text)
+        except grpc.aio.AbortError:
+            raise
+        except Exception:
+            log.exception("%s failed", method.__name__)
+            await context.abort(grpc.StatusCode.INTERNAL, f"{method.__name__} failed; the master's log says why")
+
+    return call
+
+
+def listen(server: grpc.aio.Server, socket_path: str) -> str:
+    """Bind a unix socket, in place of one that nobody listens on any more; returns its address. Raises BadRequest."""
+    if len(os.fsencode(socket_path)) > MAX_SOCKET_PATH:
+        raise BadRequest(
+            f"the socket path {socket_path} is longer than {MAX_SOCKET_PATH} bytes: choose a shorter folder"
+        )
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(socket_path)
+    address = f"unix:{socket_path}"
+    server.add_insecure_port(address)
+    os.chmod(socket_path, 0o600)
+    return address
