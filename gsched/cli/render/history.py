@@ -103,7 +103,7 @@ class Ended(HistoryEvent, frozen=True, kw_only=True):
     state: str = "END"
 
     def lines(self) -> tuple[str, ...]:
-        how = job_lines.ending(self.exit_code, self.signal, self.cpu_s) + ";"
+        how = job_lines.ending(self.succeeded, self.exit_code, self.signal, self.cpu_s) + ";"
         return (how,) if self.succeeded else (how, job_lines.completion(self.term_reason) + ";")
 
 

@@ -70,9 +70,12 @@ def placement(verb: str, hosts: Sequence[HostSlots]) -> str:
     return f"{verb} {slots} Task(s) on Host(s) {where}, Allocated {slots} Slot(s) on Host(s) {where}"
 
 
-def ending(exit_code: int | None, signal: int | None, cpu_s: float | None) -> str:
-    """How a job ended, without the closing mark; `cpu_s` None means that it never ran."""
-    if exit_code == 0:
+def ending(succeeded: bool, exit_code: int | None, signal: int | None, cpu_s: float | None) -> str:
+    """How a job ended, without the closing mark; `cpu_s` None means that it never ran.
+
+    A job that was killed and then exited with 0 did not succeed.
+    """
+    if succeeded:
         how = "Done successfully"
     elif signal is not None:
         how = f"Exited by signal {signal}"

@@ -84,7 +84,7 @@ def _start(job: JobRecord) -> str:
 
 def _end(job: JobRecord, ended_at: float, layout: _Layout) -> Iterator[str]:
     cpu_s = job.usage.cpu_s if job.ran else None
-    yield layout.event(ended_at, job_lines.ending(job.exit_code, job.signal, cpu_s) + ".")
+    yield layout.event(ended_at, job_lines.ending(job.stat == "DONE", job.exit_code, job.signal, cpu_s) + ".")
     if job.stat != "DONE":
         yield layout.event(ended_at, job_lines.completion(job.term_reason) + ".")
 

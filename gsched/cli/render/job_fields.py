@@ -1,0 +1,191 @@
+"""The fields of `gjobs -o`: names, widths and other names as in bjobs(1) of LSF 10.1.
+
+A field of LSF for something that gsched does not have is known and empty, so that formats written for LSF work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gsched.cli.render.formats import Field, FieldTable, Setting, Value
+from gsched.cli.render.records import JobRecord
+from gsched.cli.render.stamps import hms, hours_minutes, short_stamp
+from gsched.model.job import TERM_TEXTS
+
+
+def _plain(value: Callable[[JobRecord], str | float | None]) -> Value[JobRecord]:
+    return lambda job, _: value(job)
+
+
+def _moment(value: Callable[[JobRecord], float | None]) -> Value[JobRecord]:
+    def text(job: JobRecord, setting: Setting) -> str | None:
+        at = value(job)
+        return None if at is None else short_stamp(at, setting.zone)
+
+    return text
+
+
+def _nothing(job: JobRecord, setting: Setting) -> None:
+    return None
+
+
+def _seconds(value: float, setting: Setting) -> str:
+    return hms(value) if setting.hms else f"{value:.0f} second(s)"
+
+
+def _run_seconds(job: JobRecord, setting: Setting) -> float | None:
+    if job.started_at is None:
+        return None
+    end = setting.now if job.ended_at is None else job.ended_at
+    return max(0.0, end // 1 - job.started_at // 1)
+
+
+def _run_time(job: JobRecord, setting: Setting) -> str | None:
+    seconds = _run_seconds(job, setting)
+    return None if seconds is None else _seconds(seconds, setting)
+
+
+def _pend_time(job: JobRecord, setting: Setting) -> str:
+    ends = [at for at in (job.started_at, job.ended_at, setting.now) if at is not None]
+    return _seconds(max(0.0, ends[0] // 1 - job.submitted_at // 1), setting)
+
+
+def _cpu_used(job: JobRecord, setting: Setting) -> str | None:
+    if job.usage.sampled_at is None and (job.ended_at is None or not job.ran):
+        return None
+    return hms(job.usage.cpu_s) if setting.hms else f"{job.usage.cpu_s:.1f} second(s)"
+
+
+def _finish_time(job: JobRecord, setting: Setting) -> str | None:
+    """When it ended, or when its run limit will end it (marked `L`)."""
+    if job.ended_at is not None:
+        return short_stamp(job.ended_at, setting.zone)
+    limit_ends = _limit_ends(job)
+    return None if limit_ends is None else f"{short_stamp(limit_ends, setting.zone)} L"
+
+
+def _limit_ends(job: JobRecord) -> float | None:
+    if job.started_at is None or job.run_limit_s is None or job.ended_at is not None:
+        return None
+    return job.started_at + job.run_limit_s
+
+
+def _time_left(job: JobRecord, setting: Setting) -> str | None:
+    limit_ends = _limit_ends(job)
+    if limit_ends is None:
+        return None
+    left = limit_ends - setting.now
+    return f"{hours_minutes(left)} L" if left >= 0 else "0:0 X"
+
+
+def _complete(job: JobRecord, setting: Setting) -> str | None:
+    """`15.00% L`. Clients rely on it being absent whenever FINISH_TIME is."""
+    if job.ended_at is not None:
+        return "100.00%"
+    seconds = _run_seconds(job, setting)
+    if _limit_ends(job) is None or seconds is None or not job.run_limit_s:
+        return None
+    return f"{min(100.0, 100.0 * seconds / job.run_limit_s):.2f}% L"
+
+
+def _exit_code(job: JobRecord) -> str | None:
+    """Empty for 0 and before the end; a signal counts as 128 more, as in a shell."""
+    if job.ended_at is None:
+        return None
+    code = job.exit_code if job.signal is None else 128 + job.signal
+    return str(code) if code else None
+
+
+def _exit_reason(job: JobRecord) -> str | None:
+    """Only what the scheduler did to the job: one that merely failed has none, or a client polls for ever."""
+    if job.ended_at is None or not job.term_reason:
+        return None
+    return f"{job.term_reason}: {TERM_TEXTS.get(job.term_reason, 'unknown')}"
+
+
+def _pend_reason(job: JobRecord) -> str | None:
+    return f"{job.pending_reasons[0]};" if job.pending_reasons else None
+
+
+def _exec_host(job: JobRecord) -> str:
+    return ":".join(str(host) for host in job.placed)
+
+
+def _slots(job: JobRecord) -> str:
+    return str(sum(host.slots for host in job.placed) or job.slots)
+
+
+_GIVEN: tuple[Field[JobRecord], ...] = (
+    Field("jobid", 7, _plain(lambda job: str(job.job_id)), ("id",)),
+    Field("jobindex", 8, _plain(lambda job: str(job.index))),
+    Field("stat", 5, _plain(lambda job: job.stat)),
+    Field("user", 7, _plain(lambda job: job.user)),
+    Field("queue", 10, _plain(lambda job: job.queue)),
+    Field("job_name", 10, _plain(lambda job: job.display_name), ("name",), keeps_tail=True),
+    Field("proj_name", 11, _plain(lambda job: job.project), ("proj", "project")),
+    Field("command", 15, _plain(lambda job: job.command), ("cmd",)),
+    Field("pend_reason", 11, _plain(_pend_reason)),
+    Field("pids", 20, _plain(lambda job: ",".join(str(pid) for pid in job.usage.pids))),
+    Field("exit_code", 10, _plain(_exit_code)),
+    Field("exit_reason", 50, _plain(_exit_reason)),
+    Field("from_host", 11, _plain(lambda job: job.submit_host)),
+    Field("first_host", 11, _plain(lambda job: job.placed[0].host if job.placed else None)),
+    Field("exec_host", 11, _plain(_exec_host)),
+    Field("nexec_host", 10, _plain(lambda job: str(len(job.placed)) if job.placed else None)),
+    Field("ask_hosts", 30, _plain(lambda job: " ".join(job.hosts_asked))),
+    Field("alloc_slot", 20, _plain(lambda job: ":".join(f"{host.slots}*{host.host}" for host in job.placed))),
+    Field("nalloc_slot", 10, _plain(lambda job: _slots(job) if job.placed else None)),
+    Field("nreq_slot", 10, _plain(lambda job: str(job.slots))),
+    Field("min_req_proc", 12, _plain(lambda job: str(job.slots))),
+    Field("max_req_proc", 12, _plain(lambda job: str(job.slots))),
+    Field("slots", 5, _plain(_slots)),
+    Field("submit_time", 15, _moment(lambda job: job.submitted_at)),
+    Field("start_time", 15, _moment(lambda job: job.started_at)),
+    Field("finish_time", 16, _finish_time),
+    Field("time_left", 11, _time_left),
+    Field("%complete", 11, _complete),
+    Field("pend_time", 12, _pend_time),
+    Field("run_time", 15, _run_time),
+    Field("cpu_used", 10, _cpu_used),
+    Field("mem", 10, _plain(lambda job: job.usage.mem_mib), sized=True),
+    Field("max_mem", 10, _plain(lambda job: job.usage.max_mem_mib), sized=True),
+    Field("avg_mem", 10, _plain(lambda job: job.usage.avg_mem_mib), sized=True),
+    Field("swap", 10, _plain(lambda job: job.usage.swap_mib), sized=True),
+    Field("nthreads", 10, _plain(lambda job: None if job.usage.threads is None else str(job.usage.threads))),
+    Field("gpu_num", 10, _plain(lambda job: str(job.gpu_count) if job.gpu_count else None), ("gnum",)),
+    Field("gpu_alloc", 30, _plain(lambda job: job.gpus), ("galloc",)),
+    Field("combined_resreq", 20, _plain(lambda job: job.combined_req), ("cresreq",)),
+    Field("effective_resreq", 17, _plain(lambda job: job.effective_req), ("eresreq",)),
+    Field("runtimelimit", 12, _plain(lambda job: f"{job.run_limit_s / 60:.1f}" if job.run_limit_s else None)),
+    Field("input_file", 10, _plain(lambda job: job.input_file)),
+    Field("output_file", 11, _plain(lambda job: job.output_file)),
+    Field("error_file", 10, _plain(lambda job: job.error_file)),
+    Field("sub_cwd", 10, _plain(lambda job: job.cwd)),
+    Field("exec_home", 10, _plain(lambda job: job.exec_home)),
+    Field("exec_cwd", 10, _plain(lambda job: job.exec_cwd)),
+)
+
+_EMPTY = (
+    "user_group:15:ugroup job_description:17:description application:13:app service_class:13:sla job_group:10:group "
+    "job_priority:12:priority rsvid:40 esub:20 kill_reason:50 suspend_reason:50 resume_reason:50 kill_issue_host:50 "
+    "suspend_issue_host:50 resume_issue_host:50 dependency:15 charged_saap:50:saap pre_exec_command:16:pre_cmd "
+    "post_exec_command:17:post_cmd resize_notification_command:27:resize_cmd interactive:11 host_file:10 exclusive:13 "
+    "estimated_start_time:20:estart_time specified_start_time:20:sstart_time "
+    "specified_terminate_time:24:sterminate_time estimated_run_time:20:ertime ru_utime:12 ru_stime:12 "
+    "warning_action:15:warn_act action_warning_time:19:warn_time pendstate:9 ependtime:12 ipendtime:12 "
+    "estimated_sim_start_time:24:esstart_time effective_plimit:18 plimit_remain:15 effective_eplimit:19 "
+    "eplimit_remain:16 idle_factor:11 exception_status:16:except_stat gpu_mode:20:gmode j_exclusive:15:j_excl "
+    "hrusage:50 network_req:15 filelimit:10 processlimit:12 plimit:10 eplimit:10 output_dir:15 licproject:20 "
+    "forward_cluster:15:fwd_cluster forward_time:15:fwd_time srcjobid:8 dstjobid:8 source_cluster:15:srcluster "
+    "energy:10 gpfsio:10 cpu_peak:10 cpu_peak_efficiency:10 mem_efficiency:10 average_cpu_efficiency:10 "
+    "cpu_peak_reached_duration:10"
+)
+_EMPTY_SIZES = "memlimit:10 swaplimit:10 corelimit:10 stacklimit:10"
+
+
+def _empty(text: str, *, sized: bool = False) -> tuple[Field[JobRecord], ...]:
+    parts = (word.split(":") for word in text.split())
+    return tuple(Field(part[0], int(part[1]), _nothing, tuple(part[2:]), sized) for part in parts)
+
+
+JOB_FIELDS: FieldTable[JobRecord] = FieldTable("-o", (*_GIVEN, *_empty(_EMPTY), *_empty(_EMPTY_SIZES, sized=True)))
