@@ -12,7 +12,20 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-COMMANDS = ("gsub", "gjobs", "ghosts", "ghist", "gqueues", "gid", "gload", "gkill", "gpeek", "gstop", "gresume", "elim.gpu")
+COMMANDS = (
+    "gsub",
+    "gjobs",
+    "ghosts",
+    "ghist",
+    "gqueues",
+    "gid",
+    "gload",
+    "gkill",
+    "gpeek",
+    "gstop",
+    "gresume",
+    "elim.gpu",
+)
 
 
 def generate_stubs(root: Path) -> None:
@@ -23,10 +36,24 @@ def generate_stubs(root: Path) -> None:
     protos = sorted(str(path) for path in (root / "proto").rglob("*.proto"))
     # The mypy plugins are scripts beside the interpreter of the build environment.
     scripts = Path(sys.executable).parent
-    search = os.pathsep.join([str(scripts), *(str(Path(p).parent.parent.parent.parent / "bin") for p in sys.path if p), os.environ.get("PATH", "")])
+    search = os.pathsep.join(
+        [
+            str(scripts),
+            *(str(Path(p).parent.parent.parent.parent / "bin") for p in sys.path if p),
+            os.environ.get("PATH", ""),
+        ]
+    )
     os.environ["PATH"] = search
     well_known = str(Path(grpc_tools.__file__).parent / "_proto")
-    arguments = ["protoc", f"-I{root / 'proto'}", f"-I{well_known}", f"--python_out={root}", f"--grpc_python_out={root}", f"--mypy_out=quiet:{root}", f"--mypy_grpc_out=quiet:{root}"]
+    arguments = [
+        "protoc",
+        f"-I{root / 'proto'}",
+        f"-I{well_known}",
+        f"--python_out={root}",
+        f"--grpc_python_out={root}",
+        f"--mypy_out=quiet:{root}",
+        f"--mypy_grpc_out=quiet:{root}",
+    ]
     if protoc.main([*arguments, *protos]) != 0:
         raise RuntimeError("protoc could not generate the stubs from proto/")
 

@@ -1,0 +1,345 @@
+"""What a command's script runs: takes the command to the door, or runs it in this process when there is no door.
+
+It is started with `python -I -S` and imports nothing but C modules of the interpreter, for its start-up is most of
+what a person waits for. It must never send anything to a door that is not its own user's or root's, and never report
+a request as failed that the door may have carried out without saying just that.
+
+The door's socket is named by the file `.door` in the configuration folder: GSCHED_ENVDIR, else LSF_ENVDIR, else
+~/.gsched/conf when there is one, else /etc/gsched (as gsched.wire.address says). GSCHED_DOOR=off leaves the door alone;
+GSCHED_DEBUG=1 says why it was not used.
+"""
+
+import _signal  # type: ignore[import-not-found]  # `signal` costs as much as all the rest
+import _socket
+import posix
+import sys
+
+# The values of gsched.door.protocol, which is not imported here; a test compares them.
+GREETING = b"gsched-door 1"
+REQUEST, GO, DATA, END, FAILED, CANCEL = b"R", b"G", b"D", b"Z", b"F", b"C"
+HELLO, OUT, ERR, READ_FILE, READ_STDIN, EXIT, REFUSED = b"H", b"o", b"e", b"f", b"i", b"x", b"r"
+MAX_FRAME = 1 << 20
+MAX_REQUEST = 4 << 20
+INPUT_LIMIT = 16 << 20
+EIO, EFBIG = 5, 27
+
+HELLO_TIMEOUT_S = 3.0
+PIECE = 1 << 16
+FAILURE = 255
+
+LOCAL_ONLY = ("elim.gpu",)
+# Commands that change nothing: they are simply run again when the door breaks off before it has said anything.
+READ_ONLY = (
+    *("gjobs", "ghosts", "ghist", "gqueues", "gid", "gload"),
+    *("bjobs", "bhosts", "bhist", "bqueues", "lsid", "lsload"),
+)
+
+
+class Stop(BaseException):
+    """A signal ends the command; the argument is the exit code."""
+
+
+class NoDoor(Exception):
+    """The door did not take the request, nothing was carried out; the argument says why."""
+
+
+class OutputFault(Exception):
+    """Standard output or error cannot be written; the argument is the OSError."""
+
+
+class Relay:
+    """One connection to the door, and the signals of this process while it lasts."""
+
+    def __init__(self, connection: _socket.socket) -> None:
+        self.connection = connection
+        self.has_spoken = False
+        self._buffer = bytearray()
+        self._is_started = False
+        self._is_sending = False
+        self._is_reading = False
+        self._is_cancelled = False
+
+    def start(self, request: bytes) -> None:
+        """Wait for the door's greeting, then hand it the request. Raises NoDoor, OSError."""
+        self.connection.settimeout(HELLO_TIMEOUT_S)
+        kind, payload = self.next_frame()
+        if kind == REFUSED:
+            raise NoDoor(payload.decode("utf-8", "replace"))
+        if kind != HELLO or payload != GREETING:
+            raise NoDoor("it is of another version")
+        self.connection.settimeout(None)
+        for start in range(0, len(request), MAX_FRAME):
+            self._send(REQUEST, request[start : start + MAX_FRAME])
+        self._send(GO, b"")
+        self._is_started = True
+
+    def next_frame(self) -> tuple[bytes, bytes]:
+        """The door's next frame. Raises EOFError when it has closed the connection, OSError."""
+        buffer = self._buffer
+        while len(buffer) < 5 or len(buffer) < 5 + int.from_bytes(buffer[1:5], "big"):
+            data = self.connection.recv(PIECE)
+            if not data:
+                raise EOFError
+            buffer += data
+        end = 5 + int.from_bytes(buffer[1:5], "big")
+        frame = bytes(buffer[:1]), bytes(buffer[5:end])
+        del buffer[:end]
+        return frame
+
+    def run(self) -> int:
+        """Do what the door asks until it gives the exit code. Raises EOFError, OSError, NoDoor, OutputFault, Stop."""
+        while True:
+            kind, payload = self.next_frame()
+            if kind == REFUSED:
+                raise NoDoor(payload.decode("utf-8", "replace"))
+            self.has_spoken = True
+            if kind == OUT:
+                self._show(1, payload)
+            elif kind == ERR:
+                self._show(2, payload)
+            elif kind == EXIT:
+                return int(payload) & 0xFF
+            elif kind == READ_FILE:
+                self._send_file(payload)
+            elif kind == READ_STDIN:
+                self._send_input(0)
+
+    def on_signal(self, number: int, _frame: object) -> None:
+        """Pass the first Ctrl-C on to the door; end this process on anything more."""
+        if number != _signal.SIGINT or self._is_cancelled or not self._is_started:
+            raise Stop(128 + number)
+        self._is_cancelled = True
+        if not self._is_sending:
+            self._send_cancel()
+        if self._is_reading:
+            raise Stop(128 + number)
+
+    def _show(self, stream: int, data: bytes) -> None:
+        try:
+            write(stream, data)
+        except OSError as problem:
+            raise OutputFault(problem) from None
+
+    def _send(self, kind: bytes, payload: bytes) -> None:
+        self._is_sending = True
+        self.connection.sendall(kind + len(payload).to_bytes(4, "big") + payload)
+        self._is_sending = False
+        if self._is_cancelled:  # Ctrl-C came in the middle of this frame
+            self._send_cancel()
+
+    def _send_cancel(self) -> None:
+        try:
+            self.connection.send(CANCEL + bytes(4), _socket.MSG_DONTWAIT)
+        except OSError:
+            pass
+
+    def _send_file(self, path: bytes) -> None:
+        self._is_reading = True
+        try:
+            descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NOCTTY)
+        except OSError as problem:
+            self._is_reading = False
+            self._send(FAILED, str(problem.errno).encode())
+            return
+        self._send_input(descriptor)
+        posix.close(descriptor)
+
+    def _send_input(self, descriptor: int) -> None:
+        left = INPUT_LIMIT
+        while True:
+            # Reading may wait for a person or a pipe: there, Ctrl-C ends this process at once.
+            self._is_reading = True
+            try:
+                data, error = posix.read(descriptor, PIECE), 0
+            except OSError as problem:
+                data, error = b"", problem.errno or EIO
+            self._is_reading = False
+            left -= len(data)
+            if left < 0:
+                error = EFBIG
+            if error:
+                self._send(FAILED, b"%d" % error)
+                return
+            if not data:
+                self._send(END, b"")
+                return
+            self._send(DATA, data)
+
+
+def write(stream: int, data: bytes) -> None:
+    """Write all of it. Raises OSError; BrokenPipeError when nobody reads."""
+    while data:
+        try:
+            data = data[posix.write(stream, data) :]
+        except BlockingIOError:  # a parent left it non-blocking
+            import select
+
+            waiting = select.poll()
+            waiting.register(stream, select.POLLOUT)
+            waiting.poll()
+
+
+def say(text: str) -> None:
+    """One line on standard error, if it can be had."""
+    try:
+        write(2, (text + "\n").encode("utf-8", "surrogateescape"))
+    except OSError:
+        pass
+
+
+def to_bytes(text: str) -> bytes:
+    """An argument as the kernel gave it."""
+    return text.encode(sys.getfilesystemencoding(), "surrogateescape")
+
+
+def socket_path() -> bytes:
+    """Path of the door's socket as the configuration folder names it. Raises OSError when it names none."""
+    folder = posix.environ.get(b"GSCHED_ENVDIR") or posix.environ.get(b"LSF_ENVDIR")
+    if not folder:
+        folder = posix.environ.get(b"HOME", b"/") + b"/.gsched/conf"
+        try:
+            posix.stat(folder)
+        except OSError:
+            folder = b"/etc/gsched"
+    descriptor = posix.open(folder + b"/.door", posix.O_RDONLY | posix.O_CLOEXEC)
+    try:
+        return posix.read(descriptor, 4096).rstrip(b"\n")
+    finally:
+        posix.close(descriptor)
+
+
+def connect() -> _socket.socket:
+    """A connection to the door. Raises NoDoor when it is not to be trusted, OSError when there is none."""
+    path = socket_path()
+    if not path or len(path) > 107:  # an empty one would be taken for an unnamed socket
+        raise NoDoor("its socket's path is unusable")
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    # Non-blocking, so that a door that is full up is seen at once.
+    connection.settimeout(HELLO_TIMEOUT_S)
+    connection.connect(path)
+    owner = int.from_bytes(connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], sys.byteorder)
+    if owner not in (0, posix.getuid()):
+        raise NoDoor(f"it belongs to uid {owner}")
+    return connection
+
+
+def describe(arguments: list[bytes]) -> bytes:
+    """The request: see gsched.door.protocol.Request. Raises NoDoor when it is too large for the door."""
+    try:
+        folder = posix.getcwdb()
+    except OSError:  # removed under our feet: its last name is the best there is
+        folder = posix.environ.get(b"PWD", b"/")
+    umask = posix.umask(0o077)
+    posix.umask(umask)
+    terminals = bytes(48 + posix.isatty(stream) for stream in (0, 1, 2))
+    fixed = [folder, b"%o" % umask, terminals, b"%d" % columns(terminals), b"%d" % len(arguments)]
+    variables = [name + b"=" + value for name, value in posix.environ.items()]
+    request = b"\0".join([*fixed, *arguments, *variables])
+    if len(request) > MAX_REQUEST:
+        raise NoDoor("arguments and environment are too large for it")
+    return request
+
+
+def columns(terminals: bytes) -> int:
+    """Width of the terminal; 0 without one."""
+    for stream in (1, 2, 0):
+        if terminals[stream : stream + 1] == b"1":
+            try:
+                return posix.get_terminal_size(stream).columns
+            except OSError:
+                pass
+    return 0
+
+
+def through_door(name: str, arguments: list[bytes]) -> int:
+    """Have the door run the command and return its exit code.
+
+    Raises NoDoor or OSError when it was not carried out, Stop after a signal.
+    """
+    relay = Relay(connect())
+    for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+        # What nohup or a plain shell's background ignores stays ignored.
+        if _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, relay.on_signal)
+    try:
+        relay.start(describe(arguments))
+    except EOFError:
+        raise NoDoor("it closed the connection") from None
+    try:
+        return relay.run()
+    except OutputFault as fault:
+        problem = fault.args[0]
+        if isinstance(problem, BrokenPipeError):
+            return end_of_pipe()
+        say(f"{name}: cannot write to standard output: {problem.strerror}")
+        return FAILURE
+    except (EOFError, OSError):
+        if name in READ_ONLY and not relay.has_spoken:
+            raise NoDoor("it closed the connection") from None
+        say("gsched: the door closed the connection; the request may or may not have been carried out")
+        return FAILURE
+
+
+def end_of_pipe() -> int:
+    """Nobody reads the output any more: end as any program does then."""
+    _signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)
+    posix.kill(posix.getpid(), _signal.SIGPIPE)
+    return 141  # the signal is blocked
+
+
+def occupy_standard_streams() -> None:
+    """Put something unusable in the place of a closed stream, or the door's socket would be taken for it."""
+    for stream in (0, 1, 2):
+        try:
+            posix.fstat(stream)
+        except OSError:
+            # Opened the wrong way round: using it is the same error as on a closed stream.
+            posix.open("/dev/null", posix.O_RDONLY if stream else posix.O_WRONLY)
+
+
+def in_process(argv: list[str]) -> int:
+    """Run the command here, with all that the interpreter leaves out under -S."""
+    for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+        if _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, _signal.default_int_handler if number == _signal.SIGINT else _signal.SIG_DFL)
+    if "site" not in sys.modules:
+        import site
+
+        site.main()
+    from gsched.cli.call import run_local
+
+    return run_local(argv)
+
+
+def main(argv: list[str]) -> int:
+    """Run the command that argv[0] names and return its exit code."""
+    name = argv[0]
+    if name not in LOCAL_ONLY and posix.environ.get(b"GSCHED_DOOR") != b"off":
+        try:
+            return through_door(name, [to_bytes(argument) for argument in argv])
+        except Stop as end:
+            return int(end.args[0])
+        except (NoDoor, OSError) as problem:
+            if posix.environ.get(b"GSCHED_DEBUG") == b"1":
+                say(f"{name}: without the door: {problem}")
+    try:
+        return in_process(argv)
+    except KeyboardInterrupt:
+        return 130
+
+
+def start(path: str, arguments: list[str], locale: str) -> None:
+    """Entry point of the command scripts: ends the process.
+
+    `locale` is LC_CTYPE as the caller set it: the interpreter sets the variable for itself when it finds the C locale
+    (PEP 538), and a job must not inherit that.
+    """
+    if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no traceback while nothing has begun
+    occupy_standard_streams()
+    if not locale and posix.environ.pop(b"LC_CTYPE", None) is not None:
+        posix.unsetenv(b"LC_CTYPE")
+    code = main([path[path.rfind("/") + 1 :], *arguments])
+    if "threading" not in sys.modules:
+        posix._exit(code)  # nothing is left to be tidied up, and tidying takes as long as the rest
+    sys.exit(code)

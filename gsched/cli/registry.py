@@ -1,0 +1,61 @@
+"""Which function answers to which command name.
+
+It imports no command before that command is asked for: a fault in one command must not take the others down, and a
+command run without the door pays for itself alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from gsched.base.errors import BadRequest
+
+if TYPE_CHECKING:
+    from gsched.cli.call import Call
+
+    Main = Callable[[Call], int]
+
+COMMANDS: dict[str, str] = {
+    "gsub": "gsched.cli.gsub:main",
+    "gjobs": "gsched.cli.gjobs:main",
+    "ghosts": "gsched.cli.ghosts:main",
+    "ghist": "gsched.cli.ghist:main",
+    "gqueues": "gsched.cli.gqueues:main",
+    "gid": "gsched.cli.gid:main",
+    "gload": "gsched.cli.gload:main",
+    "gkill": "gsched.cli.gkill:main",
+    "gpeek": "gsched.cli.gpeek:main",
+    "gstop": "gsched.cli.gstop:main",
+    "gresume": "gsched.cli.gresume:main",
+    "elim.gpu": "gsched.cli.elim_gpu:main",
+}
+"""Command name -> "module:function"; the function takes a Call and returns the exit code."""
+
+ALIASES: dict[str, str] = {
+    "bsub": "gsub",
+    "bjobs": "gjobs",
+    "bhosts": "ghosts",
+    "bhist": "ghist",
+    "bqueues": "gqueues",
+    "lsid": "gid",
+    "lsload": "gload",
+    "bkill": "gkill",
+    "bpeek": "gpeek",
+    "bstop": "gstop",
+    "bresume": "gresume",
+}
+"""LSF's own names: a symbolic link of that name to one of our scripts is enough for programs written for LSF."""
+
+LOCAL_ONLY = frozenset({"elim.gpu"})
+"""Programs that are started by a daemon and run for ever: never through the door, and not imported when it warms up."""
+
+
+def load(name: str) -> Main:
+    """Import and return the function behind a command name. Raises BadRequest for a name nobody answers to."""
+    target = COMMANDS.get(ALIASES.get(name, name))
+    if target is None:
+        raise BadRequest(f"{name}: no such command of gsched")
+    module, _, function = target.partition(":")
+    return cast("Main", getattr(importlib.import_module(module), function))
