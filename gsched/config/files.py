@@ -1,0 +1,275 @@
+"""The configuration folder as a whole: read every file, join what they say, report everything that is wrong at once.
+
+Nothing here raises for what stands in a file. One error anywhere means no configuration at all, so that a cluster
+never runs with half of what was written.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from gsched.base.errors import BadRequest, ConfigError, Problem
+from gsched.config.cluster import Cluster, read_cluster
+from gsched.config.findings import Findings, Place, show, suggestion
+from gsched.config.hosts import read_hosts
+from gsched.config.lsfconf import LsfConf, read_lsf_conf
+from gsched.config.params import ParamsFile, read_params
+from gsched.config.queues import read_queues
+from gsched.config.sections import MAX_FILE_BYTES, Section, decode, read_assignments, read_sections
+from gsched.config.shared import Shared, read_shared
+from gsched.config.users import read_users
+from gsched.config.values import cluster_name
+from gsched.model.config import ClusterConfig
+
+CLUSTER_PREFIX = "lsf.cluster."
+
+_UNSUPPORTED_FILES = (
+    "lsb.resources",
+    "lsb.applications",
+    "lsb.serviceclasses",
+    "lsb.reasons",
+    "lsb.threshold",
+    "lsb.globalpolicies",
+)
+_OPTIONAL = {
+    "lsb.params": "every parameter has its default",
+    "lsb.hosts": "every host has as many slots as CPUs",
+    "lsb.users": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The outcome of `load`. `config` is None when any problem is an error."""
+
+    config: ClusterConfig | None
+    problems: list[Problem]
+
+    def required(self) -> ClusterConfig:
+        """The configuration. Raises ConfigError with every problem when there is an error."""
+        if self.config is None:
+            raise ConfigError(self.problems)
+        return self.config
+
+
+def load(conf_dir: str, hostname: str = "") -> Loaded:
+    """Read and check the files of `conf_dir`; problems come in file order, then by line.
+
+    `hostname` is the name of the machine that asks; when given, it is noted if the cluster has no such host.
+    """
+    findings = Findings()
+    folder = str(Path(conf_dir).absolute())
+    contents = _read_folder(folder, findings)
+    return _build(folder, contents, hostname, findings)
+
+
+def check_texts(conf_dir: str, texts: Mapping[str, str], hostname: str = "") -> Loaded:
+    """What `load` would answer if `conf_dir` held just these files: name -> contents. Reads nothing."""
+    contents: dict[str, bytes | None] = {name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
+    return _build(conf_dir, contents, hostname, Findings())
+
+
+def _read_folder(folder: str, findings: Findings) -> dict[str, bytes | None]:
+    """Contents of the files that matter, by name; None for one that is there but cannot be read (reported)."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        findings.error(Place(folder), f"the configuration folder cannot be read: {os.strerror(error.errno or 0)}")
+        return {}
+    wanted = {"lsf.conf", "lsf.shared", "lsb.queues", *_OPTIONAL, *_UNSUPPORTED_FILES}
+    wanted |= {name for name in names if _is_cluster_file(name)}
+    return {name: _read_file(os.path.join(folder, name), findings) for name in names if name in wanted}
+
+
+def _is_cluster_file(name: str) -> bool:
+    # Editors' back-ups (lsf.cluster.x~, .bak, .orig, .rpmsave) must not become a second cluster.
+    return bool(re.fullmatch(r"lsf\.cluster\.[A-Za-z0-9][A-Za-z0-9_.-]*", name)) and not re.search(
+        r"\.(bak|old|orig|save|rpmsave|rpmnew|swp)$", name
+    )
+
+
+def _read_file(path: str, findings: Findings) -> bytes | None:
+    try:
+        # Not blocking: a FIFO under one of these names must not hang the master.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                findings.error(Place(path), "not a regular file")
+                return None
+            return file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        text = "not a regular file" if error.errno == errno.ENXIO else os.strerror(error.errno or 0)
+        findings.error(Place(path), f"cannot be read: {text}")
+        return None
+
+
+class _Folder:
+    """The files by name, parsed when asked for."""
+
+    def __init__(self, folder: str, contents: Mapping[str, bytes | None], findings: Findings) -> None:
+        self.folder = folder
+        self.contents = contents
+        self.findings = findings
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def text(self, name: str) -> str | None:
+        data = self.contents.get(name)
+        return None if data is None else decode(self.path(name), data, self.findings)
+
+    def sections(self, name: str) -> list[Section]:
+        text = self.text(name)
+        return [] if text is None else read_sections(self.path(name), text, self.findings)
+
+
+def _build(conf_dir: str, contents: Mapping[str, bytes | None], hostname: str, findings: Findings) -> Loaded:
+    folder = _Folder(conf_dir, contents, findings)
+    _check_presence(folder)
+    conf_text = folder.text("lsf.conf") or ""
+    conf_path = folder.path("lsf.conf")
+    conf = read_lsf_conf(conf_path, conf_dir, read_assignments(conf_path, conf_text, findings), findings)
+    shared = read_shared(folder.sections("lsf.shared"), findings)
+    cluster_file = _cluster_file(folder, shared)
+    cluster = Cluster()
+    if cluster_file in contents:
+        cluster = read_cluster(folder.path(cluster_file), folder.sections(cluster_file), shared, findings)
+    params = read_params(folder.sections("lsb.params"), findings)
+    queues = read_queues(folder.sections("lsb.queues"), cluster.hosts, shared.resources, findings)
+    hosts = read_hosts(folder.sections("lsb.hosts"), cluster.hosts, findings)
+    read_users(folder.sections("lsb.users"), findings)
+    _check_default_queue(folder, params, queues)
+    master = _master(folder, conf, cluster, cluster_file, hostname)
+    _check_intervals(conf, cluster, findings)
+
+    config: ClusterConfig | None = None
+    if not findings.has_errors and conf.locations is not None:
+        config = ClusterConfig(
+            cluster=shared.cluster or cluster_file.removeprefix(CLUSTER_PREFIX),
+            master_host=master,
+            administrators=cluster.administrators,
+            hosts=hosts,
+            queues=queues,
+            resources=shared.resources,
+            mapped=cluster.mapped,
+            shared_values=cluster.shared_values,
+            params=msgspec.structs.replace(
+                params.params, host_lost_after_s=conf.host_lost_after_s, root_may_submit=conf.root_may_submit
+            ),
+            timing=msgspec.structs.replace(
+                conf.timing, exchange_s=cluster.exchange_s, usage_sample_s=params.usage_sample_s
+            ),
+            locations=conf.locations,
+            gpu_provider=conf.gpu_provider,
+            host_types=tuple(shared.types),
+            digest=_digest(contents),
+        )
+    order = ["lsf.conf", "lsf.shared", cluster_file, "lsb.params", "lsb.queues", "lsb.hosts", "lsb.users"]
+    return Loaded(config, findings.sorted([conf_dir, *map(folder.path, order)]))
+
+
+def _check_presence(folder: _Folder) -> None:
+    findings = folder.findings
+    for name in ("lsf.conf", "lsb.queues"):
+        if name not in folder.contents:
+            findings.error(Place(folder.path(name)), "the file is missing")
+    if "lsf.shared" not in folder.contents:
+        findings.note(
+            Place(folder.path("lsf.shared")), "the file is missing: no host types, models or resources are defined"
+        )
+    for name, consequence in _OPTIONAL.items():
+        if name not in folder.contents and consequence:
+            findings.note(Place(folder.path(name)), f"the file is missing: {consequence}")
+    for name in _UNSUPPORTED_FILES:
+        sections = folder.sections(name)
+        if sections:
+            findings.error(sections[0].at, f"section {sections[0].name}: {name} is not supported yet")
+
+
+def _cluster_file(folder: _Folder, shared: Shared) -> str:
+    """Name of the lsf.cluster file to read; an unusable name when there is none (which is reported)."""
+    findings = folder.findings
+    files = sorted(name for name in folder.contents if name.startswith(CLUSTER_PREFIX))
+    if shared.cluster is not None and shared.cluster_at is not None:
+        name = CLUSTER_PREFIX + shared.cluster
+        if name not in folder.contents:
+            findings.error(shared.cluster_at, f"cluster {shared.cluster} has no file {name}")
+        for other in files:
+            if other != name:
+                findings.note(Place(folder.path(other)), f"not read: the cluster is {shared.cluster} (lsf.shared)")
+        return name
+    if len(files) == 1:
+        name = files[0]
+        try:
+            cluster_name(name.removeprefix(CLUSTER_PREFIX))
+        except BadRequest as error:
+            findings.error(Place(folder.path(name)), error.text)
+        return name
+    missing = (
+        "the file is missing"
+        if not files
+        else f"there are {len(files)} lsf.cluster files and lsf.shared names no cluster"
+    )
+    findings.error(Place(folder.path(CLUSTER_PREFIX + "NAME" if not files else files[0])), missing)
+    return CLUSTER_PREFIX
+
+
+def _check_default_queue(folder: _Folder, params: ParamsFile, queues: Mapping[str, object]) -> None:
+    if "lsb.queues" not in folder.contents:
+        return
+    name = params.params.default_queue
+    if not queues:
+        # LSF would make one up; a queue that nobody wrote is a setting nobody can see.
+        folder.findings.error(Place(folder.path("lsb.queues")), "no queue is defined (Begin Queue ... End Queue)")
+    elif name not in queues and params.default_queue_at is not None:
+        near = suggestion(name, queues)
+        folder.findings.error(
+            params.default_queue_at, f"DEFAULT_QUEUE: queue {name} is not defined in lsb.queues{near}"
+        )
+    elif name not in queues:
+        text = f"DEFAULT_QUEUE is not set and there is no queue {name}"
+        folder.findings.error(Place(folder.path("lsb.params")), text)
+
+
+def _master(folder: _Folder, conf: LsfConf, cluster: Cluster, cluster_file: str, hostname: str) -> str:
+    """Name of the master's host: LSF_MASTER_LIST, else the first server of lsf.cluster; "" when there is none."""
+    findings = folder.findings
+    servers = [host.name for host in cluster.hosts.values() if host.server]
+    if hostname and cluster.hosts and hostname not in cluster.hosts:
+        text = f"this machine ({show(hostname)}) is not a host of the cluster"
+        findings.note(Place(folder.path(cluster_file)), text)
+    if conf.master is not None and conf.master_at is not None and cluster.hosts and conf.master not in servers:
+        near = suggestion(conf.master, servers)
+        findings.error(conf.master_at, f"LSF_MASTER_LIST: {conf.master} is not a server host of lsf.cluster{near}")
+    return conf.master or (servers[0] if servers else "")
+
+
+def _check_intervals(conf: LsfConf, cluster: Cluster, findings: Findings) -> None:
+    if conf.host_lost_after_s > cluster.exchange_s:
+        return
+    at = conf.host_lost_at or cluster.exchange_at
+    if at is not None:
+        findings.error(
+            at,
+            f"a host would be lost between two reports: GSCHED_HOST_LOST ({conf.host_lost_after_s:g} s) must be longer "
+            f"than EXINTERVAL ({cluster.exchange_s:g} s)",
+        )
+
+
+def _digest(contents: Mapping[str, bytes | None]) -> str:
+    """Fingerprint of the files that were read."""
+    state = hashlib.sha256()
+    for name in sorted(contents):
+        data = contents[name] or b""
+        state.update(f"{name} {len(data)}\n".encode())
+        state.update(data)
+    return state.hexdigest()

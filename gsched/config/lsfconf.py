@@ -1,0 +1,113 @@
+"""lsf.conf: folders, the daemons' intervals, and who may do what. Source: lsf.conf(5); GSCHED_* are gsched's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gsched.base.errors import BadRequest
+from gsched.config.findings import Findings, Place, show
+from gsched.config.sections import Entry
+from gsched.config.unsupported import REFUSED_CONF, WITHOUT_EFFECT_CONF
+from gsched.config.values import Settings, absolute_path, host_name, seconds, yes_or_no
+from gsched.model.config import Locations, Params, Timing
+
+MAX_RUN_DIR_BYTES = 91
+"""A Unix socket's path may have 107 bytes; the rest is left for the names of the sockets."""
+
+DEFAULT_RUN_DIR = "/run/gsched"
+DEFAULT_SPOOL_DIR = "/var/spool/gsched"
+DEFAULT_GPU_PROVIDER = "nvml"
+
+
+@dataclass(slots=True)
+class LsfConf:
+    """What lsf.conf says. `locations` is None when a folder is missing or wrong (which has been reported)."""
+
+    locations: Locations | None
+    timing: Timing
+    host_lost_after_s: float
+    host_lost_at: Place | None
+    root_may_submit: bool
+    gpu_provider: str
+    master: str | None
+    master_at: Place | None
+
+
+def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: Findings) -> LsfConf:
+    """lsf.conf as one value. Every problem goes to `findings`."""
+    settings = Settings(entries, findings, where="lsf.conf", fold_case=False)
+    timing = Timing()
+    conf = LsfConf(
+        locations=_locations(path, conf_dir, settings, findings),
+        timing=Timing(
+            gpu_probe_s=settings.take("GSCHED_GPU_INTERVAL", seconds(0.05), timing.gpu_probe_s),
+            elim_restart_s=settings.take("GSCHED_ELIM_RESTART", seconds(0.05), timing.elim_restart_s),
+            command_wait_s=settings.take("GSCHED_COMMAND_WAIT", seconds(0), timing.command_wait_s),
+        ),
+        host_lost_after_s=settings.take("GSCHED_HOST_LOST", seconds(0.1), Params().host_lost_after_s),
+        host_lost_at=settings.place("GSCHED_HOST_LOST"),
+        root_may_submit=settings.take("LSF_ROOT_USER", yes_or_no, False),
+        gpu_provider=settings.take("GSCHED_GPU_PROVIDER", read_gpu_provider, DEFAULT_GPU_PROVIDER),
+        master=settings.take("LSF_MASTER_LIST", _master, None),
+        master_at=settings.place("LSF_MASTER_LIST"),
+    )
+    settings.take("LSF_UNIT_FOR_LIMITS", _unit, "MB")
+    settings.finish(REFUSED_CONF, WITHOUT_EFFECT_CONF)
+    return conf
+
+
+def read_gpu_provider(text: str) -> str:
+    """`nvml`, `none` or `sim:FOLDER`. Raises BadRequest."""
+    kind, colon, folder = text.partition(":")
+    if text in ("nvml", "none"):
+        return text
+    if kind == "sim" and colon:
+        return f"sim:{absolute_path(folder)}"
+    raise BadRequest(f"'{show(text)}' is none of nvml, none and sim:FOLDER")
+
+
+def _locations(path: str, conf_dir: str, settings: Settings, findings: Findings) -> Locations | None:
+    for name in ("LSF_CONFDIR", "LSB_CONFDIR", "LSF_ENVDIR"):
+        given = settings.take(name, absolute_path, "")
+        at = settings.place(name)
+        if given and at and os.path.realpath(given) != os.path.realpath(conf_dir):
+            findings.error(at, f"{name}: all files are read from {show(conf_dir)}; another folder is not supported yet")
+    found: dict[str, str] = {}
+    for name in ("LSB_SHAREDIR", "LSF_LOGDIR", "LSF_SERVERDIR"):
+        found[name] = settings.take(name, absolute_path, "")
+        if settings.place(name) is None:
+            findings.error(Place(path), f"{name} is not set")
+    run_dir = settings.take("GSCHED_RUNDIR", _socket_folder, DEFAULT_RUN_DIR)
+    spool_dir = settings.take("GSCHED_SPOOLDIR", absolute_path, DEFAULT_SPOOL_DIR)
+    if not all(found.values()):
+        return None
+    return Locations(
+        conf_dir=conf_dir,
+        state_dir=found["LSB_SHAREDIR"],
+        log_dir=found["LSF_LOGDIR"],
+        server_dir=found["LSF_SERVERDIR"],
+        run_dir=run_dir,
+        spool_dir=spool_dir,
+    )
+
+
+def _socket_folder(text: str) -> str:
+    folder = absolute_path(text)
+    size = len(os.fsencode(folder))
+    if size > MAX_RUN_DIR_BYTES:
+        raise BadRequest(f"the path has {size} bytes; sockets lie in it, so at most {MAX_RUN_DIR_BYTES} are possible")
+    return folder
+
+
+def _master(text: str) -> str:
+    if len(text.split()) > 1:
+        raise BadRequest(f"'{show(text)}': fail-over of the master is not supported yet; name one host")
+    return host_name(text)
+
+
+def _unit(text: str) -> str:
+    if text.upper() not in ("M", "MB"):
+        raise BadRequest(f"'{show(text)}': units other than MB are not supported yet")
+    return "MB"

@@ -1,0 +1,292 @@
+"""Writes the configuration of a private cluster: one machine, no set-up, everything in files that can be edited.
+
+The texts are checked with the same code that loads them before anything is written, and no file is ever replaced.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from gsched.base.errors import BadRequest, ConfigError, Conflict, ResourceExhausted
+from gsched.config.files import CLUSTER_PREFIX, check_texts
+from gsched.config.findings import show
+from gsched.config.lsfconf import read_gpu_provider
+from gsched.config.values import absolute_path, cluster_name, host_name, user_name
+from gsched.model.config import Locations
+
+_RESOURCE_STANZA = """\
+Begin Resource
+
+RESOURCENAME    TYPE     INTERVAL  INCREASING  CONSUMABLE  DESCRIPTION # Keywords
+ngpus           Numeric  60        N           N           (Number of GPUs)
+ngpus_shared    Numeric  60        N           N           (Number of GPUs in Shared Mode)
+ngpus_excl_t    Numeric  60        N           Y           (Number of GPUs in Exclusive thread Mode)
+ngpuprohibited  Numeric  60        N           N           (Number of GPUs in Prohibited Mode)
+ngpus_excl_p    Numeric  60        N           Y           (Number of GPUs in Exclusive process Mode)
+
+End Resource
+"""
+
+_MAP_STANZA = """\
+Begin ResourceMap
+RESOURCENAME            LOCATION
+ngpus                   ([default])
+ngpus_shared            ([default])
+ngpus_excl_t            ([default])
+ngpuprohibited          ([default])
+ngpus_excl_p            ([default])
+End ResourceMap
+"""
+
+_LSF_CONF = """\
+# lsf.conf: folders and intervals of a private gsched cluster.
+# One NAME=VALUE per line; a value with blanks stands in quotes. See docs/configuration.md.
+
+# The event store of the master: every job, for ever.
+LSB_SHAREDIR="{state_dir}"
+# Log files of the daemons.
+LSF_LOGDIR="{log_dir}"
+# Where elims lie: elim and elim.NAME.
+LSF_SERVERDIR="{server_dir}"
+# Sockets. Whoever may enter this folder may use the cluster.
+GSCHED_RUNDIR="{run_dir}"
+# What the agents keep of their jobs; a folder per host below it.
+GSCHED_SPOOLDIR="{spool_dir}"
+
+# Where GPUs come from: nvml, none, or sim:FOLDER (inventories FOLDER/HOST.json).
+GSCHED_GPU_PROVIDER="{gpu_provider}"
+
+# Seconds. Short, so that a change shows at once; a large cluster takes longer ones.
+GSCHED_GPU_INTERVAL=1
+GSCHED_ELIM_RESTART=1
+GSCHED_HOST_LOST=10
+GSCHED_COMMAND_WAIT=60
+
+# A private cluster runs jobs of its owner only, also when that is root.
+LSF_ROOT_USER=Y
+"""
+
+_LSF_SHARED = """\
+# lsf.shared: what the cluster is called, and what its hosts may have.
+
+Begin Cluster
+ClusterName
+{cluster}
+End Cluster
+
+Begin HostType
+TYPENAME
+LINUX64
+LINUXAARCH64
+LINUXPPC64LE
+End HostType
+
+Begin HostModel
+MODELNAME  CPUFACTOR  ARCHITECTURE
+generic    1.0        ()
+End HostModel
+
+# Boolean resources that hosts may be given in the RESOURCES column of lsf.cluster.
+Begin Resource
+   RESOURCENAME  TYPE     INTERVAL  INCREASING  DESCRIPTION
+   linux         Boolean  ()        ()          (Linux)
+   bigmem        Boolean  ()        ()          (host with much memory)
+   interconnect  String   ()        ()          (network for parallel jobs)
+   gpu           Boolean  ()        ()          (gpu availability)
+End Resource
+"""
+
+_SHARED_GPUS = """
+# What elim.gpu reports: GPUs in all, and by compute mode.
+"""
+
+_LSF_CLUSTER = """\
+# lsf.cluster.{cluster}: hosts, and where the resources of lsf.shared are.
+
+Begin Parameters
+# Seconds between two load reports of a host.
+EXINTERVAL = 1
+End Parameters
+
+{administrators}# The first server (server 1) runs the master. ! means: find out.
+Begin Host
+HOSTNAME  model  type  server  RESOURCES
+{hosts}
+End Host
+"""
+
+_LSF_CLUSTER_ADMINS = """\
+# The first one is the primary administrator.
+Begin ClusterAdmins
+ADMINISTRATORS = {words}
+End ClusterAdmins
+
+"""
+
+_CLUSTER_GPUS = """
+# [default]: every host has its own.
+"""
+
+_LSB_PARAMS = """\
+# lsb.params: what holds for the whole cluster.
+
+Begin Parameters
+DEFAULT_QUEUE  = normal
+# Seconds between two samples of a running job's memory and CPU time.
+SBD_SLEEP_TIME = 1
+# Seconds that a finished job stays in gjobs -a.
+CLEAN_PERIOD   = 3600
+# Jobs that may hold one GPU of compute mode Default together.
+GPU_SHARED_JOBS = 1
+# What a job sees that asks for no GPU: hide, allow, or auto=1 (ask for one on its behalf).
+GPU_UNREQUESTED = hide
+End Parameters
+"""
+
+_LSB_QUEUES = """\
+# lsb.queues: one section per queue; a larger PRIORITY is served first.
+
+Begin Queue
+QUEUE_NAME  = normal
+PRIORITY    = 30
+DESCRIPTION = For jobs of any length; the default
+End Queue
+
+Begin Queue
+QUEUE_NAME  = short
+PRIORITY    = 35
+# [default] maximum, in minutes or hours:minutes.
+RUNLIMIT    = 15
+DESCRIPTION = For jobs of at most 15 minutes
+End Queue
+
+Begin Queue
+QUEUE_NAME  = night
+PRIORITY    = 20
+DESCRIPTION = For jobs that can wait
+End Queue
+"""
+
+_LSB_HOSTS = """\
+# lsb.hosts: job slots. MXJ: a number, ! for as many as CPUs, () for no limit. JL/U: slots of one user.
+
+Begin Host
+HOST_NAME  MXJ  JL/U
+default    {slots}  ()
+End Host
+"""
+
+_LSB_USERS = """\
+# lsb.users: nothing is limited. UJOB_LIMIT of a queue limits the slots of one user.
+
+Begin User
+USER_NAME  MAX_JOBS  JL/P
+default    ()        ()
+End User
+"""
+
+
+def resource_stanzas() -> tuple[str, str]:
+    """The stanzas that teach a cluster its GPUs: for lsf.shared the Resource table, for lsf.cluster the ResourceMap."""
+    return _RESOURCE_STANZA, _MAP_STANZA
+
+
+def private_texts(
+    *,
+    cluster: str,
+    hosts: Sequence[str],
+    slots: int,
+    folders: Locations,
+    gpu_provider: str,
+    gpu_resources: bool = True,
+    administrators: Sequence[str] = (),
+) -> dict[str, str]:
+    """Contents of all files by name. Raises BadRequest for a name, number or folder that no file could hold."""
+    cluster = cluster_name(cluster)
+    if not hosts or len({host_name(host) for host in hosts}) != len(hosts):
+        raise BadRequest("a cluster needs at least one host, and each only once")
+    if not 1 <= slots <= 1_000_000:
+        raise BadRequest(f"{slots} is not a number of slots from 1 to 1000000")
+    values = {
+        "cluster": cluster,
+        "slots": str(slots),
+        "hosts": "\n".join(f"{host:<8}  !      !     1       ()" for host in hosts),
+        "administrators": _administrators(administrators),
+        "gpu_provider": _quotable(read_gpu_provider(gpu_provider)),
+    }
+    for name in ("state_dir", "log_dir", "server_dir", "run_dir", "spool_dir"):
+        values[name] = _quotable(absolute_path(getattr(folders, name)))
+    shared, map_ = _LSF_SHARED, _LSF_CLUSTER
+    if gpu_resources:
+        shared += _SHARED_GPUS + _RESOURCE_STANZA
+        map_ += _CLUSTER_GPUS + _MAP_STANZA
+    texts = {
+        "lsf.conf": _LSF_CONF,
+        "lsf.shared": shared,
+        CLUSTER_PREFIX + cluster: map_,
+        "lsb.params": _LSB_PARAMS,
+        "lsb.queues": _LSB_QUEUES,
+        "lsb.hosts": _LSB_HOSTS,
+        "lsb.users": _LSB_USERS,
+    }
+    return {name: text.format_map(values) for name, text in texts.items()}
+
+
+def write_private(
+    conf_dir: str,
+    *,
+    cluster: str,
+    hosts: Sequence[str],
+    slots: int,
+    folders: Locations,
+    gpu_provider: str,
+    gpu_resources: bool = True,
+    administrators: Sequence[str] = (),
+) -> None:
+    """Write a complete configuration into `conf_dir`, which is made when missing.
+
+    With `gpu_resources` the five ngpus* resources are defined and mapped; without, they are left for the
+    administrator to add. Raises BadRequest for arguments that cannot stand in the files, ConfigError when the result
+    would not load, Conflict when a file is already there (nothing is written then), ResourceExhausted or Conflict
+    when the folder cannot be written.
+    """
+    texts = private_texts(
+        cluster=cluster,
+        hosts=hosts,
+        slots=slots,
+        folders=folders,
+        gpu_provider=gpu_provider,
+        gpu_resources=gpu_resources,
+        administrators=administrators,
+    )
+    folder = Path(conf_dir).absolute()
+    problems = check_texts(str(folder), texts).problems
+    if any(problem.severity == "error" for problem in problems):
+        raise ConfigError(problems)
+    present = [name for name in texts if os.path.lexists(folder / name)]
+    if present:
+        raise Conflict(f"{folder / present[0]} is already there; an existing configuration is never replaced")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            with open(folder / name, "x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        kind = ResourceExhausted if error.errno in (errno.ENOSPC, errno.EDQUOT) else Conflict
+        raise kind(f"{error.filename or folder}: {os.strerror(error.errno or 0)}") from None
+
+
+def _administrators(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    words = " ".join(user_name(name) for name in names)
+    return _LSF_CLUSTER_ADMINS.format(words=words)
+
+
+def _quotable(value: str) -> str:
+    if '"' in value:
+        raise BadRequest(f"'{show(value)}' holds a quote and cannot stand in lsf.conf")
+    return value

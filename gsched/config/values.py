@@ -1,0 +1,175 @@
+"""Reading single values of parameters and cells, and one schema's worth of `KEY = value` lines.
+
+Readers turn a text into a value or raise BadRequest with what is wrong; `Settings` adds the place, and makes sure that
+no line is left without either an effect or a word about it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from gsched.base.errors import BadRequest, GschedError
+from gsched.config.findings import Findings, Place, show, suggestion
+from gsched.config.sections import Entry
+
+T = TypeVar("T")
+
+MAX_INTERVAL_S = 86_400 * 365
+RESERVED_WORDS = frozenset({"all", "default", "others", "none", "allremote"})
+"""Words of LSF's own that no host, queue or user may be called."""
+
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,58}")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,254}\$?")
+
+
+def integer(low: int, high: int) -> Callable[[str], int]:
+    """A reader of whole numbers from `low` to `high`."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]{1,18}", text) or not low <= int(text) <= high:
+            raise BadRequest(f"'{show(text)}' is not a whole number from {low} to {high}")
+        return int(text)
+
+    return read
+
+
+def number(text: str) -> float:
+    """A finite number in decimal notation."""
+    if not re.fullmatch(r"[+-]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,3})?", text):
+        raise BadRequest(f"'{show(text)}' is not a number")
+    value = float(text)
+    if not math.isfinite(value):
+        raise BadRequest(f"'{show(text)}' is too large")
+    return value
+
+
+def seconds(low: float) -> Callable[[str], float]:
+    """A reader of durations in seconds, `low` to one year; fractions are allowed."""
+
+    def read(text: str) -> float:
+        value = number(text)
+        if not low <= value <= MAX_INTERVAL_S:
+            raise BadRequest(f"'{show(text)}' is not a number of seconds from {low:g} to {MAX_INTERVAL_S}")
+        return value
+
+    return read
+
+
+def yes_or_no(text: str) -> bool:
+    """Y or N (also y, n, yes, no)."""
+    if text.casefold() not in ("y", "n", "yes", "no"):
+        raise BadRequest(f"'{show(text)}' is neither Y nor N")
+    return text.casefold().startswith("y")
+
+
+def absolute_path(text: str) -> str:
+    """An absolute path without variables."""
+    if not text.startswith("/") or not text.isprintable() or len(text) > 4000:
+        raise BadRequest(f"'{show(text)}' is not an absolute path")
+    if "$" in text or "/../" in text + "/":
+        raise BadRequest(f"'{show(text)}': variables and '..' are not replaced; write the path in full")
+    return text.rstrip("/") or "/"
+
+
+def plain_text(text: str) -> str:
+    """Any text of one line."""
+    if not text.isprintable():
+        raise BadRequest(f"'{show(text)}' holds unprintable characters")
+    return text
+
+
+def host_name(text: str) -> str:
+    """A host's name. Reserved words and patterns are refused."""
+    if not _HOST.fullmatch(text) or text.casefold() in RESERVED_WORDS:
+        raise BadRequest(f"'{show(text)}' cannot be the name of a host")
+    return text
+
+
+def queue_name(text: str) -> str:
+    """A queue's name: a letter or `_`, then letters, digits and `_ . -`, at most 59 characters."""
+    if text.casefold() in RESERVED_WORDS:
+        raise BadRequest(f"'{show(text)}' is a reserved word and cannot be the name of a queue")
+    if not _NAME.fullmatch(text):
+        raise BadRequest(f"'{show(text)}' cannot be the name of a queue")
+    return text
+
+
+def cluster_name(text: str) -> str:
+    """A cluster's name: it is part of a file's name, so it holds nothing but letters, digits and `_ . -`."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,38}", text):
+        raise BadRequest(f"'{show(text)}' cannot be the name of a cluster")
+    return text
+
+
+def user_name(text: str) -> str:
+    """An account's name. Groups and exclusions are refused."""
+    if text.startswith("~") or text.endswith(("@", "/")):
+        raise BadRequest(f"'{show(text)}': exclusions and user groups are not supported yet")
+    if not _USER.fullmatch(text) or text.casefold() in RESERVED_WORDS:
+        raise BadRequest(f"'{show(text)}' cannot be the name of a user")
+    return text
+
+
+class Settings:
+    """The `KEY = value` lines of one section or of lsf.conf, taken one by one; `finish` speaks about the rest."""
+
+    def __init__(self, entries: Iterable[Entry], findings: Findings, *, where: str, fold_case: bool = True) -> None:
+        self._findings = findings
+        self._where = where
+        self._fold = fold_case
+        self._entries: dict[str, Entry] = {}
+        self._taken: list[str] = []
+        for entry in entries:
+            key = self._key(entry.key)
+            if key in self._entries:
+                first = self._entries[key].at
+                findings.error(entry.at, f"{show(entry.key)} is set twice (first at line {first.line})")
+            else:
+                self._entries[key] = entry
+
+    def take(self, name: str, read: Callable[[str], T], default: T) -> T:
+        """The value of `name`, or `default` when it is not set or cannot be read (which is reported)."""
+        self._taken.append(name)
+        entry = self._entries.get(self._key(name))
+        if entry is None:
+            return default
+        try:
+            if not entry.value:
+                raise BadRequest("the value is empty")
+            return read(entry.value)
+        except GschedError as error:
+            self._findings.error(entry.at, f"{name}: {error.text}")
+            return default
+
+    def place(self, name: str) -> Place | None:
+        """Where `name` is set; None if it is not."""
+        entry = self._entries.get(self._key(name))
+        return entry.at if entry else None
+
+    def finish(self, refused: Mapping[str, str], without_effect: Mapping[str, str]) -> None:
+        """Report every line that nobody took.
+
+        `refused` and `without_effect` map names that LSF knows to a word of explanation, which may be empty.
+        """
+        known = {self._key(name) for name in self._taken}
+        by_key = {self._key(name): name for name in (*refused, *without_effect)}
+        for key, entry in self._entries.items():
+            if key in known or self._findings.is_full(entry.at.path):
+                continue
+            name = by_key.get(key, "")
+            if name in without_effect and name:
+                because = f": {without_effect[name]}" if without_effect[name] else ""
+                self._findings.note(entry.at, f"{name} has no effect{because}")
+            elif name:
+                because = f": {refused[name]}" if refused[name] else ""
+                self._findings.error(entry.at, f"{name} is not supported yet{because}")
+            else:
+                near = suggestion(entry.key, (*self._taken, *refused, *without_effect))
+                self._findings.error(entry.at, f"unknown parameter {show(entry.key)} in {self._where}{near}")
+
+    def _key(self, name: str) -> str:
+        return name.casefold() if self._fold else name

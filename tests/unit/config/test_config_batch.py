@@ -1,0 +1,345 @@
+"""lsf.conf and the lsb.* files: parameters, queues, slots, users."""
+
+from __future__ import annotations
+
+import pytest
+from config_texts import BASE, check, with_lines
+
+from gsched.model.config import GpuUnrequested, Params, Timing
+from gsched.model.host import ComputeMode
+
+
+def params(*lines: str):
+    """BASE with these lines in lsb.params, from line 2 on."""
+    return check({"lsb.params": "\n".join(["Begin Parameters", *lines, "End Parameters"])})
+
+
+def queue(*lines: str):
+    """BASE with one queue, normal; `lines` from line 3 on."""
+    return check({"lsb.queues": "\n".join(["Begin Queue", "QUEUE_NAME = normal", *lines, "End Queue"])})
+
+
+def hosts(*lines: str):
+    """BASE with these lines in lsb.hosts' section Host, from line 2 on."""
+    return check({"lsb.hosts": "\n".join(["Begin Host", *lines, "End Host"])})
+
+
+def test_defaults_of_everything():
+    config = check({"lsb.params": None, "lsb.hosts": None}).config
+    assert config.params == Params(root_may_submit=False)
+    assert config.timing == Timing()
+    assert config.gpu_provider == "nvml"
+    assert config.hosts["h1"].max_slots is None
+    assert (config.locations.run_dir, config.locations.spool_dir) == ("/run/gsched", "/var/spool/gsched")
+
+
+def test_all_parameters_of_lsf_conf():
+    checked = check(
+        with_lines(
+            "lsf.conf",
+            "GSCHED_RUNDIR='/run/my cluster/'",
+            "GSCHED_SPOOLDIR=/sp",
+            "GSCHED_GPU_PROVIDER=sim:/inv",
+            "GSCHED_GPU_INTERVAL=0.5",
+            "GSCHED_ELIM_RESTART=2",
+            "GSCHED_COMMAND_WAIT=0",
+            "GSCHED_HOST_LOST=16",
+            "LSF_ROOT_USER=y",
+            "LSF_MASTER_LIST=h2",
+            "LSF_CONFDIR=/conf",
+            "LSF_UNIT_FOR_LIMITS=MB",
+            "LSF_LIM_PORT=7869",
+        )
+    )
+    assert checked.errors == []
+    assert checked.notes == ["lsf.conf:15: note: LSF_LIM_PORT has no effect: there is no LIM"]
+    config = checked.config
+    assert (config.locations.run_dir, config.locations.spool_dir) == ("/run/my cluster", "/sp")
+    assert (config.gpu_provider, config.master_host) == ("sim:/inv", "h2")
+    assert (config.timing.gpu_probe_s, config.timing.elim_restart_s, config.timing.command_wait_s) == (0.5, 2.0, 0.0)
+    assert (config.params.host_lost_after_s, config.params.root_may_submit) == (16.0, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("GSCHED_GPU_PROVIDER=cuda", "GSCHED_GPU_PROVIDER: 'cuda' is none of nvml, none and sim:FOLDER"),
+        ("GSCHED_GPU_PROVIDER=sim:inv", "GSCHED_GPU_PROVIDER: 'inv' is not an absolute path"),
+        ("GSCHED_RUNDIR=run", "GSCHED_RUNDIR: 'run' is not an absolute path"),
+        ("GSCHED_RUNDIR=/run/$USER", "GSCHED_RUNDIR: '/run/$USER': variables and '..' are not replaced"),
+        (
+            f"GSCHED_RUNDIR=/{'x' * 91}",
+            "GSCHED_RUNDIR: the path has 92 bytes; sockets lie in it, so at most 91 are possible",
+        ),
+        ("GSCHED_GPU_INTERVAL=0", "GSCHED_GPU_INTERVAL: '0' is not a number of seconds from 0.05"),
+        ("GSCHED_GPU_INTERVAL=1e400", "GSCHED_GPU_INTERVAL: '1e400' is too large"),
+        ("GSCHED_HOST_LOST=15", "a host would be lost between two reports: GSCHED_HOST_LOST (15 s) must be longer"),
+        ("LSF_ROOT_USER=sometimes", "LSF_ROOT_USER: 'sometimes' is neither Y nor N"),
+        ("LSF_MASTER_LIST=client", "LSF_MASTER_LIST: client is not a server host of lsf.cluster"),
+        ('LSF_MASTER_LIST="h1 h2"', "LSF_MASTER_LIST: 'h1 h2': fail-over of the master is not supported yet"),
+        ("LSF_CONFDIR=/etc", "LSF_CONFDIR: all files are read from /conf; another folder is not supported yet"),
+        ("LSF_UNIT_FOR_LIMITS=GB", "LSF_UNIT_FOR_LIMITS: 'GB': units other than MB are not supported yet"),
+        ("LSF_GPU_AUTOCONFIG=Y", "LSF_GPU_AUTOCONFIG is not supported yet: GPU resources are defined in lsf.shared"),
+        ("LSF_LOG_MASK=LOG_DEBUG", "LSF_LOG_MASK is not supported yet"),
+        ("GSCHED_RUN_DIR=/x", "unknown parameter GSCHED_RUN_DIR in lsf.conf; did you mean GSCHED_RUNDIR?"),
+        ("lsf_logdir=/x", "unknown parameter lsf_logdir in lsf.conf; did you mean LSF_LOGDIR?"),
+        ("LSF_LOGDIR=/x", "LSF_LOGDIR is set twice (first at line 2)"),
+        ("QWERTY=1", "unknown parameter QWERTY in lsf.conf"),
+    ],
+)
+def test_a_line_of_lsf_conf_that_is_refused(line, error):
+    errors = check(with_lines("lsf.conf", line)).errors
+    assert len(errors) == 1
+    assert errors[0].startswith(f"lsf.conf:4: {error}")
+
+
+def test_folders_that_are_not_set():
+    assert check({"lsf.conf": "LSF_LOGDIR=/x\n"}).errors == [
+        "lsf.conf: LSB_SHAREDIR is not set",
+        "lsf.conf: LSF_SERVERDIR is not set",
+    ]
+
+
+def test_all_parameters_of_lsb_params():
+    checked = params(
+        "Default_Queue = normal",
+        "DEFAULT_PROJECT = p1",
+        "JOB_ACCEPT_INTERVAL = 2",
+        "MBD_SLEEP_TIME = 3",
+        "SBD_SLEEP_TIME = 1",
+        "CLEAN_PERIOD = 60",
+        "MAX_JOBID = 999999",
+        "JOB_TERMINATE_INTERVAL = 0.5",
+        "GPU_SHARED_JOBS = 4",
+        "GPU_UNREQUESTED = auto=1",
+    )
+    assert (checked.errors, checked.notes) == ([], [])
+    assert checked.config.params == Params(
+        default_queue="normal",
+        default_project="p1",
+        job_accept_interval_s=6.0,
+        clean_period_s=60,
+        max_job_id=999999,
+        job_terminate_interval_s=0.5,
+        gpu_shared_jobs=4,
+        gpu_unrequested=GpuUnrequested.AUTO,
+        root_may_submit=False,
+    )
+    assert checked.config.timing.usage_sample_s == 1.0
+
+
+@pytest.mark.parametrize(("word", "mode"), [("hide", GpuUnrequested.HIDE), ("Allow", GpuUnrequested.ALLOW)])
+def test_what_a_job_sees_that_asked_for_no_gpu(word, mode):
+    assert params(f"GPU_UNREQUESTED = {word}").config.params.gpu_unrequested is mode
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("DEFAULT_QUEUE = normla", "DEFAULT_QUEUE: queue normla is not defined in lsb.queues; did you mean normal?"),
+        ("DEFAULT_QUEUE = normal idle", "DEFAULT_QUEUE: 'normal idle': a list of default queues is not supported yet"),
+        ("DEFAULT_PROJECT = a b", "DEFAULT_PROJECT: 'a b' is not one word"),
+        ("JOB_ACCEPT_INTERVAL = -1", "JOB_ACCEPT_INTERVAL: '-1' is not a number from 0 to 1000000"),
+        ("MAX_JOBID = 0", "MAX_JOBID: '0' is not a whole number from 1 to 2147483646"),
+        ("CLEAN_PERIOD = 1h", "CLEAN_PERIOD: '1h' is not a whole number from 0 to 1000000000"),
+        ("GPU_SHARED_JOBS = 0", "GPU_SHARED_JOBS: '0' is not a whole number from 1 to 1024"),
+        ("GPU_UNREQUESTED = auto=2", "GPU_UNREQUESTED: 'auto=2' is none of hide, allow and auto=1"),
+        ("GPU_REQ_MERGE = Y", "GPU_REQ_MERGE is not supported yet"),
+        ("CLEANPERIOD = 5", "unknown parameter CLEANPERIOD in lsb.params; did you mean CLEAN_PERIOD?"),
+    ],
+)
+def test_a_line_of_lsb_params_that_is_refused(line, error):
+    errors = params(line).errors
+    assert len(errors) == 1
+    assert errors[0].startswith(f"lsb.params:2: {error}")
+
+
+def test_parameters_without_effect_are_noted():
+    assert params("MBD_SLEEP_TIME = 10", "MAX_JOB_NUM = 5").notes == [
+        "lsb.params:2: note: MBD_SLEEP_TIME has no effect: it is the unit of JOB_ACCEPT_INTERVAL, which is 0",
+        "lsb.params:3: note: MAX_JOB_NUM has no effect: events are kept in a database, not in files that are switched",
+    ]
+
+
+def test_all_parameters_of_a_queue():
+    checked = queue(
+        "PRIORITY = 40",
+        "DESCRIPTION = any = text, really",
+        "NICE = -5",
+        "HOSTS = h3 h1",
+        "USERS = alice bob alice",
+        "QJOB_LIMIT = 10",
+        "UJOB_LIMIT = 4",
+        "HJOB_LIMIT = 0",
+        "RUNLIMIT = 30 1:30",
+        "RES_REQ = select[mem>100] \\",
+        "          rusage[mem=50]",
+    )
+    assert (checked.errors, checked.notes) == ([], [])
+    read = checked.config.queues["normal"]
+    assert (read.priority, read.nice, read.description) == (40, -5, "any = text, really")
+    assert (read.hosts, read.users) == (("h3", "h1"), ("alice", "bob"))
+    assert (read.job_limit, read.user_limit, read.host_limit) == (10, 4, 0)
+    assert (read.default_run_limit_s, read.run_limit_s) == (1800, 5400)
+    assert read.res_req == "select[mem>100] rusage[mem=50]"
+    assert read.source == "/conf/lsb.queues:1"
+
+
+def test_hosts_and_users_of_a_queue():
+    read = queue("HOSTS = all", "USERS = all", "RUNLIMIT = 5").config.queues["normal"]
+    assert (read.hosts, read.users, read.default_run_limit_s, read.run_limit_s) == (None, None, None, 300)
+    assert queue("HOSTS = all ~h2").config.queues["normal"].hosts == ("h1", "h3")
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("PRIORITY = 0", "PRIORITY: '0' is not a whole number from 1 to 2147483646"),
+        ("NICE = 20", "NICE: '20' is not a whole number from -20 to 19"),
+        ("HOSTS = h1 h9", "HOSTS: host h9 is not defined in lsf.cluster (groups are not supported yet)"),
+        ("HOSTS = client", "HOSTS: host client is a client (server 0) and runs no jobs"),
+        ("HOSTS = h1+2 h2", "HOSTS: 'h1+2': host preferences and others, none, allremote are not supported yet"),
+        ("HOSTS = none", "HOSTS: 'none': host preferences and others, none, allremote are not supported yet"),
+        ("HOSTS = all h1", "HOSTS: 'all h1' is neither a list of hosts nor of the form all ~HOST ..."),
+        ("HOSTS = h1 ~h2", "HOSTS: 'h1 ~h2' is neither a list of hosts nor of the form all ~HOST ..."),
+        ("HOSTS = all ~h1 ~h2 ~h3", "HOSTS: 'all ~h1 ~h2 ~h3' leaves no host"),
+        ("USERS = alice ~bob", "USERS: '~bob': exclusions and user groups are not supported yet"),
+        ("USERS = all bob", "USERS: 'all' cannot be the name of a user"),
+        ("QJOB_LIMIT = -1", "QJOB_LIMIT: '-1' is not a whole number from 0"),
+        ("RUNLIMIT = 10 5", "RUNLIMIT: the default 10 exceeds the maximum 5"),
+        ("RUNLIMIT = 10/h1", "RUNLIMIT: '10/h1': a run limit normalized by a host is not supported yet"),
+        ("RUNLIMIT = 1 2 3", "RUNLIMIT: '1 2 3' is not of the form [default] maximum"),
+        ("RUNLIMIT = soon", "RUNLIMIT: 'soon' is not a run limit of the form [hours:]minutes"),
+        ("RES_REQ = select[mem>", "RES_REQ: Bad resource requirement syntax"),
+        ("RES_REQ = select[nosuch]", "RES_REQ: Bad resource name: nosuch"),
+        (
+            "RES_REQ = rusage[tokens=1]",
+            "RES_REQ: rusage[tokens]: the resource is not consumable, jobs cannot reserve it",
+        ),
+        ("FAIRSHARE = USER_SHARES[[default,1]]", "FAIRSHARE is not supported yet"),
+        ("mem = 10/5", "mem is not supported yet: load thresholds"),
+        ("PRIORTY = 5", "unknown parameter PRIORTY in section Queue; did you mean PRIORITY?"),
+        ("QUEUE_NAME = other", "QUEUE_NAME is set twice (first at line 2)"),
+    ],
+)
+def test_a_line_of_a_queue_that_is_refused(line, error):
+    errors = queue(line).errors
+    assert len(errors) == 1, errors
+    assert errors[0].startswith(f"lsb.queues:3: {error}")
+
+
+@pytest.mark.parametrize("claim", ["ngpus_excl_p=1", "ngpus_shared=1"])
+def test_a_queue_may_claim_gpus_whatever_consumable_says(claim):
+    rows = [
+        "Begin Resource",
+        "RESOURCENAME TYPE INTERVAL CONSUMABLE",
+        "ngpus_excl_p Numeric 60 Y",
+        "ngpus_shared Numeric 60 N",
+    ]
+    text = f"Begin Queue\nQUEUE_NAME = normal\nRES_REQ = rusage[{claim}]\nEnd Queue\n"
+    assert check({**with_lines("lsf.shared", *rows, "End Resource"), "lsb.queues": text}).errors == []
+
+
+def test_queues_without_names_twice_and_none_at_all():
+    text = (
+        "Begin Queue\nPRIORITY = 1\nEnd Queue\nBegin Queue\nQUEUE_NAME = default\nEnd Queue\n" + BASE["lsb.queues"] * 2
+    )
+    assert check({"lsb.queues": text}).errors == [
+        "lsb.queues:1: the queue has no QUEUE_NAME",
+        "lsb.queues:5: QUEUE_NAME: 'default' is a reserved word and cannot be the name of a queue",
+        "lsb.queues:11: queue normal is defined twice (first at lsb.queues:7)",
+    ]
+    assert check({"lsb.queues": "# nothing\n"}).errors == [
+        "lsb.queues: no queue is defined (Begin Queue ... End Queue)"
+    ]
+    only = {"lsb.params": None, "lsb.queues": "Begin Queue\nQUEUE_NAME = q\nEnd Queue\n"}
+    assert check(only).errors == ["lsb.params: DEFAULT_QUEUE is not set and there is no queue normal"]
+
+
+def test_slots_of_hosts():
+    checked = hosts(
+        "HOST_NAME MXJ JL/U GPU_MODE DISPATCH_WINDOW r1m # Keywords",
+        "h1 16 2 exclusive_process () ()",
+        "h2 () - EXCLUSIVE_THREAD - -",
+        "default ! () () () ()",
+    )
+    assert checked.errors == []
+    read = checked.config.hosts
+    assert (read["h1"].max_slots, read["h1"].user_slots) == (16, 2)
+    assert read["h1"].compute_mode is ComputeMode.EXCLUSIVE_PROCESS
+    assert (read["h2"].max_slots, read["h2"].user_slots) == (-1, None)
+    assert read["h2"].compute_mode is ComputeMode.EXCLUSIVE_THREAD
+    assert (read["h3"].max_slots, read["h3"].compute_mode) == (None, None)
+    assert read["h1"].resources == ("gpu",)
+
+
+def test_the_default_row_serves_hosts_without_a_row():
+    assert hosts("HOST_NAME MXJ", "default 7").config.hosts["h2"].max_slots == 7
+    assert hosts("HOST_NAME MXJ", "h1 7").config.hosts["h2"].max_slots is None
+    assert hosts("HOST_NAME JL/U", "h1 7").config.hosts["h1"].max_slots is None
+
+
+@pytest.mark.parametrize(
+    ("row", "error"),
+    [
+        ("h9 1 () () ()", "host h9 is not defined in lsf.cluster"),
+        ("client 1 () () ()", "host client is a client in lsf.cluster (server 0) and runs no jobs"),
+        ("h2 1 () () ()", "host h2 has two rows (first at lsb.hosts:3)"),
+        ("default 1 () () ()", "the row default is given twice (first at line 4)"),
+        ("h1 many () () ()", "MXJ: 'many' is not a whole number from 0 to 1000000"),
+        ("h1 1 x () ()", "JL/U: 'x' is not a whole number from 0 to 1000000"),
+        ("h1 1 () fast ()", "GPU_MODE: 'fast' is none of default, exclusive_thread, prohibited, exclusive_process"),
+        (
+            "h1 1 () () (5:19:00-1:8:30)",
+            "DISPATCH_WINDOW is not supported yet (found '5:19:00-1:8:30'): hosts take jobs",
+        ),
+    ],
+)
+def test_a_row_of_lsb_hosts_that_is_refused(row, error):
+    errors = hosts("HOST_NAME MXJ JL/U GPU_MODE DISPATCH_WINDOW", "h2 1 () () ()", "default 1 () () ()", row).errors
+    assert len(errors) == 1
+    assert errors[0].startswith(f"lsb.hosts:5: {error}")
+
+
+def test_groups_are_refused_when_they_say_something():
+    group = ["Begin HostGroup", "GROUP_NAME GROUP_MEMBER", "g (h1 h2)", "End HostGroup"]
+    assert check(with_lines("lsb.hosts", *group)).errors == [
+        "lsb.hosts:7: section HostGroup is not supported yet; it must be empty"
+    ]
+    assert check(with_lines("lsb.hosts", *group[:2], group[3])).errors == []
+    assert check({"lsb.users": "Begin UserGroup\nGROUP_NAME GROUP_MEMBER\ng (a b)\nEnd UserGroup\n"}).errors == [
+        "lsb.users:3: section UserGroup is not supported yet; it must be empty"
+    ]
+
+
+def test_limits_of_users_are_refused_by_name():
+    text = "Begin User\nUSER_NAME MAX_JOBS JL/P\nalice 4 -\ndefault () 1\nalice - -\nEnd User\n"
+    assert check({"lsb.users": text}).errors == [
+        "lsb.users:3: MAX_JOBS is not supported yet (found '4'): use UJOB_LIMIT of a queue",
+        "lsb.users:4: JL/P is not supported yet (found '1'): use UJOB_LIMIT of a queue",
+        "lsb.users:5: user alice has two rows (first at line 3)",
+    ]
+    assert check({"lsb.users": None}).errors == []
+
+
+def test_unknown_sections_are_named():
+    checked = check(
+        {
+            **with_lines("lsf.cluster.c1", "Begin Hosts", "End Hosts"),
+            **with_lines("lsb.params", "Begin Param", "End Param"),
+            **with_lines("lsb.queues", "Begin Queues", "End Queues"),
+            **with_lines("lsb.hosts", "Begin Hosts", "End Hosts"),
+        }
+    )
+    assert [error.split(" in ")[0].split(": ")[1] for error in checked.errors] == [
+        "unknown section Hosts",
+        "unknown section Param",
+        "unknown section Queues",
+        "unknown section Hosts",
+    ]
+
+
+def test_a_file_full_of_mistakes_is_cut_and_refused():
+    checked = hosts("HOST_NAME MXJ", *(f"x{number} 1" for number in range(5000)))
+    assert len(checked.errors) == 201
+    assert checked.errors[-1].endswith("more than 200 problems in this file; the rest is not listed")
