@@ -1,0 +1,1 @@
+"""The agent of one host: runs what the master orders, reports what it sees. It decides nothing about scheduling."""

@@ -1,0 +1,1 @@
+"""Where processes begin: the launcher of the commands, `gsched`, `gadmin`, the daemons. Everything else is below."""

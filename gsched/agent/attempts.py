@@ -1,0 +1,231 @@
+"""The agent's attempts: orders carried out once, results repeated until the master has them on disk.
+
+The executor's folders are the journal; after a crash of the agent they say what runs, what ended and what never began.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gsched.agent.environment import expand_job_id, job_environment, output_path
+from gsched.agent.outputs import KeptOutputs
+from gsched.base.clock import Clock
+from gsched.base.errors import GschedError
+from gsched.base.ids import attempt_name
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.job import AttemptResult, JobSpec
+from gsched.model.ledger import AttemptKey
+from gsched.run.executor import ProcessExecutor
+from gsched.run.order import Order, StartedInfo
+from gsched.wire.auth import user_name
+from gsched.wire.convert import fill, from_proto
+from gsched.wire.v1 import agent_pb2
+
+log = logging.getLogger(__name__)
+
+OUTPUT_PIECE = 256 * 1024
+OUTPUT_MOST = 32 * 1024 * 1024
+"""gpeek shows at most the last so many bytes of a stream."""
+
+
+class Attempts:
+    """What this host has been ordered to run. `send` puts a message to the master into the stream (or drops it)."""
+
+    def __init__(
+        self,
+        host: str,
+        spool: Path,
+        cluster: str,
+        uid: int,
+        clock: Clock,
+        *,
+        send: Callable[[agent_pb2.AgentMessage], None],
+        locks_gpus: Callable[[], bool],
+    ) -> None:
+        """`locks_gpus()` tells whether the host's GPUs are real ones, which other clusters may want too."""
+        self._host = host
+        self._spool = spool
+        self._user = user_name(uid)
+        self._clock = clock
+        self._send = send
+        self._locks_gpus = locks_gpus
+        self._parts: dict[AttemptKey, HostAllocation] = {}
+        self._started: dict[AttemptKey, StartedInfo] = {}
+        self._ended: dict[AttemptKey, AttemptResult] = {}
+        self._outputs = KeptOutputs(spool / "outputs")
+        self.terminate_interval_s = 10.0
+        self._executor = ProcessExecutor(
+            spool, cluster, on_started=self._on_started, on_ended=self._on_ended, clock=clock
+        )
+
+    async def adopt(self) -> int:
+        """Take up what an earlier agent left; returns how many attempts there are."""
+        keys = await self._executor.adopt()
+        for key in keys:
+            order = self._executor.order(*key)
+            if order is not None and order.holding is not None:
+                self._parts[key] = order.holding
+        return len(keys)
+
+    def close(self) -> None:
+        """Stop watching; jobs go on."""
+        self._executor.close()
+
+    # -- what the master orders -----------------------------------------------------------------------------------
+
+    async def start(self, message: agent_pb2.StartAttempt) -> None:
+        """Start the attempt, unless it is known: then its news are told again."""
+        key = (message.job_id, message.attempt)
+        if key in self._ended:
+            self._tell_ended(key)
+            return
+        if key in self._parts:
+            if key in self._started:
+                self._tell_started(key)
+            return
+        spec = from_proto(message.spec, JobSpec)
+        allocation = from_proto(message.allocation, Allocation)
+        part = next((part for part in allocation.hosts if part.host == self._host), None)
+        if part is None:
+            log.error("attempt %s.%s is not for this host", *key)
+            return
+        self._parts[key] = part
+        try:
+            await self._executor.start(self._order(message, spec, allocation, part))
+        except GschedError as error:
+            self._on_ended(*key, AttemptResult(started=False, ended_at=self._clock.now(), problem=error.text))
+
+    def _order(
+        self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation, part: HostAllocation
+    ) -> Order:
+        job_id = message.job_id
+        environment = job_environment(
+            message.environment,
+            job_id,
+            message.attempt,
+            spec,
+            allocation,
+            self._host,
+            cluster=message.cluster,
+            effective_req=message.effective_req,
+            gpu_unrequested=message.gpu_unrequested,
+            user=self._user,
+        )
+        return Order(
+            job_id=job_id,
+            attempt=message.attempt,
+            command=spec.command,
+            script=message.script.decode("utf8", "surrogateescape") if message.script else None,
+            environment=environment,
+            cwd=spec.cwd or "/",
+            home=environment.get("HOME", ""),
+            umask=spec.umask,
+            input_file=expand_job_id(spec.input_file, job_id),
+            output_file=output_path(spec.output_file, job_id, "out"),
+            output_overwrite=spec.output_overwrite,
+            error_file=output_path(spec.error_file, job_id, "err"),
+            error_overwrite=spec.error_overwrite,
+            run_limit_s=spec.run_limit_s,
+            terminate_interval_s=self.terminate_interval_s,
+            gpu_lock_uuids=tuple(gpu.uuid for gpu in part.gpus) if self._locks_gpus() else (),
+            holding=part,
+        )
+
+    async def terminate(self, key: AttemptKey) -> None:
+        """End it; an attempt that is not here is over."""
+        await self._executor.terminate(*key, self.terminate_interval_s)
+
+    async def signal(self, key: AttemptKey, number: int) -> None:
+        """Send one signal to all its processes."""
+        await self._executor.signal(*key, number)
+
+    async def suspend(self, key: AttemptKey) -> None:
+        """Stop its processes."""
+        await self._executor.suspend(*key)
+
+    async def resume(self, key: AttemptKey) -> None:
+        """Let them go on."""
+        await self._executor.resume(*key)
+
+    def forget(self, key: AttemptKey) -> None:
+        """The master has the result on disk: the journal may go, what the job printed stays for a while."""
+        if self._ended.pop(key, None) is None:
+            return
+        self._parts.pop(key, None)
+        self._started.pop(key, None)
+        name = attempt_name(*key)
+        self._outputs.keep(name, self._spool / "attempts" / name, self._clock.now())
+        self._executor.forget(*key)
+
+    # -- what the master is told ----------------------------------------------------------------------------------
+
+    def fill_hello(self, hello: agent_pb2.Hello) -> None:
+        """Everything that is known, for a new session."""
+        for key in self._executor.running():
+            held = hello.held.add(job_id=key[0], attempt=key[1])
+            fill(held.part, self._parts.get(key) or HostAllocation(host=self._host, slots=1))
+        for key in self._started:
+            if key not in self._ended:
+                hello.started.append(self._started_message(key))
+        for key in self._ended:
+            hello.ended.append(self._ended_message(key))
+
+    def usage_report(self) -> agent_pb2.UsageReport | None:
+        """A sample of every running attempt; None when nothing runs."""
+        report = agent_pb2.UsageReport()
+        for key in self._started:
+            usage = self._executor.usage(*key) if key not in self._ended else None
+            if usage is not None:
+                fill(report.attempts.add(job_id=key[0], attempt=key[1]).usage, usage)
+        return report if report.attempts else None
+
+    def read_output(self, request: agent_pb2.ReadOutput) -> Iterator[agent_pb2.OutputReply]:
+        """What the attempt has printed so far, in pieces; the last piece says so."""
+        key = (request.job_id, request.attempt)
+        for stream in ("stdout", "stderr"):
+            offset = 0
+            while offset < OUTPUT_MOST:
+                data = self._read(key, stream, offset)
+                if not data:
+                    break
+                offset += len(data)
+                yield agent_pb2.OutputReply(request=request.request, stream=stream, data=data)
+        yield agent_pb2.OutputReply(request=request.request, last=True)
+
+    def _read(self, key: AttemptKey, stream: str, offset: int) -> bytes:
+        if key in self._parts:
+            return self._executor.read_output(*key, stream, offset, OUTPUT_PIECE)
+        return self._outputs.read(attempt_name(*key), stream, offset, OUTPUT_PIECE)
+
+    def _on_started(self, job_id: int, attempt: int, info: StartedInfo) -> None:
+        self._started[job_id, attempt] = info
+        self._tell_started((job_id, attempt))
+
+    def _on_ended(self, job_id: int, attempt: int, result: AttemptResult) -> None:
+        self._ended[job_id, attempt] = result
+        self._tell_ended((job_id, attempt))
+
+    def _tell_started(self, key: AttemptKey) -> None:
+        self._send(agent_pb2.AgentMessage(started=self._started_message(key)))
+
+    def _tell_ended(self, key: AttemptKey) -> None:
+        self._send(agent_pb2.AgentMessage(ended=self._ended_message(key)))
+
+    def _started_message(self, key: AttemptKey) -> agent_pb2.Started:
+        info = self._started[key]
+        return agent_pb2.Started(
+            job_id=key[0],
+            attempt=key[1],
+            pid=info.pid,
+            at=info.started_at,
+            home=info.exec_home,
+            cwd=info.exec_cwd,
+            boot_id=info.boot_id,
+        )
+
+    def _ended_message(self, key: AttemptKey) -> agent_pb2.Ended:
+        message = agent_pb2.Ended(job_id=key[0], attempt=key[1])
+        fill(message.result, self._ended[key])
+        return message

@@ -1,0 +1,209 @@
+"""The agent process: one session with the master after another, for as long as it lives. Jobs do not depend on it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import signal
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from gsched import __version__
+from gsched.agent.attempts import Attempts
+from gsched.agent.report import HostReporter
+from gsched.base.clock import SystemClock
+from gsched.base.errors import Conflict, GschedError
+from gsched.config.files import load
+from gsched.model.config import ClusterConfig
+from gsched.run.contain import boot_id
+from gsched.wire.address import read_address
+from gsched.wire.client import CHANNEL_OPTIONS
+from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
+
+log = logging.getLogger(__name__)
+
+PROTOCOL = 1
+RECONNECT_S = 0.1
+RECONNECT_MOST_S = 2.0
+
+
+def run(conf_dir: str, host: str) -> int:
+    """Serve until SIGTERM or SIGINT. Raises GschedError when it cannot start."""
+    config = load(conf_dir, host).required()
+    if host not in config.hosts:
+        raise Conflict(f"host {host} is not in the Host section of lsf.cluster.{config.cluster}")
+    spool = Path(config.locations.spool_dir) / host
+    spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _only_one(spool, host):
+        return asyncio.run(Agent(config, host, spool).serve())
+
+
+@contextlib.contextmanager
+def _only_one(spool: Path, host: str) -> Any:
+    """Two agents on one spool would both adopt its jobs."""
+    descriptor = os.open(spool / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise Conflict(f"an agent of {host} already runs on {spool}") from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class Agent:
+    """The pieces of one agent and how they are wired."""
+
+    def __init__(self, config: ClusterConfig, host: str, spool: Path) -> None:
+        self._config = config
+        self._host = host
+        self._spool = spool
+        self._outgoing: asyncio.Queue[agent_pb2.AgentMessage] | None = None
+        self._usage_s = config.timing.usage_sample_s
+        self._exchange_s = config.timing.exchange_s
+        self._refused = ""
+        self._background: set[asyncio.Task[None]] = set()
+        self._attempts: Attempts
+        self._reporter: HostReporter
+
+    async def serve(self) -> int:
+        """Adopt, then keep a session with the master until a signal comes."""
+        clock = SystemClock()
+        cluster = f"{self._config.cluster}:{self._spool}"
+        self._reporter = HostReporter(self._host, self._config.locations.conf_dir, cluster, clock, send=self._send)
+        self._attempts = Attempts(
+            self._host,
+            self._spool,
+            cluster,
+            os.getuid(),
+            clock,
+            send=self._send,
+            locks_gpus=lambda: self._reporter.has_real_gpus,
+        )
+        adopted = await self._attempts.adopt()
+        log.info("gsched %s: agent of %s, %d attempts adopted", __version__, self._host, adopted)
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        workers = [asyncio.create_task(self._sessions()), asyncio.create_task(self._sample_usage())]
+        await stop.wait()
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        await self._reporter.close()
+        self._attempts.close()
+        log.info("agent of %s ends; its jobs go on", self._host)
+        return 0
+
+    # -- the session ----------------------------------------------------------------------------------------------
+
+    async def _sessions(self) -> None:
+        delay = RECONNECT_S
+        while True:
+            try:
+                address = read_address(self._config.locations.conf_dir)
+                async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+                    if await self._session(channel):
+                        delay = RECONNECT_S
+            except (GschedError, grpc.aio.AioRpcError) as error:
+                log.debug("no session: %s", error)
+            except Exception:
+                log.exception("the session broke")
+            await asyncio.sleep(delay)  # the master is away: nothing tells when it comes back
+            delay = min(delay * 2, RECONNECT_MOST_S)
+
+    async def _session(self, channel: grpc.aio.Channel) -> bool:
+        """One session; returns whether the master took part in it."""
+        call = agent_pb2_grpc.AgentServiceStub(channel).Session()
+        hello = agent_pb2.Hello(
+            host=self._host, protocol=PROTOCOL, version=__version__, boot_id=boot_id(), pid=os.getpid()
+        )
+        self._attempts.fill_hello(hello)
+        # From here on news go into the new stream, behind the hello that holds what was known before.
+        self._outgoing = asyncio.Queue()
+        writer = asyncio.create_task(self._write(call, agent_pb2.AgentMessage(hello=hello), self._outgoing))
+        heard = False
+        try:
+            while isinstance(message := await call.read(), agent_pb2.MasterMessage):
+                if not heard and message.WhichOneof("kind") != "refusal":
+                    log.info("the master has heard the hello of %s", self._host)
+                    heard, self._refused = True, ""
+                await self._obey(message)
+        finally:
+            self._outgoing = None
+            writer.cancel()
+            call.cancel()
+        return heard
+
+    async def _write(self, call: Any, hello: agent_pb2.AgentMessage, outgoing: asyncio.Queue[Any]) -> None:
+        with contextlib.suppress(asyncio.CancelledError, grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            await call.write(hello)
+            while True:
+                await call.write(await outgoing.get())
+
+    def _send(self, message: agent_pb2.AgentMessage) -> None:
+        """Into the stream, if there is one; what matters is in the journal and told again at the next hello."""
+        if self._outgoing is not None:
+            self._outgoing.put_nowait(message)
+
+    async def _obey(self, message: agent_pb2.MasterMessage) -> None:
+        """Carry one message out. What takes time runs beside the stream."""
+        match message.WhichOneof("kind"):
+            case "settings":
+                await self._configure(message.settings)
+            case "refusal":
+                if message.refusal.text != self._refused:
+                    log.error("the master refuses this agent: %s", message.refusal.text)
+                self._refused = message.refusal.text
+            case "start":
+                await self._attempts.start(message.start)
+            case "terminate":
+                self._beside(self._attempts.terminate((message.terminate.job_id, message.terminate.attempt)))
+            case "signal":
+                key = (message.signal.job_id, message.signal.attempt)
+                self._beside(self._attempts.signal(key, message.signal.signal))
+            case "suspend":
+                await self._attempts.suspend((message.suspend.job_id, message.suspend.attempt))
+            case "resume":
+                await self._attempts.resume((message.resume.job_id, message.resume.attempt))
+            case "forget":
+                for item in message.forget.attempts:
+                    self._attempts.forget((item.job_id, item.attempt))
+            case "read_output":
+                self._beside(self._answer_output(message.read_output))
+
+    async def _configure(self, settings: agent_pb2.Settings) -> None:
+        self._attempts.terminate_interval_s = settings.terminate_interval_s
+        self._usage_s = settings.usage_sample_s
+        # Slow probes must not hold up orders.
+        self._beside(self._reporter.configure(settings))
+
+    async def _answer_output(self, request: agent_pb2.ReadOutput) -> None:
+        for reply in self._attempts.read_output(request):
+            self._send(agent_pb2.AgentMessage(output=reply))
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("an order failed", exc_info=task.exception())
+
+    async def _sample_usage(self) -> None:
+        while True:
+            await asyncio.sleep(self._usage_s)  # memory has no event: it is looked at
+            report = self._attempts.usage_report()
+            if report is not None:
+                self._send(agent_pb2.AgentMessage(usage=report))

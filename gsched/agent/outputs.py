@@ -1,0 +1,51 @@
+"""Output of finished jobs that had no -o file: kept for a while, so that nobody loses what was printed.
+
+Only non-empty output is kept, by attempt; old files are removed as new ones come. Never raises for a missing file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+KEEP_S = 7 * 24 * 3600.0
+STREAMS = ("stdout", "stderr")
+PRUNE_EVERY = 200
+
+
+class KeptOutputs:
+    """A folder of `JOB.ATTEMPT.stdout` and `.stderr` files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._since_prune = PRUNE_EVERY
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def keep(self, name: str, attempt_folder: Path, now: float) -> None:
+        """Move the attempt's own output files here before its folder goes."""
+        for stream in STREAMS:
+            source = attempt_folder / stream
+            with contextlib.suppress(OSError):
+                if source.stat().st_size:
+                    source.rename(self._folder / f"{name}.{stream}")
+        self._since_prune += 1
+        if self._since_prune >= PRUNE_EVERY:
+            self._since_prune = 0
+            self._prune(now)
+
+    def read(self, name: str, stream: str, offset: int, limit: int) -> bytes:
+        """Bytes of a kept stream; empty when there is none."""
+        try:
+            with (self._folder / f"{name}.{stream}").open("rb") as file:
+                file.seek(offset)
+                return file.read(limit)
+        except OSError:
+            return b""
+
+    def _prune(self, now: float) -> None:
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if now - entry.stat().st_mtime > KEEP_S:
+                        os.unlink(entry.path)

@@ -1,0 +1,127 @@
+"""Running the daemons: in the foreground for systemd and people, in the background for a private cluster.
+
+A daemon holds a lock file in the run folder for as long as it lives; the lock, not a process id, says whether it runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gsched.base.errors import Conflict, GschedError, Unavailable
+
+STOP_TIMEOUT_S = 15.0
+KILL_TIMEOUT_S = 5.0
+LOOK_S = 0.02
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+LOG_TAIL = 6
+
+
+def setup_logging() -> None:
+    """Log to standard error, one line per record; GSCHED_DEBUG=1 shows more."""
+    level = logging.DEBUG if os.environ.get("GSCHED_DEBUG") == "1" else logging.INFO
+    logging.basicConfig(stream=sys.stderr, level=level, format=LOG_FORMAT)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+@contextlib.contextmanager
+def holding_lock(run_dir: str, name: str) -> Iterator[None]:
+    """Hold the daemon's lock, with the process id in it. Raises Conflict if another one runs."""
+    Path(run_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(lock_path(run_dir, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+        os.close(descriptor)
+        raise Conflict(f"the {name} of this cluster already runs (process {pid})") from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def lock_path(run_dir: str, name: str) -> Path:
+    """Lock file of the daemon `master`, `door` or `agent-HOST`."""
+    return Path(run_dir) / f"{name}.lock"
+
+
+def running_pid(run_dir: str, name: str) -> int | None:
+    """Process id of the running daemon, or None."""
+    try:
+        descriptor = os.open(lock_path(run_dir, name), os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+        return int(text) if text.isdigit() else 0
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def spawn(arguments: list[str], log_file: Path) -> subprocess.Popen[bytes]:
+    """Start `gsched ARGUMENTS` in the background in a session of its own, logging to `log_file`."""
+    log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with log_file.open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "gsched.app.entry", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            start_new_session=True,
+        )
+
+
+def wait_until(
+    is_ready: Callable[[], bool], process: subprocess.Popen[bytes], name: str, log_file: Path, limit_s: float
+) -> None:
+    """Wait for a spawned daemon. Raises Unavailable with the end of its log if it dies or takes too long."""
+    deadline = time.monotonic() + limit_s
+    while not is_ready():
+        if process.poll() is not None:
+            raise Unavailable(f"the {name} ended with exit code {process.returncode}: {_tail(log_file)}")
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                f"the {name} was not ready within {limit_s:g} s; its log is {log_file}: {_tail(log_file)}"
+            )
+        time.sleep(LOOK_S)  # it may die instead of answering: nothing else tells of both
+
+
+def stop(run_dir: str, name: str) -> bool:
+    """End a daemon: SIGTERM, after a while SIGKILL. Returns whether it ran. Raises GschedError if it does not end."""
+    pid = running_pid(run_dir, name)
+    if not pid:
+        return False
+    for number, limit_s in ((signal.SIGTERM, STOP_TIMEOUT_S), (signal.SIGKILL, KILL_TIMEOUT_S)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        deadline = time.monotonic() + limit_s
+        while running_pid(run_dir, name) == pid:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(LOOK_S)  # not our child: its lock is what tells
+        else:
+            return True
+    raise GschedError(f"the {name} (process {pid}) does not end")
+
+
+def _tail(log_file: Path) -> str:
+    try:
+        lines = log_file.read_text(encoding="utf8", errors="replace").strip().splitlines()
+    except OSError:
+        return "no log"
+    return " | ".join(line.strip() for line in lines[-LOG_TAIL:])

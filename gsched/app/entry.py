@@ -1,0 +1,281 @@
+"""`gsched` and `gadmin`: click reads their words, everything heavy is imported by the one that needs it.
+
+No traceback reaches a person: what goes wrong is one line on standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from gsched import __version__
+from gsched.base.errors import ConfigError, GschedError
+
+FAILURE = 1
+OPTION_DIR = click.option(
+    "--dir", "folder", metavar="D", help="Folder of the private cluster (default: GSCHED_ENVDIR's, else ~/.gsched)."
+)
+OPTION_ENVDIR = click.option(
+    "--envdir", metavar="CONF", help="Configuration folder (default: GSCHED_ENVDIR, else ~/.gsched/conf)."
+)
+
+
+def run(command: click.Command) -> None:
+    """Run a click command; GschedErrors become one line and their exit code."""
+    try:
+        command(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except ConfigError as error:
+        click.echo(error.text, err=True)
+        sys.exit(error.exit_code)
+    except GschedError as error:
+        click.echo(f"{command.name}: {error.text}", err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(141)
+    except Exception as error:
+        if os.environ.get("GSCHED_DEBUG") == "1":
+            raise
+        click.echo(f"{command.name}: internal error: {error!r} (GSCHED_DEBUG=1 shows more)", err=True)
+        sys.exit(70)
+
+
+def gsched() -> None:
+    """Entry point of the command `gsched`."""
+    run(_gsched)
+
+
+def gadmin() -> None:
+    """Entry point of the command `gadmin`."""
+    run(_gadmin)
+
+
+# -- gsched -----------------------------------------------------------------------------------------------------------
+
+
+@click.group("gsched", context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="gsched")
+def _gsched() -> None:
+    """A GPU-aware batch scheduler. `gsched up` starts a private cluster on this machine; no root needed."""
+
+
+@_gsched.command()
+@OPTION_DIR
+@click.option(
+    "--sim-gpus",
+    metavar="SPEC",
+    help="Simulate GPUs on every host: a count and a mode (4:exclusive_process, 4:shared) or an inventory file.",
+)
+@click.option("--hosts", metavar="A,B", default="", help="Names of several hosts, all on this machine (for tests).")
+@click.option(
+    "--bare", is_flag=True, help="Leave the GPU resources undefined, as in a cluster that has just been set up."
+)
+def up(folder: str | None, sim_gpus: str | None, hosts: str, bare: bool) -> None:
+    """Start a private cluster in the background, or complete one that is partly up."""
+    from gsched.app import private
+
+    names = [name.strip() for name in hosts.split(",") if name.strip()]
+    private.up(private.Home.find(folder), sim_gpus=sim_gpus, hosts=names, gpu_resources=not bare, say=click.echo)
+
+
+@_gsched.command()
+@OPTION_DIR
+@click.option("--kill", is_flag=True, help="End the running jobs as well; without it they go on.")
+def down(folder: str | None, kill: bool) -> None:
+    """Stop the daemons of a private cluster."""
+    from gsched.app import private
+
+    private.down(private.Home.find(folder), kill=kill, say=click.echo)
+
+
+@_gsched.command()
+@OPTION_DIR
+def status(folder: str | None) -> None:
+    """Show which daemons run; exit code 1 when one is missing."""
+    from gsched.app import private
+
+    if not private.status(private.Home.find(folder), say=click.echo):
+        sys.exit(FAILURE)
+
+
+@_gsched.command("sim-gpu")
+@click.argument("indexes")
+@click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
+@click.option("--host", metavar="HOST", help="Which simulated host (default: the only one).")
+@OPTION_DIR
+def sim_gpu(indexes: str, settings: tuple[str, ...], host: str | None, folder: str | None) -> None:
+    """Change simulated GPUs: gsched sim-gpu 0-3 compute_mode=exclusive_process"""
+    from gsched.app import private
+    from gsched.base.errors import BadRequest
+    from gsched.base.idset import parse_idset
+    from gsched.probe.inventory import change
+
+    config = private.Home.find(folder).config()
+    if host is None and len(config.hosts) > 1:
+        raise BadRequest(f"say which host with --host: {', '.join(config.hosts)}")
+    name = host or next(iter(config.hosts))
+    wanted: dict[str, str] = {}
+    for item in settings:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise BadRequest(f"'{item}' is not NAME=VALUE, as in compute_mode=default")
+        wanted[key] = value
+    change(private.inventory_of(config, name), name, parse_idset(indexes), wanted)
+
+
+@_gsched.command()
+@OPTION_ENVDIR
+def master(envdir: str | None) -> None:
+    """Run the master in the foreground, logging to standard error; SIGTERM ends it."""
+    _serve("master", envdir, _master)
+
+
+@_gsched.command()
+@OPTION_ENVDIR
+@click.option("--host", metavar="HOST", help="Name of the host in lsf.cluster (default: this machine's).")
+def agent(envdir: str | None, host: str | None) -> None:
+    """Run the agent of a host in the foreground; its end leaves the jobs running."""
+    from gsched.app import private
+
+    name = host or private.host_name()
+    _serve(f"agent-{name}", envdir, lambda conf: _agent(conf, name))
+
+
+@_gsched.command()
+@OPTION_ENVDIR
+def door(envdir: str | None) -> None:
+    """Run the door in the foreground: the warm process that runs the commands of this host."""
+    _serve("door", envdir, _door)
+
+
+def _serve(name: str, envdir: str | None, daemon: Callable[[str], int]) -> None:
+    from gsched.app import daemons
+    from gsched.config.files import load
+    from gsched.wire.address import conf_dir
+
+    daemons.setup_logging()
+    folder = os.path.abspath(envdir or conf_dir(os.environ))
+    run_dir = load(folder).required().locations.run_dir
+    with daemons.holding_lock(run_dir, name):
+        sys.exit(daemon(folder))
+
+
+def _master(conf: str) -> int:
+    from gsched.app.private import host_name
+    from gsched.master import daemon
+
+    return daemon.run(conf, host_name())
+
+
+def _agent(conf: str, host: str) -> int:
+    from gsched.agent import daemon
+
+    return daemon.run(conf, host)
+
+
+def _door(conf: str) -> int:
+    from pathlib import Path
+
+    from gsched.config.files import load
+    from gsched.door import server
+
+    run_dir = load(conf).required().locations.run_dir
+    server.serve(str(Path(run_dir) / "door.sock"), configuration=Path(conf))
+    return 0
+
+
+# -- gadmin -----------------------------------------------------------------------------------------------------------
+
+
+@click.group("gadmin", context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="gadmin")
+def _gadmin() -> None:
+    """Administer a cluster: check and apply its configuration, open and close hosts."""
+
+
+@_gadmin.command()
+@OPTION_ENVDIR
+@click.option("-v", "verbose", is_flag=True, help="Also show notes: what is not wrong but worth knowing.")
+def ckconfig(envdir: str | None, verbose: bool) -> None:
+    """Check the configuration files and report every problem as file:line."""
+    from gsched.config.files import load
+    from gsched.wire.address import conf_dir
+
+    click.echo("\nChecking configuration files ...\n", err=True)
+    loaded = load(os.path.abspath(envdir or conf_dir(os.environ)))
+    errors = [str(problem) for problem in loaded.problems if problem.severity == "error"]
+    notes = [str(problem) for problem in loaded.problems if problem.severity != "error"]
+    _report(errors, notes if verbose or not errors else [])
+
+
+@_gadmin.command()
+@OPTION_ENVDIR
+def reconfig(envdir: str | None) -> None:
+    """Check the files and switch to them while jobs run; a file with an error changes nothing."""
+    click.echo("\nChecking configuration files ...\n", err=True)
+    with _client(envdir) as client:
+        result = client.reconfigure(apply=True)
+    _report(list(result.problems), list(result.notes))
+    click.echo("Reconfiguration initiated" if result.applied else "Reconfiguration aborted.")
+
+
+def _report(errors: list[str], notes: list[str]) -> None:
+    for line in (*errors, *notes):
+        click.echo(line, err=True)
+    if errors:
+        many = f"{len(errors)} errors" if len(errors) > 1 else "one error"
+        click.echo(f"\nThere are fatal errors: {many}. Nothing was changed.\n", err=True)
+        sys.exit(255)
+    click.echo("No errors found.\n", err=True)
+
+
+@_gadmin.command()
+@OPTION_ENVDIR
+@click.option("-C", "comment", default="", metavar="TEXT", help="Why; shown by ghosts -l.")
+@click.argument("hosts", nargs=-1)
+def hclose(envdir: str | None, comment: str, hosts: tuple[str, ...]) -> None:
+    """Close hosts for new jobs (all: every host; none named: this one)."""
+    _host_control(envdir, "close", hosts, comment)
+
+
+@_gadmin.command()
+@OPTION_ENVDIR
+@click.argument("hosts", nargs=-1)
+def hopen(envdir: str | None, hosts: tuple[str, ...]) -> None:
+    """Open hosts that were closed."""
+    _host_control(envdir, "open", hosts, "")
+
+
+def _host_control(envdir: str | None, action: str, hosts: tuple[str, ...], comment: str) -> None:
+    from gsched.app.private import host_name
+
+    with _client(envdir) as client:
+        wanted = list(hosts) or [host_name()]
+        if wanted == ["all"]:
+            wanted = [host.name for host in client.hosts()]
+        for name in client.host_control(action, wanted, comment):
+            click.echo(f"{action.capitalize()} <{name}> ...... done", err=True)
+
+
+def _client(envdir: str | None) -> Any:
+    from gsched.wire.address import conf_dir, read_address
+    from gsched.wire.client import DEFAULT_WAIT_S, Client
+
+    def waiting() -> None:
+        click.echo("gsched: the master is not responding. Please wait ...", err=True)
+
+    wait_s = float(os.environ.get("GSCHED_COMMAND_WAIT", DEFAULT_WAIT_S))
+    return Client(read_address(envdir or conf_dir(os.environ)), wait_s=wait_s, on_wait=waiting)
+
+
+if __name__ == "__main__":
+    gsched()

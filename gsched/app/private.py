@@ -1,0 +1,279 @@
+"""Private clusters: `gsched up`, `down`, `status`. One machine, one owner, no set-up; everything lies in one folder.
+
+A cluster that is up, or partly up after a crash, is completed, never duplicated. An existing configuration is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import socket
+import stat
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gsched.app import daemons
+from gsched.base.errors import BadRequest, GschedError, PermissionDenied
+from gsched.config.files import load
+from gsched.config.template import write_private
+from gsched.model.config import ClusterConfig, Locations
+from gsched.model.job import PENDING
+from gsched.model.view import JobFilter
+from gsched.probe.gpu import inventory_path
+from gsched.probe.inventory import parse_sim_spec, write_inventory
+from gsched.store.filesystem import check_filesystem
+from gsched.wire.address import DEFAULT_DIR, DOOR_FILE, MAX_SOCKET_PATH, read_address
+from gsched.wire.auth import user_name
+from gsched.wire.client import Client
+
+SIMULATED_SLOTS = 16
+READY_S = 30.0
+LONGEST_SOCKET = "master.sock.new"
+CLUSTER = "private"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a private cluster lives. `folder` is where it is (or would be) made, `conf` its configuration."""
+
+    folder: Path
+    conf: Path
+
+    @classmethod
+    def find(cls, folder: str | None) -> Home:
+        """--dir wins over GSCHED_ENVDIR, which wins over ~/.gsched."""
+        if folder:
+            base = Path(os.path.abspath(os.path.expanduser(folder)))
+            return cls(base, base / "conf")
+        named = os.environ.get("GSCHED_ENVDIR")
+        if named:
+            conf = Path(os.path.abspath(named))
+            return cls(conf.parent, conf)
+        base = Path(os.path.expanduser(DEFAULT_DIR))
+        return cls(base, base / "conf")
+
+    @property
+    def exists(self) -> bool:
+        return (self.conf / "lsf.conf").exists()
+
+    def config(self) -> ClusterConfig:
+        """The configuration. Raises BadRequest if there is no cluster, ConfigError if its files are wrong."""
+        if not self.exists:
+            raise BadRequest(f"there is no cluster in {self.folder}: make one with `gsched up --dir {self.folder}`")
+        return load(str(self.conf), host_name()).required()
+
+
+def host_name() -> str:
+    """This machine's name without its domain."""
+    return socket.gethostname().split(".")[0]
+
+
+# -- up ---------------------------------------------------------------------------------------------------------------
+
+
+def up(home: Home, *, sim_gpus: str | None, hosts: Sequence[str], gpu_resources: bool, say: Say) -> None:
+    """Make the cluster if there is none, start what does not run. Raises GschedError."""
+    home.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_filesystem(home.folder)
+    if home.exists:
+        if sim_gpus is not None or hosts:
+            say(f"the configuration in {home.conf} is kept: --sim-gpus and --hosts count when a cluster is made")
+    else:
+        _make(home, sim_gpus, list(hosts) or [host_name()], gpu_resources)
+    config = home.config()
+    run_dir = config.locations.run_dir
+    private_folder(Path(run_dir))
+    if not daemons.running_pid(run_dir, "master"):
+        _start(home, config, ["master"], "master", _master_answers(home))
+    for host in config.hosts:
+        if not daemons.running_pid(run_dir, f"agent-{host}"):
+            _start(home, config, ["agent", "--host", host], f"agent-{host}", _host_is_known(home, host))
+    if not daemons.running_pid(run_dir, "door"):
+        _start(home, config, ["door"], "door", _door_listens(home))
+    say(f"cluster {config.cluster} is up: {', '.join(config.hosts)}")
+    _say_gpus(home, say)
+    _say_how(home, say)
+
+
+def _make(home: Home, sim_gpus: str | None, hosts: list[str], gpu_resources: bool) -> None:
+    base = home.folder
+    inventories = {} if sim_gpus is None else {host: parse_sim_spec(sim_gpus, host) for host in hosts}
+    folders = Locations(
+        conf_dir=str(home.conf),
+        state_dir=str(base / "state"),
+        log_dir=str(base / "log"),
+        server_dir=str(base / "etc"),
+        run_dir=str(_run_dir(base)),
+        spool_dir=str(base / "spool"),
+    )
+    for name in ("state", "log", "etc", "spool", "gpus"):
+        (base / name).mkdir(mode=0o700, exist_ok=True)
+    for host, gpus in inventories.items():
+        write_inventory(base / "gpus" / f"{host}.json", gpus)
+    _write_elim(base / "etc" / "elim.gpu")
+    write_private(
+        str(home.conf),
+        cluster=CLUSTER,
+        hosts=hosts,
+        slots=SIMULATED_SLOTS if inventories else os.cpu_count() or 1,
+        folders=folders,
+        gpu_provider=f"sim:{base / 'gpus'}" if inventories else "nvml",
+        gpu_resources=gpu_resources,
+        administrators=[user_name(os.getuid())],
+    )
+
+
+def _write_elim(path: Path) -> None:
+    """elim.gpu is one more program in LSF_SERVERDIR; whoever wants another one replaces it."""
+    path.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gsched.probe.elim_gpu\n", encoding="utf8")
+    path.chmod(0o755)
+
+
+def _run_dir(base: Path) -> Path:
+    """A folder for sockets whose path is short enough: the cluster's own, or one under /tmp for a deep folder."""
+    if len(os.fsencode(base / "run" / LONGEST_SOCKET)) <= MAX_SOCKET_PATH:
+        return base / "run"
+    digest = hashlib.sha256(os.fsencode(base)).hexdigest()[:16]
+    parent = Path("/tmp") / f"gsched-{os.getuid()}"
+    private_folder(parent)
+    return parent / digest
+
+
+def private_folder(path: Path) -> None:
+    """Make the folder with mode 0700; refuse one that somebody else made or may enter."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise PermissionDenied(f"{path} does not belong to {user_name(os.getuid())}: remove it or choose another --dir")
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        path.chmod(0o700)
+
+
+def _start(home: Home, config: ClusterConfig, words: list[str], name: str, is_ready: Callable[[], bool]) -> None:
+    log_file = Path(config.locations.log_dir) / f"{name}.log"
+    process = daemons.spawn([*words, "--envdir", str(home.conf)], log_file)
+    daemons.wait_until(is_ready, process, name, log_file, READY_S)
+
+
+def _master_answers(home: Home) -> Callable[[], bool]:
+    def ask() -> bool:
+        try:
+            with Client(read_address(str(home.conf)), wait_s=0.2) as client:
+                client.cluster()
+        except GschedError:
+            return False
+        return True
+
+    return ask
+
+
+def _host_is_known(home: Home, host: str) -> Callable[[], bool]:
+    client = Client(read_address(str(home.conf)), wait_s=1.0)
+
+    def ask() -> bool:
+        try:
+            view = client.hosts([host])[0]
+        except GschedError:
+            return False
+        return view.status != "unavail" and view.ncpus > 0 and view.gpu_provider != ""
+
+    return ask
+
+
+def _door_listens(home: Home) -> Callable[[], bool]:
+    def ask() -> bool:
+        try:
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.settimeout(1.0)
+                probe.connect(read_address(str(home.conf), DOOR_FILE))
+        except (GschedError, OSError):
+            return False
+        return True
+
+    return ask
+
+
+def _say_gpus(home: Home, say: Say) -> None:
+    with Client(read_address(str(home.conf)), wait_s=5.0) as client:
+        for host in client.hosts():
+            modes: dict[str, int] = {}
+            for view in host.gpus:
+                word = view.gpu.mode.value if view.gpu.mode else "unknown mode"
+                modes[word] = modes.get(word, 0) + 1
+            counts = ", ".join(f"{count} {word}" for word, count in modes.items())
+            kind = "SIMULATED GPUs" if host.gpu_provider == "simulated" else "GPUs"
+            why = "" if host.gpus or not host.notes else f" ({host.notes[0]})"
+            say(f"{host.name}: {host.max_slots} slots, {len(host.gpus)} {kind}{f' ({counts})' if counts else ''}{why}")
+
+
+def _say_how(home: Home, say: Say) -> None:
+    if home.conf != Path(os.path.expanduser(DEFAULT_DIR)) / "conf":
+        say(f"use it: export GSCHED_ENVDIR={shlex.quote(str(home.conf))}")
+    say("try:    gsub hostname; gjobs -a; ghosts -l; gsched down ends it")
+
+
+# -- down and status --------------------------------------------------------------------------------------------------
+
+
+def down(home: Home, *, kill: bool, say: Say) -> None:
+    """Stop all daemons; jobs go on unless `kill`. Raises GschedError."""
+    config = home.config()
+    run_dir = config.locations.run_dir
+    if daemons.running_pid(run_dir, "master"):
+        _settle_jobs(home, kill, say)
+    stopped = [name for name in ("door", *_agents(config), "master") if daemons.stop(run_dir, name)]
+    say(f"cluster {config.cluster} is down" if stopped else f"cluster {config.cluster} was not up")
+
+
+def _settle_jobs(home: Home, kill: bool, say: Say) -> None:
+    try:
+        with Client(read_address(str(home.conf)), wait_s=5.0) as client:
+            running = [job.job_id for job in client.jobs(JobFilter(user="all")) if job.state not in PENDING]
+            if running and kill:
+                client.control("kill", running)
+                client.wait(running, timeout_s=60.0)
+                say(f"{len(running)} running jobs were ended")
+            elif running:
+                say(f"{len(running)} jobs go on running; the next `gsched up` takes them up again (--kill ends them)")
+    except (GschedError, TimeoutError) as error:
+        say(f"the running jobs were left alone: {error}")
+
+
+def status(home: Home, say: Say) -> bool:
+    """Say what runs; returns whether everything does. Raises GschedError if there is no cluster."""
+    config = home.config()
+    run_dir = config.locations.run_dir
+    whole = True
+    for name in ("master", *_agents(config), "door"):
+        pid = daemons.running_pid(run_dir, name)
+        whole = whole and bool(pid)
+        say(f"{name:<20} {f'running (process {pid})' if pid else 'not running'}")
+    if daemons.running_pid(run_dir, "master"):
+        with Client(read_address(str(home.conf)), wait_s=5.0) as client:
+            view = client.cluster()
+            jobs = list(client.jobs(JobFilter(user="all")))
+            pending = sum(job.state in PENDING for job in jobs)
+            say(f"jobs: {len(jobs) - pending} started, {pending} pending; last cycle: {view.cycle_summary}")
+            for text in (*([view.store_problem] if view.store_problem else []), *view.quarantined):
+                say(f"attention: {text}")
+    say(f"configuration: {home.conf}")
+    return whole
+
+
+def _agents(config: ClusterConfig) -> list[str]:
+    return [f"agent-{host}" for host in config.hosts]
+
+
+def inventory_of(config: ClusterConfig, host: str) -> Path:
+    """Inventory file of a simulated host. Raises BadRequest if the cluster's GPUs are not simulated."""
+    if host not in config.hosts:
+        raise BadRequest(f"{host}: Bad host name, host group name or cluster name")
+    path = inventory_path(config.gpu_provider, host)
+    if path is None:
+        raise BadRequest(f"the GPUs of this cluster are not simulated (GSCHED_GPU_PROVIDER is {config.gpu_provider})")
+    return path
