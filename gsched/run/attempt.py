@@ -1,0 +1,36 @@
+"""What the executor keeps in memory of one attempt. All of it can be read again from its folder and from /proc."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gsched.run import contain
+from gsched.run.launch import Watch
+from gsched.run.order import Key, Order
+from gsched.run.spool import Started
+from gsched.run.usage import Sampler
+
+
+class Attempt:
+    """One attempt, from the order to its end."""
+
+    def __init__(self, order: Order, name: str) -> None:
+        self.name = name
+        self.key: Key = (order.job_id, order.attempt)
+        self.mark = order.environment.get(contain.MARK_VARIABLE, "")
+        self.run_limit_s = order.run_limit_s
+        self.terminate_interval_s = order.terminate_interval_s
+        self.awaits_answer = False
+        self.tries = 0
+        self.looks = 0
+        self.supervisor: tuple[int, int] | None = None
+        self.started: Started | None = None
+        self.let_go = asyncio.Event()
+        """Set when the job has started or the attempt has ended."""
+        self.ended = asyncio.Event()
+        self.watch: Watch | None = None
+        self.timers: list[asyncio.TimerHandle] = []
+        self.ending: asyncio.Task[None] | None = None
+        self.term_reason = ""
+        self.problem = ""
+        self.usage = Sampler()

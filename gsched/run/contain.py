@@ -1,0 +1,200 @@
+"""Process trees: who belongs to an attempt, and how all of them are signalled, stopped or killed.
+
+A supervisor is the subreaper of its job, so whatever a job starts, double-forked and with sessions of its own, stays a
+descendant of the supervisor. Where the supervisor is gone, processes are found by the attempt's mark in their
+environment. A process is known by its pid *and* its start time; a pid alone is never trusted.
+
+Reads /proc only (proc(5)); imports next to nothing, because the fork server loads it. Never signals a process that it
+has not just seen to be the one meant.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+
+MARK_VARIABLE = "GSCHED_ATTEMPT_ID"
+"""Environment variable whose value is unique to one attempt of one cluster."""
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_MAX_ROUNDS = 100
+
+
+class Process:
+    """One process as /proc/PID/stat shows it. `start` is in clock ticks since boot, CPU times are in clock ticks."""
+
+    __slots__ = ("children_ticks", "name", "pgid", "pid", "ppid", "rss_pages", "start", "state", "threads", "ticks")
+
+    def __init__(self, pid: int, stat_line: bytes) -> None:
+        head, _, tail = stat_line.rpartition(b")")
+        fields = tail.split()
+        self.pid = pid
+        self.name = head.partition(b"(")[2].decode(errors="replace")
+        self.state = fields[0].decode()
+        self.ppid = int(fields[1])
+        self.pgid = int(fields[2])
+        self.ticks = int(fields[11]) + int(fields[12])
+        self.children_ticks = int(fields[13]) + int(fields[14])
+        self.threads = int(fields[17])
+        self.start = int(fields[19])
+        self.rss_pages = int(fields[21])
+
+    @property
+    def is_dead(self) -> bool:
+        """A zombie: it runs nothing any more and only waits to be reaped."""
+        return self.state in "ZX"
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.state in "Tt"
+
+    def __str__(self) -> str:
+        return f"{self.pid} ({self.name}, state {self.state})"
+
+
+Finder = Callable[[], list[Process]]
+"""Finds the living processes of a tree, anew at each call."""
+
+
+def read_process(pid: int) -> Process | None:
+    """The process `pid`, None when there is none."""
+    data = _read(f"/proc/{pid}/stat")
+    return Process(pid, data) if data else None
+
+
+def is_alive(pid: int, start: int) -> bool:
+    """Whether the process that started at `start` still runs under `pid` (a zombie does not)."""
+    process = read_process(pid)
+    return process is not None and process.start == start and not process.is_dead
+
+
+def boot_id() -> str:
+    """The kernel's name for this boot; empty where /proc does not tell."""
+    return _read("/proc/sys/kernel/random/boot_id").decode().strip()
+
+
+def scan() -> dict[int, Process]:
+    """All processes of this host by pid."""
+    table: dict[int, Process] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            process = read_process(int(entry))
+            if process is not None:
+                table[process.pid] = process
+    return table
+
+
+def descendants(root: int, table: dict[int, Process]) -> list[Process]:
+    """Living descendants of `root`, parents before their children, without `root` itself."""
+    children: dict[int, list[Process]] = {}
+    for process in table.values():
+        children.setdefault(process.ppid, []).append(process)
+    found: list[Process] = []
+    frontier = [root]
+    while frontier:
+        for child in children.pop(frontier.pop(0), []):
+            frontier.append(child.pid)
+            found.append(child)
+    return [process for process in found if not process.is_dead]
+
+
+def marked(mark: str, table: dict[int, Process]) -> list[Process]:
+    """Living processes whose environment carries `mark`, and their descendants. Sees only what this user may read."""
+    wanted = f"{MARK_VARIABLE}={mark}".encode()
+    found: dict[int, Process] = {}
+    for process in table.values():
+        if not process.is_dead and wanted in _read(f"/proc/{process.pid}/environ").split(b"\0"):
+            found[process.pid] = process
+    for root in list(found):
+        found.update((process.pid, process) for process in descendants(root, table))
+    return list(found.values())
+
+
+def send(process: Process, signum: int) -> str:
+    """Signal exactly this process. Empty when sent or when it is gone already, else why it could not be."""
+    try:
+        fd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return ""
+    except OSError:
+        fd = -1  # a kernel or a sandbox without pidfds
+    try:
+        current = read_process(process.pid)
+        if current is None or current.start != process.start:
+            return ""
+        if fd >= 0:
+            signal.pidfd_send_signal(fd, signum)
+        else:
+            os.kill(process.pid, signum)
+    except ProcessLookupError:
+        return ""
+    except OSError as error:
+        return f"process {process}: {error.strerror}"
+    finally:
+        if fd >= 0:
+            os.close(fd)
+    return ""
+
+
+def send_all(processes: Iterable[Process], signum: int) -> str:
+    """Signal each of them; the reasons why some could not be, joined, or empty."""
+    return "; ".join(problem for problem in [send(process, signum) for process in processes] if problem)
+
+
+def stop(find: Finder) -> str:
+    """Stop a whole tree: SIGSTOP until a look finds nobody new, so that no child forked meanwhile runs on."""
+    seen: set[tuple[int, int]] = set()
+    problem = ""
+    for _ in range(_MAX_ROUNDS):
+        fresh = [each for each in find() if not each.is_stopped and (each.pid, each.start) not in seen]
+        if not fresh:
+            return problem
+        problem = send_all(fresh, signal.SIGSTOP) or problem
+        seen.update((each.pid, each.start) for each in fresh)
+    return problem or f"the processes multiply faster than they can be stopped ({len(seen)} were)"
+
+
+def resume(find: Finder) -> str:
+    """Let a whole tree go on."""
+    return send_all(find(), signal.SIGCONT)
+
+
+def kill(find: Finder, patience_s: float) -> str:
+    """SIGKILL until none is left; after `patience_s` without success the rest are named in the text returned."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        left = find()
+        if not left:
+            return ""
+        problem = send_all(left, signal.SIGKILL)
+        if time.monotonic() >= deadline:
+            return problem or "cannot be killed: " + ", ".join(f"process {process}" for process in left[:10])
+        time.sleep(0.005)
+
+
+def _read(path: str) -> bytes:
+    """The file's contents; empty when it is gone or not for us to read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        data = b""
+        while chunk := os.read(fd, 65536):
+            data += chunk
+        return data
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+
+
+def read_swap_kib(pid: int) -> int:
+    """Swapped-out memory of a process, 0 where the kernel does not tell (proc(5), status, VmSwap)."""
+    for line in _read(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"VmSwap:"):
+            return int(line.split()[1])
+    return 0

@@ -1,0 +1,416 @@
+"""The executor that runs real processes: it hands orders to the fork server and follows their supervisors to the end.
+
+Truth lies in the attempt folders and in the kernel; what is kept here can be rebuilt by `adopt` at any time, so killing
+the process that hosts an executor loses nothing. Everything is driven by events: pidfds, the fork server's answers and
+the supervisors' notices. Never starts an attempt twice (the supervisors' claim sees to it), never ends one unasked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+
+import msgspec
+
+from gsched.base.clock import Clock, SystemClock
+from gsched.base.errors import Conflict
+from gsched.base.gpulock import default_folder
+from gsched.base.ids import attempt_name, parse_attempt_name
+from gsched.model.job import AttemptResult, Usage
+from gsched.run import contain, supervisor
+from gsched.run.attempt import Attempt
+from gsched.run.launch import ForkServer, Watch
+from gsched.run.order import Key, OnEnded, OnStarted, Order, StartedInfo
+from gsched.run.shellline import in_place
+from gsched.run.spool import Claim, Spool, Started
+
+_MAX_TRIES = 3
+"""Supervisors that may die before they have claimed an attempt, until it is given up."""
+_LOOK_AGAIN_S = 0.05
+_MAX_LOOKS = 40
+_KILL_PATIENCE_S = 2.0
+_KILL_AGAIN_S = 1.0
+
+
+class ProcessExecutor:
+    """Runs attempts as processes of this user. Must be made inside a running event loop."""
+
+    def __init__(
+        self,
+        spool: Path,
+        cluster: str,
+        *,
+        on_started: OnStarted,
+        on_ended: OnEnded,
+        clock: Clock | None = None,
+        gpu_lock_folder: Path | None = None,
+    ) -> None:
+        """`cluster` must be unique on this machine: it tells this cluster's GPU locks and processes from others'.
+
+        Raises ResourceExhausted when the spool folder cannot be made.
+        """
+        self._spool = Spool(spool)
+        self._cluster = cluster
+        self._on_started = on_started
+        self._on_ended = on_ended
+        self._clock = clock or SystemClock()
+        self._boot_id = contain.boot_id()
+        self._held: dict[str, Attempt] = {}
+        self._table: tuple[float, dict[int, contain.Process]] = (-1.0, {})
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._forks = ForkServer(
+            self._spool.attempts,
+            cluster,
+            str(gpu_lock_folder or default_folder()),
+            on_forked=self._forked,
+            on_refused=self._refused,
+            on_started=self._notice,
+            on_lost=self._fork_server_lost,
+        )
+
+    # -- the interface -------------------------------------------------------------------------------------------
+
+    async def start(self, order: Order) -> None:
+        """Run the attempt unless it is known. Raises ResourceExhausted when its folder cannot be written."""
+        name = attempt_name(order.job_id, order.attempt)
+        if name in self._held:
+            return
+        marked = {contain.MARK_VARIABLE: f"{self._cluster}/{name}", **order.environment}
+        order = msgspec.structs.replace(order, environment=marked, command=in_place(order.command, marked))
+        if self._spool.write_order(order):
+            held = self._held[name] = Attempt(order, name)
+            self._request(held)
+        elif not self._take_up(name):  # a folder that a crash of the machine left half made
+            self._spool.remove(name)
+            await self.start(order)
+
+    async def adopt(self) -> list[Key]:
+        """Take up every attempt in the spool; those nobody has claimed are started now."""
+        keys = []
+        for name in self._spool.names():
+            if name in self._held or self._take_up(name):
+                keys.append(parse_attempt_name(name))
+            else:
+                self._spool.remove(name)
+        try:
+            self._forks.launch()  # ready before the first job, not because of it
+        except OSError:  # said with the first job that needs it
+            pass
+        return keys
+
+    async def signal(self, job_id: int, attempt: int, signum: int, everything: bool = True) -> None:
+        """Signal all processes of the attempt, or its main process alone."""
+        held = self._running(job_id, attempt)
+        if held is None:
+            return
+        await held.let_go.wait()
+        if everything:
+            contain.send_all(self._tree(held), signum)
+        elif held.started is not None:
+            main = contain.read_process(held.started.pid)
+            if main is not None and main.start == held.started.start:
+                contain.send(main, signum)
+
+    async def terminate(self, job_id: int, attempt: int, interval_s: float) -> None:
+        """Begin INT, TERM, KILL, `interval_s` apart; a repeat has an effect only with a shorter interval."""
+        held = self._running(job_id, attempt)
+        if held is None:
+            return
+        if held.ending is not None and not held.ending.done():
+            if interval_s >= held.terminate_interval_s:
+                return
+            held.ending.cancel()
+        held.terminate_interval_s = interval_s
+        held.ending = self._spawn(self._end(held, interval_s))
+
+    async def suspend(self, job_id: int, attempt: int) -> None:
+        """Stop every process of the attempt, and its run limit's clock."""
+        held = self._running(job_id, attempt)
+        if held is None:
+            return
+        await held.let_go.wait()
+        if not held.ended.is_set():
+            self._spool.set_suspended(held.name, True)
+            contain.stop(lambda: self._tree(held))
+            self._poke(held)
+
+    async def resume(self, job_id: int, attempt: int) -> None:
+        """Let every process of the attempt go on."""
+        held = self._running(job_id, attempt)
+        if held is not None:
+            self._spool.set_suspended(held.name, False)
+            self._poke(held)
+            contain.resume(lambda: self._tree(held))
+
+    def usage(self, job_id: int, attempt: int) -> Usage | None:
+        """A sample of the attempt's processes. One look at /proc serves all attempts asked about within 0.2 s."""
+        held = self._running(job_id, attempt)
+        if held is None or held.started is None:
+            return None
+        taken, table = self._table
+        if time.monotonic() - taken > 0.2:
+            table = contain.scan()
+            self._table = (time.monotonic(), table)
+        reaper = table.get(held.supervisor[0]) if held.supervisor else None
+        return held.usage.sample(self._members(held, table), reaper, held.started.pid, self._clock.now())
+
+    def running(self) -> list[Key]:
+        """Attempts that have not ended."""
+        return [held.key for held in self._held.values() if not held.ended.is_set()]
+
+    def order(self, job_id: int, attempt: int) -> Order | None:
+        """The order of an attempt that is held here; None for another one."""
+        name = attempt_name(job_id, attempt)
+        return self._spool.order(name) if name in self._held else None
+
+    def forget(self, job_id: int, attempt: int) -> None:
+        """Remove an ended attempt and its folder. Raises Conflict while it runs."""
+        name = attempt_name(job_id, attempt)
+        held = self._held.get(name)
+        if held is not None and not held.ended.is_set():
+            raise Conflict(f"attempt {name} has not ended")
+        if self._held.pop(name, None) is not None:
+            self._spool.remove(name)
+
+    def read_output(self, job_id: int, attempt: int, stream: str, offset: int, limit: int) -> bytes:
+        """Bytes of "stdout" or "stderr"; empty at the end, for merged standard error, and for unknown attempts."""
+        return self._spool.read_output(attempt_name(job_id, attempt), stream, offset, limit)
+
+    def close(self) -> None:
+        """Stop watching and end the fork server. Supervisors and jobs go on."""
+        for held in self._held.values():
+            self._unwatch(held)
+        for task in self._tasks:
+            task.cancel()
+        self._forks.close()
+        self._held.clear()
+
+    # -- starting ------------------------------------------------------------------------------------------------
+
+    def _request(self, held: Attempt) -> None:
+        if held.tries >= _MAX_TRIES:
+            where = self._spool.attempts
+            self._finish(held, _not_started(f"no supervisor could claim the attempt (can {where} be written?)"))
+            return
+        held.tries += 1
+        held.awaits_answer = True
+        try:
+            self._forks.ask(held.name)
+        except OSError as error:
+            self._finish(held, _not_started(f"cannot start a process: {error.strerror}"))
+
+    def _forked(self, name: str, pid: int, pidfd: int) -> None:
+        held = self._held.get(name)
+        process = contain.read_process(pid)
+        start = process.start if process else 0
+        if held is None or held.ended.is_set():
+            Watch(pid, start, lambda: None, pidfd).close()
+            return
+        held.awaits_answer = False
+        self._unwatch(held)
+        held.supervisor = (pid, start)
+        held.watch = Watch(pid, start, lambda: self._examine(held), pidfd)
+
+    def _refused(self, name: str, why: str) -> None:
+        held = self._held.get(name)
+        if held is not None and not held.ended.is_set():
+            self._finish(held, _not_started(why))
+
+    def _fork_server_lost(self) -> None:
+        for held in list(self._held.values()):
+            if held.awaits_answer:
+                held.awaits_answer = False
+                self._examine(held)
+
+    def _notice(self, name: str) -> None:
+        held = self._held.get(name)
+        if held is not None:
+            self._note_started(held)
+
+    def _note_started(self, held: Attempt) -> None:
+        """Report the start once it is on record."""
+        if held.started is not None or held.ended.is_set():
+            return
+        held.started = started = self._spool.started(held.name)
+        if started is None:
+            return
+        held.supervisor = (started.supervisor.pid, started.supervisor.start)
+        held.let_go.set()
+        info = StartedInfo(
+            pid=started.pid,
+            started_at=started.started_at,
+            exec_home=started.exec_home,
+            exec_cwd=started.exec_cwd,
+            boot_id=started.supervisor.boot_id,
+        )
+        self._on_started(*held.key, info)
+
+    # -- following -----------------------------------------------------------------------------------------------
+
+    def _take_up(self, name: str) -> bool:
+        """Hold an attempt that is in the spool; False when the folder is rubbish."""
+        order = self._spool.order(name)
+        if order is None:
+            return False
+        held = self._held[name] = Attempt(order, name)
+        self._examine(held)
+        return True
+
+    def _examine(self, held: Attempt) -> None:
+        """Find out from its files and processes where an attempt stands, and go on from there."""
+        self._unwatch(held)
+        if held.ended.is_set():
+            return
+        result = self._spool.status(held.name)
+        if result is not None:
+            self._note_started(held)
+            self._finish(held, result)
+            return
+        claim = self._spool.claim(held.name)
+        if claim is None:
+            self._examine_unclaimed(held)
+        elif claim.boot_id != self._boot_id:
+            self._note_started(held)
+            self._finish(held, self._unknown_end(held, "the host restarted while the job ran"))
+        elif contain.is_alive(claim.pid, claim.start):
+            self._follow(held, claim)
+        else:
+            self._orphaned(held)
+
+    def _examine_unclaimed(self, held: Attempt) -> None:
+        if not self._spool.is_claimed(held.name):
+            self._request(held)
+        elif held.looks < _MAX_LOOKS:  # the claim is being written at this moment
+            self._look_again(held)
+        else:
+            self._orphaned(held)
+
+    def _follow(self, held: Attempt, claim: Claim) -> None:
+        """A supervisor lives: its end is the next event."""
+        held.supervisor = (claim.pid, claim.start)
+        held.watch = Watch(claim.pid, claim.start, lambda: self._examine(held))
+        self._note_started(held)
+        if held.started is None and held.looks < _MAX_LOOKS:
+            # Its notice may have gone to an agent that is no more.
+            held.timers.append(self._loop.call_later(_LOOK_AGAIN_S * (1 + held.looks), self._look_for_start, held))
+            held.looks += 1
+
+    def _look_for_start(self, held: Attempt) -> None:
+        self._note_started(held)
+        if held.started is None:
+            self._examine(held)
+
+    def _look_again(self, held: Attempt) -> None:
+        held.looks += 1
+        held.timers.append(self._loop.call_later(_LOOK_AGAIN_S, self._examine, held))
+
+    def _orphaned(self, held: Attempt) -> None:
+        """The supervisor was killed. Follow the job itself as long as it lives; its exit status is lost."""
+        held.supervisor = None
+        self._note_started(held)
+        started = held.started
+        if started is None:  # the gate never opened, so the command was never executed
+            self._finish(held, _not_started("its supervisor was killed before the job started"))
+            return
+        if contain.is_alive(started.pid, started.start):
+            held.watch = Watch(started.pid, started.start, lambda: self._examine(held))
+            self._limit_orphan(held, started)
+            return
+        self._spawn(self._sweep_orphans(held))
+
+    def _limit_orphan(self, held: Attempt, started: Started) -> None:
+        if held.run_limit_s is not None and not held.term_reason:
+            left_s = started.started_at + held.run_limit_s - self._clock.now()
+            held.timers.append(self._loop.call_later(max(left_s, 0.0), self._reach_limit, held))
+
+    def _reach_limit(self, held: Attempt) -> None:
+        held.term_reason = "TERM_RUNLIMIT"
+        if held.ending is None or held.ending.done():
+            held.ending = self._spawn(self._end(held, held.terminate_interval_s))
+
+    async def _sweep_orphans(self, held: Attempt) -> None:
+        held.problem = contain.kill(lambda: self._tree(held), _KILL_PATIENCE_S)
+        what = "the job's supervisor was killed, so its exit status is not known"
+        self._finish(held, self._unknown_end(held, "; ".join(text for text in (what, held.problem) if text)))
+
+    def _unknown_end(self, held: Attempt, problem: str) -> AttemptResult:
+        now = self._clock.now()
+        run_s = max(now - held.started.started_at, 0.0) if held.started else 0.0
+        return AttemptResult(
+            ended_at=now, run_s=run_s, problem=problem, term_reason=held.term_reason, started=held.started is not None
+        )
+
+    def _finish(self, held: Attempt, result: AttemptResult) -> None:
+        if held.ended.is_set():
+            return
+        self._unwatch(held)
+        held.ended.set()
+        held.let_go.set()
+        if not result.ended_at:
+            result = msgspec.structs.replace(result, ended_at=self._clock.now())
+        self._on_ended(*held.key, msgspec.structs.replace(result, usage=held.usage.final(result.usage)))
+
+    # -- ending --------------------------------------------------------------------------------------------------
+
+    async def _end(self, held: Attempt, interval_s: float) -> None:
+        await held.let_go.wait()
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            tree = self._tree(held)
+            contain.send_all(tree, signum)
+            if self._spool.is_suspended(held.name):  # a stopped process takes no notice until it goes on
+                contain.send_all(tree, signal.SIGCONT)
+            if await self._ends_within(held, interval_s):
+                return
+        while True:
+            contain.send_all(self._tree(held), signal.SIGKILL)
+            if await self._ends_within(held, _KILL_AGAIN_S):
+                return
+
+    async def _ends_within(self, held: Attempt, seconds: float) -> bool:
+        try:
+            await asyncio.wait_for(held.ended.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def _poke(self, held: Attempt) -> None:
+        process = contain.read_process(held.supervisor[0]) if held.supervisor else None
+        if process is not None and held.supervisor == (process.pid, process.start):
+            supervisor.poke(process)
+
+    def _tree(self, held: Attempt) -> list[contain.Process]:
+        return self._members(held, contain.scan())
+
+    def _members(self, held: Attempt, table: dict[int, contain.Process]) -> list[contain.Process]:
+        """Living processes of the attempt: below its supervisor, or by their mark where that is gone."""
+        if held.supervisor is not None:
+            reaper = table.get(held.supervisor[0])
+            if reaper is not None and reaper.start == held.supervisor[1] and not reaper.is_dead:
+                return contain.descendants(reaper.pid, table)
+        return contain.marked(held.mark, table) if held.mark else []
+
+    def _running(self, job_id: int, attempt: int) -> Attempt | None:
+        held = self._held.get(attempt_name(job_id, attempt))
+        return None if held is None or held.ended.is_set() else held
+
+    def _unwatch(self, held: Attempt) -> None:
+        if held.watch is not None:
+            held.watch.close()
+            held.watch = None
+        for timer in held.timers:
+            timer.cancel()
+        held.timers.clear()
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _not_started(problem: str) -> AttemptResult:
+    return AttemptResult(started=False, problem=problem)

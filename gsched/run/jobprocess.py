@@ -1,0 +1,72 @@
+"""The job's side of the fork: open what it reads and writes, and become it.
+
+Called by the supervisor, in the bare interpreter of the fork server: standard library only. Never returns from
+`become_job`, whatever happens, so that no second copy of the supervisor can ever run on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+GO = b"g"
+"""What a forked job waits for on its gate; an end of file instead means that it must not execute anything."""
+
+_RESETTABLE = tuple(signum for signum in signal.valid_signals() if signum not in (signal.SIGKILL, signal.SIGSTOP))
+
+
+class Output:
+    """An open output file: its descriptor, its path, and its size before the job wrote anything."""
+
+    __slots__ = ("fd", "path", "size")
+
+    def __init__(self, path: str, overwrite: bool, mode: int) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
+        if overwrite:
+            flags |= os.O_TRUNC
+        # A pipe that nobody reads must fail here instead of holding the job up for ever.
+        self.fd = os.open(path, flags | os.O_NONBLOCK, mode)
+        os.set_blocking(self.fd, True)
+        self.path = path
+        self.size = os.fstat(self.fd).st_size
+
+
+def become_job(
+    argv: list[str], environment: dict[str, str], umask: int, streams: tuple[int, int, int], gate: int
+) -> None:
+    """In the forked child: become the job, as soon as the start is on record. Never returns.
+
+    Exits like a shell where the program cannot be executed: 127 when it does not exist, else 126.
+    """
+    code = 126
+    try:
+        os.setsid()
+        for signum in _RESETTABLE:
+            signal.signal(signum, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        for target, fd in enumerate(streams):
+            os.dup2(fd, target)
+        os.umask(umask)
+        if os.read(gate, 1) != GO:
+            os._exit(code)
+        try:
+            os.execve(argv[0], argv, {**environment, "LS_JOBPID": str(os.getpid())})
+        except (OSError, ValueError) as error:
+            code = 127 if isinstance(error, FileNotFoundError) else 126
+            os.write(2, f"gsched: {argv[0]}: {why(error)}\n".encode(errors="replace"))
+    finally:
+        os._exit(code)
+
+
+def interpreter(text: str, path: str) -> list[str]:
+    """How a script is executed: as the kernel reads its `#!` line (execve(2)), and by /bin/sh without one."""
+    first = text.split("\n", 1)[0]
+    if not first.startswith("#!"):
+        return ["/bin/sh", path]
+    program, _, argument = first[2:].strip(" \t").replace("\t", " ").partition(" ")
+    return [program or "/bin/sh", *([argument.strip()] if argument.strip() else []), path]
+
+
+def why(error: Exception) -> str:
+    """The reason in words, without errno and path, which the sentence around it has."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,119 @@
+"""What an executor is asked to run, what it reports, and what every executor can do.
+
+The order is complete: paths hold no %J any more, the environment is exactly what the job sees. Nothing here acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from gsched.model.allocation import HostAllocation
+from gsched.model.job import AttemptResult, Usage
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt to be run."""
+
+    job_id: int
+    attempt: int
+    command: str
+    """A line for /bin/sh -c. Of a job with a script: only what is shown of it."""
+    script: str | None = None
+    """The text of a script, executed by the interpreter of its `#!` line, by /bin/sh without one.
+
+    Bytes that are not UTF-8 are carried, here and in the other texts, as by the error handler "surrogateescape".
+    """
+    environment: dict[str, str] = {}
+    """All of it, but for LS_JOBPID and the attempt's mark, which are added."""
+    cwd: str = "/"
+    home: str = ""
+    umask: int = 0o022
+    input_file: str = ""
+    """Empty means /dev/null. Relative paths are relative to `cwd`."""
+    output_file: str = ""
+    """Empty means a file in the attempt's folder."""
+    output_overwrite: bool = False
+    error_file: str = ""
+    """Empty, or the same as `output_file`: standard error goes where standard output goes if that has a file."""
+    error_overwrite: bool = False
+    run_limit_s: int | None = None
+    """Seconds of run time, time suspended not counted. At the limit SIGUSR2, then INT, TERM, KILL."""
+    terminate_interval_s: float = 10.0
+    """Seconds between those signals."""
+    gpu_lock_uuids: tuple[str, ...] = ()
+    """Real GPUs to lock machine-wide against other clusters."""
+    holding: HostAllocation | None = None
+    """What the attempt holds on this host; kept for the hello after a restart, the executor does not look at it."""
+
+
+class StartedInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that runs. `started_at` is in seconds since the epoch, UTC; `pid` leads a process group of its own."""
+
+    pid: int
+    started_at: float
+    exec_home: str
+    exec_cwd: str
+    boot_id: str
+
+
+Key = tuple[int, int]
+"""(job id, attempt)."""
+
+OnStarted = Callable[[int, int, StartedInfo], None]
+OnEnded = Callable[[int, int, AttemptResult], None]
+
+
+class Executor(Protocol):
+    """Runs attempts on this host. The constructor takes callbacks `on_started` and `on_ended`.
+
+    An attempt that never starts is only reported as ended. `AttemptResult.started` is False where the same job may be
+    tried again; a job that could not be executed for a reason of its own (no working directory) counts as started.
+    All methods take an unknown attempt for one that has ended: they do nothing.
+    """
+
+    async def start(self, order: Order) -> None:
+        """Run it; a repeat of a known attempt does nothing."""
+        ...
+
+    async def adopt(self) -> list[Key]:
+        """Take up what an earlier executor left; returns all attempts found, whose events come as usual."""
+        ...
+
+    async def signal(self, job_id: int, attempt: int, signum: int, everything: bool = True) -> None:
+        """Send a signal to all processes of the attempt, or to the job's main process alone."""
+        ...
+
+    async def terminate(self, job_id: int, attempt: int, interval_s: float) -> None:
+        """Begin to end it: INT, TERM, KILL with `interval_s` seconds between. Returns after the first."""
+        ...
+
+    async def suspend(self, job_id: int, attempt: int) -> None:
+        """Stop all processes of the attempt."""
+        ...
+
+    async def resume(self, job_id: int, attempt: int) -> None:
+        """Let them go on."""
+        ...
+
+    def usage(self, job_id: int, attempt: int) -> Usage | None:
+        """What the attempt uses now; None when it does not run."""
+        ...
+
+    def running(self) -> list[Key]:
+        """Attempts that have been asked for and have not ended, started or not."""
+        ...
+
+    def forget(self, job_id: int, attempt: int) -> None:
+        """Drop an ended attempt with all its files. Raises Conflict while it runs."""
+        ...
+
+    def read_output(self, job_id: int, attempt: int, stream: str, offset: int, limit: int) -> bytes:
+        """At most `limit` bytes of what the attempt wrote to "stdout" or "stderr", from `offset` on."""
+        ...
+
+    def close(self) -> None:
+        """Stop watching. Jobs go on."""
+        ...

@@ -1,0 +1,166 @@
+"""Attempt folders: what an agent and its supervisors tell each other through files, and what survives both.
+
+SPOOL/attempts/JOB.ATTEMPT/ holds `order` (by the agent), `claim`, `started`, `status` (by the supervisor), the job's
+output where it has no file of its own, and its script. Folders are 0700, files 0600. Everything read here may
+be missing or torn by a crash of the machine; then it counts as not there. Never waits and never deletes what runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from gsched.base.errors import Internal, ResourceExhausted
+from gsched.base.ids import attempt_name, parse_attempt_name
+from gsched.model.job import AttemptResult
+from gsched.run import supervisor
+from gsched.run.order import Key, Order
+
+T = TypeVar("T")
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """The supervisor that has the right to start an attempt. Its pid means something only in the boot it names."""
+
+    pid: int
+    start: int
+    """Clock ticks since boot, as in /proc/PID/stat."""
+    boot_id: str
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """The job as its supervisor recorded it, just before it was let go."""
+
+    pid: int
+    start: int
+    started_at: float
+    supervisor: Claim
+    exec_home: str
+    exec_cwd: str
+    stdout: str
+    stdout_from: int
+    """Size of the file before the job wrote to it."""
+    stderr: str
+    stderr_from: int
+
+
+class Spool:
+    """The attempt folders below one directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.attempts = Path(os.path.abspath(root)) / "attempts"
+        try:
+            self.attempts.mkdir(parents=True, exist_ok=True)
+            self.attempts.chmod(0o700)
+        except OSError as error:
+            raise ResourceExhausted(f"spool folder {self.attempts}: {error.strerror}") from error
+
+    def folder(self, name: str) -> Path:
+        return self.attempts / name
+
+    def names(self) -> list[str]:
+        """Names of all attempt folders, in order of job and attempt."""
+        keys: list[Key] = []
+        for entry in self.attempts.iterdir():
+            try:
+                keys.append(parse_attempt_name(entry.name))
+            except ValueError:
+                continue
+        return [attempt_name(*key) for key in sorted(keys)]
+
+    def write_order(self, order: Order) -> bool:
+        """Make the attempt's folder; False when there is one. Raises ResourceExhausted when it cannot be made."""
+        folder = self.folder(attempt_name(order.job_id, order.attempt))
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise ResourceExhausted(f"spool folder {folder}: {error.strerror}") from error
+        try:
+            if order.script is not None:
+                text = order.script.encode(errors="surrogateescape")
+                supervisor.write_file(f"{folder}/{supervisor.SCRIPT}", text)
+                (folder / supervisor.SCRIPT).chmod(0o700)
+                order = msgspec.structs.replace(order, script=order.script.partition("\n")[0])
+            # json of the standard library, for it carries bytes that are not UTF-8 (as lone surrogates) both ways.
+            data = json.dumps(msgspec.to_builtins(order)).encode()
+            supervisor.write_file(f"{folder}/{supervisor.ORDER}.new", data)
+            os.rename(f"{folder}/{supervisor.ORDER}.new", f"{folder}/{supervisor.ORDER}")
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise ResourceExhausted(f"spool folder {folder}: {error.strerror or error}") from error
+        return True
+
+    def order(self, name: str) -> Order | None:
+        """The order, its script cut to the first line; None when a crash left none. Raises Internal if unreadable."""
+        path = self.folder(name) / supervisor.ORDER
+        try:
+            return msgspec.convert(json.loads(path.read_bytes()), Order)
+        except (FileNotFoundError, ValueError, msgspec.MsgspecError):
+            return None
+        except OSError as error:  # not a reason to take a job that may be running for rubbish
+            raise Internal(f"cannot read {path}: {error.strerror}") from error
+
+    def claim(self, name: str) -> Claim | None:
+        return self._read(name, supervisor.CLAIM, Claim)
+
+    def is_claimed(self, name: str) -> bool:
+        """Whether a supervisor has claimed it, readable or not."""
+        return (self.folder(name) / supervisor.CLAIM).exists()
+
+    def started(self, name: str) -> Started | None:
+        return self._read(name, supervisor.STARTED, Started)
+
+    def status(self, name: str) -> AttemptResult | None:
+        return self._read(name, supervisor.STATUS, AttemptResult)
+
+    def is_suspended(self, name: str) -> bool:
+        """Whether the attempt was suspended and not resumed: outlives the agent, and stops the run limit's clock."""
+        return (self.folder(name) / supervisor.SUSPENDED).exists()
+
+    def set_suspended(self, name: str, suspended: bool) -> None:
+        """Raises ResourceExhausted when it cannot be written down."""
+        path = self.folder(name) / supervisor.SUSPENDED
+        try:
+            path.touch(0o600) if suspended else path.unlink(missing_ok=True)
+        except OSError as error:
+            raise ResourceExhausted(f"{path}: {error.strerror}") from error
+
+    def read_output(self, name: str, stream: str, offset: int, limit: int) -> bytes:
+        """Bytes that the job wrote to a stream. Nothing where it goes to a file that is not a plain one."""
+        if stream not in (supervisor.STDOUT, supervisor.STDERR):
+            raise ValueError(f"'{stream}' is neither stdout nor stderr")
+        started = self.started(name)
+        if started is None or (stream == supervisor.STDERR and started.stderr == started.stdout):
+            return b""
+        path, first = started.stdout, started.stdout_from
+        if stream == supervisor.STDERR:
+            path, first = started.stderr, started.stderr_from
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        except OSError:
+            return b""
+        try:
+            return os.pread(fd, max(limit, 0), first + max(offset, 0))
+        except OSError:  # a directory, a pipe, a terminal
+            return b""
+        finally:
+            os.close(fd)
+
+    def remove(self, name: str) -> None:
+        """Remove the folder, the order first: what is left after a crash in between is recognised as rubbish."""
+        folder = self.folder(name)
+        (folder / supervisor.ORDER).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _read(self, name: str, file: str, kind: type[T]) -> T | None:
+        try:
+            return msgspec.json.decode((self.folder(name) / file).read_bytes(), type=kind)
+        except (OSError, msgspec.MsgspecError):
+            return None

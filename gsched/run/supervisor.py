@@ -1,0 +1,391 @@
+"""The supervisor of one attempt: it starts the job, waits for it and writes down how it ended.
+
+It is forked by the fork server, leads a session of its own and outlives both fork server and agent; losing either must
+not touch the job. It is the only process that can learn the job's exit status, so it ignores every signal that can be
+ignored, and it claims the attempt by an exclusive create before anything else: one order never runs twice.
+
+Runs in the fork server's bare interpreter: standard library only, and little of that. Never asks anybody for anything
+once the job runs; it tells the agent by a byte line on a pipe, and by files in the attempt's folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from gsched.base import gpulock
+from gsched.run import contain
+from gsched.run.jobprocess import GO, Output, become_job, interpreter, why
+
+ORDER, CLAIM, STARTED, STATUS, SCRIPT, SUSPENDED = "order", "claim", "started", "status", "script", "suspended"
+STDOUT, STDERR = "stdout", "stderr"
+"""Names of the files in an attempt's folder."""
+
+SWEEP_GRACE_S = 2.0
+"""What a finished job left behind gets SIGTERM, and this long to obey."""
+SWEEP_PATIENCE_S = 10.0
+"""How long left-overs are killed before those that cannot die (state D) are named and given up."""
+FINAL_FAILURE = 2
+"""Exit code of a job that could not be executed and would fail again: no working directory, no input file."""
+
+_POKE = signal.SIGUSR1
+_AWAITED = frozenset({signal.SIGCHLD, _POKE})
+"""Signals that a supervisor takes with sigwaitinfo(2). The agent pokes it after it has suspended or resumed the job."""
+_KEPT = (*_AWAITED, signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT)
+_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS)
+_IGNORED = tuple(signum for signum in signal.valid_signals() if signum not in (*_KEPT, *_FAULTS))
+
+
+def poke(process: contain.Process) -> None:
+    """Tell a supervisor to look whether its job is suspended."""
+    contain.send(process, _POKE)
+
+
+class Settings:
+    """What all attempts of one fork server have in common."""
+
+    __slots__ = ("adopt_orphans", "boot_id", "cluster", "lock_folder", "notify_fd", "spool")
+
+    def __init__(
+        self, spool: str, cluster: str, lock_folder: str, notify_fd: int, adopt_orphans: Callable[[], object]
+    ) -> None:
+        self.spool = spool
+        self.cluster = cluster
+        self.lock_folder = lock_folder
+        self.notify_fd = notify_fd
+        self.adopt_orphans = adopt_orphans
+        """Makes the calling process a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER)."""
+        self.boot_id = contain.boot_id()
+
+
+class _FinalFailure(Exception):
+    """The job cannot be executed, here or on a second try."""
+
+    def __init__(self, problem: str, term_reason: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.term_reason = term_reason
+
+
+class _NotStarted(Exception):
+    """The attempt cannot start here and now; the same job may start elsewhere or later."""
+
+
+class Supervisor:
+    """One attempt from claim to status."""
+
+    def __init__(self, settings: Settings, name: str) -> None:
+        self.settings = settings
+        self.name = name
+        self.folder = f"{settings.spool}/{name}"
+        self.notes: list[str] = []
+        self.locks: list[int] = []
+        self.pid = 0
+        self.main_status: int | None = None
+        self.cpu_s = 0.0
+        self.max_rss_kib = 0
+        self.term_reason = ""
+        self.began = 0.0
+        self.stopped_at: float | None = None
+        self.stopped_s = 0.0
+
+    def run(self) -> None:
+        """Everything; returns when the status is written, or at once when another supervisor has the attempt."""
+        detach(self.settings.adopt_orphans)
+        if not self._claim():
+            return
+        try:
+            self._begin()
+        except _FinalFailure as failure:
+            self._write_status({"exit_code": FINAL_FAILURE, "term_reason": failure.term_reason}, failure.problem)
+        except Exception as error:
+            text = str(error) if isinstance(error, _NotStarted) else f"{type(error).__name__}: {error}"
+            self._write_status({"started": False}, text)
+        else:
+            self._watch()
+            ended_at, run_s = time.time(), time.monotonic() - self.began
+            self._note(self._sweep())
+            self._write_status(self._result(ended_at, run_s), "; ".join(self.notes))
+
+    # -- before the job ------------------------------------------------------------------------------------------
+
+    def _claim(self) -> bool:
+        """Win or lose the right to start this attempt."""
+        me = contain.read_process(os.getpid())
+        claim = {"pid": os.getpid(), "start": me.start if me else 0, "boot_id": self.settings.boot_id}
+        try:
+            fd = os.open(f"{self.folder}/{CLAIM}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            return False
+        try:
+            os.write(fd, json.dumps(claim).encode())
+        except OSError:  # a full disk: nobody has started anything, so leave the attempt unclaimed
+            os.unlink(f"{self.folder}/{CLAIM}")
+            return False
+        finally:
+            os.close(fd)
+        self.claim = claim
+        return True
+
+    def _begin(self) -> None:
+        """Read the order, take the locks, open the files, fork the job, record it, let it go."""
+        with open(f"{self.folder}/{ORDER}", "rb") as file:
+            self.order = json.loads(file.read())
+        try:
+            self.locks = gpulock.lock_gpus(
+                self.order["gpu_lock_uuids"], self.settings.cluster, self.settings.lock_folder
+            )
+        except gpulock.GpuLockError as error:
+            raise _NotStarted(str(error)) from error
+        try:
+            os.chdir(self.order["cwd"])
+        except (OSError, ValueError) as error:
+            problem = f"working directory {self.order['cwd']}: {why(error)}"
+            raise _FinalFailure(problem, "TERM_CWD_NOTEXIST") from error
+        os.umask(self.order["umask"])
+        streams = self._open_streams()
+        os.umask(0o077)
+        gate_in, gate_out = os.pipe()
+        # Blocked until the child no longer ignores what we ignore: a signal that comes early must not be lost.
+        signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+        try:
+            self.pid = os.fork()
+        except OSError as error:
+            raise _NotStarted(f"cannot start a process: {why(error)}") from error
+        if self.pid == 0:
+            os.close(gate_out)  # else the gate would never report that the supervisor died
+            become_job(self._argv(), self.order["environment"], self.order["umask"], streams, gate_in)
+        signal.pthread_sigmask(signal.SIG_SETMASK, _AWAITED)
+        os.close(gate_in)
+        for fd in set(streams):
+            os.close(fd)
+        os.chdir("/")  # do not keep the job's file system busy
+        try:
+            self._record_start()
+        except OSError as error:
+            os.close(gate_out)  # the job leaves without having executed anything
+            raise _NotStarted(f"cannot write in {self.folder}: {why(error)}") from error
+        self.began = time.monotonic()
+        try:
+            os.write(gate_out, GO)
+        except BrokenPipeError:  # killed already; its status will tell
+            pass
+        os.close(gate_out)
+        tell(self.settings.notify_fd, self.name)
+
+    def _argv(self) -> list[str]:
+        """A shell with -c executes a simple command in its own place, so the command's signals stay signals."""
+        if self.order["script"] is None:
+            return ["/bin/sh", "-c", self.order["command"]]
+        return interpreter(self.order["script"], f"{self.folder}/{SCRIPT}")
+
+    def _open_streams(self) -> tuple[int, int, int]:
+        """Standard input, output and error of the job, opened as the job would (its directory, its umask)."""
+        source = self.order["input_file"] or os.devnull
+        try:
+            stdin = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+        except (OSError, ValueError) as error:
+            raise _FinalFailure(f"input file {source}: {why(error)}") from error
+        out, err = self.order["output_file"], self.order["error_file"]
+        self.output = self._open_output(out, self.order["output_overwrite"], STDOUT)
+        same = os.path.abspath(out) == os.path.abspath(err) if out and err else bool(out)
+        self.error = self.output if same else self._open_output(err, self.order["error_overwrite"], STDERR)
+        return stdin, self.output.fd, self.error.fd
+
+    def _open_output(self, path: str, overwrite: bool, fallback: str) -> Output:
+        """Where one stream goes: its file, or the attempt's folder when there is none or it cannot be opened."""
+        spooled = f"{self.folder}/{fallback}"
+        if path:
+            try:
+                return Output(os.path.abspath(path), overwrite, 0o666)
+            except (OSError, ValueError) as error:
+                self._note(f"output file {path}: {why(error)}; the output is kept on the execution host")
+        return Output(spooled, True, 0o600)
+
+    def _record_start(self) -> None:
+        job = contain.read_process(self.pid)
+        record = {
+            "pid": self.pid,
+            "start": job.start if job else 0,
+            "started_at": time.time(),
+            "supervisor": self.claim,
+            "exec_home": self.order["home"],
+            "exec_cwd": self.order["cwd"],
+            "stdout": self.output.path,
+            "stdout_from": self.output.size,
+            "stderr": self.error.path,
+            "stderr_from": self.error.size,
+        }
+        write_file(f"{self.folder}/{STARTED}", json.dumps(record).encode())
+
+    # -- while the job runs --------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Wait for the job's main process; enforce the run limit. The limit counts the time not suspended."""
+        steps = self._limit_steps()
+        step = next(steps, None)
+        while True:
+            self._reap()
+            if self.main_status is not None:
+                return
+            if step is None or self.stopped_at is not None:
+                self._listen(None)
+                continue
+            left = step[0] - (time.monotonic() - self.began - self.stopped_s)
+            if left > 0:
+                self._listen(left)
+                continue
+            self.term_reason = "TERM_RUNLIMIT"
+            contain.send_all(self._tree(), step[1])
+            step = next(steps, None)
+
+    def _limit_steps(self) -> Iterator[tuple[float, int]]:
+        """(seconds of run time, signal) of each step from the run limit on: SIGUSR2 first, SIGKILL for ever."""
+        limit = self.order["run_limit_s"]
+        if limit is None:
+            return
+        interval = self.order["terminate_interval_s"]
+        for count, signum in enumerate((signal.SIGUSR2, signal.SIGINT, signal.SIGTERM)):
+            yield limit + count * interval, signum
+        at = limit + 3 * interval
+        while True:
+            yield at, signal.SIGKILL
+            at += 1.0
+
+    def _reap(self) -> bool:
+        """Take what children have to report; add up their CPU time. False when no descendant is left."""
+        while True:
+            try:
+                pid, status, used = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            self.cpu_s += used.ru_utime + used.ru_stime
+            self.max_rss_kib = max(self.max_rss_kib, used.ru_maxrss)
+            if pid == self.pid:
+                self.main_status = status
+
+    def _listen(self, timeout_s: float | None) -> None:
+        """Wait for a child's end or for a poke; after a poke see whether the job's clock stands still."""
+        heard: signal.struct_siginfo | None
+        heard = signal.sigwaitinfo(_AWAITED) if timeout_s is None else signal.sigtimedwait(_AWAITED, timeout_s)
+        if heard is None or heard.si_signo != _POKE:
+            return
+        now = time.monotonic()
+        if self.stopped_at is not None:
+            self.stopped_s += now - self.stopped_at
+        self.stopped_at = now if os.path.exists(f"{self.folder}/{SUSPENDED}") else None
+
+    def _tree(self) -> list[contain.Process]:
+        return contain.descendants(os.getpid(), contain.scan())
+
+    # -- after the job -------------------------------------------------------------------------------------------
+
+    def _sweep(self) -> str:
+        """End whatever the job left running; the text names what could not be ended."""
+        if not self._reap():
+            return ""
+        left = self._tree()
+        contain.send_all(left, signal.SIGTERM)
+        contain.send_all(left, signal.SIGCONT)
+        if self._wait_childless(SWEEP_GRACE_S):
+            return ""
+        problem = ""
+        deadline = time.monotonic() + SWEEP_PATIENCE_S
+        while time.monotonic() < deadline:
+            problem = contain.send_all(self._tree(), signal.SIGKILL)
+            if self._wait_childless(0.05):
+                return ""
+        names = ", ".join(f"process {process}" for process in self._tree()[:10])
+        return problem or f"could not be ended after the job: {names}"
+
+    def _wait_childless(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while self._reap():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self._listen(left)
+        return True
+
+    def _result(self, ended_at: float, run_s: float) -> dict[str, object]:
+        status = self.main_status or 0
+        how: dict[str, object] = {"core_dumped": os.WCOREDUMP(status), "term_reason": self.term_reason}
+        if os.WIFSIGNALED(status):
+            how["signal"] = os.WTERMSIG(status)
+        else:
+            how["exit_code"] = os.WEXITSTATUS(status)
+        used = {"cpu_s": self.cpu_s, "max_mem_mib": self._max_mem_mib(), "pgid": self.pid}
+        return {**how, "ended_at": ended_at, "run_s": run_s, "usage": used}
+
+    def _max_mem_mib(self) -> float | None:
+        """Peak of the largest process. The kernel counts what the child was before exec too: below that, unknown."""
+        floor_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return self.max_rss_kib / 1024 if self.max_rss_kib > floor_kib else None
+
+    def _write_status(self, result: dict[str, object], problem: str) -> None:
+        """Write the last word, and do not leave before it is written: nobody else knows it."""
+        data = json.dumps({"ended_at": time.time(), **result, "problem": problem}).encode()
+        pause_s = 0.1
+        while True:
+            try:
+                write_file(f"{self.folder}/{STATUS}.new", data)
+                os.rename(f"{self.folder}/{STATUS}.new", f"{self.folder}/{STATUS}")
+                return
+            except FileNotFoundError:  # the folder itself is gone, so nobody wants to know
+                return
+            except OSError:
+                time.sleep(pause_s)
+                pause_s = min(pause_s * 2, 10.0)
+
+    def _note(self, text: str) -> None:
+        if text:
+            self.notes.append(text)
+
+
+def detach(adopt_orphans: Callable[[], object]) -> None:
+    """Cut what ties a fresh child to the fork server: its session, signals, and terminal or log."""
+    os.setsid()
+    adopt_orphans()
+    signal.set_wakeup_fd(-1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, _AWAITED)
+    for signum in _AWAITED:
+        signal.signal(signum, signal.SIG_DFL)
+    for signum in _IGNORED:
+        signal.signal(signum, signal.SIG_IGN)
+    os.dup2(0, 2)  # 0 is /dev/null; 2 is the agent's log, which may be a pipe
+    os.umask(0o077)
+
+
+def write_file(path: str, data: bytes) -> None:
+    """All of `data` or OSError; readable by the owner alone."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        if os.write(fd, data) != len(data):
+            raise OSError("the disk is full")
+    finally:
+        os.close(fd)
+
+
+def tell(fd: int, name: str) -> None:
+    """One line to the agent; it may be gone, then its successor reads the files."""
+    try:
+        os.write(fd, f"{name}\n".encode())
+    except OSError:
+        pass
+
+
+def supervise(settings: Settings, name: str) -> None:
+    """Body of a freshly forked supervisor. Never returns."""
+    try:
+        Supervisor(settings, name).run()
+    except BaseException as error:
+        sys.stderr.write(f"gsched: supervisor of {name}: {type(error).__name__}: {error}\n")
+    finally:
+        os._exit(0)

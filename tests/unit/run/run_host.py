@@ -1,0 +1,88 @@
+"""A host with an executor, its events collected, for tests that run real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from gsched.model.job import AttemptResult
+from gsched.run import contain
+from gsched.run.executor import ProcessExecutor
+from gsched.run.order import Key, Order, StartedInfo
+
+PATIENCE_S = 20.0
+
+
+class Host:
+    """One executor over a spool folder, and what it has reported."""
+
+    def __init__(self, root: Path, cluster: str = "test") -> None:
+        self.root = root
+        self.spool = root / "spool 작업 폴더"
+        self.locks = root / "locks"
+        self.started: dict[Key, StartedInfo] = {}
+        self.ended: dict[Key, AttemptResult] = {}
+        self.reports: list[tuple[str, Key]] = []
+        self._changed = asyncio.Event()
+        self.executor = ProcessExecutor(
+            self.spool, cluster, on_started=self._on_started, on_ended=self._on_ended, gpu_lock_folder=self.locks
+        )
+
+    def _on_started(self, job_id: int, attempt: int, info: StartedInfo) -> None:
+        self.reports.append(("started", (job_id, attempt)))
+        self.started[job_id, attempt] = info
+        self._changed.set()
+
+    def _on_ended(self, job_id: int, attempt: int, result: AttemptResult) -> None:
+        self.reports.append(("ended", (job_id, attempt)))
+        self.ended[job_id, attempt] = result
+        self._changed.set()
+
+    def order(self, command: str = "", job_id: int = 1, attempt: int = 1, **fields: object) -> Order:
+        fields.setdefault("cwd", str(self.root))
+        fields.setdefault("environment", {"PATH": os.environ["PATH"]})
+        return Order(job_id=job_id, attempt=attempt, command=command, **fields)  # type: ignore[arg-type]
+
+    async def run(self, command: str = "", job_id: int = 1, **fields: object) -> AttemptResult:
+        """Start it and wait for its end."""
+        await self.executor.start(self.order(command, job_id, **fields))
+        return await self.end_of(job_id)
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait for reports until the condition holds."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def end_of(self, job_id: int, attempt: int = 1) -> AttemptResult:
+        await self.until(lambda: (job_id, attempt) in self.ended)
+        return self.ended[job_id, attempt]
+
+    async def start_of(self, job_id: int, attempt: int = 1) -> StartedInfo:
+        await self.until(lambda: (job_id, attempt) in self.started)
+        return self.started[job_id, attempt]
+
+    def output(self, job_id: int = 1, stream: str = "stdout") -> str:
+        return self.executor.read_output(job_id, 1, stream, 0, 1 << 20).decode()
+
+    def folder(self, job_id: int = 1, attempt: int = 1) -> Path:
+        return self.spool / "attempts" / f"{job_id}.{attempt}"
+
+    def supervisor_pid(self, job_id: int = 1) -> int:
+        claim = self.executor._spool.claim(f"{job_id}.1")
+        assert claim is not None
+        return claim.pid
+
+
+def marked_processes(mark: str) -> list[contain.Process]:
+    return contain.marked(mark, contain.scan())
+
+
+async def appears(condition: Callable[[], object]) -> None:
+    """Wait for something outside of our event loop, such as a file that a job writes."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.005)

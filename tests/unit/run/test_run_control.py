@@ -1,0 +1,159 @@
+"""Signals, limits, suspension, and killing trees that try to get away."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+from run_host import appears, marked_processes
+
+from gsched.run import contain
+
+ESCAPE = """
+import os, sys, time, signal
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setsid()
+        {ignore}
+        open("escaped", "w").write(str(os.getpid()))
+        time.sleep(60)
+    os._exit(0)
+os.wait()
+{then}
+"""
+
+
+def escape(then: str, ignore: str = "") -> str:
+    """A script whose grandchild leaves session, group and parent."""
+    return "#!/usr/bin/env python3\n" + ESCAPE.format(then=then, ignore=ignore)
+
+
+def test_terminate_begins_with_an_interrupt(on_host):
+    async def scenario(host):
+        ready = host.root / "ready"
+        await host.executor.start(host.order(script="trap 'exit 7' INT\ntouch ready\nwhile :; do sleep 0.01; done\n"))
+        await appears(ready.exists)
+        await host.executor.terminate(1, 1, 30)
+        assert (await host.end_of(1)).exit_code == 7
+
+    on_host(scenario)
+
+
+def test_terminate_goes_on_to_kill_the_whole_tree(on_host):
+    async def scenario(host):
+        ignore = "[signal.signal(s, signal.SIG_IGN) for s in (2, 15)]"
+        script = escape(ignore + "; time.sleep(60)", ignore)
+        await host.executor.start(host.order(script=script))
+        await appears((host.root / "escaped").exists)
+        await host.executor.terminate(1, 1, 0.1)
+        result = await host.end_of(1)
+        assert result.signal == 9
+        assert marked_processes("test/1.1") == []
+
+    on_host(scenario)
+
+
+def test_an_impatient_repeat_shortens_the_wait(on_host):
+    async def scenario(host):
+        await host.executor.start(host.order(script="trap '' INT TERM\ntouch ready\nwhile :; do sleep 0.01; done\n"))
+        await appears((host.root / "ready").exists)
+        await host.executor.terminate(1, 1, 600)
+        await host.executor.terminate(1, 1, 0)
+        assert (await host.end_of(1)).signal == 9
+
+    on_host(scenario)
+
+
+def test_what_a_job_leaves_behind_is_ended_with_it(on_host):
+    async def scenario(host):
+        result = await host.run(script=escape("while not os.path.exists('escaped'): time.sleep(0.01)"))
+        assert (result.exit_code, result.problem) == (0, "")
+        escaped = int((host.root / "escaped").read_text())
+        assert contain.read_process(escaped) is None
+        assert result.run_s < 5
+
+    on_host(scenario)
+
+
+def test_the_run_limit_warns_then_ends(on_host):
+    async def scenario(host):
+        await host.executor.start(host.order("sleep 60", 1, run_limit_s=1, terminate_interval_s=30))
+        deaf = "trap 'echo warned' USR2\ntrap 'echo int' INT\ntrap 'exit 5' TERM\nwhile :; do sleep 0.02; done\n"
+        await host.executor.start(host.order(job_id=2, script=deaf, run_limit_s=1, terminate_interval_s=0.1))
+        plain, warned = await host.end_of(1), await host.end_of(2)
+        assert (plain.signal, plain.term_reason) == (signal.SIGUSR2, "TERM_RUNLIMIT")
+        assert (warned.exit_code, warned.term_reason) == (5, "TERM_RUNLIMIT")
+        assert host.output(2).split() == ["warned", "int"]
+        assert plain.run_s >= 1
+
+    on_host(scenario)
+
+
+def test_suspended_time_does_not_count_towards_the_run_limit(on_host):
+    async def scenario(host):
+        await host.executor.start(host.order("sleep 60", run_limit_s=1, terminate_interval_s=0.1))
+        await host.start_of(1)
+        await host.executor.suspend(1, 1)
+        await asyncio.sleep(1.3)
+        assert host.ended == {}
+        await host.executor.resume(1, 1)
+        await host.executor.suspend(1, 1)
+        await host.executor.resume(1, 1)
+        result = await host.end_of(1)
+        assert result.term_reason == "TERM_RUNLIMIT"
+        assert result.run_s >= 2.2
+
+    on_host(scenario)
+
+
+def test_suspend_reaches_the_tree_and_terminate_the_suspended(on_host):
+    async def scenario(host):
+        await host.executor.start(host.order(script=escape("time.sleep(60)")))
+        await appears((host.root / "escaped").exists)
+        await host.executor.suspend(1, 1)
+        await appears(lambda: all(process.is_stopped for process in marked_processes("test/1.1")))
+        assert len(marked_processes("test/1.1")) == 2
+        await host.executor.resume(1, 1)
+        await appears(lambda: not any(process.is_stopped for process in marked_processes("test/1.1")))
+        await host.executor.suspend(1, 1)
+        await host.executor.terminate(1, 1, 30)
+        assert (await host.end_of(1)).signal in (2, 1, None)
+        assert marked_processes("test/1.1") == []
+
+    on_host(scenario)
+
+
+def test_usage_counts_the_whole_tree(on_host):
+    async def scenario(host):
+        assert host.executor.usage(1, 1) is None
+        hold = "x = bytearray(b'x') * (60 << 20)"
+        await host.executor.start(host.order(script=escape(f"{hold}; open('big', 'w').close(); time.sleep(60)")))
+        await appears((host.root / "big").exists)
+        usage = host.executor.usage(1, 1)
+        assert usage is not None
+        assert usage.pgid == host.started[1, 1].pid
+        assert set(usage.pids) == {process.pid for process in marked_processes("test/1.1")}
+        assert usage.threads == len(usage.pids) == 2
+        assert 60 <= usage.mem_mib < 200
+        await host.executor.signal(1, 1, 9)
+        result = await host.end_of(1)
+        assert 60 <= result.usage.max_mem_mib < 200
+        assert result.usage.avg_mem_mib == usage.mem_mib
+        assert host.executor.usage(1, 1) is None
+
+    on_host(scenario)
+
+
+def test_hangups_and_interrupts_do_not_touch_the_supervisor(on_host):
+    async def scenario(host):
+        await host.executor.start(host.order("sleep 60"))
+        await host.start_of(1)
+        supervisor = contain.read_process(host.supervisor_pid())
+        assert supervisor is not None and supervisor.pgid == supervisor.pid
+        for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGPIPE):
+            assert contain.send(supervisor, signum) == ""
+        await host.executor.signal(1, 1, 9, everything=False)
+        assert (await host.end_of(1)).signal == 9
+
+    on_host(scenario)

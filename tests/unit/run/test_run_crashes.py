@@ -1,0 +1,293 @@
+"""Nothing is lost and nothing runs twice, whoever is killed with SIGKILL: fork server, supervisor, executor, host."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from run_host import Host, appears, marked_processes
+
+from gsched.model.job import AttemptResult
+from gsched.run import contain, forkserver, supervisor
+from gsched.run.executor import ProcessExecutor
+
+pytestmark = pytest.mark.fault
+
+
+class Doomed:
+    """An executor in a process of its own, to be killed."""
+
+    def __init__(self, host: Host, orders: list, *more: str) -> None:
+        program = str(Path(__file__).with_name("executor_process.py"))
+        text = msgspec.json.encode(orders).decode()
+        self.process = subprocess.Popen(
+            [sys.executable, program, str(host.spool), str(host.locks), text, *more],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+
+    def says(self, first: str) -> list[str]:
+        """Words of the next line that begins with `first`."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(first):
+                return line.split()
+        raise AssertionError(f"ended without saying '{first}'")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def test_a_killed_fork_server_takes_nothing_with_it(on_host):
+    async def scenario(host):
+        await host.executor.start(host.order("sleep 0.3; exit 4", 1))
+        await host.start_of(1)
+        os.kill(host.executor._forks.pid, signal.SIGKILL)
+        assert (await host.run("exit 5", 2)).exit_code == 5
+        assert (await host.end_of(1)).exit_code == 4
+
+    on_host(scenario)
+
+
+def test_orders_given_to_a_dying_fork_server_run_once(on_host):
+    async def scenario(host):
+        await host.run("true", 1)
+        os.kill(host.executor._forks.pid, signal.SIGSTOP)
+        for job in range(2, 12):
+            await host.executor.start(host.order("echo ran >> ran", job))
+        os.kill(host.executor._forks.pid, signal.SIGKILL)
+        await host.until(lambda: len(host.ended) == 11)
+        assert all(result.exit_code == 0 for result in host.ended.values())
+        assert (host.root / "ran").read_text() == "ran\n" * 10
+
+    on_host(scenario)
+
+
+def test_a_job_whose_supervisor_is_killed_is_followed_to_its_end(on_host):
+    async def scenario(host):
+        await host.executor.start(host.order("sleep 60 & echo $! > child; while [ ! -e go ]; do sleep 0.01; done"))
+        await host.start_of(1)
+        await appears(lambda: (host.root / "child").exists())
+        os.kill(host.supervisor_pid(), signal.SIGKILL)
+        supervisor_gone = contain.read_process
+        await appears(lambda: supervisor_gone(host.supervisor_pid()) is None)
+        assert host.ended == {}
+        assert len(host.executor.usage(1, 1).pids) >= 2
+        (host.root / "go").touch()
+        result = await host.end_of(1)
+        assert (result.exit_code, result.signal, result.started) == (None, None, True)
+        assert "supervisor was killed" in result.problem
+        assert marked_processes("test/1.1") == []
+
+    on_host(scenario)
+
+
+def test_an_orphan_can_still_be_terminated_and_has_its_run_limit(on_host):
+    async def scenario(host):
+        await host.executor.start(host.order("sleep 60; true", 1))
+        await host.executor.start(host.order("sleep 60; true", 2, run_limit_s=1, terminate_interval_s=0.1))
+        for job in (1, 2):
+            await host.start_of(job)
+            os.kill(host.supervisor_pid(job), signal.SIGKILL)
+        await host.executor.terminate(1, 1, 1)
+        assert (await host.end_of(1)).term_reason == ""
+        assert (await host.end_of(2)).term_reason == "TERM_RUNLIMIT"
+        assert marked_processes("test/1.1") + marked_processes("test/2.1") == []
+
+    on_host(scenario)
+
+
+def test_a_new_executor_adopts_what_a_killed_one_left(on_host):
+    async def scenario(host):
+        orders = [
+            host.order("while [ ! -e go ]; do sleep 0.01; done; exit 3", 1),
+            host.order("while [ ! -e first ]; do sleep 0.01; done; exit 4", 2),
+            host.order("sleep 60; true", 3),
+        ]
+        doomed = Doomed(host, orders)
+        pids = {int(job): int(pid) for _, job, pid in [doomed.says("started") for _ in orders]}
+        os.kill(host.supervisor_pid(3), signal.SIGKILL)
+        doomed.kill()
+        os.kill(pids[3], signal.SIGKILL)
+        (host.root / "first").touch()  # job 2 ends while nobody watches
+        await appears((host.folder(2) / supervisor.STATUS).exists)
+
+        assert await host.executor.adopt() == [(1, 1), (2, 1), (3, 1)]
+        assert (await host.end_of(2)).exit_code == 4
+        assert "supervisor was killed" in (await host.end_of(3)).problem
+        assert (await host.start_of(1)).pid == pids[1]
+        assert {job: info.pid for (job, _), info in host.started.items()} == pids
+        assert host.executor.running() == [(1, 1)]
+        (host.root / "go").touch()
+        assert (await host.end_of(1)).exit_code == 3
+        assert host.reports.count(("ended", (1, 1))) == 1
+
+    on_host(scenario)
+
+
+def test_the_fork_server_ends_with_its_executor(on_host):
+    async def scenario(host):
+        doomed = Doomed(host, [host.order("sleep 60")])
+        doomed.says("started")
+        children = contain.descendants(doomed.process.pid, contain.scan())
+        assert len(children) == 1 or contain.descendants(children[0].pid, contain.scan())
+        doomed.kill()
+        await appears(lambda: not contain.is_alive(children[0].pid, children[0].start))
+        assert len(marked_processes("test/1.1")) == 1
+
+    on_host(scenario)
+
+
+def test_an_order_that_was_written_and_not_asked_for_starts_on_adoption(on_host):
+    async def scenario(host):
+        doomed = Doomed(host, [host.order("exit 6")], "pause")
+        doomed.says("asked")
+        doomed.kill()
+        assert await host.executor.adopt() == [(1, 1)]
+        assert (await host.end_of(1)).exit_code == 6
+
+    on_host(scenario)
+
+
+def test_after_a_restart_of_the_host_nothing_is_taken_for_alive(on_host):
+    async def scenario(host):
+        await host.executor.start(host.order("sleep 60"))
+        await host.start_of(1)
+        host.executor.close()
+        await asyncio.sleep(0)
+        claim = json.loads((host.folder() / supervisor.CLAIM).read_text())
+        (host.folder() / supervisor.CLAIM).write_text(json.dumps({**claim, "boot_id": "an earlier one"}))
+        (host.spool / "attempts" / "7.1").mkdir()
+        (host.spool / "attempts" / "7.1" / supervisor.ORDER).touch()  # what a power cut leaves of a new file
+
+        later = Host(host.root)
+        assert await later.executor.adopt() == [(1, 1)]
+        result = await later.end_of(1)
+        assert result.problem == "the host restarted while the job ran"
+        assert (result.exit_code, result.signal, result.started) == (None, None, True)
+        assert not (host.spool / "attempts" / "7.1").exists()
+        later.executor.close()
+
+    on_host(scenario)
+
+
+def test_a_pid_that_was_given_to_another_process_is_not_adopted(on_host):
+    async def scenario(host):
+        await host.executor.start(host.order("sleep 60"))
+        info = await host.start_of(1)
+        os.kill(host.supervisor_pid(), signal.SIGKILL)
+        os.kill(info.pid, signal.SIGKILL)
+        await host.end_of(1)
+        host.executor.close()
+        mine = {"pid": os.getpid(), "start": 1, "boot_id": contain.boot_id()}  # this process lives, but began later
+        (host.folder() / supervisor.CLAIM).write_text(json.dumps(mine))
+        later = Host(host.root)
+        await later.executor.adopt()
+        assert "supervisor was killed" in (await later.end_of(1)).problem
+        later.executor.close()
+
+    on_host(scenario)
+
+
+def test_a_supervisor_killed_before_the_gate_leaves_a_job_that_never_ran(on_host):
+    async def scenario(host):
+        host.executor._spool.write_order(host.order("touch ran"))
+        dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True)
+        claim = {"pid": int(dead.stdout), "start": 1, "boot_id": contain.boot_id()}
+        (host.folder() / supervisor.CLAIM).write_text(json.dumps(claim))
+        await host.executor.adopt()
+        result = await host.end_of(1)
+        assert (result.started, result.exit_code) == (False, None)
+        assert not (host.root / "ran").exists()
+
+    on_host(scenario)
+
+
+def test_a_claim_that_a_full_disk_cut_short_is_not_waited_for_for_ever(on_host, monkeypatch):
+    async def scenario(host):
+        monkeypatch.setattr("gsched.run.executor._MAX_LOOKS", 3)
+        host.executor._spool.write_order(host.order("touch ran"))
+        (host.folder() / supervisor.CLAIM).touch()
+        await host.executor.adopt()
+        assert (await host.end_of(1)).started is False
+        assert not (host.root / "ran").exists()
+
+    on_host(scenario)
+
+
+@pytest.mark.parametrize("round_", range(5))
+def test_of_two_fork_servers_one_runs_the_order(on_host, round_):
+    async def scenario(host):
+        ended: list[tuple[int, AttemptResult]] = []
+        rival = ProcessExecutor(
+            host.spool,
+            "test",
+            on_started=lambda *_: None,
+            on_ended=lambda job, _, result: ended.append((job, result)),
+            gpu_lock_folder=host.locks,
+        )
+        try:
+            rival._forks.launch()
+            host.executor._forks.launch()
+            for job in range(1, 21):
+                order = host.order("echo ran >> ran; exit 3", job, gpu_lock_uuids=("GPU-0",))
+                host.executor._spool.write_order(order)
+                await rival.start(order)
+                await host.executor.start(order)
+            await host.until(lambda: len(host.ended) == 20)
+            await appears(lambda: len(ended) == 20)
+        finally:
+            rival.close()
+        assert (host.root / "ran").read_text() == "ran\n" * 20
+        assert {result.exit_code for result in host.ended.values()} == {3}
+        assert {result.exit_code for _, result in ended} == {3}
+
+    on_host(scenario)
+
+
+def test_a_supervisor_that_cannot_write_its_status_stays_until_it_can(tmp_path, monkeypatch):
+    settings = supervisor.Settings(str(tmp_path), "test", "", -1, lambda: None)
+    (tmp_path / "1.1").mkdir()
+    write, failures = supervisor.write_file, [OSError(28, "No space left on device")] * 2
+
+    def sometimes(path: str, data: bytes) -> None:
+        if failures:
+            raise failures.pop()
+        write(path, data)
+
+    monkeypatch.setattr(supervisor, "write_file", sometimes)
+    supervisor.Supervisor(settings, "1.1")._write_status({"exit_code": 0}, "")
+    assert not failures
+    assert msgspec.json.decode((tmp_path / "1.1" / "status").read_bytes(), type=AttemptResult).exit_code == 0
+
+
+def test_a_spool_that_cannot_be_written_is_said(on_host):
+    async def scenario(host):
+        host.executor._spool.write_order(host.order("true"))
+        # A folder instead of the claim file: it can neither be created nor read.
+        (host.folder() / supervisor.CLAIM).symlink_to("/no/such/folder/claim")
+        await host.executor.adopt()
+        result = await host.end_of(1)
+        assert result.started is False
+        assert result.problem
+
+    on_host(scenario)
+
+
+def test_the_fork_server_loads_little():
+    code = "import sys; sys.path.append(sys.argv[1]); import gsched.run.forkserver; print(*sorted(sys.modules))"
+    root = str(Path(forkserver.__file__).parents[2])
+    listed = subprocess.run([sys.executable, "-ISE", "-c", code, root], capture_output=True, text=True, check=True)
+    loaded = set(listed.stdout.split())
+    assert not loaded & {"asyncio", "typing", "socket", "subprocess", "msgspec", "psutil", "grpc", "dataclasses"}
