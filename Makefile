@@ -1,0 +1,59 @@
+# What a newcomer needs: `make demo` and `make test`. `make help` lists the rest.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# python3.11 or later, by name or as plain python3.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3.14 python3; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
+	&& command -v $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
+PROTOS := $(shell find proto bin -type f)
+SOURCES := $(shell find gsched proto bin hatch_build.py pyproject.toml -type f -not -name '*_pb2*' -not -name '*.pyc' 2>/dev/null | sed 's/ /\\ /g')
+
+.PHONY: help install demo test check faults bench clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+$(VENV)/bin/python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "gsched needs Python 3.11 or later with venv and pip (on Debian: apt install python3 python3-venv); none was found" >&2; exit 1; fi
+	@echo "Creating $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(STAMP): $(VENV)/bin/python $(SOURCES)
+	@echo "Installing gsched into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade .
+	@rm -f $(DEV_STAMP) && touch $@
+
+# Editable: tests, types and layers look at the sources themselves; the build puts the gRPC stubs among them.
+$(DEV_STAMP): $(VENV)/bin/python pyproject.toml hatch_build.py $(PROTOS)
+	@echo "Installing gsched with its development tools into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade --editable '.[dev]'
+	@rm -f $(STAMP) && touch $@
+
+install: $(STAMP)  ## install gsched into .venv
+
+demo: $(STAMP)  ## play the walk-through on a private one-host cluster
+	@$(BIN)/python examples/walkthrough.py
+
+test: $(DEV_STAMP)  ## install what is needed and run the tests
+	@$(BIN)/python -m pytest
+
+check: $(DEV_STAMP)  ## style, types, layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+faults: $(DEV_STAMP)  ## kill daemons again and again at random moments (slow)
+	@$(BIN)/python -m pytest -m fault --fault-rounds 100
+
+bench: $(STAMP)  ## run the benches on a plain installation
+	@for bench in bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+clean:  ## remove what was built
+	rm -rf $(VENV) build dist gsched/wire/v1/*_pb2*

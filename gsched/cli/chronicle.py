@@ -1,0 +1,132 @@
+"""A job's stored events as `ghist` tells them: one remark per fact, and the state each leads to.
+
+An event that cannot be read becomes a line that says so; only a job whose submission cannot be read has no history.
+"""
+
+from __future__ import annotations
+
+import signal as signals
+from collections.abc import Iterator
+
+import msgspec
+
+from gsched.base.errors import GschedError
+from gsched.cli.projection import placed, submitted_record
+from gsched.cli.render import history
+from gsched.cli.render.history import HistoryEvent, HistoryRecord, Remark
+from gsched.model import event as events
+from gsched.model.job import AttemptResult, Usage
+from gsched.model.view import EventRecord, JobHistory
+
+
+def signal_name(number: int) -> str:
+    """`KILL` for 9; 0 stands for "terminate", which ends in KILL as well."""
+    try:
+        return signals.Signals(number or signals.SIGKILL).name.removeprefix("SIG")
+    except ValueError:
+        return str(number)
+
+
+def history_record(stored: JobHistory) -> HistoryRecord:
+    """The history of one job. Raises GschedError when nothing says what was submitted."""
+    teller = _Teller()
+    told = tuple(remark for record in stored.events for remark in teller.tell(record))
+    if teller.submitted is None:
+        raise GschedError(f"Job <{stored.job_id}>: the record of its submission cannot be read")
+    job = submitted_record(stored.job_id, teller.submitted.spec, teller.submitted.at, teller.usage)
+    return HistoryRecord(job=job, events=told)
+
+
+class _Teller:
+    """Goes through the events in order; knows whether the job has been dispatched, which gives some their words."""
+
+    def __init__(self) -> None:
+        self.submitted: events.JobSubmitted | None = None
+        self.usage: Usage | None = None
+        self._state = "PEND"
+        self._before_loss = "RUN"
+
+    def tell(self, record: EventRecord) -> Iterator[HistoryEvent]:
+        try:
+            event = events.decode_event(record.payload.encode())
+        except (msgspec.MsgspecError, ValueError):
+            yield Remark(at=record.at, text=f"A record of this job cannot be read (event {record.seq}, {record.kind})")
+            return
+        if isinstance(event, events.JobSubmitted):
+            self.submitted = event
+            self._state = "PSUSP" if event.spec.hold else "PEND"
+            return
+        for remark in self._remarks(event):
+            if remark.state:
+                self._state = remark.state
+            yield remark
+
+    def _remarks(self, event: events.AnyEvent) -> Iterator[HistoryEvent]:
+        match event:
+            case events.JobDispatched():
+                yield history.Dispatched(
+                    at=event.at, placed=placed(event.allocation), effective_req=event.effective_req
+                )
+            case events.JobStarted():
+                yield history.Starting(at=event.at, pid=event.pid)
+                if event.home or event.cwd:
+                    yield history.Executing(at=event.at, exec_home=event.home, exec_cwd=event.cwd, pid=event.pid)
+            case events.JobMessagePosted():
+                yield history.MessagePosted(at=event.at, text=event.text, user=event.user, box=event.box)
+            case events.JobNoted():
+                yield Remark(at=event.at, text=event.text)
+            case events.JobFinished():
+                yield from self._ended(event)
+            case events.JobPostProcessed():
+                yield history.post_done(event.at)
+            case _:
+                yield from self._changes(event)
+
+    def _changes(self, event: events.AnyEvent) -> Iterator[HistoryEvent]:
+        match event:
+            case events.JobRequeued():
+                yield history.requeued(event.at)
+                if event.reason:
+                    yield Remark(at=event.at, text=f"Pending: {event.reason}")
+            case events.JobSuspended():
+                yield history.suspended(event.at, state="USUSP" if self._state not in ("PEND", "PSUSP") else "PSUSP")
+            case events.JobResumed():
+                yield history.resumed(event.at, state="PEND" if self._state in ("PEND", "PSUSP") else "RUN")
+            case events.JobSignalRequested():
+                yield history.signalled(event.at, signal_name(event.signal), event.by)
+            case events.JobStatusLost():
+                self._before_loss = self._state
+                yield history.unreachable(event.at)
+            case events.JobStatusRegained():
+                yield Remark(
+                    at=event.at,
+                    state=self._before_loss,
+                    text="Running" if self._before_loss == "RUN" else "The execution host answers again",
+                )
+            case events.StaleResultRecorded():
+                text = (
+                    f"Attempt {event.attempt} on host <{event.host}>, given up before, has ended: {_how(event.result)}"
+                )
+                yield Remark(at=event.at, text=text)
+            case _:
+                return
+
+    def _ended(self, event: events.JobFinished) -> Iterator[HistoryEvent]:
+        result = event.result
+        self.usage = result.usage
+        yield history.Ended(
+            at=event.at,
+            exit_code=result.exit_code,
+            signal=result.signal,
+            cpu_s=result.usage.cpu_s if result.started else None,
+            succeeded=result.succeeded,
+            term_reason=result.term_reason,
+        )
+        if result.problem:
+            yield Remark(at=event.at, text=result.problem)
+
+
+def _how(result: AttemptResult) -> str:
+    if result.signal is not None:
+        return f"by signal {result.signal}"
+    return "status unknown" if result.exit_code is None else f"with exit code {result.exit_code}"

@@ -1,0 +1,45 @@
+"""`ghosts` (bhosts): the hosts, their slots, and with -l their load and their GPU counters."""
+
+from __future__ import annotations
+
+from gsched.cli.call import Call
+from gsched.cli.command import CHOSEN_FIELDS, GENERAL, answer_chosen, chosen_format, read_options
+from gsched.cli.projection import host_record
+from gsched.cli.render import hosts
+from gsched.cli.render.host_fields import HOST_FIELDS
+from gsched.cli.session import connected
+from gsched.dialect.options import Option, OptionTable, unsupported
+
+TABLE = OptionTable(
+    summary="show the hosts, their slots and what is left of their resources",
+    operands="[HOST ...]",
+    options=(
+        Option("w", help="cut nothing, and say why a host is closed"),
+        Option("l", help="load, resources left and reserved, and what is worth knowing of each host"),
+        Option("noheader", help="no heading"),
+        *CHOSEN_FIELDS,
+        *GENERAL,
+        *unsupported("a", "e", "x", "X", "R", "s", "gpu", "alloc", "rc", "cname", "noLim"),
+    ),
+    interspersed=True,
+    examples=("PROGRAM", "PROGRAM -l gpu01"),
+)
+
+
+def main(call: Call) -> int:
+    """Run `ghosts`."""
+    options = read_options(call, TABLE)
+    chosen = chosen_format(call, options, HOST_FIELDS, "LSB_BHOSTS_FORMAT", "l w")
+    with connected(call) as session:
+        records = [host_record(view) for view in session.client.hosts(options.rest)]
+    if chosen is not None:
+        answer_chosen(call, options, chosen, records, command="bhosts", counted="HOSTS")
+        return 0
+    header = not options.has("noheader")
+    if options.has("l"):
+        call.write(hosts.render_long(records))
+    elif options.has("w"):
+        call.write(hosts.render_wide(records, header=header))
+    else:
+        call.write(hosts.render_short(records, header=header))
+    return 0

@@ -1,0 +1,45 @@
+"""`gqueues` (bqueues): the queues, their limits and how many slots their jobs use."""
+
+from __future__ import annotations
+
+from gsched.cli.call import Call
+from gsched.cli.command import CHOSEN_FIELDS, GENERAL, answer_chosen, chosen_format, read_options
+from gsched.cli.projection import queue_record
+from gsched.cli.render import queues
+from gsched.cli.render.host_fields import QUEUE_FIELDS
+from gsched.cli.session import connected
+from gsched.dialect.options import Option, OptionTable, unsupported
+
+TABLE = OptionTable(
+    summary="show the queues",
+    operands="[QUEUE ...]",
+    options=(
+        Option("w", help="cut nothing, and show reserved slots"),
+        Option("l", help="everything about each queue"),
+        Option("noheader", help="no heading"),
+        *CHOSEN_FIELDS,
+        *GENERAL,
+        *unsupported("alloc", "m", "u", "r"),
+    ),
+    interspersed=True,
+    examples=("PROGRAM", "PROGRAM -l normal"),
+)
+
+
+def main(call: Call) -> int:
+    """Run `gqueues`."""
+    options = read_options(call, TABLE)
+    chosen = chosen_format(call, options, QUEUE_FIELDS, "LSB_BQUEUES_FORMAT", "l w")
+    with connected(call) as session:
+        views = session.client.queues(options.rest)
+        if options.has("l"):
+            cluster = session.client.cluster()
+            records = [queue_record(view, cluster.default_queue, cluster.external_resources) for view in views]
+            call.write(queues.render_long(records))
+            return 0
+    records = [queue_record(view) for view in views]
+    if chosen is not None:
+        answer_chosen(call, options, chosen, records, command="bqueues", counted="QUEUES")
+        return 0
+    call.write(queues.render_short(records, header=not options.has("noheader"), wide=options.has("w")))
+    return 0

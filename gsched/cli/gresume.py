@@ -1,0 +1,21 @@
+"""`gresume` (bresume): let suspended jobs go on; a held one becomes pending."""
+
+from __future__ import annotations
+
+from gsched.cli.call import Call
+from gsched.cli.command import FILTERS, GENERAL, read_options
+from gsched.cli.control import carry_out
+from gsched.dialect.options import OptionTable, unsupported
+
+TABLE = OptionTable(
+    summary="let suspended jobs go on; one that was held becomes pending",
+    operands="JOB ...   (0: all of yours that the options admit; options alone: the newest of those)",
+    options=(*FILTERS, *GENERAL, *unsupported("a", "app", "C", "g", "sla", "d")),
+    interspersed=True,
+    examples=("PROGRAM 1153", "PROGRAM 0"),
+)
+
+
+def main(call: Call) -> int:
+    """Run `gresume`."""
+    return carry_out(call, read_options(call, TABLE), "resume", "resumed", states=("PSUSP", "USUSP", "SSUSP"))

@@ -1,0 +1,188 @@
+"""`gsub` (bsub): submit a job; with -K wait for its end.
+
+What bsub's options mean is known to gsched.dialect; what may enter is the master's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gsched.base.errors import (
+    LSF_FAILURE,
+    BadRequest,
+    Conflict,
+    GschedError,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+)
+from gsched.base.ids import new_token
+from gsched.cli.call import Call, Cancelled
+from gsched.cli.command import program, version_line
+from gsched.cli.session import Session, connected
+from gsched.dialect.bsub import Submission, read_submission, rejected
+from gsched.dialect.bsub_options import BSUB
+from gsched.dialect.command_line import drops_environment
+from gsched.model import view
+from gsched.model.event import JobDispatched, JobFinished, JobRequeued, JobStarted, decode_event
+from gsched.model.job import AttemptResult, JobSpec
+from gsched.model.view import JobFilter, Submitted
+from gsched.resreq.syntax import merge
+
+TERMINATED_WHILE_PENDING = 126
+"""Exit code of -K for a job that never started. Source: bsub(1)."""
+
+_REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted)
+_SUDO_WARNING = (
+    "Warning: sudo does not pass on CUDA_VISIBLE_DEVICES, so the program sees every GPU of the host; "
+    "write sudo --preserve-env=CUDA_VISIBLE_DEVICES (or sudo -E)"
+)
+
+
+def main(call: Call) -> int:
+    """Run `gsub`."""
+    asked = read_submission(
+        call.argv[1:],
+        # At a terminal nobody is about to type a script in: that the command is missing is the better answer.
+        read_stdin=(lambda: b"") if call.stdin_is_tty else call.read_stdin,
+        read_file=call.read_file,
+        env=call.env,
+        cwd=call.cwd,
+        parse_script=True,
+    )
+    if asked.wants_help:
+        call.write(BSUB.help(program(call)))
+        return 0
+    if asked.wants_version:
+        call.write(version_line())
+        return 0
+    with connected(call) as session:
+        spec = _spec(call, asked)
+        job = _submit(session, asked, spec)
+        _announce(call, job, spec)
+        return _Wait(call, session, job.job_id).to_its_end() if asked.wait else 0
+
+
+def _spec(call: Call, asked: Submission) -> JobSpec:
+    try:
+        res_req = merge(asked.requirements)
+    except GschedError as problem:
+        raise BadRequest(rejected(problem.text)) from None
+    warnings = asked.warnings
+    if "ngpus" in res_req and asked.script is None and drops_environment(asked.command):
+        warnings += (_SUDO_WARNING,)
+    return JobSpec(
+        command=asked.command,
+        user="",
+        queue=asked.queue,
+        queue_named=asked.queue_named,
+        name=asked.name,
+        project=asked.project,
+        slots=asked.slots,
+        res_req=res_req,
+        hosts=asked.hosts,
+        cwd=asked.cwd,
+        specified_cwd=asked.specified_cwd,
+        home=call.env.get("HOME", ""),
+        submit_host=call.hostname,
+        input_file=asked.input_file,
+        output_file=asked.output_file,
+        output_overwrite=asked.output_overwrite,
+        error_file=asked.error_file,
+        error_overwrite=asked.error_overwrite,
+        run_limit_s=asked.run_limit_s,
+        hold=asked.hold,
+        umask=call.umask,
+        warnings=warnings,
+    )
+
+
+def _submit(session: Session, asked: Submission, spec: JobSpec) -> Submitted:
+    submission = view.Submission(
+        spec=spec, environment=environment_block(asked.environment), script=asked.script or b""
+    )
+    try:
+        return session.client.submit(submission, token=new_token())
+    except _REFUSALS as problem:
+        # Other failures do not prove that there is no job, so they must not say so.
+        raise type(problem)(rejected(problem.text)) from None
+
+
+def environment_block(environment: Mapping[str, str]) -> bytes:
+    """`NAME=value` pieces, each ended by a NUL byte, as the kernel keeps them; bytes that are no UTF-8 survive."""
+    pieces = (f"{name}={value}\0" for name, value in environment.items())
+    return "".join(pieces).encode("utf-8", "surrogateescape")
+
+
+def _announce(call: Call, job: Submitted, spec: JobSpec) -> None:
+    default = "default " if job.default_queue else ""
+    line = f"Job <{job.job_id}> is submitted to {default}queue <{job.queue}>.\n"
+    if "BSUB_QUIET" not in call.env:
+        (call.error if "BSUB_STDERR" in call.env else call.write)(line)
+    for text in dict.fromkeys((*spec.warnings, *job.warnings)):
+        call.error(text + "\n")
+
+
+class _Wait:
+    """-K: follows one job to its end and says how it goes on standard error."""
+
+    def __init__(self, call: Call, session: Session, job_id: int) -> None:
+        self._call = call
+        self._session = session
+        self._job_id = job_id
+        self._host = ""
+
+    def to_its_end(self) -> int:
+        """The job's exit code."""
+        self._call.error("<<Waiting for dispatch ...>>\n")
+        try:
+            return self._follow()
+        except (Cancelled, GschedError):
+            if self._call.cancelled.is_set():
+                text = f"No longer waiting; job <{self._job_id}> stays in the cluster (gkill {self._job_id})\n"
+                self._call.error(text)
+            raise
+
+    def _follow(self) -> int:
+        # The history says from where to follow, so that nothing is missed between submission and this moment.
+        seen = list(self._session.client.history(JobFilter(ids=(self._job_id,), user="all")))
+        records = seen[0].events if seen else ()
+        for record in records:
+            if (code := self._tell(record.payload)) is not None:
+                return code
+        last = records[-1].seq if records else 0
+        for record in self._session.follow(last, (self._job_id,)):
+            if record.job_id == self._job_id and (code := self._tell(record.payload)) is not None:
+                return code
+        return LSF_FAILURE
+
+    def _tell(self, payload: str) -> int | None:
+        """Say what the event means to who waits; the exit code when it is the last one."""
+        try:
+            event = decode_event(payload.encode())
+        except msgspec.MsgspecError:
+            return None  # ghist tells about it; here only the end matters
+        match event:
+            case JobDispatched():
+                self._host = event.allocation.first_host
+            case JobStarted():
+                self._call.error(f"<<Starting on {self._host}>>\n")
+            case JobRequeued():
+                self._host = ""
+                self._call.error("<<Job has been requeued, waiting for dispatch......>>\n")
+            case JobFinished() if not (event.result.started or self._host):
+                self._call.error("<<Terminated while pending>>\n")
+                return TERMINATED_WHILE_PENDING
+            case JobFinished():
+                self._call.error("<<Job is finished>>\n")
+                return exit_code(event.result)
+        return None
+
+
+def exit_code(result: AttemptResult) -> int:
+    """What a shell would say of the job's end; 255 when nobody knows."""
+    if result.signal is not None:
+        return 128 + result.signal
+    return LSF_FAILURE if result.exit_code is None else result.exit_code

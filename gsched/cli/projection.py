@@ -1,0 +1,152 @@
+"""From the master's views to the records that the layouts print. Pure; nothing is asked, nothing computed anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gsched.cli.render.records import ExternalValue, HostRecord, HostSlots, JobRecord, Message, QueueRecord
+from gsched.model.allocation import Allocation
+from gsched.model.job import FINISHED, AttemptResult, JobSpec, Usage
+from gsched.model.view import HostView, JobView, QueueView, ResourceValue
+
+_SUSPENDED = frozenset({"USUSP", "SSUSP"})
+
+
+def placed(allocation: Allocation | None) -> tuple[HostSlots, ...]:
+    """The hosts of an allocation with their slots, first execution host first."""
+    if allocation is None:
+        return ()
+    return tuple(HostSlots(part.host, part.slots) for part in allocation.hosts)
+
+
+def job_record(view: JobView, external_indices: tuple[str, ...] = ()) -> JobRecord:
+    """A job as gjobs prints it. `external_indices` are the names for the second threshold table of -l."""
+    has_ended = view.state in FINISHED
+    ending = _ending(view.result) if has_ended else {}
+    gpus = view.allocation.gpu_message() if view.allocation is not None else ""
+    count = sum(len(part.gpus) for part in view.allocation.hosts) if view.allocation is not None else 0
+    return JobRecord(
+        **_submitted(view.job_id, view.spec, view.submitted_at),
+        stat=view.state,
+        started_at=view.dispatched_at,
+        placed=placed(view.allocation),
+        gpus=gpus,
+        gpu_count=count,
+        exec_home=view.exec_home,
+        exec_cwd=view.exec_cwd,
+        usage=_usage(view),
+        ended_at=view.finished_at if has_ended else None,
+        pending_reasons=() if has_ended or view.state in _SUSPENDED else view.pending_reasons,
+        suspending_reasons=view.pending_reasons if view.state in _SUSPENDED else (),
+        combined_req=view.spec.combined_req,
+        effective_req=view.effective_req,
+        external_indices=external_indices,
+        messages=tuple(
+            Message(box=each.box, user=each.user, posted_at=each.posted_at, text=each.text) for each in view.messages
+        ),
+        warnings=(*view.spec.warnings, *(note for note in view.notes if note not in view.spec.warnings)),
+        **ending,
+    )
+
+
+def _submitted(job_id: int, spec: JobSpec, submitted_at: float) -> dict[str, Any]:
+    return {
+        "job_id": job_id,
+        "name": spec.name,
+        "user": spec.user,
+        "queue": spec.queue,
+        "project": spec.project,
+        "command": spec.command,
+        "submit_host": spec.submit_host,
+        "submitted_at": submitted_at,
+        "hold": spec.hold,
+        "cwd": spec.cwd,
+        "specified_cwd": spec.specified_cwd,
+        "home": spec.home,
+        "input_file": spec.input_file,
+        "output_file": spec.output_file,
+        "output_overwrite": spec.output_overwrite,
+        "error_file": spec.error_file,
+        "error_overwrite": spec.error_overwrite,
+        "slots": spec.slots,
+        "res_req": spec.res_req,
+        "hosts_asked": spec.hosts,
+        "run_limit_s": spec.run_limit_s,
+    }
+
+
+def submitted_record(job_id: int, spec: JobSpec, submitted_at: float, usage: Usage | None = None) -> JobRecord:
+    """What a job's history says of it besides its events."""
+    return JobRecord(**_submitted(job_id, spec, submitted_at), stat="", usage=usage or Usage())
+
+
+def _ending(result: AttemptResult | None) -> dict[str, Any]:
+    if result is None:
+        return {"ran": False}
+    return {
+        "exit_code": result.exit_code,
+        "signal": result.signal,
+        "term_reason": result.term_reason,
+        "ran": result.started,
+    }
+
+
+def _usage(view: JobView) -> Usage:
+    if view.state in FINISHED and view.result is not None:
+        return view.result.usage
+    return view.usage or Usage()
+
+
+def host_record(view: HostView) -> HostRecord:
+    """A host as ghosts and gload print it."""
+    return HostRecord(
+        name=view.name,
+        status=view.status,
+        cpu_factor=view.cpu_factor,
+        user_slots=view.user_slots,
+        max_slots=view.max_slots,
+        njobs=view.njobs,
+        run=view.run,
+        ssusp=view.ssusp,
+        ususp=view.ususp,
+        reserved_slots=view.rsv,
+        load=dict(view.load),
+        free_slots=view.slots_free,
+        external=tuple(_external(value) for value in view.externals),
+        comment=view.comment,
+        notes=view.notes,
+        gpu_count=len(view.gpus) if view.gpu_provider else None,
+    )
+
+
+def _external(value: ResourceValue) -> ExternalValue:
+    return ExternalValue(name=value.name, total=value.text or value.total, reserved=value.reserved)
+
+
+def queue_record(view: QueueView, default_queue: str = "", external_indices: tuple[str, ...] = ()) -> QueueRecord:
+    """A queue as gqueues prints it."""
+    opened, _, active = view.status.partition(":")
+    return QueueRecord(
+        name=view.name,
+        priority=view.priority,
+        is_open=opened == "Open",
+        is_active=active == "Active",
+        description=view.description,
+        nice=view.nice,
+        job_limit=view.job_limit,
+        user_limit=view.user_limit,
+        host_limit=view.host_limit,
+        njobs=view.njobs,
+        pend=view.pend,
+        run=view.run,
+        ssusp=view.ssusp,
+        ususp=view.ususp,
+        reserved_slots=view.rsv,
+        run_limit_s=view.run_limit_s,
+        default_run_limit_s=view.default_run_limit_s,
+        res_req=view.res_req,
+        users=view.users or None,
+        hosts=view.hosts or None,
+        external_indices=external_indices,
+        is_default=view.name == default_queue,
+    )

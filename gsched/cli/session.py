@@ -1,0 +1,233 @@
+"""How a command gets its Client: which master, how long it waits for it, and how Ctrl-C breaks off a call.
+
+Connections are kept for the next command of the process, Clients are not: each belongs to one Call. Nothing here acts
+for a user other than the one the process runs as, and nothing is shown of a file that holds no address.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import grpc
+
+from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, PermissionDenied, Unavailable
+from gsched.cli.call import Call, Cancelled
+from gsched.model.view import EventRecord
+from gsched.wire.address import MASTER_FILE, conf_dir, read_address
+from gsched.wire.client import CHANNEL_OPTIONS, DEFAULT_WAIT_S, Client
+
+PLEASE_WAIT = "gsched: the master is not responding. Please wait ...\n"
+WAIT_VARIABLE = "GSCHED_COMMAND_WAIT"
+MAX_CHANNELS = 16
+MOST_FAILURES = 10
+"""Streams of events that break off one after the other without a single event in between."""
+
+_ADDRESS = re.compile(r"unix:/[\x21-\x7e]{1,106}|[A-Za-z0-9.\-\[\]:]{1,253}:[0-9]{1,5}")
+_channels: OrderedDict[str, grpc.Channel] = OrderedDict()
+_channels_lock = threading.Lock()
+
+
+class _Lost(GschedError):
+    """The stream of events broke off; the session waits for the master by itself."""
+
+
+class Session:
+    """The connection of one call to its master. `client` says once on standard error that it waits."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._address = master_address(call)
+        self._wait_s = wait_s(call)
+        self._channel = _Breakable(channel_to(self._address), call)
+        self._has_said = False
+        self.client = self._client_with(self._say_waiting)
+
+    def follow(self, after_seq: int, job_ids: Sequence[int]) -> Iterator[EventRecord]:
+        """Events of the jobs as they are committed, for ever; a master that restarts is waited for.
+
+        Raises Unavailable when it stays away for longer than commands wait.
+        """
+        watcher = self._client_with(_raise_lost)
+        failures = 0
+        while True:
+            try:
+                for record in watcher.events(after_seq, follow=True, job_ids=job_ids):
+                    after_seq, failures = record.seq, 0
+                    yield record
+            except (_Lost, Conflict, Internal):
+                # Gone, cut off for being slow, or broken off by a master that is closing: go on after the last event.
+                if failures >= MOST_FAILURES:
+                    raise
+            failures += 1
+            self._call.raise_if_cancelled()
+            self.client.cluster()
+            self._call.wait(failures * 0.05)
+
+    def break_off(self) -> None:
+        """Cancel every remote call under way."""
+        self._channel.break_off()
+
+    def _client_with(self, on_wait: Any) -> Client:
+        return Client(self._address, wait_s=self._wait_s, on_wait=on_wait, channel=self._channel)
+
+    def _say_waiting(self) -> None:
+        if not self._has_said:
+            self._has_said = True
+            self._call.error(PLEASE_WAIT)
+
+
+@contextlib.contextmanager
+def connected(call: Call) -> Iterator[Session]:
+    """A session for the call. What it was waiting in ends when the call is cancelled (Cancelled is raised)."""
+    session = Session(call)
+    call.on_cancel(session.break_off)
+    try:
+        yield session
+    except GschedError:
+        # A call that was broken off fails with whatever the transport makes of it.
+        call.raise_if_cancelled()
+        raise
+    finally:
+        session.break_off()
+
+
+def master_address(call: Call) -> str:
+    """Where the call's master listens. Raises Unavailable when no cluster is known, PermissionDenied for strangers."""
+    if call.uid != os.geteuid():
+        # The master takes the user of this process for the caller: speaking for others would lend them its rights.
+        raise PermissionDenied(f"this process cannot speak to the master for uid {call.uid}: it runs as another user")
+    folder = os.path.join(call.cwd, conf_dir(_with_home(call)))
+    address = read_address(folder)
+    if not _ADDRESS.fullmatch(address):
+        raise Unavailable(f"{os.path.join(folder, MASTER_FILE)} does not hold the address of a master")
+    return address
+
+
+def _with_home(call: Call) -> dict[str, str]:
+    """The caller's environment; its home is looked up where the environment does not say, never this process's."""
+    if call.env.get("HOME"):
+        return call.env
+    try:
+        return {**call.env, "HOME": pwd.getpwuid(call.uid).pw_dir}
+    except KeyError:
+        return {**call.env, "HOME": "/"}
+
+
+def wait_s(call: Call) -> float:
+    """Seconds the call waits for a master that does not answer (GSCHED_COMMAND_WAIT). Raises BadRequest."""
+    text = call.env.get(WAIT_VARIABLE, "")
+    if not text:
+        return DEFAULT_WAIT_S
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 1e7:
+        raise BadRequest(f"{WAIT_VARIABLE}={text}: not a number of seconds")
+    return seconds
+
+
+def channel_to(address: str) -> grpc.Channel:
+    """A connection that all calls of this process share; the least recently used ones are let go."""
+    with _channels_lock:
+        channel = _channels.get(address)
+        if channel is None:
+            channel = _channels[address] = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+            if len(_channels) > MAX_CHANNELS:
+                _channels.popitem(last=False)  # closed when its last user drops it
+        _channels.move_to_end(address)
+        return channel
+
+
+def _raise_lost() -> None:
+    raise _Lost("the stream of events broke off")
+
+
+class _Breakable(grpc.Channel):
+    """A shared channel as one call sees it: what this call has under way can be cancelled, the channel lives on."""
+
+    def __init__(self, channel: grpc.Channel, call: Call) -> None:
+        self._channel = channel
+        self._call = call
+        self._under_way: set[Any] = set()
+        self._watchers: list[Any] = []
+        self._lock = threading.Lock()
+
+    def break_off(self) -> None:
+        with self._lock:
+            under_way, watchers = list(self._under_way), list(self._watchers)
+        for each in under_way:
+            each.cancel()
+        for callback in watchers:  # whoever waits for the connection goes on, and finds the call cancelled
+            callback(grpc.ChannelConnectivity.READY)
+
+    def unary_unary(self, *args: Any, **options: Any) -> Any:
+        method = self._channel.unary_unary(*args, **options)
+
+        def answer(request: Any, timeout: float | None = None, wait_for_ready: bool | None = None) -> Any:
+            self._call.raise_if_cancelled()
+            future = method.future(request, timeout=timeout, wait_for_ready=wait_for_ready)
+            self._track(future)
+            try:
+                return future.result()
+            except grpc.FutureCancelledError:
+                raise Cancelled from None
+
+        return answer
+
+    def unary_stream(self, *args: Any, **options: Any) -> Any:
+        method = self._channel.unary_stream(*args, **options)
+
+        def answers(request: Any, timeout: float | None = None, wait_for_ready: bool | None = None) -> Any:
+            self._call.raise_if_cancelled()
+            stream = method(request, timeout=timeout, wait_for_ready=wait_for_ready)
+            self._track(stream)
+            return stream
+
+        return answers
+
+    def _track(self, running: Any) -> None:
+        with self._lock:
+            self._under_way.add(running)
+        if not running.add_callback(lambda: self._forget(running)):
+            self._forget(running)
+        if self._call.cancelled.is_set():
+            running.cancel()
+
+    def _forget(self, running: Any) -> None:
+        with self._lock:
+            self._under_way.discard(running)
+
+    def subscribe(self, callback: Any, try_to_connect: bool | None = False) -> None:
+        with self._lock:
+            self._watchers.append(callback)
+        self._channel.subscribe(callback, bool(try_to_connect))
+
+    def unsubscribe(self, callback: Any) -> None:
+        with self._lock:
+            if callback in self._watchers:
+                self._watchers.remove(callback)
+        self._channel.unsubscribe(callback)
+
+    def stream_unary(self, *args: Any, **options: Any) -> Any:
+        return self._channel.stream_unary(*args, **options)
+
+    def stream_stream(self, *args: Any, **options: Any) -> Any:
+        return self._channel.stream_stream(*args, **options)
+
+    def close(self) -> None:
+        """The connection is shared: only what this call has under way ends."""
+        self.break_off()
+
+    def __enter__(self) -> _Breakable:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,184 @@
+"""Runs a host's elims, programs in any language that report external load, and keeps what they say.
+
+An elim is an executable `elim` or `elim.NAME` in LSF_SERVERDIR that prints `NUM name value ...` from time to time.
+All of them run while the host has a dynamic external resource. One that dies, writes rubbish or falls silent makes
+its values unknown and is started again; it never takes the agent or another elim with it.
+
+Source: elim(8), and the chapter on external load indices of LSF's administration manual.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from gsched.base.clock import Clock, SystemClock
+from gsched.probe.elim_format import Report
+from gsched.probe.elim_program import ABORT_CODE, ElimProgram
+from gsched.probe.elim_table import ElimResource, ElimTable
+from gsched.probe.guard import Guard
+
+__all__ = ["ElimResource", "ElimRunner", "find_elims"]
+
+RESERVED = frozenset({"elim.user"})
+
+_COPIES = ("~", ".bak", ".old", ".orig", ".save", ".swp", ".tmp", ".new", ".rej", ".rpmsave", ".rpmnew", ".rpmorig")
+"""How names of copies end that editors, people and package tools leave behind."""
+
+
+def find_elims(server_dir: str | os.PathLike[str]) -> list[Path]:
+    """Elims of a folder by name: executable files `elim` and `elim.NAME`, without copies. Empty if there is none."""
+    found = []
+    with contextlib.suppress(OSError), os.scandir(server_dir) as entries:
+        for entry in entries:
+            name = entry.name
+            if (name == "elim" or name.startswith("elim.")) and name not in RESERVED:
+                is_copy = name.endswith(_COPIES) or ".dpkg-" in name
+                if not is_copy and entry.is_file() and os.access(entry.path, os.X_OK):
+                    found.append(Path(entry.path))
+    return sorted(found)
+
+
+class ElimRunner:
+    """All elims of one host. Starts nothing before `reconfigure`; must be used from one event loop.
+
+    `restart_s` is the shortest time between two starts of one elim. `on_change` is called without arguments, within
+    the event loop, after values or notes have changed, also when a value has become unknown by silence.
+    """
+
+    def __init__(
+        self,
+        server_dir: str | os.PathLike[str],
+        *,
+        conf_dir: str = "",
+        restart_s: float = 90.0,
+        clock: Clock | None = None,
+        on_change: Callable[[], None] | None = None,
+    ) -> None:
+        self._server_dir = Path(server_dir)
+        self._conf_dir = conf_dir
+        self._restart_s = restart_s
+        self._clock = clock or SystemClock()
+        self._on_change = on_change
+        self._wanted: dict[str, ElimResource] = {}
+        self._is_master = False
+        self._table = ElimTable({})
+        self._guard = Guard()
+        self._programs: dict[Path, tuple[ElimProgram, object]] = {}
+        self._failures: dict[str, str] = {}
+        self._shown: object = ({}, {}, ())
+        self._expiry: asyncio.TimerHandle | None = None
+        self._changing = asyncio.Lock()
+        self._closed = False
+
+    async def reconfigure(self, wanted: Mapping[str, ElimResource], *, is_master: bool = False) -> None:
+        """Have exactly these resources reported.
+
+        Elims are started, ended, or started again where the wanted names, the master's host or the program's file
+        have changed; the others run on. Without a wanted resource no elim runs.
+        """
+        async with self._changing:
+            if self._closed:
+                return
+            if dict(wanted) != self._wanted or is_master != self._is_master:
+                await self._stop(list(self._programs))
+                self._wanted, self._is_master = dict(wanted), is_master
+                self._table = ElimTable(self._wanted)
+            elims = {path: _identity(path) for path in find_elims(self._server_dir)} if wanted else {}
+            await self._stop([path for path, (_, file) in self._programs.items() if elims.get(path) != file])
+            for path, file in elims.items():
+                if path not in self._programs:
+                    self._programs[path] = (self._start(path), file)
+            self._update()
+
+    def values(self) -> dict[str, float | str]:
+        """Known values of the wanted resources; a name is absent while its value is unknown."""
+        return self._table.values(self._clock.monotonic())
+
+    def overrides(self) -> dict[str, float]:
+        """Values that elims report for built-in load indices (`mem`, `tmp` …), which then hold in place of gsched's."""
+        return self._table.overrides(self._clock.monotonic())
+
+    def notes(self) -> tuple[str, ...]:
+        """One line for each thing that is wrong now, beginning with the program's name."""
+        return (*self._failures.values(), *self._table.notes())
+
+    async def close(self) -> None:
+        """End all elims: SIGTERM, then SIGKILL, each with all that it has started. May be called twice."""
+        async with self._changing:
+            self._closed = True
+            await self._stop(list(self._programs))
+            if self._expiry is not None:
+                self._expiry.cancel()
+            await asyncio.to_thread(self._guard.close)
+
+    # What programs tell (ElimListener)
+
+    def reported(self, name: str, reports: list[Report]) -> None:
+        self._failures.pop(name, None)
+        self._table.take(name, reports, self._clock.monotonic())
+        self._update()
+
+    def failed(self, name: str, note: str, *, distrust: bool) -> None:
+        self._failures.pop(name, None)
+        if note:
+            self._failures[name] = note
+        if distrust:
+            self._table.forget(name)
+        self._update()
+
+    def _start(self, path: Path) -> ElimProgram:
+        return ElimProgram(
+            path,
+            {**os.environ, **self._environment()},
+            self,
+            guard=self._guard,
+            restart_s=self._restart_s,
+            clock=self._clock,
+        )
+
+    async def _stop(self, paths: list[Path]) -> None:
+        programs = [self._programs.pop(path)[0] for path in paths]
+        await asyncio.gather(*(program.stop() for program in programs))
+        for program in programs:
+            self._failures.pop(program.name, None)
+            self._table.forget(program.name)
+            self._table.forget_notes(program.name)
+
+    def _environment(self) -> dict[str, str]:
+        """What an elim is told by its environment. Source: elim(8)."""
+        environment = {
+            "LSF_MASTER": "Y" if self._is_master else "N",
+            "LSF_RESOURCES": " ".join(self._wanted),
+            "ELIM_ABORT_VALUE": str(ABORT_CODE),
+            "LSF_SERVERDIR": str(self._server_dir),
+        }
+        if self._conf_dir:
+            environment |= {"LSF_ENVDIR": self._conf_dir, "GSCHED_ENVDIR": self._conf_dir}
+        return environment
+
+    def _update(self) -> None:
+        """Tell of a change, and come back when the next value grows stale."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        now = self._clock.monotonic()
+        expiry = self._table.next_expiry(now)
+        if expiry is not None and not self._closed:
+            self._expiry = asyncio.get_running_loop().call_later(expiry - now + 0.01, self._update)
+        shown = (self.values(), self.overrides(), self.notes())
+        if shown != self._shown:
+            self._shown = shown
+            if self._on_change is not None:
+                self._on_change()
+
+
+def _identity(path: Path) -> object:
+    """What tells a program's file from another one in its place."""
+    with contextlib.suppress(OSError):
+        status = path.stat()
+        return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+    return None

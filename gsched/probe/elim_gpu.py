@@ -1,0 +1,172 @@
+"""The program `elim.gpu`: prints how many GPUs a host has in each compute mode, for gsched or any LSF.
+
+    4 ngpus 4 ngpus_shared 0 ngpus_excl_t 0 ngpus_excl_p 4
+
+One line per interval until it is interrupted. The four pairs always, `ngpuprohibited` as the fifth where LSF_RESOURCES
+names it. While the GPUs cannot be read it prints nothing and says why on standard error: unknown is never printed as 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from gsched.base.errors import BadRequest
+from gsched.model.host import GpuReport
+from gsched.probe.gpu import GpuProbe, count_gpus, probe_for
+
+DEFAULT_INTERVAL_S = 15.0
+
+USAGE = """\
+usage: elim.gpu [--interval SECONDS] [--once]
+
+Prints "NUM name value ..." with the host's GPUs by compute mode, again and again until interrupted.
+
+  --interval SECONDS  time between two lines (GSCHED_GPU_INTERVAL, else 15)
+  --once              print one line and end; exit code 1 when the GPUs cannot be read
+
+GSCHED_GPU_PROVIDER (in the environment, else in lsf.conf of GSCHED_ENVDIR) says where GPUs are read from:
+nvml (the default), none, or sim:FOLDER (FOLDER/HOST.json); GSCHED_HOSTNAME is HOST where it is not this machine's name.
+"""
+
+_ALWAYS = ("ngpus", "ngpus_shared", "ngpus_excl_t", "ngpus_excl_p")
+_PROHIBITED = "ngpuprohibited"
+
+
+class Surroundings(Protocol):
+    """What the program runs in; a command's Call is one."""
+
+    argv: list[str]
+    env: dict[str, str]
+    hostname: str
+
+    def write(self, text: str) -> None: ...
+
+    def error(self, text: str) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def on_cancel(self, action: Callable[[], object]) -> None: ...
+
+    def raise_if_cancelled(self) -> None: ...
+
+
+class _Options:
+    """The command line and the environment, read."""
+
+    def __init__(self, arguments: list[str], env: Mapping[str, str]) -> None:
+        self.once = False
+        self.help = False
+        interval = env.get("GSCHED_GPU_INTERVAL", "")
+        origin = "GSCHED_GPU_INTERVAL"
+        rest = list(arguments)
+        while rest:
+            word = rest.pop(0)
+            name, equals, value = word.partition("=")
+            if name == "--interval":
+                if not equals and not rest:
+                    raise BadRequest("elim.gpu: --interval needs a number of seconds")
+                interval, origin = value if equals else rest.pop(0), name
+            elif word == "--once":
+                self.once = True
+            elif word in ("-h", "--help"):
+                self.help = True
+            else:
+                raise BadRequest(f"elim.gpu: '{word}' is not understood (try --help)")
+        self.interval_s = _seconds(interval, origin) if interval else DEFAULT_INTERVAL_S
+
+
+def format_line(report: GpuReport, wanted: str = "") -> str:
+    """The line for a report, with its line break; `wanted` is LSF_RESOURCES."""
+    names = (*_ALWAYS, _PROHIBITED) if _PROHIBITED in wanted.split() else _ALWAYS
+    counts = count_gpus(report)
+    pairs = " ".join(f"{name} {counts[name]}" for name in names)
+    return f"{len(names)} {pairs}\n"
+
+
+def provider_of(env: Mapping[str, str]) -> str:
+    """GSCHED_GPU_PROVIDER of the environment, else of lsf.conf in GSCHED_ENVDIR or LSF_ENVDIR, else "nvml"."""
+    if env.get("GSCHED_GPU_PROVIDER"):
+        return env["GSCHED_GPU_PROVIDER"]
+    folder = env.get("GSCHED_ENVDIR") or env.get("LSF_ENVDIR")
+    if not folder:
+        return "nvml"
+    path = Path(folder) / "lsf.conf"
+    try:
+        text = path.read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return "nvml"
+    except OSError as problem:
+        raise BadRequest(f"elim.gpu: {path}: cannot be read: {problem.strerror}") from None
+    found = ""
+    for line in text.splitlines():
+        name, equals, value = line.partition("=")
+        if equals and name.strip() == "GSCHED_GPU_PROVIDER":
+            found = value.partition("#")[0].strip().strip("\"'")
+    return found or "nvml"
+
+
+def main(call: Surroundings) -> int:
+    """Run elim.gpu; returns its exit code. Raises BadRequest for a command line or provider that cannot be used."""
+    options = _Options(call.argv[1:], call.env)
+    if options.help:
+        call.write(USAGE)
+        return 0
+    probe_name = provider_of(call.env)
+    host = call.env.get("GSCHED_HOSTNAME") or call.hostname
+    code = asyncio.run(_report(call, options, lambda: probe_for(probe_name, host)))
+    call.raise_if_cancelled()
+    return code
+
+
+async def _report(call: Surroundings, options: _Options, open_probe: Callable[[], GpuProbe]) -> int:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    call.on_cancel(lambda: loop.call_soon_threadsafe(stopping.set))
+    probe = open_probe()
+    stopped = asyncio.ensure_future(stopping.wait())
+    complaint = ""
+    due = loop.time()
+    try:
+        while True:
+            sampling = asyncio.ensure_future(probe.sample())
+            await asyncio.wait({sampling, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if stopped.done():
+                sampling.cancel()
+                return 0
+            report = sampling.result()
+            complaint = _say(call, report, complaint)
+            if options.once:
+                return 0 if report.known else 1
+            # Counted from the first line, so that the work in between does not add up.
+            due = max(due + options.interval_s, loop.time())
+            await asyncio.wait({stopped}, timeout=due - loop.time())
+            if stopped.done():
+                return 0
+    finally:
+        stopped.cancel()
+        await probe.close()
+
+
+def _say(call: Surroundings, report: GpuReport, before: str) -> str:
+    """Print the line if the GPUs are known, and why there are none or they are not known; returns the latter."""
+    if report.known:
+        call.write(format_line(report, call.env.get("LSF_RESOURCES", "")))
+        call.flush()
+    complaint = "" if report.gpus else f"elim.gpu: {'no GPUs' if report.known else 'GPUs unknown'}: {report.reason}\n"
+    if complaint != before and report.reason:
+        call.error(complaint)
+    return complaint
+
+
+def _seconds(text: str, origin: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.01 <= value <= 86_400:
+        raise BadRequest(f"elim.gpu: {origin}: '{text}' is not a number of seconds from 0.01 to 86400")
+    return value

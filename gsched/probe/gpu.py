@@ -1,0 +1,102 @@
+"""What GPUs does this host have, and in which compute mode: the probes, and which one a provider's name means.
+
+A probe never guesses: what it could not read is None, and a sample that failed says `known=False` with the reason.
+The only thing a probe may change is a compute mode, and only when it is asked to. NVML itself is not touched here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from gsched.base.errors import BadRequest, Conflict, GschedError
+from gsched.model.host import COUNTER_OF_MODE, ComputeMode, GpuReport
+from gsched.model.resource import GPU_COUNTERS
+from gsched.probe import inventory
+
+
+class GpuProbe(Protocol):
+    """The GPUs of one host."""
+
+    async def sample(self) -> GpuReport:
+        """What the GPUs are like now. Never raises; a failure is a report with `known=False` and the reason."""
+        ...
+
+    async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
+        """Put the GPUs with these indexes into a compute mode. Raises GschedError with one line saying why not."""
+        ...
+
+    async def close(self) -> None:
+        """End what the probe has started. May be called twice; nothing else may be called after it."""
+        ...
+
+
+class NullProbe:
+    """A host without GPUs by decision: nothing is looked for."""
+
+    async def sample(self) -> GpuReport:
+        return GpuReport(provider="none", reason="GSCHED_GPU_PROVIDER is none: no GPUs are looked for")
+
+    async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
+        if indexes:
+            raise Conflict("no compute mode can be set: GSCHED_GPU_PROVIDER is none")
+
+    async def close(self) -> None:
+        return None
+
+
+class SimulatedProbe:
+    """GPUs from an inventory file, read anew for every sample so that a change of the file shows at the next one."""
+
+    def __init__(self, path: str | os.PathLike[str], host: str) -> None:
+        self._path = Path(path)
+        self._host = host
+
+    async def sample(self) -> GpuReport:
+        try:
+            gpus = inventory.read_inventory(self._path, self._host)
+        except GschedError as problem:
+            return GpuReport(provider="simulated", known=False, reason=problem.text)
+        return GpuReport(gpus=gpus, provider="simulated", reason=f"simulated by {self._path}")
+
+    async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
+        inventory.change(self._path, self._host, indexes, {"compute_mode": mode.value})
+
+    async def close(self) -> None:
+        return None
+
+
+def inventory_path(provider: str, host: str) -> Path | None:
+    """Where the inventory of `host` lies under the provider "sim:FOLDER"; None for another provider."""
+    kind, _, folder = provider.partition(":")
+    return Path(folder) / f"{host}.json" if kind == "sim" and folder else None
+
+
+def probe_for(provider: str, host: str) -> GpuProbe:
+    """The probe that GSCHED_GPU_PROVIDER names: "nvml", "none" or "sim:FOLDER" (inventory FOLDER/HOST.json).
+
+    Raises BadRequest for another name.
+    """
+    if provider == "none":
+        return NullProbe()
+    if provider == "nvml":
+        # Only here: a host that simulates or has no GPUs does not pay for what it does not use.
+        from gsched.probe.nvml_child import NvmlProbe
+
+        return NvmlProbe()
+    path = inventory_path(provider, host)
+    if path is None:
+        raise BadRequest(f"GSCHED_GPU_PROVIDER: '{provider}' is not known (known: nvml, none, sim:FOLDER)")
+    return SimulatedProbe(path, host)
+
+
+def count_gpus(report: GpuReport) -> dict[str, int]:
+    """What each elim counter says of a report: `ngpus` is every GPU seen, each of the others those in its mode."""
+    counts = dict.fromkeys(GPU_COUNTERS, 0)
+    counts["ngpus"] = len(report.gpus)
+    for gpu in report.gpus:
+        if gpu.mode is not None:
+            counts[COUNTER_OF_MODE[gpu.mode]] += 1
+    return counts

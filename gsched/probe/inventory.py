@@ -1,0 +1,310 @@
+"""Inventories: JSON files that stand in for the GPUs of a host where there are none.
+
+An inventory is a list of objects, one per GPU; every key but the braces is optional:
+
+    [{"uuid": "GPU-...", "index": 0, "model": "Tesla K80", "memory_mib": 11441, "compute_mode": "exclusive_process",
+      "minor": 0, "pci_bus_id": "00000000:04:00.0", "used_mib": 0, "utilization_percent": 0, "temperature_c": 30,
+      "problem": ""}]
+
+Files are replaced whole, never written in place, so that a probe never reads half of one. Nothing here may invent a
+GPU that the file does not list, or drop one that it does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gsched.base.errors import BadRequest, Conflict, GschedError
+from gsched.model.host import ComputeMode, Gpu
+
+MAX_GPUS = 1024
+"""Most GPUs of one simulated host."""
+
+MAX_BYTES = 4 * 1024 * 1024
+"""Most bytes of an inventory file."""
+
+DEFAULT_MODEL = "Tesla K80"
+DEFAULT_MEMORY_MIB = 11441
+
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "simulated-gpu.gsched")
+_SPEC = re.compile(r"([0-9]+)(?::([a-z_]+))?", re.ASCII)
+_MODES = {**{mode.value: mode for mode in ComputeMode}, "shared": ComputeMode.DEFAULT}
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    """One object of an inventory file."""
+
+    uuid: str = ""
+    index: int | None = None
+    model: str = DEFAULT_MODEL
+    memory_mib: int | None = DEFAULT_MEMORY_MIB
+    compute_mode: str | None = ComputeMode.DEFAULT.value
+    minor: int | None = None
+    pci_bus_id: str = ""
+    used_mib: int | None = 0
+    utilization_percent: int | None = 0
+    temperature_c: int | None = 30
+    problem: str = ""
+
+
+def simulated_uuid(host: str, index: int) -> str:
+    """The UUID of a simulated GPU: the same host and index always give the same one."""
+    return f"GPU-{uuid.uuid5(_NAMESPACE, f'{host}/{index}')}"
+
+
+def simulated_gpu(host: str, index: int, mode: ComputeMode = ComputeMode.DEFAULT) -> Gpu:
+    """A GPU of the default model at `index` of `host`."""
+    return _gpu(_Entry(compute_mode=mode.value), index, host, mode)
+
+
+def parse_mode(text: str) -> ComputeMode:
+    """The compute mode that a word names; "shared" is another word for default. Raises BadRequest."""
+    mode = _MODES.get(text)
+    if mode is None:
+        raise BadRequest(f"'{text}' is no compute mode (known: {', '.join(_MODES)})")
+    return mode
+
+
+def parse_sim_spec(text: str, host: str) -> tuple[Gpu, ...]:
+    """GPUs that `--sim-gpus` asks for on `host`: `4`, `4:exclusive_process`, `4:shared`, or an inventory file's path.
+
+    Raises BadRequest for anything else, for more than MAX_GPUS, and for an inventory that cannot be used.
+    """
+    spec = _SPEC.fullmatch(text)
+    if spec is None:
+        if "/" in text or text.endswith(".json"):
+            try:
+                return read_inventory(text, host)
+            except GschedError as problem:
+                raise BadRequest(problem.text) from None
+        raise BadRequest(
+            f"'{text}' says no GPUs: wanted is a number, NUMBER:MODE such as 4:exclusive_process, or the path of an "
+            "inventory file (NAME.json)"
+        )
+    digits, word = spec.groups()
+    mode = parse_mode(word) if word else ComputeMode.DEFAULT
+    if len(digits) > 9 or int(digits) > MAX_GPUS:
+        raise BadRequest(f"'{text}' asks for more than {MAX_GPUS} GPUs on one host")
+    return tuple(simulated_gpu(host, index, mode) for index in range(int(digits)))
+
+
+def read_inventory(path: str | os.PathLike[str], host: str) -> tuple[Gpu, ...]:
+    """GPUs of an inventory file in the order of their index; `host` is what missing UUIDs are made from.
+
+    Raises BadRequest naming file and position: missing, unreadable, no JSON, a wrong or unknown value, a repeated GPU.
+    """
+    entries = _parse(_read(path), path)
+    gpus = []
+    for place, entry in enumerate(entries):
+        try:
+            gpus.append(_checked(entry, place, host))
+        except BadRequest as problem:
+            raise BadRequest(f"{path}: entry {place + 1}: {problem.text}") from None
+    for what in ("index", "uuid"):
+        _refuse_repeats(path, what, [getattr(gpu, what) for gpu in gpus])
+    return tuple(sorted(gpus, key=lambda gpu: gpu.index))
+
+
+def write_inventory(path: str | os.PathLike[str], gpus: Iterable[Gpu]) -> None:
+    """Replace or make an inventory file in one step; its folder is made when it is missing. Raises Conflict."""
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(target):
+            _replace(target, gpus)
+    except OSError as problem:
+        raise Conflict(f"{path}: cannot be written: {problem.strerror or problem}") from None
+
+
+def change(
+    path: str | os.PathLike[str], host: str, indexes: Sequence[int], settings: Mapping[str, str]
+) -> tuple[Gpu, ...]:
+    """Change some GPUs of an inventory file, as `gsched sim-gpu 0-3 compute_mode=default` asks; gives all GPUs after.
+
+    Keys: compute_mode, used_mib, utilization_percent, temperature_c (`-`: not known), problem (empty: there is none).
+    Writers wait for each other. Raises BadRequest naming an unknown index, key or value; then nothing is changed.
+    Raises Conflict when the file cannot be written.
+    """
+    changes = {key: value for name, text in settings.items() for key, value in [_setting(name, text)]}
+    try:
+        with _locked(Path(path)):
+            gpus = read_inventory(path, host)
+            known = {gpu.index for gpu in gpus}
+            if missing := [index for index in indexes if index not in known]:
+                listed = ", ".join(map(str, sorted(known))) or "none"
+                raise BadRequest(f"{path}: there is no GPU {missing[0]} (known: {listed})")
+            chosen = set(indexes)
+            gpus = tuple(msgspec.structs.replace(gpu, **changes) if gpu.index in chosen else gpu for gpu in gpus)
+            _replace(Path(path), gpus)
+            return gpus
+    except OSError as problem:
+        raise Conflict(f"{path}: cannot be changed: {problem.strerror or problem}") from None
+
+
+# Reading
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as problem:
+        raise BadRequest(f"{path}: cannot be read: {problem.strerror or problem}") from None
+    if len(data) > MAX_BYTES:
+        raise BadRequest(f"{path}: longer than {MAX_BYTES} bytes")
+    return data
+
+
+def _parse(data: bytes, path: str | os.PathLike[str]) -> list[_Entry]:
+    try:
+        raw = json.loads(data)
+    except json.JSONDecodeError as problem:
+        raise BadRequest(f"{path}:{problem.lineno}:{problem.colno}: no JSON: {problem.msg}") from None
+    except (UnicodeDecodeError, RecursionError) as problem:
+        raise BadRequest(f"{path}: no JSON: {type(problem).__name__}") from None
+    if not isinstance(raw, list):
+        raise BadRequest(f"{path}: a list of GPUs is wanted")
+    if len(raw) > MAX_GPUS:
+        raise BadRequest(f"{path}: lists more than {MAX_GPUS} GPUs")
+    entries = []
+    for place, item in enumerate(raw):
+        try:
+            entries.append(msgspec.convert(item, _Entry))
+        except msgspec.ValidationError as problem:
+            text = str(problem).replace(" - at `$.", " - at `")
+            raise BadRequest(f"{path}: entry {place + 1}: {text}") from None
+    return entries
+
+
+def _checked(entry: _Entry, place: int, host: str) -> Gpu:
+    index = place if entry.index is None else entry.index
+    _within("index", index, 0, 1_000_000)
+    _within("minor", entry.minor, 0, 1_000_000)
+    for name, (low, high) in _RANGES.items():
+        _within(name, getattr(entry, name), low, high)
+    for name in ("uuid", "model", "pci_bus_id", "problem"):
+        _one_line(name, getattr(entry, name))
+    mode = None if entry.compute_mode is None else parse_mode(entry.compute_mode)
+    return _gpu(entry, index, host, mode)
+
+
+def _gpu(entry: _Entry, index: int, host: str, mode: ComputeMode | None) -> Gpu:
+    return Gpu(
+        uuid=entry.uuid or simulated_uuid(host, index),
+        index=index,
+        model=entry.model,
+        mode=mode,
+        memory_mib=entry.memory_mib,
+        used_mib=entry.used_mib,
+        utilization_percent=entry.utilization_percent,
+        temperature_c=entry.temperature_c,
+        pci_bus_id=entry.pci_bus_id or f"{index // 250:08X}:{index % 250 + 4:02X}:00.0",
+        minor=index if entry.minor is None else entry.minor,
+        problem=entry.problem,
+    )
+
+
+def _refuse_repeats(path: str | os.PathLike[str], what: str, values: list[object]) -> None:
+    seen = set()
+    for place, value in enumerate(values):
+        if value in seen:
+            raise BadRequest(f"{path}: entry {place + 1}: {what} {value} is listed twice")
+        seen.add(value)
+
+
+# Changing
+
+_RANGES: dict[str, tuple[int, int]] = {
+    "memory_mib": (0, 1 << 40),
+    "used_mib": (0, 1 << 40),
+    "utilization_percent": (0, 100),
+    "temperature_c": (-273, 1000),
+}
+
+
+def _within(name: str, value: int | None, low: int, high: int) -> None:
+    if value is not None and not low <= value <= high:
+        raise BadRequest(f"{name} {value} is not between {low} and {high}")
+
+
+def _number(name: str, text: str) -> int | None:
+    if text == "-":
+        return None
+    if re.fullmatch(r"-?[0-9]{1,15}", text, re.ASCII) is None:
+        raise BadRequest(f"{name}={text}: a whole number or - is wanted")
+    _within(name, int(text), *_RANGES[name])
+    return int(text)
+
+
+def _one_line(name: str, text: str) -> str:
+    if len(text) > 200 or not all(character.isprintable() for character in text):
+        raise BadRequest(f"{name}: one line of at most 200 printable characters is wanted")
+    return text
+
+
+_SETTABLE: dict[str, tuple[str, Callable[[str, str], object]]] = {
+    "compute_mode": ("mode", lambda name, text: parse_mode(text)),
+    "used_mib": ("used_mib", _number),
+    "utilization_percent": ("utilization_percent", _number),
+    "temperature_c": ("temperature_c", _number),
+    "problem": ("problem", _one_line),
+}
+
+
+def _setting(name: str, text: str) -> tuple[str, object]:
+    """(field of Gpu, value) of one KEY=VALUE."""
+    if name not in _SETTABLE:
+        raise BadRequest(f"'{name}' cannot be set for a simulated GPU (known: {', '.join(_SETTABLE)})")
+    field, read = _SETTABLE[name]
+    return field, read(name, text)
+
+
+@contextlib.contextmanager
+def _locked(target: Path) -> Iterator[None]:
+    """Hold off other writers of `target`. The lock is a file beside it, because the target itself is replaced."""
+    descriptor = os.open(target.parent / f".{target.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _replace(target: Path, gpus: Iterable[Gpu]) -> None:
+    objects = []
+    for gpu in gpus:
+        item = msgspec.to_builtins(gpu)
+        item["compute_mode"] = item.pop("mode")
+        objects.append(json.dumps(item, ensure_ascii=False))
+    text = "[\n" + ",\n".join(objects) + "\n]\n"
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            _keep_owner(file.fileno(), target)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _keep_owner(descriptor: int, target: Path) -> None:
+    """Let the new file belong to whom the old one did: root must not take a user's inventory away."""
+    try:
+        before = target.stat()
+    except FileNotFoundError:
+        os.fchmod(descriptor, 0o644)
+        return
+    os.fchmod(descriptor, before.st_mode & 0o777)
+    with contextlib.suppress(PermissionError):
+        os.fchown(descriptor, before.st_uid, before.st_gid)

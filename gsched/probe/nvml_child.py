@@ -1,0 +1,168 @@
+"""The parent's side of gsched.probe.nvml: asks for samples, with a time limit, and replaces what hangs or dies.
+
+Whatever the driver does, a sample takes at most the time limit and never blocks the event loop. pynvml is never
+imported here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from asyncio.subprocess import Process
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from gsched.base.clock import Clock, SystemClock
+from gsched.base.errors import Conflict, PermissionDenied, Unavailable
+from gsched.model.host import ComputeMode, GpuReport
+from gsched.probe.nvml import Answer
+
+TIME_LIMIT_S = 5.0
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+
+_LINE_LIMIT = 4 * 1024 * 1024
+_PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
+
+
+class NvmlProbe:
+    """GPUs by NVML, sampled in a child process.
+
+    `time_limit_s` bounds one request, the start of the child included. After a failure the child is replaced, not
+    sooner than a pause that doubles up to `longest_pause_s`; samples in between say at once that the GPUs are unknown.
+    """
+
+    def __init__(
+        self,
+        *,
+        time_limit_s: float = TIME_LIMIT_S,
+        first_pause_s: float = FIRST_PAUSE_S,
+        longest_pause_s: float = LONGEST_PAUSE_S,
+        clock: Clock | None = None,
+    ) -> None:
+        self._time_limit_s = time_limit_s
+        self._first_pause_s = first_pause_s
+        self._longest_pause_s = longest_pause_s
+        self._clock = clock or SystemClock()
+        self._pause_s = first_pause_s
+        self._not_before = 0.0
+        self._reason = ""
+        self._child: Process | None = None
+        self._dying: set[asyncio.Task[int]] = set()
+        self._lock = asyncio.Lock()
+        self._decoder = msgspec.json.Decoder(Answer)
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the child; None while there is none."""
+        return None if self._child is None else self._child.pid
+
+    async def sample(self) -> GpuReport:
+        async with self._lock:
+            if self._clock.monotonic() < self._not_before:
+                return self._unknown()
+            try:
+                reply = await self._ask("sample")
+            except Unavailable as problem:
+                self._fail(problem.text)
+                return self._unknown()
+            report = reply.report or GpuReport(known=False, reason=reply.error, provider="nvml")
+            if not report.known:
+                # A library that was replaced on disk, say, only a new process can load.
+                self._fail(report.reason)
+            else:
+                self._pause_s, self._not_before = self._first_pause_s, 0.0
+            return report
+
+    async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
+        if not indexes:
+            return
+        async with self._lock:
+            try:
+                reply = await self._ask(f"set-mode {','.join(map(str, indexes))} {mode.value}")
+            except Unavailable as problem:
+                self._fail(problem.text)
+                raise
+        if reply.error:
+            text = f"compute mode {mode.value} is not set: {reply.error}"
+            raise PermissionDenied(text) if reply.denied else Conflict(text)
+
+    async def close(self) -> None:
+        async with self._lock:
+            self._drop()
+            for task in list(self._dying):
+                # A process that is stuck in the driver goes when the driver lets it, not when we wait.
+                await asyncio.wait([task], timeout=1.0)
+                task.cancel()
+
+    async def _ask(self, request: str) -> Answer:
+        """One request and its answer. Raises Unavailable when there is none within the time limit."""
+        try:
+            async with asyncio.timeout(self._time_limit_s):
+                line = await self._exchange(request)
+        except asyncio.CancelledError:
+            self._drop()  # its answer would be taken for that of the next request
+            raise
+        except TimeoutError:
+            raise Unavailable(f"NVML did not answer within {self._time_limit_s:g} s") from None
+        except (OSError, ValueError) as problem:  # no process could be started; a line without end
+            raise Unavailable(f"the NVML probe failed: {problem}") from None
+        try:
+            return self._decoder.decode(line)
+        except msgspec.DecodeError as problem:
+            raise Unavailable(f"the NVML probe answered something else: {problem}") from None
+
+    async def _exchange(self, request: str) -> bytes:
+        child = self._child
+        if child is None or child.returncode is not None:
+            child = self._child = await self._start()
+        if child.stdin is None or child.stdout is None:
+            raise AssertionError("the child was started with pipes")
+        with contextlib.suppress(ConnectionError):  # its end shows below
+            child.stdin.write(request.encode() + b"\n")
+            await child.stdin.drain()
+        line = await child.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise Unavailable(f"the NVML probe ended without an answer{await self._ending(child)}")
+        return line
+
+    async def _start(self) -> Process:
+        if self._dying:
+            raise Unavailable("the last NVML probe still hangs in the driver and cannot be killed")
+        path = os.pathsep.join(part for part in (_PACKAGE_ROOT, os.environ.get("PYTHONPATH", "")) if part)
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "gsched.probe.nvml", str(os.getpid())),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            limit=_LINE_LIMIT,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+
+    async def _ending(self, child: Process) -> str:
+        code = await child.wait()
+        return f" (signal {-code})" if code < 0 else f" (exit code {code})"
+
+    def _fail(self, reason: str) -> None:
+        """Let the child go and remember not to start another too soon."""
+        self._drop()
+        self._reason = reason
+        self._not_before = self._clock.monotonic() + self._pause_s
+        self._pause_s = min(self._pause_s * 2, self._longest_pause_s)
+
+    def _drop(self) -> None:
+        child, self._child = self._child, None
+        if child is None or child.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            child.kill()
+        task = asyncio.get_running_loop().create_task(child.wait())
+        self._dying.add(task)
+        task.add_done_callback(self._dying.discard)
+
+    def _unknown(self) -> GpuReport:
+        return GpuReport(known=False, reason=self._reason, provider="nvml")
