@@ -86,7 +86,7 @@ def _spec(call: Call, asked: Submission) -> JobSpec:
         cwd=asked.cwd,
         specified_cwd=asked.specified_cwd,
         home=call.env.get("HOME", ""),
-        submit_host=call.hostname,
+        submit_host=call.hostname.partition(".")[0],
         input_file=asked.input_file,
         output_file=asked.output_file,
         output_overwrite=asked.output_overwrite,

@@ -5,7 +5,7 @@ Source of the texts: LSF's commands, whose clients search for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from gsched.base.errors import BadRequest
 
@@ -41,10 +41,3 @@ def nothing_found(kind: str, queue: str = "", host: str = "", project: str = "")
         text += f" in project {project}"
     parts = [f" in queue <{queue}>" if queue else "", f" on host/group <{host}>" if host else ""]
     return text + " and".join(part for part in parts if part) + "\n"
-
-
-def single(words: Sequence[str], what: str) -> str:
-    """The only word, or empty when there is none. Raises BadRequest for more."""
-    if len(words) > 1:
-        raise BadRequest(f"{words[1]}: only one {what} can be given")
-    return words[0] if words else ""

@@ -1,0 +1,230 @@
+"""A master that answers what a test put into it, over real gRPC; and a Call that remembers its output."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import queue
+from collections.abc import Iterator
+from concurrent import futures
+from pathlib import Path
+
+import grpc
+
+from gsched.cli.call import Call, run_main
+from gsched.model import event as events
+from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.job import FINISHED, JobSpec
+from gsched.model.view import (
+    ClusterView,
+    Control,
+    EventRecord,
+    HostView,
+    JobFilter,
+    JobHistory,
+    JobView,
+    OutputChunk,
+    QueueView,
+    Submission,
+    Submitted,
+)
+from gsched.wire.address import MASTER_FILE, write_address
+from gsched.wire.convert import from_proto, to_proto
+from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
+
+
+class FakeMaster(scheduler_pb2_grpc.SchedulerServicer):
+    """Canned answers; `refusal` makes every submission fail with its text."""
+
+    def __init__(self) -> None:
+        self.views: list[JobView] = []
+        self.host_views: list[HostView] = []
+        self.queue_views: list[QueueView] = []
+        self.cluster_view = ClusterView(
+            cluster="firestone",
+            master_host="ubuntu02",
+            version="0.1.0",
+            default_queue="normal",
+            external_resources=("ngpus", "ngpus_shared", "ngpus_excl_t", "ngpuprohibited", "ngpus_excl_p"),
+        )
+        self.histories: dict[int, tuple[EventRecord, ...]] = {}
+        self.live: queue.SimpleQueue[EventRecord | None] = queue.SimpleQueue()
+        self.outputs: list[list[OutputChunk]] = []
+        self.last_views: list[JobView] | None = None
+        """What the jobs become once only the last output is left."""
+        self.control_errors: dict[int, str] = {}
+        self.refusal = ""
+        self.warnings: tuple[str, ...] = ()
+        self.next_id = 220
+        self.filters: list[JobFilter] = []
+        self.submissions: list[Submission] = []
+        self.controls: list[tuple[str, tuple[int, ...], JobFilter | None, int]] = []
+
+    def Submit(self, request, context):
+        for item in request.submissions:
+            self.submissions.append(from_proto(item, Submission))
+        if self.refusal:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, self.refusal)
+        spec = self.submissions[-1].spec
+        job = Submitted(
+            job_id=self.next_id,
+            queue=spec.queue or "normal",
+            default_queue=not spec.queue_named,
+            warnings=self.warnings,
+        )
+        self.histories.setdefault(
+            self.next_id, (record(1, events.JobSubmitted(at=1499222051.0, job_id=self.next_id, spec=spec)),)
+        )
+        return scheduler_pb2.SubmitReply(jobs=[to_proto(job, model_pb2.Submitted)])
+
+    def Jobs(self, request, context):
+        wanted = from_proto(request, JobFilter)
+        self.filters.append(wanted)
+        found = [to_proto(view, model_pb2.JobView) for view in self.views if admits(wanted, view)]
+        if found:
+            yield scheduler_pb2.JobsReply(jobs=found)
+
+    def Hosts(self, request, context):
+        known = {host.name: host for host in self.host_views}
+        for name in request.names:
+            if name not in known:
+                context.abort(grpc.StatusCode.NOT_FOUND, f"{name}: Bad host name, host group name or cluster name")
+        chosen = [known[name] for name in request.names] or self.host_views
+        return scheduler_pb2.HostsReply(hosts=[to_proto(host, model_pb2.HostView) for host in chosen])
+
+    def Queues(self, request, context):
+        known = {each.name: each for each in self.queue_views}
+        for name in request.names:
+            if name not in known:
+                context.abort(grpc.StatusCode.NOT_FOUND, f"{name}: No such queue")
+        chosen = [known[name] for name in request.names] or self.queue_views
+        return scheduler_pb2.QueuesReply(queues=[to_proto(each, model_pb2.QueueView) for each in chosen])
+
+    def Cluster(self, request, context):
+        return to_proto(self.cluster_view, model_pb2.ClusterView)
+
+    def Control(self, request, context):
+        wanted = from_proto(request.filter, JobFilter) if request.HasField("filter") else None
+        self.controls.append((request.action, tuple(request.job_ids), wanted, request.signal))
+        ids = list(request.job_ids) or [view.job_id for view in self.views if view.state not in FINISHED]
+        results = [Control(job_id=each, error=self.control_errors.get(each, "")) for each in ids]
+        return scheduler_pb2.ControlReply(results=[to_proto(each, model_pb2.Control) for each in results])
+
+    def History(self, request, context):
+        wanted = from_proto(request.filter, JobFilter)
+        self.filters.append(wanted)
+        for job_id in sorted(self.histories):
+            if not wanted.ids or job_id in wanted.ids:
+                yield to_proto(JobHistory(job_id=job_id, events=self.histories[job_id]), model_pb2.JobHistory)
+
+    def Events(self, request, context):
+        yield model_pb2.EventRecord(seq=request.after_seq)
+        while (item := self.live.get()) is not None:
+            yield to_proto(item, model_pb2.EventRecord)
+
+    def Output(self, request, context):
+        if not self.outputs:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "Job has not started yet")
+        chunks = self.outputs.pop(0) if len(self.outputs) > 1 else self.outputs[0]
+        if len(self.outputs) == 1 and self.last_views is not None:
+            self.views = self.last_views
+        for chunk in chunks:
+            yield to_proto(chunk, model_pb2.OutputChunk)
+
+
+def admits(wanted: JobFilter, view: JobView) -> bool:
+    """What the real filter does, as far as the commands' tests need it."""
+    spec = view.spec
+    return (
+        (not wanted.ids or view.job_id in wanted.ids)
+        and wanted.user in ("", "all", spec.user)
+        and wanted.queue in ("", spec.queue)
+        and (not wanted.states or view.state in wanted.states)
+        and (wanted.finished or view.state not in FINISHED)
+    )
+
+
+@contextlib.contextmanager
+def serve(master: FakeMaster, folder: Path) -> Iterator[FakeMaster]:
+    """The master on a socket in `folder`, published there."""
+    server = grpc.server(futures.ThreadPoolExecutor(8))
+    scheduler_pb2_grpc.add_SchedulerServicer_to_server(master, server)
+    address = f"unix:{folder}/m.sock"
+    assert server.add_insecure_port(address)
+    server.start()
+    write_address(str(folder), MASTER_FILE, address)
+    try:
+        yield master
+    finally:
+        stopped = server.stop(0)
+        master.live.put(None)
+        stopped.wait()
+
+
+class FakeCall(Call):
+    """A call of user `test` on ubuntu02, whose output is in `out` and `err`. `files` are the caller's files."""
+
+    def __init__(self, argv: list[str], folder: Path, **env: str) -> None:
+        surroundings = {"GSCHED_ENVDIR": str(folder), "HOME": "/home/test", "TZ": "UTC", "GSCHED_COMMAND_WAIT": "10"}
+        super().__init__(argv, cwd="/opt/DL/caffe-nv", env=surroundings | env, uid=os.geteuid(), gid=os.getegid())
+        self.__dict__["user"] = "test"
+        self.hostname = "ubuntu02"
+        self.stdin = b""
+        self.files: dict[str, bytes] = {}
+        self._pieces: dict[int, list[bytes]] = {1: [], 2: []}
+
+    def _put(self, stream: int, data: bytes) -> None:
+        self._pieces[stream].append(data)
+
+    def _fetch(self, path: str | None) -> bytes:
+        if path is None:
+            return self.stdin
+        if path not in self.files:
+            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return self.files[path]
+
+    @property
+    def out(self) -> str:
+        return b"".join(self._pieces[1]).decode()
+
+    @property
+    def err(self) -> str:
+        return b"".join(self._pieces[2]).decode()
+
+    def run(self) -> int:
+        """Run the command to its end, as the door does."""
+        return run_main(self.argv[0], self)
+
+
+COMMAND = "sudo LD_LIBRARY_PATH=/opt/DL/openblas/lib:/opt/DL/nccl/lib:/opt/DL/caffe-nv/lib time ./examples/cifar10/{}"
+
+
+def spec(script: str = "train_quick.sh", **changes: object) -> JobSpec:
+    """The submission of the transcripts."""
+    values: dict[str, object] = {
+        "command": COMMAND.format(script),
+        "user": "test",
+        "queue": "normal",
+        "cwd": "/opt/DL/caffe-nv",
+        "home": "/home/test",
+        "submit_host": "ubuntu02",
+    }
+    return JobSpec(**(values | changes))  # type: ignore[arg-type]
+
+
+def allocation(*gpus: int, slots: int = 1, host: str = "ubuntu02") -> Allocation:
+    """Slots on one host, with GPUs by index."""
+    held = tuple(HeldGpu(uuid=f"GPU-{index}", index=index, claim="ngpus_excl_p") for index in gpus)
+    return Allocation(hosts=(HostAllocation(host=host, slots=slots, gpus=held),))
+
+
+def record(seq: int, event: events.AnyEvent) -> EventRecord:
+    """An event as the store gives it."""
+    return EventRecord(
+        seq=seq,
+        at=event.at,
+        kind=events.kind_of(event),
+        job_id=getattr(event, "job_id", 0),
+        payload=events.encode_event(event).decode(),
+    )

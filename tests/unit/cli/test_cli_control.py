@@ -1,0 +1,118 @@
+"""gkill, gstop, gresume and gpeek: LSF's sentences, streams and exit codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from fake_master import FakeCall, FakeMaster
+from test_cli_gjobs import done, pending, running
+
+from gsched.cli import gpeek
+from gsched.model.view import JobFilter, OutputChunk
+
+NewCall = Callable[..., FakeCall]
+
+
+@pytest.mark.parametrize(
+    ("argv", "action", "signal", "being"),
+    [
+        (["gkill", "7"], "kill", 0, "terminated"),
+        (["bkill", "-r", "7"], "signal", 9, "terminated"),
+        (["gkill", "-s", "KILL", "7"], "signal", 9, "terminated"),
+        (["gkill", "-s", "sigusr1", "7"], "signal", 10, "signaled"),
+        (["gkill", "-s10", "7"], "signal", 10, "signaled"),
+        (["gkill", "-s", "STOP", "7"], "stop", 0, "stopped"),
+        (["gkill", "-s", "CONT", "7"], "resume", 0, "resumed"),
+        (["gstop", "7"], "stop", 0, "stopped"),
+        (["gresume", "7"], "resume", 0, "resumed"),
+    ],
+)
+def test_one_job(master: FakeMaster, call: NewCall, argv: list[str], action: str, signal: int, being: str) -> None:
+    command = call(*argv)
+    assert (command.run(), command.out, command.err) == (0, f"Job <7> is being {being}\n", "")
+    assert master.controls == [(action, (7,), None, signal)]
+
+
+def test_errors_go_to_stderr_and_fail(master: FakeMaster, call: NewCall) -> None:
+    master.control_errors = {8: "Job has already finished", 9: "No matching job found"}
+    gkill = call("gkill", "7", "8", "9")
+    assert gkill.run() == 255
+    assert gkill.out == "Job <7> is being terminated\n"
+    assert gkill.err == "Job <8>: Job has already finished\nJob <9>: No matching job found\n"
+
+
+def test_zero_means_all_that_the_filter_admits(master: FakeMaster, call: NewCall) -> None:
+    master.views = [pending(7), running(8), done(6)]
+    gkill = call("gkill", "-q", "normal", "-J", "t*", "0")
+    assert gkill.run() == 0
+    assert gkill.out == "Job <7> is being terminated\nJob <8> is being terminated\n"
+    assert master.controls == [("kill", (), JobFilter(user="test", queue="normal", name="t*"), 0)]
+
+
+def test_filters_alone_mean_the_newest_job(master: FakeMaster, call: NewCall) -> None:
+    master.views = [pending(7), running(8), done(9)]
+    gkill = call("gkill", "-q", "normal")
+    assert (gkill.run(), master.controls[0][1]) == (0, (8,))
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["gkill", "0"], "No unfinished job found\n"),
+        (["gkill", "-J", "x"], "No unfinished job found\n"),
+        (["gkill"], "gkill: name a job, or 0 for all of yours (-h lists the options)\n"),
+        (["gkill", "x"], "x: Illegal job ID.\n"),
+        (["gkill", "-s", "NOPE", "1"], "NOPE: Signal not supported (-l lists the names)\n"),
+        (["gkill", "-s", "77", "1"], "77: Signal not supported (-l lists the names)\n"),
+        (["gkill", "-r", "-s", "9", "1"], "gkill: -r and -s cannot be given together\n"),
+        (["gpeek", "1", "2"], "gpeek: name one job\n"),
+        (["gpeek", "5"], "Job <5> is not found\n"),
+        (["gpeek"], "No matching job found\n"),
+    ],
+)
+def test_what_cannot_be_done(master: FakeMaster, call: NewCall, argv: list[str], text: str) -> None:
+    command = call(*argv)
+    assert (command.run(), command.out, command.err) == (255, "", text)
+
+
+def test_signals_are_listed(call: NewCall) -> None:
+    gkill = call("gkill", "-l")
+    assert gkill.run() == 0
+    assert {"KILL", "USR1", "TERM"} <= set(gkill.out.split())
+
+
+def chunks(out: bytes, err: bytes = b"") -> list[OutputChunk]:
+    return [OutputChunk(stream="stdout", data=out), *([OutputChunk(stream="stderr", data=err)] if err else [])]
+
+
+def test_peek_shows_both_streams(master: FakeMaster, call: NewCall) -> None:
+    master.views = [running(8)]
+    master.outputs = [chunks(b"step 1\n", b"warn\n")]
+    peek = call("gpeek", "8")
+    assert peek.run() == 0
+    assert peek.out == "<< output from stdout >>\nstep 1\n\n<< output from stderr >>\nwarn\n"
+
+
+def test_peek_without_job_takes_the_newest_started_one(master: FakeMaster, call: NewCall) -> None:
+    master.views = [running(7), running(8), pending(9)]
+    master.outputs = [chunks(b"")]
+    peek = call("bpeek")
+    assert (peek.run(), peek.out) == (0, "<< output from stdout >>\n")
+    assert "RUN" in master.filters[-1].states
+
+
+def test_peek_at_a_pending_job(master: FakeMaster, call: NewCall) -> None:
+    master.views = [pending(9)]
+    peek = call("gpeek", "9")
+    assert (peek.run(), peek.out, peek.err) == (255, "", "Job <9> : Not yet started.\n")
+
+
+def test_peek_follows_to_the_end(master: FakeMaster, call: NewCall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpeek, "POLL_S", 0.01)
+    master.views = [running(8)]
+    grown = [b"a\n", b"a\n", b"a\nb\n", b"a\nb\nc\n"]
+    master.outputs = [chunks(text) for text in grown]
+    master.last_views = [done(8)]
+    peek = call("gpeek", "-f", "8")
+    assert (peek.run(), peek.out) == (0, "<< output from stdout >>\na\nb\nc\n")

@@ -1,0 +1,214 @@
+"""gjobs against the transcripts of bjobs, and its texts, streams and exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from fake_master import FakeCall, FakeMaster, allocation, spec
+
+from gsched.model.job import AttemptResult, Usage
+from gsched.model.view import JobView, Message
+
+NewCall = Callable[..., FakeCall]
+GOLDEN = Path(__file__).parent.parent / "render" / "golden"
+REQ = "select[(ngpus>0) && (type == local)] order[r15s:pg] rusage[ngpus_excl_p=1.00]"
+
+
+def at(text: str) -> float:
+    return datetime.strptime(f"2017 {text}", "%Y %b %d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+
+
+def pending(job_id: int, **changes: object) -> JobView:
+    values: dict[str, object] = {
+        "job_id": job_id,
+        "spec": spec("train_01.sh"),
+        "state": "PEND",
+        "submitted_at": at("Jul 7 18:02:15"),
+        "pending_reasons": ("Not enough ngpus_excl_p: 2 wanted, 0 left on ubuntu02", "Job slot limit reached: 1 host"),
+    }
+    return JobView(**(values | changes))  # type: ignore[arg-type]
+
+
+def running(job_id: int, **changes: object) -> JobView:
+    start = at("Jul 7 18:02:15")
+    values: dict[str, object] = {"state": "RUN", "allocation": allocation(0, 1), "dispatched_at": start}
+    return pending(job_id, pending_reasons=(), **(values | changes))
+
+
+def done(job_id: int, exit_code: int = 0) -> JobView:
+    state = "EXIT" if exit_code else "DONE"
+    result = AttemptResult(exit_code=exit_code, ended_at=at("Jul 7 18:03:15"))
+    return running(job_id, state=state, result=result, finished_at=result.ended_at)
+
+
+def job_1153() -> JobView:
+    start = at("Jul 7 17:34:02")
+    usage = Usage(
+        cpu_s=117.0,
+        mem_mib=277.0,
+        swap_mib=0.0,
+        max_mem_mib=277.0,
+        avg_mem_mib=274.0,
+        threads=78,
+        pgid=12981,
+        pids=(12981, 12985, 12987, 12988, 12989, 12990),
+        sampled_at=at("Jul 7 17:35:01"),
+    )
+    return JobView(
+        job_id=1153,
+        spec=spec(res_req="select[ngpus>0] rusage[ngpus_excl_p=1]", combined_req=REQ),
+        state="RUN",
+        submitted_at=start,
+        attempt=1,
+        allocation=allocation(2),
+        effective_req=REQ,
+        dispatched_at=start,
+        started_at=start,
+        pid=12981,
+        exec_home="/home/test",
+        exec_cwd="/opt/DL/caffe-nv",
+        usage=usage,
+        messages=(Message(box=0, user="test", posted_at=start, text="ubuntu02:gpus=2;"),),
+    )
+
+
+def lines(text: str) -> list[str]:
+    """Without what the transcripts have lost: blanks at the ends of lines, blank lines around."""
+    return [line.rstrip() for line in text.strip().splitlines()]
+
+
+def test_short_listing_is_the_transcript(master: FakeMaster, call: NewCall) -> None:
+    base = at("Jul 7 18:02:15")
+    master.views = [running(1269), running(1270), pending(1271), done(1268)]
+    gjobs = call("gjobs")
+    assert (gjobs.run(), gjobs.err) == (0, "")
+    assert lines(gjobs.out) == lines((GOLDEN / "bjobs_list_3.txt").read_text())
+    assert master.filters[-1].user == "test"
+    assert base == master.views[0].submitted_at
+
+
+def test_long_listing_is_the_transcript(master: FakeMaster, call: NewCall) -> None:
+    master.views = [job_1153()]
+    gjobs = call("bjobs", "-l", "1153")
+    assert gjobs.run() == 0
+    wanted = lines((GOLDEN / "bjobs_1153.txt").read_text())
+    shared = [line.replace(">, Share group charged </test>", ">") for line in wanted]
+    assert lines(gjobs.out) == shared
+
+
+def test_pending_reasons_follow_the_row(master: FakeMaster, call: NewCall) -> None:
+    master.views = [running(1270), pending(1271)]
+    gjobs = call("gjobs", "-p")
+    assert gjobs.run() == 0
+    assert " Not enough ngpus_excl_p: 2 wanted, 0 left on ubuntu02;\n Job slot limit reached: 1 host;\n" in gjobs.out
+    assert "1270" not in gjobs.out
+    first = call("gjobs", "-p1")
+    assert (first.run(), "Job slot limit" in first.out, "Not enough" in first.out) == (0, False, True)
+
+
+def test_times_are_those_of_the_caller(master: FakeMaster, call: NewCall) -> None:
+    master.views = [pending(1271)]
+    gjobs = call("gjobs", "-noheader", TZ="Asia/Seoul")
+    assert gjobs.run() == 0
+    assert gjobs.out.rstrip().endswith("Jul  8 03:02")
+
+
+@pytest.mark.parametrize(
+    ("argv", "text", "code"),
+    [
+        ([], "No unfinished job found\n", 0),
+        (["-a"], "No job found\n", 0),
+        (["-p"], "No pending job found\n", 0),
+        (["-s"], "No suspended job found\n", 0),
+        (["-r"], "No running job found\n", 0),
+        (["-d"], "No DONE/EXIT job found\n", 0),
+        (["-q", "normal"], "No unfinished job found in queue <normal>\n", 0),
+        (["-q", "normal", "-m", "h"], "No unfinished job found in queue <normal> and on host/group <h>\n", 0),
+        (["123"], "Job <123> is not found\n", 255),
+        (["abc"], "abc: Illegal job ID.\n", 255),
+        (["99999999999"], "99999999999: Job ID out of valid range.\n", 255),
+        (["12[3]"], "Job <12> is not a job array\n", 255),
+        (["-zap"], "gjobs: unknown option -zap (-h lists the options)\n", 255),
+        (["-A"], "gjobs: option -A is not supported yet (-h lists the options)\n", 255),
+    ],
+)
+def test_nothing_to_show(master: FakeMaster, call: NewCall, argv: list[str], text: str, code: int) -> None:
+    gjobs = call("gjobs", *argv)
+    assert (gjobs.run(), gjobs.out, gjobs.err) == (code, "", text)
+
+
+def test_consistent_exit_code(master: FakeMaster, call: NewCall) -> None:
+    assert call("gjobs", LSB_BJOBS_CONSISTENT_EXIT_CODE="Y").run() == 255
+    master.views = [pending(1)]
+    assert call("gjobs", LSB_BJOBS_CONSISTENT_EXIT_CODE="Y").run() == 0
+
+
+def test_named_jobs_are_shown_though_finished_and_unknown_ones_named(master: FakeMaster, call: NewCall) -> None:
+    master.views = [done(7, 3)]
+    gjobs = call("gjobs", "7", "8")
+    assert gjobs.run() == 255
+    assert "7       test    EXIT  normal" in gjobs.out
+    assert gjobs.err == "Job <8> is not found\n"
+    assert (master.filters[-1].user, master.filters[-1].finished) == ("all", True)
+
+
+def test_chosen_fields(master: FakeMaster, call: NewCall) -> None:
+    master.views = [running(1270), done(1269, 3)]
+    gjobs = call("bjobs", "-noheader", "-o", "jobid stat exit_code delimiter='|'", "1269", "1270")
+    assert (gjobs.run(), gjobs.out) == (0, "1270|RUN|-\n1269|EXIT|3\n")
+    by_variable = call("bjobs", "1270", LSB_BJOBS_FORMAT="jobid queue")
+    assert (by_variable.run(), by_variable.out) == (0, "JOBID QUEUE\n1270 normal\n")
+    wrong = call("gjobs", "-o", "jobid statt")
+    assert wrong.run() == 255
+    assert "unknown field 'statt'; did you mean stat?" in wrong.err
+    joined = call("gjobs", "-noheader", "-o", "jobid", "-aJ", "*train*")
+    assert joined.run() == 0
+    assert (master.filters[-1].name, master.filters[-1].finished) == ("*train*", True)
+
+
+def test_json_names_unknown_jobs_in_a_record(master: FakeMaster, call: NewCall) -> None:
+    master.views = [done(1269, 3)]
+    gjobs = call("bjobs", "-o", "JOBID STAT EXIT_REASON", "-json", "-a", "1269", "5")
+    assert (gjobs.run(), gjobs.err) == (0, "")
+    assert json.loads(gjobs.out) == {
+        "COMMAND": "bjobs",
+        "JOBS": 2,
+        "RECORDS": [
+            {"JOBID": "1269", "STAT": "EXIT", "EXIT_REASON": ""},
+            {"JOBID": "5", "ERROR": "Job <5> is not found"},
+        ],
+    }
+    master.views = []
+    empty = call("bjobs", "-o", "jobid", "-json")
+    assert (empty.run(), empty.err) == (0, "")
+    assert json.loads(empty.out)["RECORDS"] == []
+
+
+@pytest.mark.parametrize(
+    "argv", [["-l", "-o", "jobid"], ["-noheader", "-l"], ["-json"], ["-json", "-noheader", "-o", "jobid"]]
+)
+def test_options_that_exclude_each_other(master: FakeMaster, call: NewCall, argv: list[str]) -> None:
+    gjobs = call("gjobs", *argv)
+    assert gjobs.run() == 255
+    assert gjobs.err.startswith("gjobs: -")
+    assert gjobs.err.count("\n") == 1
+
+
+def test_filters_reach_the_master(master: FakeMaster, call: NewCall) -> None:
+    call("gjobs", "-u", "all", "-q", "normal", "-m", "h", "-J", "a*", "-P", "p", "-ps").run()
+    wanted = master.filters[-1]
+    assert (wanted.user, wanted.queue, wanted.host, wanted.name, wanted.project) == ("all", "normal", "h", "a*", "p")
+    assert set(wanted.states) == {"PEND", "PSUSP", "USUSP", "SSUSP"}
+
+
+def test_help_lists_options_and_fields(call: NewCall) -> None:
+    gjobs = call("gjobs", "--help")
+    assert gjobs.run() == 0
+    assert "-noheader" in gjobs.out
+    fields = call("gjobs", "-o", "help")
+    assert fields.run() == 0
+    assert "pend_reason" in fields.out

@@ -1,0 +1,142 @@
+"""Stored events against the transcripts of bhist -l."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from fake_master import allocation, record, spec
+
+from gsched.base.errors import GschedError
+from gsched.cli.chronicle import history_record, signal_name
+from gsched.cli.render.history import render_history, state_seconds
+from gsched.model import event as events
+from gsched.model.job import AttemptResult, Usage
+from gsched.model.view import EventRecord, JobHistory
+
+GOLDEN = Path(__file__).parent.parent / "render" / "golden"
+PLAIN = "select[type == local] order[r15s:pg]"
+GPUS = "select[(ngpus>0) && (type == local)] order[r15s:pg] rusage[ngpus_excl_p=2.00]"
+
+
+def at(text: str) -> float:
+    return datetime.strptime(f"2017 {text}", "%Y %b %d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+
+
+def stored(job_id: int, *happened: events.AnyEvent) -> JobHistory:
+    return JobHistory(job_id=job_id, events=tuple(record(seq, event) for seq, event in enumerate(happened, 1)))
+
+
+def job_220() -> JobHistory:
+    start = at("Jul 5 11:34:12")
+    result = AttemptResult(
+        exit_code=0, ended_at=at("Jul 5 11:35:43"), usage=Usage(cpu_s=183.6, max_mem_mib=271.0, avg_mem_mib=269.0)
+    )
+    return stored(
+        220,
+        events.JobSubmitted(at=at("Jul 5 11:34:11"), job_id=220, spec=spec()),
+        events.JobDispatched(at=start, job_id=220, attempt=1, allocation=allocation(), effective_req=PLAIN),
+        events.JobStarted(at=start, job_id=220, attempt=1, pid=7824, home="/home/test", cwd="/opt/DL/caffe-nv"),
+        events.JobFinished(at=at("Jul 5 11:35:43"), job_id=220, attempt=1, result=result),
+        events.JobPostProcessed(at=at("Jul 5 11:35:45"), job_id=220, attempt=1),
+        events.JobForgotten(at=at("Jul 5 12:35:45"), job_id=220),
+    )
+
+
+def job_221() -> JobHistory:
+    start, end = at("Jul 5 11:35:15"), at("Jul 5 11:35:18")
+    result = AttemptResult(exit_code=134, usage=Usage(cpu_s=0.7, max_mem_mib=37.0, avg_mem_mib=37.0))
+    return stored(
+        221,
+        events.JobSubmitted(at=start, job_id=221, spec=spec()),
+        events.JobDispatched(at=start, job_id=221, attempt=1, allocation=allocation(), effective_req=PLAIN),
+        events.JobStarted(at=start, job_id=221, attempt=1, pid=7963, home="/home/test", cwd="/opt/DL/caffe-nv"),
+        events.JobFinished(at=end, job_id=221, attempt=1, result=result),
+    )
+
+
+def job_1270() -> JobHistory:
+    start = at("Jul 7 18:02:27")
+    asked = spec("train_01.sh", res_req="select[ngpus>0] rusage[ngpus_excl_p=2]")
+    usage = Usage(cpu_s=222.3, max_mem_mib=517.0, avg_mem_mib=467.0)
+    return stored(
+        1270,
+        events.JobSubmitted(at=at("Jul 7 18:02:11"), job_id=1270, spec=asked),
+        events.JobDispatched(at=start, job_id=1270, attempt=1, allocation=allocation(0, 1), effective_req=GPUS),
+        events.JobStarted(at=start, job_id=1270, attempt=1, pid=5830, home="/home/test", cwd="/opt/DL/caffe-nv"),
+        events.JobMessagePosted(at=start + 1, job_id=1270, user="test", box=0, text="ubuntu02:gpus=0,1;"),
+        events.JobFinished(
+            at=at("Jul 7 18:03:44"), job_id=1270, attempt=1, result=AttemptResult(exit_code=0, usage=usage)
+        ),
+        events.JobPostProcessed(at=at("Jul 7 18:03:45"), job_id=1270, attempt=1),
+    )
+
+
+@pytest.mark.parametrize("history", [job_220(), job_221(), job_1270()], ids=lambda history: str(history.job_id))
+def test_stored_events_print_as_the_transcript(history: JobHistory) -> None:
+    wanted = (GOLDEN / f"bhist_{history.job_id}.txt").read_text()
+    text = render_history([history_record(history)], UTC, 0.0)
+    # The transcripts have lost the blanks at the ends of lines.
+    assert [line.rstrip() for line in text.strip().splitlines()] == wanted.strip().splitlines()
+
+
+def test_every_change_of_state_is_counted_and_told() -> None:
+    begin = 1_000_000.0
+    happened = [
+        events.JobSubmitted(at=begin, job_id=7, spec=spec(hold=True)),
+        events.JobResumed(at=begin + 10, job_id=7, by="test"),
+        events.JobSuspended(at=begin + 20, job_id=7, by="test"),
+        events.JobResumed(at=begin + 25, job_id=7, by="test"),
+        events.JobDispatched(at=begin + 30, job_id=7, attempt=1, allocation=allocation(), effective_req=""),
+        events.JobSuspended(at=begin + 40, job_id=7, by="test"),
+        events.JobStatusLost(at=begin + 50, job_id=7, host="ubuntu02"),
+        events.JobStatusRegained(at=begin + 70, job_id=7, host="ubuntu02"),
+        events.JobResumed(at=begin + 100, job_id=7, by="test"),
+        events.JobNoted(at=begin + 101, job_id=7, text="The output went to /tmp/7.out"),
+        events.JobRequeued(at=begin + 110, job_id=7, attempt=1, reason="host <ubuntu02> was lost"),
+        events.JobDispatched(at=begin + 130, job_id=7, attempt=2, allocation=allocation(), effective_req=""),
+        events.StaleResultRecorded(
+            at=begin + 140, job_id=7, attempt=1, host="ubuntu02", result=AttemptResult(exit_code=3)
+        ),
+        events.JobSignalRequested(at=begin + 150, job_id=7, by="test", signal=0),
+        events.JobFinished(
+            at=begin + 160, job_id=7, attempt=2, result=AttemptResult(signal=9, term_reason="TERM_OWNER")
+        ),
+    ]
+    told = history_record(stored(7, *happened))
+    seconds = state_seconds(told, 0.0)
+    assert seconds == {"PEND": 35, "PSUSP": 15, "RUN": 50, "USUSP": 40, "SSUSP": 0, "UNKWN": 20}
+    assert sum(seconds.values()) == 160
+    text = render_history([told], UTC, 0.0, unfolded=True)
+    for words in (
+        "Suspended by the user or administrator while pending;",
+        "Unknown; unable to reach the execution host;",
+        "The output went to /tmp/7.out;",
+        "Pending: Job has been requeued;",
+        "Pending: host <ubuntu02> was lost;",
+        "Attempt 1 on host <ubuntu02>, given up before, has ended: with exit code 3;",
+        "Signal <KILL> requested by user or administrator <test>;",
+        "Exited by signal 9. The CPU time used is 0.0 seconds;",
+        "Completed <exit>; TERM_OWNER: job killed by owner;",
+    ):
+        assert words in text
+
+
+def test_a_record_that_cannot_be_read_is_one_line() -> None:
+    history = job_220()
+    broken = EventRecord(seq=9, at=history.events[1].at, kind="job_dispatched", job_id=220, payload='{"kind": "job_di')
+    text = render_history(
+        [history_record(JobHistory(job_id=220, events=(history.events[0], broken, *history.events[2:])))], UTC, 0.0
+    )
+    assert "A record of this job cannot be read (event 9, job_dispatch" in text
+    assert "Starting (Pid 7824);" in text
+
+
+def test_a_history_without_its_submission_is_refused() -> None:
+    with pytest.raises(GschedError, match="Job <220>: the record of its submission cannot be read"):
+        history_record(JobHistory(job_id=220, events=job_220().events[1:]))
+
+
+def test_signals_have_names() -> None:
+    assert [signal_name(number) for number in (0, 15, 9999)] == ["KILL", "TERM", "9999"]

@@ -1,0 +1,179 @@
+"""How commands reach their master, wait for it, and give up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from fake_master import FakeCall, FakeMaster, record, serve
+
+from gsched.cli import session
+from gsched.cli.session import PLEASE_WAIT, channel_to
+from gsched.cli.zone import zone_of
+from gsched.model import event as events
+from gsched.model.job import AttemptResult
+from gsched.wire.address import MASTER_FILE
+
+NewCall = Callable[..., FakeCall]
+
+
+def test_a_master_that_stays_away(folder: Path, call: NewCall) -> None:
+    (folder / MASTER_FILE).write_text(f"unix:{folder}/m.sock\n")
+    gid = call("gid", GSCHED_COMMAND_WAIT="0.3")
+    began = time.monotonic()
+    assert gid.run() == 255
+    assert 0.25 < time.monotonic() - began < 5
+    first, second = gid.err.splitlines()
+    assert first + "\n" == PLEASE_WAIT
+    assert second.startswith(f"the master at unix:{folder}/m.sock has not answered for 0.3 s")
+
+
+@pytest.mark.parametrize("argv", [["gid"], ["gjobs"]], ids=["unary", "stream"])
+def test_a_master_that_comes_back_is_waited_for(folder: Path, call: NewCall, argv: list[str]) -> None:
+    (folder / MASTER_FILE).write_text(f"unix:{folder}/m.sock\n")
+    command = call(*argv)
+    says_so = threading.Event()
+    put = command._put
+
+    def watch(stream: int, data: bytes) -> None:
+        put(stream, data)
+        if stream == 2:
+            says_so.set()
+
+    command._put = watch  # type: ignore[method-assign]
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(command.run()))
+    thread.start()
+    assert says_so.wait(5)
+    with serve(FakeMaster(), folder):
+        thread.join(10)
+    assert codes == [0]
+    assert command.err.count(PLEASE_WAIT) == 1
+
+
+@pytest.mark.parametrize("argv", [["gid"], ["gjobs"]], ids=["unary", "stream"])
+def test_ctrl_c_ends_the_waiting_at_once(folder: Path, call: NewCall, argv: list[str]) -> None:
+    (folder / MASTER_FILE).write_text(f"unix:{folder}/m.sock\n")
+    command = call(*argv, GSCHED_COMMAND_WAIT="60")
+    put = command._put
+
+    def cancel_when_it_waits(stream: int, data: bytes) -> None:
+        put(stream, data)
+        threading.Timer(0.05, command.cancel).start()
+
+    command._put = cancel_when_it_waits  # type: ignore[method-assign]
+    began = time.monotonic()
+    assert command.run() == 130
+    assert time.monotonic() - began < 5
+    assert command.err == PLEASE_WAIT
+
+
+def test_no_cluster(tmp_path: Path, call: NewCall) -> None:
+    gid = call("gid", GSCHED_ENVDIR=str(tmp_path))
+    assert gid.run() == 255
+    assert gid.err.startswith(f"no cluster is known in {tmp_path}: start one with")
+
+
+def test_a_file_that_holds_no_address_is_not_shown(tmp_path: Path, call: NewCall) -> None:
+    (tmp_path / MASTER_FILE).write_text("root:$6$secret:19000:0:99999:7:::\nmore\n")
+    gid = call("gid", GSCHED_ENVDIR=str(tmp_path))
+    assert gid.run() == 255
+    assert gid.err == f"{tmp_path}/{MASTER_FILE} does not hold the address of a master\n"
+
+
+def test_nobody_borrows_the_rights_of_this_process(master: FakeMaster, call: NewCall) -> None:
+    gid = call("gid")
+    gid.uid += 1
+    assert gid.run() == 255
+    assert "runs as another user" in gid.err
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "nan"])
+def test_a_wait_that_is_no_number_is_refused(master: FakeMaster, call: NewCall, text: str) -> None:
+    gid = call("gid", GSCHED_COMMAND_WAIT=text)
+    assert gid.run() == 255
+    assert gid.err == f"GSCHED_COMMAND_WAIT={text}: not a number of seconds\n"
+
+
+def test_connections_are_shared_and_few() -> None:
+    one = channel_to("unix:/nowhere/1")
+    assert channel_to("unix:/nowhere/1") is one
+    for number in range(2, 2 + session.MAX_CHANNELS):
+        channel_to(f"unix:/nowhere/{number}")
+    assert channel_to("unix:/nowhere/1") is not one
+    assert len(session._channels) <= session.MAX_CHANNELS
+
+
+@pytest.mark.parametrize(
+    ("tz", "hour"),
+    [
+        ("Asia/Seoul", 18),
+        (":Asia/Seoul", 18),
+        ("/usr/share/zoneinfo/Asia/Seoul", 18),
+        ("KST-9", 18),
+        ("CET-1CEST,M3.5.0,M10.5.0/3", 11),
+        ("UTC", 9),
+        ("", 9),
+        ("no such zone", 9),
+        ("../../../etc/passwd", 9),
+    ],
+)
+def test_zones_as_the_c_library_reads_them(tz: str, hour: int) -> None:
+    assert datetime.fromtimestamp(1499418475, zone_of({"TZ": tz})).hour == hour
+
+
+def test_without_tz_the_host_decides() -> None:
+    assert datetime.fromtimestamp(1499418475, zone_of({})).astimezone().timestamp() == 1499418475
+
+
+class Waiter:
+    """`gsub -K` in a thread, and a moment to wait for: the first time `word` is on standard error."""
+
+    def __init__(self, gsub: FakeCall, word: bytes) -> None:
+        self.reached = threading.Event()
+        self.codes: list[int] = []
+        put = gsub._put
+
+        def watch(stream: int, data: bytes) -> None:
+            put(stream, data)
+            if word in data:
+                self.reached.set()
+
+        gsub._put = watch  # type: ignore[method-assign]
+        self.thread = threading.Thread(target=lambda: self.codes.append(gsub.run()))
+        self.thread.start()
+
+
+STARTED = events.JobStarted(at=1.0, job_id=220, attempt=1, pid=7)
+FINISHED = events.JobFinished(at=2.0, job_id=220, attempt=1, result=AttemptResult(exit_code=4))
+
+
+def test_waiting_for_a_job_survives_a_restart_of_the_master(folder: Path, call: NewCall) -> None:
+    gsub = call("gsub", "-K", "true")
+    first, second = FakeMaster(), FakeMaster()
+    first.live.put(record(2, STARTED))
+    with serve(first, folder):
+        waiter = Waiter(gsub, b"<<Starting")
+        assert waiter.reached.wait(5)
+    second.live.put(record(3, FINISHED))
+    with serve(second, folder):
+        waiter.thread.join(10)
+    assert waiter.codes == [4]
+    assert gsub.err.replace(PLEASE_WAIT, "").endswith("<<Starting on >>\n<<Job is finished>>\n")
+
+
+def test_waiting_for_a_job_gives_up_on_a_master_that_stays_away(folder: Path, call: NewCall) -> None:
+    gsub = call("gsub", "-K", "true", GSCHED_COMMAND_WAIT="0.3")
+    master = FakeMaster()
+    master.live.put(record(2, STARTED))
+    with serve(master, folder):
+        waiter = Waiter(gsub, b"<<Starting")
+        assert waiter.reached.wait(5)
+    waiter.thread.join(10)
+    assert waiter.codes == [255]
+    assert gsub.err.count(PLEASE_WAIT) == 1
+    assert "has not answered for 0.3 s" in gsub.err
