@@ -43,6 +43,7 @@ from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
 DEFAULT_WAIT_S = 60.0
+IDS_PER_QUERY = 10_000
 MESSAGE_LIMIT = 64 * 1024 * 1024
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_LIMIT),
@@ -175,24 +176,23 @@ class Client:
     def wait(self, job_ids: Sequence[int], *, timeout_s: float | None = None) -> dict[int, JobView]:
         """Wait until all the jobs have finished; returns them by id. Raises TimeoutError, NotFound (unknown id)."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        open_ids = set(job_ids)
-        done: dict[int, JobView] = {}
         stream = _Cancellable(self._stub.Events)
         timer = None
         if deadline is not None:
             timer = threading.Timer(max(0.0, deadline - time.monotonic()), stream.cancel)
             timer.daemon = True
             timer.start()
+        open_ids = set(job_ids)
+        request = scheduler_pb2.EventsRequest(after_seq=-1, follow=True, job_ids=list(job_ids))
         try:
-            # The first record is an empty one that says "subscribed": what ends later is seen, the rest is asked for.
-            for item in self._stream(
-                stream, scheduler_pb2.EventsRequest(after_seq=-1, follow=True, job_ids=list(job_ids))
-            ):
-                if not item.kind or item.kind in ("job_finished", "job_post_processed"):
-                    wanted = [item.job_id] if item.kind else sorted(open_ids)
-                    self._collect(wanted, open_ids, done)
+            for item in self._stream(stream, request):
+                if item.kind == "job_finished":
+                    open_ids.discard(item.job_id)
+                elif not item.kind:
+                    # The first record only says "subscribed": what ends later is seen, what ended before is asked for.
+                    open_ids -= {job_id for job_id, job in self._by_id(job_ids).items() if job.state in FINISHED}
                 if not open_ids:
-                    return done
+                    return self._by_id(job_ids)
         except GschedError:
             if deadline is None or time.monotonic() < deadline:
                 raise
@@ -202,16 +202,15 @@ class Client:
             stream.cancel()
         raise TimeoutError(f"jobs {sorted(open_ids)} have not finished within {timeout_s} s")
 
-    def _collect(self, wanted: Sequence[int], open_ids: set[int], done: dict[int, JobView]) -> None:
-        for start in range(0, len(wanted), 1000):
-            part = tuple(wanted[start : start + 1000])
-            found = {job.job_id: job for job in self.jobs(JobFilter(ids=part, user="all", finished=True))}
-            for job_id in part:
-                if job_id not in found:
-                    raise NotFound(f"Job <{job_id}> is not found")
-                if found[job_id].state in FINISHED:
-                    done[job_id] = found[job_id]
-                    open_ids.discard(job_id)
+    def _by_id(self, job_ids: Sequence[int]) -> dict[int, JobView]:
+        found: dict[int, JobView] = {}
+        for start in range(0, len(job_ids), IDS_PER_QUERY):
+            part = tuple(job_ids[start : start + IDS_PER_QUERY])
+            found.update((job.job_id, job) for job in self.jobs(JobFilter(ids=part, user="all", finished=True)))
+        for job_id in job_ids:
+            if job_id not in found:
+                raise NotFound(f"Job <{job_id}> is not found")
+        return found
 
     def output(self, job_id: int) -> Iterator[OutputChunk]:
         """What the job has written so far. Raises Conflict if it has not started."""

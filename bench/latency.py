@@ -1,0 +1,39 @@
+"""Submit to start on an idle cluster: from the call's return to the job's first instruction. Goal: median under 50 ms."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from private_cluster import private_cluster, report, submission
+
+from gsched.wire.address import read_address
+from gsched.wire.client import Client
+
+TIMES = 30
+
+
+def main() -> int:
+    """Print the distribution and the figures; exit code 0."""
+    with private_cluster("--sim-gpus", "4:exclusive_process") as environment, tempfile.TemporaryDirectory() as folder:
+        with Client(read_address(environment["GSCHED_ENVDIR"])) as client:
+            found = sorted(one(client, Path(folder) / str(number)) for number in range(TIMES + 1))[:TIMES]
+    median = statistics.median(found)
+    print(f"submit returned -> job runs: median {median:.1f} ms, min {found[0]:.1f}, max {found[-1]:.1f} ({TIMES} jobs)")
+    report("latency", {"start_ms_median": median, "start_ms_min": found[0], "start_ms_max": found[-1]})
+    return 0
+
+
+def one(client: Client, output: Path) -> float:
+    """Milliseconds from the return of submit to the first instruction of the job, by the machine's one clock."""
+    job = client.submit(submission("date +%s.%N", str(output)))
+    returned = time.time()
+    client.wait([job.job_id], timeout_s=30)
+    return (float(output.read_text()) - returned) * 1000
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""A throw-away private cluster for the benches, and their common last line. Runs on a plain installation."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from gsched.model.job import JobSpec
+from gsched.model.view import Submission
+
+BIN = Path(sys.executable).parent
+
+
+@contextlib.contextmanager
+def private_cluster(*words: str) -> Iterator[dict[str, str]]:
+    """Start `gsched up WORDS` in a temporary folder; yields the environment for its commands."""
+    folder = Path(tempfile.mkdtemp(prefix="gsched-bench-"))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("GSCHED_", "LSF_"))}
+    environment["GSCHED_ENVDIR"] = str(folder / "conf")
+    try:
+        gsched = [str(BIN / "gsched")]
+        subprocess.run([*gsched, "up", "--dir", str(folder), *words], env=environment, check=True, capture_output=True)
+        yield environment
+    finally:
+        subprocess.run([*gsched, "down", "--dir", str(folder), "--kill"], env=environment, capture_output=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def submission(command: str, output: str = "/dev/null") -> Submission:
+    """A small job of this user in /tmp."""
+    spec = JobSpec(command=command, user="", queue="", cwd="/tmp", home="/tmp", submit_host="bench", output_file=output)
+    return Submission(spec=spec, environment=b"PATH=/usr/bin:/bin\0")
+
+
+def wall_ms(command: Sequence[str], environment: dict[str, str], times: int) -> float:
+    """Median wall time of a command in milliseconds."""
+    return median_ms(
+        lambda: subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True),
+        times,
+    )
+
+
+def median_ms(action: Callable[[], object], times: int) -> float:
+    """Median duration of an action in milliseconds, after one that is not counted."""
+    action()
+    found = []
+    for _ in range(times):
+        start = time.perf_counter()
+        action()
+        found.append((time.perf_counter() - start) * 1000)
+    return statistics.median(found)
+
+
+def report(bench: str, figures: dict[str, float]) -> None:
+    """The last line of a bench."""
+    print(json.dumps({"bench": bench, "figures": {name: round(value, 3) for name, value in figures.items()}}))
