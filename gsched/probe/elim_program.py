@@ -54,6 +54,11 @@ class _Ending(NamedTuple):
     distrust: bool
 
 
+def pause_before_start(restart_s: float, failures: int, lived_s: float) -> float:
+    """Seconds until an elim may be started again that has failed `failures` times in a row and lived `lived_s`."""
+    return max(0.0, restart_s * min(2.0 ** min(max(0, failures - 1), 10), LONGEST_BACKOFF) - lived_s)
+
+
 class ElimProgram:
     """One elim. `restart_s` is the shortest time between two starts; it doubles while the elim keeps failing."""
 
@@ -95,7 +100,7 @@ class ElimProgram:
                 return
             lived = self._clock.monotonic() - started
             failures = 0 if run.has_reported and lived >= self._restart_s else failures + 1
-            wait_s = max(0.0, self._restart_s * min(2 ** max(0, failures - 1), LONGEST_BACKOFF) - lived)
+            wait_s = pause_before_start(self._restart_s, failures, lived)
             words = f" ({quote(run.last_words)})" if run.last_words else ""
             note = f"{self.name}: {ending.text}{words}; started again {f'in {wait_s:.0f} s' if wait_s >= 1 else 'now'}"
             self._listener.failed(self.name, note, distrust=ending.distrust)

@@ -1,0 +1,281 @@
+/*
+ * A stand-in for libnvidia-ml.so.1 on machines without an NVIDIA GPU: its answers come from a text file.
+ *
+ * The file is named by GSCHED_FAKE_NVML and holds lines KEY=VALUE; of several lines with one key the last counts. It is
+ * read again at every call, so a test changes the machine by appending a line, and so does nvmlDeviceSetComputeMode.
+ *
+ *   count=4                        GPUs of the machine
+ *   driver=535.161.07
+ *   gpu.0.name= .uuid= .minor= .mode=0..3 .mem_mib= .used_mib= .util= .temp= .procs=PID:BYTES,PID:BYTES
+ *   gpu.0.err=15                   every call about GPU 0 fails with this code, its handle can still be got
+ *   gpu.0.handle_err=15            its handle cannot be got either
+ *   init_err=9                     nvmlInit fails
+ *   err.FUNCTION=CODE              this function fails
+ *   delay_ms.FUNCTION=MS           this function takes so long
+ *
+ * Layouts and codes as in NVIDIA's NVML API reference; functions are those that nvidia-ml-py looks up.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define OK 0
+#define UNINITIALIZED 1
+#define INVALID_ARGUMENT 2
+#define NOT_SUPPORTED 3
+#define NO_PERMISSION 4
+#define NOT_FOUND 6
+#define INSUFFICIENT_SIZE 7
+
+typedef int code;
+typedef struct gpu { unsigned index; } *device;
+typedef struct { unsigned long long total, free, used; } memory_v1;
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory_v2;
+typedef struct { unsigned gpu, memory; } utilization;
+typedef struct { unsigned version, sensor; int value; } temperature_v1;
+typedef struct { unsigned pid; unsigned long long used; unsigned gi, ci; } process_v2;
+typedef struct {
+    char legacy[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char id[32];
+} pci_v3;
+
+#define MOST 64
+static struct gpu gpus[MOST];
+static int begun;
+
+static int lookup(const char *key, char *value, size_t size) {
+    const char *path = getenv("GSCHED_FAKE_NVML");
+    FILE *file = path ? fopen(path, "re") : NULL;
+    char line[1024];
+    size_t length = strlen(key);
+    int found = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = 0;
+        if (strncmp(line, key, length) == 0 && line[length] == '=') {
+            snprintf(value, size, "%s", line + length + 1);
+            found = 1;
+        }
+    }
+    if (file) fclose(file);
+    return found;
+}
+
+static long number(const char *key, long otherwise) {
+    char value[1024];
+    return lookup(key, value, sizeof value) ? strtol(value, NULL, 0) : otherwise;
+}
+
+static long of_gpu(device gpu, const char *name, long otherwise) {
+    char key[128];
+    snprintf(key, sizeof key, "gpu.%u.%s", gpu->index, name);
+    return number(key, otherwise);
+}
+
+static code text(device gpu, const char *name, const char *otherwise, char *out, unsigned size) {
+    char key[128], value[1024];
+    snprintf(key, sizeof key, "gpu.%u.%s", gpu->index, name);
+    if (!lookup(key, value, sizeof value)) snprintf(value, sizeof value, "%s", otherwise);
+    if (strlen(value) + 1 > size) return INSUFFICIENT_SIZE;
+    strcpy(out, value);
+    return OK;
+}
+
+static code enter(const char *function, device gpu) {
+    char key[128];
+    snprintf(key, sizeof key, "delay_ms.%s", function);
+    long delay = number(key, 0);
+    struct timespec pause = {delay / 1000, delay % 1000 * 1000000};
+    if (delay > 0) nanosleep(&pause, NULL);
+    snprintf(key, sizeof key, "err.%s", function);
+    code result = (code)number(key, OK);
+    if (result == OK && gpu) result = (code)of_gpu(gpu, "err", OK);
+    return result;
+}
+
+#define ENTER(gpu)                                                                                                     \
+    if (!begun) return UNINITIALIZED;                                                                                  \
+    code entered = enter(__func__, gpu);                                                                               \
+    if (entered != OK) return entered
+
+/* The library */
+
+EXPORT code nvmlInitWithFlags(unsigned flags) {
+    (void)flags;
+    code result = enter(__func__, NULL);
+    if (result == OK) result = (code)number("init_err", OK);
+    if (result == OK) begun++;
+    return result;
+}
+EXPORT code nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+EXPORT code nvmlInit(void) { return nvmlInitWithFlags(0); }
+
+EXPORT code nvmlShutdown(void) {
+    ENTER(NULL);
+    begun--;
+    return OK;
+}
+
+EXPORT const char *nvmlErrorString(code result) {
+    static char words[64];
+    snprintf(words, sizeof words, "fake error %d", result);
+    return words;
+}
+
+EXPORT code nvmlSystemGetDriverVersion(char *version, unsigned size) {
+    ENTER(NULL);
+    char value[1024];
+    if (!lookup("driver", value, sizeof value)) strcpy(value, "535.161.07");
+    snprintf(version, size, "%s", value);
+    return OK;
+}
+
+EXPORT code nvmlSystemGetCudaDriverVersion(int *version) {
+    ENTER(NULL);
+    *version = 12020;
+    return OK;
+}
+
+/* Finding a GPU */
+
+EXPORT code nvmlDeviceGetCount_v2(unsigned *count) {
+    ENTER(NULL);
+    long wanted = number("count", 0);
+    *count = (unsigned)(wanted > MOST ? MOST : wanted);
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetHandleByIndex_v2(unsigned index, device *gpu) {
+    ENTER(NULL);
+    if (index >= MOST || index >= (unsigned)number("count", 0)) return INVALID_ARGUMENT;
+    gpus[index].index = index;
+    code result = (code)of_gpu(&gpus[index], "handle_err", OK);
+    if (result == OK) *gpu = &gpus[index];
+    return result;
+}
+
+EXPORT code nvmlDeviceGetUUID(device gpu, char *uuid, unsigned size) {
+    ENTER(gpu);
+    char otherwise[64];
+    snprintf(otherwise, sizeof otherwise, "GPU-fa4e0000-0000-4000-8000-%012u", gpu->index);
+    return text(gpu, "uuid", otherwise, uuid, size);
+}
+
+EXPORT code nvmlDeviceGetHandleByUUID(const char *uuid, device *gpu) {
+    ENTER(NULL);
+    for (unsigned index = 0; index < (unsigned)number("count", 0); index++) {
+        char known[96];
+        if (nvmlDeviceGetHandleByIndex_v2(index, gpu) == OK && nvmlDeviceGetUUID(*gpu, known, sizeof known) == OK &&
+            strcmp(known, uuid) == 0)
+            return OK;
+    }
+    return NOT_FOUND;
+}
+
+/* About one GPU */
+
+EXPORT code nvmlDeviceGetIndex(device gpu, unsigned *index) {
+    ENTER(gpu);
+    *index = gpu->index;
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetName(device gpu, char *name, unsigned size) {
+    ENTER(gpu);
+    return text(gpu, "name", "Tesla K80", name, size);
+}
+
+EXPORT code nvmlDeviceGetMinorNumber(device gpu, unsigned *minor) {
+    ENTER(gpu);
+    *minor = (unsigned)of_gpu(gpu, "minor", gpu->index);
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetPciInfo_v3(device gpu, pci_v3 *pci) {
+    ENTER(gpu);
+    memset(pci, 0, sizeof *pci);
+    pci->bus = gpu->index + 4;
+    snprintf(pci->legacy, sizeof pci->legacy, "0000:%02X:00.0", pci->bus);
+    snprintf(pci->id, sizeof pci->id, "00000000:%02X:00.0", pci->bus);
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetComputeMode(device gpu, unsigned *mode) {
+    ENTER(gpu);
+    *mode = (unsigned)of_gpu(gpu, "mode", 0);
+    return OK;
+}
+
+EXPORT code nvmlDeviceSetComputeMode(device gpu, unsigned mode) {
+    ENTER(gpu);
+    if (geteuid() != 0) return NO_PERMISSION;
+    if (mode == 1) return NOT_SUPPORTED;
+    if (mode > 3) return INVALID_ARGUMENT;
+    FILE *file = fopen(getenv("GSCHED_FAKE_NVML"), "ae");
+    if (!file) return NO_PERMISSION;
+    fprintf(file, "gpu.%u.mode=%u\n", gpu->index, mode);
+    fclose(file);
+    return OK;
+}
+
+#define MIB (1024ULL * 1024ULL)
+
+EXPORT code nvmlDeviceGetMemoryInfo(device gpu, memory_v1 *memory) {
+    ENTER(gpu);
+    memory->total = (unsigned long long)of_gpu(gpu, "mem_mib", 11441) * MIB;
+    memory->used = (unsigned long long)of_gpu(gpu, "used_mib", 0) * MIB;
+    memory->free = memory->total - memory->used;
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetMemoryInfo_v2(device gpu, memory_v2 *memory) {
+    memory_v1 plain;
+    code result = nvmlDeviceGetMemoryInfo(gpu, &plain);
+    if (result != OK) return result;
+    memory->total = plain.total;
+    memory->reserved = 0;
+    memory->free = plain.free;
+    memory->used = plain.used;
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetUtilizationRates(device gpu, utilization *rates) {
+    ENTER(gpu);
+    rates->gpu = (unsigned)of_gpu(gpu, "util", 0);
+    rates->memory = 0;
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetTemperature(device gpu, unsigned sensor, unsigned *value) {
+    ENTER(gpu);
+    if (sensor != 0) return INVALID_ARGUMENT;
+    *value = (unsigned)of_gpu(gpu, "temp", 30);
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetTemperatureV(device gpu, temperature_v1 *value) {
+    ENTER(gpu);
+    if (value->sensor != 0) return INVALID_ARGUMENT;
+    value->value = (int)of_gpu(gpu, "temp", 30);
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetComputeRunningProcesses_v3(device gpu, unsigned *count, process_v2 *list) {
+    ENTER(gpu);
+    char value[1024] = "";
+    unsigned found = 0;
+    code result = text(gpu, "procs", "", value, sizeof value);
+    if (result != OK) return result;
+    for (char *rest, *part = strtok_r(value, ",", &rest); part; part = strtok_r(NULL, ",", &rest), found++) {
+        if (found >= *count) continue;
+        list[found].pid = (unsigned)strtoul(part, &part, 10);
+        list[found].used = *part == ':' ? strtoull(part + 1, NULL, 10) : ~0ULL;
+        list[found].gi = list[found].ci = ~0U;
+    }
+    result = found > *count ? INSUFFICIENT_SIZE : OK;
+    *count = found;
+    return result;
+}

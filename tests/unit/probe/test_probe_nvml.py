@@ -1,0 +1,330 @@
+"""Tests of the real NVML bindings, in their child process, against a fake driver library."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from bounded_loop import run_async
+
+from gsched.base.clock import ManualClock
+from gsched.base.errors import Conflict, PermissionDenied, Unavailable
+from gsched.model.host import ComputeMode, Gpu, GpuReport
+from gsched.probe.gpu import count_gpus
+from gsched.probe.nvml_child import NvmlProbe
+from tests.fakenvml.build import build
+
+
+class Machine(Protocol):
+    path: Path
+
+    def say(self, *lines: str) -> None: ...
+
+
+needs_gcc = pytest.mark.needs_gcc
+
+
+def with_probe(story: Callable[[NvmlProbe], Coroutine[Any, Any, GpuReport]], **options: Any) -> GpuReport:
+    async def run() -> GpuReport:
+        probe = NvmlProbe(**options)
+        try:
+            return await story(probe)
+        finally:
+            await probe.close()
+            await probe.close()
+
+    return run_async(run())
+
+
+def sample(**options: Any) -> GpuReport:
+    return with_probe(lambda probe: probe.sample(), **options)
+
+
+@needs_gcc
+def test_everything_that_nvml_tells(machine: Machine) -> None:
+    machine.say("count=2", "gpu.1.name=NVIDIA H100", "gpu.1.mode=3", "gpu.1.mem_mib=81559", "gpu.1.used_mib=500")
+    machine.say("gpu.1.util=42", "gpu.1.temp=55", "gpu.1.minor=7", "gpu.1.uuid=GPU-abc")
+    report = sample()
+    assert (report.known, report.reason, report.provider, report.driver) == (True, "", "nvml", "535.1")
+    assert len(report.gpus) == 2
+    assert report.gpus[1] == Gpu(
+        uuid="GPU-abc",
+        index=1,
+        model="NVIDIA H100",
+        mode=ComputeMode.EXCLUSIVE_PROCESS,
+        memory_mib=81559,
+        used_mib=500,
+        utilization_percent=42,
+        temperature_c=55,
+        pci_bus_id="00000000:05:00.0",
+        minor=7,
+    )
+
+
+@needs_gcc
+def test_counts_of_the_seed(machine: Machine) -> None:
+    machine.say(*(f"gpu.{index}.mode=3" for index in range(4)))
+    counts = count_gpus(sample())
+    assert (counts["ngpus"], counts["ngpus_excl_p"], counts["ngpus_shared"], counts["ngpus_excl_t"]) == (4, 4, 0, 0)
+
+
+@needs_gcc
+def test_mode_that_another_process_sets_shows_at_the_next_sample(machine: Machine) -> None:
+    async def story(probe: NvmlProbe) -> GpuReport:
+        assert {gpu.mode for gpu in (await probe.sample()).gpus} == {ComputeMode.DEFAULT}
+        code = "import pynvml as n; n.nvmlInit(); n.nvmlDeviceSetComputeMode(n.nvmlDeviceGetHandleByIndex(2), 3)"
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return await probe.sample()
+
+    assert [gpu.index for gpu in with_probe(story).gpus if gpu.mode is ComputeMode.EXCLUSIVE_PROCESS] == [2]
+
+
+@needs_gcc
+@pytest.mark.skipif(os.geteuid() != 0, reason="a compute mode is set by root")
+def test_setting_modes(machine: Machine) -> None:
+    async def story(probe: NvmlProbe) -> GpuReport:
+        await probe.set_mode([0, 3], ComputeMode.PROHIBITED)
+        with pytest.raises(Conflict, match=r"GPU 9: there is no such GPU"):
+            await probe.set_mode([1, 9], ComputeMode.EXCLUSIVE_PROCESS)
+        with pytest.raises(Conflict, match=r"does not support compute mode exclusive_thread"):
+            await probe.set_mode([2], ComputeMode.EXCLUSIVE_THREAD)
+        await probe.set_mode([], ComputeMode.DEFAULT)
+        return await probe.sample()
+
+    modes = [gpu.mode.value for gpu in with_probe(story).gpus if gpu.mode]
+    assert modes == ["prohibited", "exclusive_process", "default", "prohibited"]
+
+
+@needs_gcc
+def test_setting_a_mode_without_the_right_to(machine: Machine) -> None:
+    machine.say("err.nvmlDeviceSetComputeMode=4")
+
+    async def story(probe: NvmlProbe) -> GpuReport:
+        with pytest.raises(PermissionDenied) as caught:
+            await probe.set_mode([0, 1], ComputeMode.PROHIBITED)
+        assert caught.value.text == "compute mode prohibited is not set: GPU 0, 1: setting a compute mode needs root"
+        return await probe.sample()
+
+    assert {gpu.mode for gpu in with_probe(story).gpus} == {ComputeMode.DEFAULT}
+
+
+@needs_gcc
+@pytest.mark.parametrize("lost", ["gpu.1.err=15", "gpu.1.handle_err=15"])
+def test_lost_gpu_keeps_its_slot_and_identity(machine: Machine, lost: str) -> None:
+    async def story(probe: NvmlProbe) -> GpuReport:
+        before = await probe.sample()
+        machine.say(lost)
+        after = await probe.sample()
+        assert [gpu.uuid for gpu in after.gpus] == [gpu.uuid for gpu in before.gpus]
+        return after
+
+    report = with_probe(story)
+    assert report.known
+    assert [gpu.problem for gpu in report.gpus] == ["", "NVML: GPU is lost", "", ""]
+    assert (report.gpus[1].mode, report.gpus[1].used_mib, report.gpus[1].minor) == (None, None, 1)
+
+
+@needs_gcc
+def test_gpu_lost_before_the_first_sample_keeps_its_slot(machine: Machine) -> None:
+    machine.say("gpu.3.handle_err=15")
+    assert [(gpu.index, gpu.problem) for gpu in sample().gpus[2:]] == [(2, ""), (3, "NVML: GPU is lost")]
+
+
+@needs_gcc
+def test_what_a_gpu_does_not_support_is_unknown_and_no_problem(machine: Machine) -> None:
+    for function in ("UtilizationRates", "MemoryInfo", "TemperatureV", "Temperature", "MinorNumber", "Name"):
+        machine.say(f"err.nvmlDeviceGet{function}=3")
+    gpu = sample().gpus[0]
+    assert (gpu.utilization_percent, gpu.memory_mib, gpu.used_mib, gpu.temperature_c) == (None, None, None, None)
+    assert (gpu.minor, gpu.model, gpu.problem) == (None, "", "")
+    assert gpu.mode is ComputeMode.DEFAULT
+
+
+@needs_gcc
+def test_gpu_whose_mode_cannot_be_read_says_so(machine: Machine) -> None:
+    machine.say("err.nvmlDeviceGetComputeMode=999")
+    gpu = sample().gpus[0]
+    assert (gpu.mode, gpu.problem) == (None, "NVML: compute mode cannot be read: Unknown Error")
+
+
+@needs_gcc
+def test_driver_older_than_the_bindings(tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetPciInfo_v3", "nvmlSystemGetDriverVersion")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(build(tmp_path / "old", without=missing).parent))
+    report = sample()
+    assert (report.known, report.driver, len(report.gpus)) == (True, "", 4)
+    assert (report.gpus[0].pci_bus_id, report.gpus[0].temperature_c) == ("", 30)
+
+
+def test_no_library_is_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A folder named like the library hides any real one, and cannot be opened as a file.
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(_bindings_without_library(tmp_path)), prepend=os.pathsep)
+    report = sample()
+    assert (report.known, report.gpus) == (True, ())
+    assert report.reason.startswith("no NVIDIA driver library: libnvidia-ml.so.1: cannot open shared object file")
+
+
+def _bindings_without_library(folder: Path) -> Path:
+    """A start-up file that makes the loader look for a library that no machine has."""
+    (folder / "sitecustomize.py").write_text(
+        "import ctypes\n"
+        "real = ctypes.CDLL\n"
+        "def load(name, *rest, **more):\n"
+        "    if name == 'libnvidia-ml.so.1':\n"
+        "        raise OSError(f'{name}: cannot open shared object file: No such file or directory')\n"
+        "    return real(name, *rest, **more)\n"
+        "ctypes.CDLL = load\n"
+    )
+    return folder
+
+
+def test_library_that_is_no_library_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "libnvidia-ml.so.1").write_text("no library")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    report = sample()
+    assert (report.known, report.gpus) == (False, ())
+    assert "libnvidia-ml.so.1: file too short" in report.reason or "invalid ELF header" in report.reason
+
+
+@needs_gcc
+def test_driver_not_loaded_is_no_gpu_until_it_is_loaded(machine: Machine) -> None:
+    machine.say("init_err=9")
+
+    async def story(probe: NvmlProbe) -> GpuReport:
+        before = await probe.sample()
+        assert (before.known, before.gpus, before.reason) == (True, (), "the NVIDIA driver is not loaded")
+        machine.say("init_err=0")
+        return await probe.sample()
+
+    assert len(with_probe(story).gpus) == 4
+
+
+@needs_gcc
+def test_any_other_failure_is_unknown_and_tried_again_after_a_pause(machine: Machine) -> None:
+    machine.say("init_err=18")
+    clock = ManualClock()
+
+    async def story(probe: NvmlProbe) -> GpuReport:
+        failed = await probe.sample()
+        assert (failed.known, failed.gpus) == (False, ())
+        assert failed.reason == "NVML failed: RM has detected an NVML/RM version mismatch."
+        machine.say("init_err=0")
+        assert await probe.sample() == failed  # at once, without asking
+        clock.advance(1.0)
+        for _ in range(100):
+            report = await probe.sample()
+            if report.known:
+                break
+            clock.advance(60.0)  # the process before was not quite gone yet
+            await asyncio.sleep(0.01)
+        return report
+
+    assert len(with_probe(story, clock=clock).gpus) == 4
+
+
+@needs_gcc
+def test_count_that_fails_is_unknown(machine: Machine) -> None:
+    machine.say("err.nvmlDeviceGetCount_v2=999")
+    report = sample()
+    assert (report.known, report.reason) == (False, "NVML failed: Unknown Error")
+
+
+@needs_gcc
+def test_hanging_driver_is_unknown_within_the_limit(machine: Machine) -> None:
+    clock = ManualClock()
+
+    async def story(probe: NvmlProbe) -> GpuReport:
+        assert (await probe.sample()).known
+        machine.say("delay_ms.nvmlDeviceGetMemoryInfo=60000")
+        began = time.monotonic()
+        report = await probe.sample()
+        assert time.monotonic() - began < 2.0
+        assert (report.known, report.reason) == (False, "NVML did not answer within 0.5 s")
+        with pytest.raises(Unavailable, match=r"did not answer|still hangs"):
+            machine.say("delay_ms.nvmlDeviceSetComputeMode=60000")
+            await probe.set_mode([0], ComputeMode.DEFAULT)
+        machine.say("delay_ms.nvmlDeviceGetMemoryInfo=0")
+        for _ in range(100):
+            clock.advance(60.0)
+            report = await probe.sample()
+            if report.known:
+                break
+            await asyncio.sleep(0.01)
+        return report
+
+    assert len(with_probe(story, time_limit_s=0.5, clock=clock).gpus) == 4
+
+
+@needs_gcc
+def test_child_that_is_killed_is_replaced(machine: Machine) -> None:
+    clock = ManualClock()
+
+    async def story(probe: NvmlProbe) -> GpuReport:
+        await probe.sample()
+        assert probe.pid is not None
+        os.kill(probe.pid, signal.SIGKILL)
+        report = await probe.sample()
+        if not report.known:  # it was asked before its end was noticed
+            assert "ended without an answer" in report.reason
+            clock.advance(1.0)
+            report = await probe.sample()
+        return report
+
+    assert len(with_probe(story, clock=clock).gpus) == 4
+
+
+@needs_gcc
+def test_sample_called_off_does_not_leave_its_answer_to_the_next(machine: Machine) -> None:
+    async def story(probe: NvmlProbe) -> GpuReport:
+        await probe.sample()
+        machine.say("delay_ms.nvmlDeviceGetName=300")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await probe.sample()
+        machine.say("delay_ms.nvmlDeviceGetName=0", "count=1")
+        return await probe.sample()
+
+    report = with_probe(story)
+    assert (
+        len(report.gpus) == 1 or report.reason == "the last NVML probe still hangs in the driver and cannot be killed"
+    )
+
+
+@needs_gcc
+def test_child_ends_with_its_parent_even_while_it_hangs(machine: Machine) -> None:
+    machine.say("delay_ms.nvmlDeviceGetName=60000")
+    code = (
+        "import asyncio\n"
+        "from gsched.probe.nvml_child import NvmlProbe\n"
+        "async def main():\n"
+        "    probe = NvmlProbe(time_limit_s=60)\n"
+        "    task = asyncio.ensure_future(probe.sample())\n"
+        "    while probe.pid is None: await asyncio.sleep(0.01)\n"
+        "    print(probe.pid, flush=True)\n"
+        "    await task\n"
+        "asyncio.run(main())\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = os.pidfd_open(int(parent.stdout.readline()))
+        parent.kill()
+    try:
+        assert _ended(child, 10.0)
+    finally:
+        os.close(child)
+
+
+def _ended(pidfd: int, limit_s: float) -> bool:
+    waiting = select.poll()
+    waiting.register(pidfd, select.POLLIN)
+    return bool(waiting.poll(limit_s * 1000))
