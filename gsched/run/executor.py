@@ -79,7 +79,7 @@ class ProcessExecutor:
         name = attempt_name(order.job_id, order.attempt)
         if name in self._held:
             return
-        marked = {contain.MARK_VARIABLE: f"{self._cluster}/{name}", **order.environment}
+        marked = {contain.MARK_VARIABLE: f"{self._cluster}/{name}", **order.environment, "PWD": order.cwd}
         order = msgspec.structs.replace(order, environment=marked, command=in_place(order.command, marked))
         if self._spool.write_order(order):
             held = self._held[name] = Attempt(order, name)

@@ -12,7 +12,13 @@ import signal
 GO = b"g"
 """What a forked job waits for on its gate; an end of file instead means that it must not execute anything."""
 
-_RESETTABLE = tuple(signum for signum in signal.valid_signals() if signum not in (signal.SIGKILL, signal.SIGSTOP))
+_RESETTABLE = tuple(
+    signum
+    for signum in signal.valid_signals()
+    if signum not in (signal.SIGKILL, signal.SIGSTOP)
+    and (signum < signal.SIGRTMIN or signal.getsignal(signum) is not signal.SIG_DFL)
+)
+"""What may be ignored: by us, by Python, or since before us (a daemon that was started with nohup)."""
 
 
 class Output:
@@ -32,11 +38,12 @@ class Output:
 
 
 def become_job(
-    argv: list[str], environment: dict[str, str], umask: int, streams: tuple[int, int, int], gate: int
+    programs: list[list[str]], environment: dict[str, str], umask: int, streams: tuple[int, int, int], gate: int
 ) -> None:
     """In the forked child: become the job, as soon as the start is on record. Never returns.
 
-    Exits like a shell where the program cannot be executed: 127 when it does not exist, else 126.
+    Executes the first of `programs` that can be. Exits like a shell where the last cannot: 127 when it does not exist,
+    else 126.
     """
     code = 126
     try:
@@ -49,11 +56,16 @@ def become_job(
         os.umask(umask)
         if os.read(gate, 1) != GO:
             os._exit(code)
-        try:
-            os.execve(argv[0], argv, {**environment, "LS_JOBPID": str(os.getpid())})
-        except (OSError, ValueError) as error:
-            code = 127 if isinstance(error, FileNotFoundError) else 126
-            os.write(2, f"gsched: {argv[0]}: {why(error)}\n".encode(errors="replace"))
+        environment = {**environment, "LS_JOBPID": str(os.getpid())}
+        failure: Exception | None = None
+        for argv in programs:
+            try:
+                os.execvpe(argv[0], argv, environment)
+            except (OSError, ValueError) as error:
+                failure = error
+        if failure is not None:
+            code = 127 if isinstance(failure, FileNotFoundError) else 126
+            os.write(2, f"gsched: {programs[-1][0]}: {why(failure)}\n".encode(errors="replace"))
     finally:
         os._exit(code)
 

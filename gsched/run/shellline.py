@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+-@%,:")
+_PLAIN = _WORD | frozenset("= \t")
 _OF_THE_SHELL = """
 if then else elif fi for while until do done case esac in select function time coproc namespace alias autoload bg
 bind break builtin caller cd chdir command compgen complete compopt continue declare dirs disown echo enable eval
@@ -31,6 +32,15 @@ def in_place(command: str, environment: Mapping[str, str]) -> str:
     if not first or not _WORD.issuperset(first) or _is_of_the_shell(first, environment) or not _is_simple(line):
         return command
     return f"exec {line}"
+
+
+def plain_words(line: str) -> list[str]:
+    """The words of a line made by `in_place` in which the shell would expand nothing; empty for any other line.
+
+    Whoever executes them saves the start of a shell; where that fails, the shell must be asked, for its words about it.
+    """
+    rest = line[5:] if line.startswith("exec ") else ""
+    return rest.split() if _PLAIN.issuperset(rest) else []
 
 
 def _is_of_the_shell(word: str, environment: Mapping[str, str]) -> bool:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from gsched.base import gpulock
 from gsched.run import contain
 from gsched.run.jobprocess import GO, Output, become_job, interpreter, why
+from gsched.run.shellline import plain_words
 
 ORDER, CLAIM, STARTED, STATUS, SCRIPT, SUSPENDED = "order", "claim", "started", "status", "script", "suspended"
 STDOUT, STDERR = "stdout", "stderr"
@@ -38,7 +39,9 @@ _AWAITED = frozenset({signal.SIGCHLD, _POKE})
 """Signals that a supervisor takes with sigwaitinfo(2). The agent pokes it after it has suspended or resumed the job."""
 _KEPT = (*_AWAITED, signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT)
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS)
-_IGNORED = tuple(signum for signum in signal.valid_signals() if signum not in (*_KEPT, *_FAULTS))
+_IGNORED = frozenset(
+    signum for signum in signal.valid_signals() if signum < signal.SIGRTMIN and signum not in (*_KEPT, *_FAULTS)
+)
 
 
 def poke(process: contain.Process) -> None:
@@ -152,14 +155,14 @@ class Supervisor:
         os.umask(0o077)
         gate_in, gate_out = os.pipe()
         # Blocked until the child no longer ignores what we ignore: a signal that comes early must not be lost.
-        signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+        signal.pthread_sigmask(signal.SIG_SETMASK, _IGNORED | _AWAITED)
         try:
             self.pid = os.fork()
         except OSError as error:
             raise _NotStarted(f"cannot start a process: {why(error)}") from error
         if self.pid == 0:
             os.close(gate_out)  # else the gate would never report that the supervisor died
-            become_job(self._argv(), self.order["environment"], self.order["umask"], streams, gate_in)
+            become_job(self._programs(), self.order["environment"], self.order["umask"], streams, gate_in)
         signal.pthread_sigmask(signal.SIG_SETMASK, _AWAITED)
         os.close(gate_in)
         for fd in set(streams):
@@ -178,11 +181,13 @@ class Supervisor:
         os.close(gate_out)
         tell(self.settings.notify_fd, self.name)
 
-    def _argv(self) -> list[str]:
-        """A shell with -c executes a simple command in its own place, so the command's signals stay signals."""
-        if self.order["script"] is None:
-            return ["/bin/sh", "-c", self.order["command"]]
-        return interpreter(self.order["script"], f"{self.folder}/{SCRIPT}")
+    def _programs(self) -> list[list[str]]:
+        """Argument lists to try one after the other."""
+        if self.order["script"] is not None:
+            return [interpreter(self.order["script"], f"{self.folder}/{SCRIPT}")]
+        shell = ["/bin/sh", "-c", self.order["command"]]
+        direct = plain_words(self.order["command"])
+        return [direct, shell] if direct else [shell]
 
     def _open_streams(self) -> tuple[int, int, int]:
         """Standard input, output and error of the job, opened as the job would (its directory, its umask)."""

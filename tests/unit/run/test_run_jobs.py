@@ -68,6 +68,7 @@ def test_environment_umask_and_directory_are_exactly_the_orders(on_host):
         assert b"RAW=\xb0\xa1" in lines
         assert f"LS_JOBPID={host.started[1, 1].pid}".encode() in lines
         assert b"GSCHED_ATTEMPT_ID=test/1.1" in lines
+        assert f"PWD={host.root}/d".encode() in lines
         assert not [line for line in lines if line.startswith((b"PYTHON", b"HOME="))]
         assert b"0077" in lines
         assert str(host.root / "d").encode() in lines
@@ -123,6 +124,26 @@ def test_scripts_run_by_their_interpreter(on_host, text, code, said):
         assert host.output() == said
         if code in (126, 127):
             assert host.output(stream="stderr").startswith("gsched: /")
+
+    on_host(scenario)
+
+
+def test_programs_are_found_and_missed_as_by_a_shell(on_host):
+    async def scenario(host):
+        (host.root / "bin").mkdir()
+        tool = host.root / "bin" / "tool"
+        tool.write_text("echo tool $1\n")  # no `#!`: only a shell can run it
+        tool.chmod(0o755)
+        path = f"{host.root}/bin:/usr/bin:/bin"
+        assert (await host.run("tool a=b", 1, environment={"PATH": path})).exit_code == 0
+        assert host.output(1) == "tool a=b\n"
+        assert (await host.run("bin/tool x", 2)).exit_code == 0
+        assert (await host.run("nosuchtool x", 3)).exit_code == 127
+        assert "nosuchtool" in host.output(3, "stderr")
+        tool.chmod(0o644)
+        assert (await host.run("bin/tool x", 4)).exit_code == 126
+        assert (await host.run("bin/tool " + "x" * 200_000, 5)).exit_code == 126
+        assert "Argument list too long" in host.output(5, "stderr")
 
     on_host(scenario)
 

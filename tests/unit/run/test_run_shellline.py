@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.run.shellline import in_place
+from gsched.run.shellline import in_place, plain_words
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,12 @@ def test_one_program_replaces_the_shell(line):
 )
 def test_all_else_is_left_alone(line):
     assert in_place(line, {}) == line
+
+
+def test_lines_without_anything_to_expand_need_no_shell():
+    assert plain_words("exec ./train.py --lr=0.1  x") == ["./train.py", "--lr=0.1", "x"]
+    for line in ("exec a 'b'", "exec a $b", "exec a *", "exec a > b", "exec a ~", "exec a # b", "a b", "exec ", "exec"):
+        assert plain_words(line) == []
 
 
 def test_a_function_that_bash_would_find_stays_a_function():
