@@ -122,6 +122,7 @@ class Attempts:
             cwd=spec.cwd or "/",
             home=environment.get("HOME", ""),
             umask=spec.umask,
+            nice=message.nice,
             input_file=expand_job_id(spec.input_file, job_id),
             output_file=output_path(spec.output_file, job_id, "out"),
             output_overwrite=spec.output_overwrite,

@@ -179,6 +179,8 @@ def _master(conf: str) -> int:
 def _agent(conf: str, host: str) -> int:
     from gsched.agent import daemon
 
+    # Elims are told which host they report for: several agents may share a machine.
+    os.environ.update(GSCHED_HOSTNAME=host, GSCHED_ENVDIR=conf)
     return daemon.run(conf, host)
 
 

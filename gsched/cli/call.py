@@ -15,7 +15,6 @@ import contextlib
 import errno
 import functools
 import os
-import pwd
 import select
 import signal
 import threading
@@ -25,6 +24,7 @@ from types import FrameType
 
 from gsched.base.errors import LSF_FAILURE, GschedError, ResourceExhausted
 from gsched.cli import registry
+from gsched.wire.auth import user_name
 
 INPUT_LIMIT = 16 * 1024 * 1024
 """Most bytes of one file or of standard input that a command reads; longer ones raise OSError EFBIG."""
@@ -80,10 +80,7 @@ class Call:
     @functools.cached_property
     def user(self) -> str:
         """Name of the caller by the host's user database; the number where there is no name."""
-        try:
-            return pwd.getpwuid(self.uid).pw_name
-        except KeyError:
-            return str(self.uid)
+        return user_name(self.uid)
 
     # Output
 

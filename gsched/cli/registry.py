@@ -29,7 +29,7 @@ COMMANDS: dict[str, str] = {
     "gpeek": "gsched.cli.gpeek:main",
     "gstop": "gsched.cli.gstop:main",
     "gresume": "gsched.cli.gresume:main",
-    "elim.gpu": "gsched.cli.elim_gpu:main",
+    "elim.gpu": "gsched.probe.elim_gpu:main",
 }
 """Command name -> "module:function"; the function takes a Call and returns the exit code."""
 

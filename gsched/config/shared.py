@@ -135,6 +135,8 @@ def _resource(row: Row, name: str, findings: Findings) -> Resource:
         increasing, consumable = False, False
     if consumable is None:
         consumable = interval is None or not increasing
+    if consumable and cell(row, "RELEASE").text.strip() and release:
+        findings.note(row.at, f"{name}: RELEASE Y has no effect yet: a suspended job keeps what it holds")
     return Resource(
         name=name,
         type=type_,

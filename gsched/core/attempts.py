@@ -147,8 +147,8 @@ def note_hidden_gpus(job: Job, config: ClusterConfig, seen: Observation, now: fl
     held = job.allocation is not None and any(part.gpus for part in job.allocation.hosts)
     has_gpus = seen.gpus is not None and bool(seen.gpus.gpus)
     hidden = config.params.gpu_unrequested is GpuUnrequested.HIDE
-    if hidden and has_gpus and not held and HOW_TO_ASK not in job.notes:
-        decision.record(JobNoted(at=now, job_id=job.job_id, text=HOW_TO_ASK))
+    if hidden and has_gpus and not held and job.attempt == 1:
+        decision.record(JobNoted(at=now, job_id=job.job_id, text=HOW_TO_ASK, is_warning=False))
 
 
 def attempt_ended(state: ClusterState, report: AttemptEnded, seen: Observation, now: float, decision: Decision) -> None:

@@ -107,7 +107,9 @@ def _message_posted(state: ClusterState, event: JobMessagePosted) -> None:
 
 
 def _noted(state: ClusterState, event: JobNoted) -> None:
-    state.job(event.job_id).notes.append(event.text)
+    job = state.job(event.job_id)
+    if event.is_warning:
+        job.notes.append(event.text)
 
 
 def _finished(state: ClusterState, event: JobFinished) -> None:

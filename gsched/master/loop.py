@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 BATCH = 500
 """Most commands that share one commit."""
+GATHER_S = 0.003
+"""How long reports of agents may wait for others while the engine is busy anyway, in seconds."""
 RETRY_FULL_S = 0.5
 CHECKPOINT_EVENTS = 20_000
 CYCLE_BUDGET = 2_000_000
@@ -85,6 +87,7 @@ class EngineLoop:
         self._inbox: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._since_checkpoint = 0
+        self._worked_at = float("-inf")
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self.problem = ""
         """Why new commands are refused for now; empty when all is well. Read by any thread."""
@@ -129,6 +132,7 @@ class EngineLoop:
                 batch.add(self._engine.cycle(self._clock.now(), CYCLE_BUDGET))
                 self._commit(batch)
             tick_at = self._engine.next_deadline(self._clock.now())
+            self._worked_at = time.monotonic()
             if self._stopping.is_set() and self._inbox.empty():
                 self._checkpoint()
                 return
@@ -143,9 +147,13 @@ class EngineLoop:
         except queue.Empty:
             return []
         items = [first] if first is not None else []
+        # A wave of reports shares a commit; who waits for an answer, or comes to an idle master, is not delayed.
+        arrived = time.monotonic()
+        until = arrived + GATHER_S if arrived - self._worked_at < GATHER_S else 0.0
         while len(items) < BATCH:
+            patience = until - time.monotonic() if items and items[-1].reply is None else 0.0
             try:
-                item = self._inbox.get_nowait()
+                item = self._inbox.get(timeout=patience) if patience > 0 else self._inbox.get_nowait()
             except queue.Empty:
                 break
             if item is not None:

@@ -148,6 +148,8 @@ class Sessions:
         start.gpu_unrequested = config.params.gpu_unrequested.value
         start.effective_req = job.effective_req
         start.cluster = config.cluster
+        queue = config.queues.get(job.spec.queue)
+        start.nice = queue.nice if queue is not None else 0
         return message
 
     def _blob(self, name: str) -> bytes:

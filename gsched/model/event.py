@@ -59,9 +59,13 @@ class JobMessagePosted(JobEvent, frozen=True, kw_only=True, tag="job_message_pos
 
 
 class JobNoted(JobEvent, frozen=True, kw_only=True, tag="job_noted"):
-    """A remark for the job's history: how to ask for a GPU, where the output went instead."""
+    """A remark for the job's history: how to ask for a GPU, where the output went instead.
+
+    `is_warning`: something is not as it was asked for, so `gjobs -l` shows it too.
+    """
 
     text: str
+    is_warning: bool = True
 
 
 class JobFinished(JobEvent, frozen=True, kw_only=True, tag="job_finished"):

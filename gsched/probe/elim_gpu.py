@@ -25,7 +25,7 @@ usage: elim.gpu [--interval SECONDS] [--once]
 
 Prints "NUM name value ..." with the host's GPUs by compute mode, again and again until interrupted.
 
-  --interval SECONDS  time between two lines (GSCHED_GPU_INTERVAL, else 15)
+  --interval SECONDS  time between two lines (GSCHED_GPU_INTERVAL, in the environment or lsf.conf, else 15)
   --once              print one line and end; exit code 1 when the GPUs cannot be read
 
 GSCHED_GPU_PROVIDER (in the environment, else in lsf.conf of GSCHED_ENVDIR) says where GPUs are read from:
@@ -60,7 +60,7 @@ class _Options:
     def __init__(self, arguments: list[str], env: Mapping[str, str]) -> None:
         self.once = False
         self.help = False
-        interval = env.get("GSCHED_GPU_INTERVAL", "")
+        interval = setting(env, "GSCHED_GPU_INTERVAL")
         origin = "GSCHED_GPU_INTERVAL"
         rest = list(arguments)
         while rest:
@@ -88,25 +88,30 @@ def format_line(report: GpuReport, wanted: str = "") -> str:
 
 
 def provider_of(env: Mapping[str, str]) -> str:
-    """GSCHED_GPU_PROVIDER of the environment, else of lsf.conf in GSCHED_ENVDIR or LSF_ENVDIR, else "nvml"."""
-    if env.get("GSCHED_GPU_PROVIDER"):
-        return env["GSCHED_GPU_PROVIDER"]
+    """GSCHED_GPU_PROVIDER of the environment, else of lsf.conf, else "nvml"."""
+    return setting(env, "GSCHED_GPU_PROVIDER") or "nvml"
+
+
+def setting(env: Mapping[str, str], name: str) -> str:
+    """A parameter from the environment, else from lsf.conf in GSCHED_ENVDIR or LSF_ENVDIR, else empty."""
+    if env.get(name):
+        return env[name]
     folder = env.get("GSCHED_ENVDIR") or env.get("LSF_ENVDIR")
     if not folder:
-        return "nvml"
+        return ""
     path = Path(folder) / "lsf.conf"
     try:
         text = path.read_text("utf-8", "replace")
     except FileNotFoundError:
-        return "nvml"
+        return ""
     except OSError as problem:
         raise BadRequest(f"elim.gpu: {path}: cannot be read: {problem.strerror}") from None
     found = ""
     for line in text.splitlines():
-        name, equals, value = line.partition("=")
-        if equals and name.strip() == "GSCHED_GPU_PROVIDER":
+        key, equals, value = line.partition("=")
+        if equals and key.strip() == name:
             found = value.partition("#")[0].strip().strip("\"'")
-    return found or "nvml"
+    return found
 
 
 def main(call: Surroundings) -> int:

@@ -38,7 +38,12 @@ class Output:
 
 
 def become_job(
-    programs: list[list[str]], environment: dict[str, str], umask: int, streams: tuple[int, int, int], gate: int
+    programs: list[list[str]],
+    environment: dict[str, str],
+    umask: int,
+    nice: int,
+    streams: tuple[int, int, int],
+    gate: int,
 ) -> None:
     """In the forked child: become the job, as soon as the start is on record. Never returns.
 
@@ -54,6 +59,8 @@ def become_job(
         for target, fd in enumerate(streams):
             os.dup2(fd, target)
         os.umask(umask)
+        if nice:
+            lower_priority(nice)
         if os.read(gate, 1) != GO:
             os._exit(code)
         environment = {**environment, "LS_JOBPID": str(os.getpid())}
@@ -68,6 +75,14 @@ def become_job(
             os.write(2, f"gsched: {programs[-1][0]}: {why(failure)}\n".encode(errors="replace"))
     finally:
         os._exit(code)
+
+
+def lower_priority(nice: int) -> None:
+    """NICE of the queue. Without root a negative one is not allowed: the job then runs as it is."""
+    try:
+        os.nice(nice)
+    except PermissionError:
+        os.write(2, f"gsched: NICE {nice} of the queue needs root; the job runs without it\n".encode())
 
 
 def interpreter(text: str, path: str) -> list[str]:

@@ -31,6 +31,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = "/"
     home: str = ""
     umask: int = 0o022
+    nice: int = 0
+    """Added to the agent's own niceness (nice(2)); a negative one needs root."""
     input_file: str = ""
     """Empty means /dev/null. Relative paths are relative to `cwd`."""
     output_file: str = ""

@@ -162,7 +162,8 @@ class Supervisor:
             raise _NotStarted(f"cannot start a process: {why(error)}") from error
         if self.pid == 0:
             os.close(gate_out)  # else the gate would never report that the supervisor died
-            become_job(self._programs(), self.order["environment"], self.order["umask"], streams, gate_in)
+            order = self.order
+            become_job(self._programs(), order["environment"], order["umask"], order.get("nice", 0), streams, gate_in)
         signal.pthread_sigmask(signal.SIG_SETMASK, _AWAITED)
         os.close(gate_in)
         for fd in set(streams):

@@ -24,11 +24,11 @@ class Caller:
 
 
 def user_name(uid: int) -> str:
-    """Login name of a uid, or `uid-N` if the system knows none."""
+    """Login name of a uid, or the number if the system knows none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return f"uid-{uid}"
+        return str(uid)
 
 
 class OwnerOnly:
