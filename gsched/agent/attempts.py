@@ -9,11 +9,12 @@ import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gsched.agent.environment import expand_job_id, job_environment, output_path
+from gsched.agent.environment import job_environment, output_path
 from gsched.agent.outputs import KeptOutputs
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError
 from gsched.base.ids import attempt_name
+from gsched.base.patterns import expand_job_id
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.job import AttemptResult, JobSpec
 from gsched.model.ledger import AttemptKey
@@ -124,9 +125,9 @@ class Attempts:
             umask=spec.umask,
             nice=message.nice,
             input_file=expand_job_id(spec.input_file, job_id),
-            output_file=output_path(spec.output_file, job_id, "out"),
+            output_file=output_path(spec.output_file, job_id, spec.cwd, "out"),
             output_overwrite=spec.output_overwrite,
-            error_file=output_path(spec.error_file, job_id, "err"),
+            error_file=output_path(spec.error_file, job_id, spec.cwd, "err"),
             error_overwrite=spec.error_overwrite,
             run_limit_s=spec.run_limit_s,
             terminate_interval_s=self.terminate_interval_s,

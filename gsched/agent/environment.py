@@ -6,8 +6,10 @@ the indices mean the same GPUs to both.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
+from gsched.base.patterns import expand_job_id
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.config import GpuUnrequested
 from gsched.model.job import JobSpec
@@ -22,15 +24,10 @@ def parse_environment(block: bytes) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals and name}
 
 
-def expand_job_id(path: str, job_id: int) -> str:
-    """%J is the job's number, %I its index (0: not an array); a folder gets a file of its own in it."""
-    return path.replace("%J", str(job_id)).replace("%I", "0")
-
-
-def output_path(path: str, job_id: int, suffix: str) -> str:
-    """The output file's path; `dir/` stands for `dir/JOBID.out`."""
-    expanded = expand_job_id(path, job_id)
-    return f"{expanded}{job_id}.{suffix}" if expanded.endswith("/") else expanded
+def output_path(path: str, job_id: int, cwd: str, extension: str) -> str:
+    """The output file's path: %J filled in, and a folder stands for the file JOBID.out (or .err) in it."""
+    is_folder = bool(path) and os.path.isdir(os.path.join(cwd, path))
+    return expand_job_id(f"{path}/" if is_folder else path, job_id, extension=extension)
 
 
 def job_environment(
@@ -80,7 +77,7 @@ def _batch(job_id: int, spec: JobSpec, allocation: Allocation, effective_req: st
         found["LSB_HOSTS"] = hosts
     for name, path, suffix in (("LSB_OUTPUTFILE", spec.output_file, "out"), ("LSB_ERRORFILE", spec.error_file, "err")):
         if path:
-            found[name] = output_path(path, job_id, suffix)
+            found[name] = output_path(path, job_id, spec.cwd, suffix)
     if spec.input_file:
         found["LSB_INPUTFILE"] = expand_job_id(spec.input_file, job_id)
     return found

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
-from gsched.dialect.bsub import SCRIPT_LIMIT, Submission, expand_job_id, read_submission, shown_command
+from gsched.base.patterns import expand_job_id
+from gsched.dialect.bsub import SCRIPT_LIMIT, Submission, read_submission, shown_command
 from gsched.dialect.directives import split_words
 from gsched.dialect.environment import choose_environment
 
