@@ -26,7 +26,7 @@ def parse_environment(block: bytes) -> dict[str, str]:
 
 def output_path(path: str, job_id: int, cwd: str, extension: str) -> str:
     """The output file's path: %J filled in, and a folder stands for the file JOBID.out (or .err) in it."""
-    is_folder = bool(path) and os.path.isdir(os.path.join(cwd, path))
+    is_folder = bool(path) and not path.endswith("/") and os.path.isdir(os.path.join(cwd, path))
     return expand_job_id(f"{path}/" if is_folder else path, job_id, extension=extension)
 
 
