@@ -8,9 +8,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from private_cluster import private_cluster, report, submission
+from private_cluster import client_of, private_cluster, report, submission
 
-from gsched.wire.address import read_address
 from gsched.wire.client import Client
 
 TIMES = 30
@@ -19,10 +18,12 @@ TIMES = 30
 def main() -> int:
     """Print the distribution and the figures; exit code 0."""
     with private_cluster("--sim-gpus", "4:exclusive_process") as environment, tempfile.TemporaryDirectory() as folder:
-        with Client(read_address(environment["GSCHED_ENVDIR"])) as client:
+        with client_of(environment) as client:
             found = sorted(one(client, Path(folder) / str(number)) for number in range(TIMES + 1))[:TIMES]
     median = statistics.median(found)
-    print(f"submit returned -> job runs: median {median:.1f} ms, min {found[0]:.1f}, max {found[-1]:.1f} ({TIMES} jobs)")
+    print(
+        f"submit returned -> job runs: median {median:.1f} ms, min {found[0]:.1f}, max {found[-1]:.1f} ({TIMES} jobs)"
+    )
     report("latency", {"start_ms_median": median, "start_ms_min": found[0], "start_ms_max": found[-1]})
     return 0
 

@@ -11,11 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gsched.model.job import JobSpec
 from gsched.model.view import Submission
+from gsched.wire.address import read_address
+from gsched.wire.client import Client
 
 BIN = Path(sys.executable).parent
 
@@ -35,6 +37,11 @@ def private_cluster(*words: str) -> Iterator[dict[str, str]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def client_of(environment: Mapping[str, str]) -> Client:
+    """A client of the cluster that `private_cluster` started."""
+    return Client(read_address(environment["GSCHED_ENVDIR"]))
+
+
 def submission(command: str, output: str = "/dev/null") -> Submission:
     """A small job of this user in /tmp."""
     spec = JobSpec(command=command, user="", queue="", cwd="/tmp", home="/tmp", submit_host="bench", output_file=output)
@@ -43,10 +50,8 @@ def submission(command: str, output: str = "/dev/null") -> Submission:
 
 def wall_ms(command: Sequence[str], environment: dict[str, str], times: int) -> float:
     """Median wall time of a command in milliseconds."""
-    return median_ms(
-        lambda: subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True),
-        times,
-    )
+    null = subprocess.DEVNULL
+    return median_ms(lambda: subprocess.run(command, env=environment, stdout=null, stderr=null, check=True), times)
 
 
 def median_ms(action: Callable[[], object], times: int) -> float:

@@ -10,9 +10,8 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from private_cluster import private_cluster, report, submission
+from private_cluster import client_of, private_cluster, report, submission
 
-from gsched.wire.address import read_address
 from gsched.wire.client import Client
 
 JOBS = 1000
@@ -23,8 +22,8 @@ def main() -> int:
     limit = fork_exec_rate()
     print(f"fork+exec of /bin/true, 4 at a time: {limit:7.0f}/s")
     figures = {"fork_exec_per_s": limit}
-    with private_cluster("--sim-gpus", "0") as environment, Client(read_address(environment["GSCHED_ENVDIR"])) as client:
-        client.wait([client.submit(submission("true")).job_id])
+    with private_cluster("--sim-gpus", "0") as environment, client_of(environment) as client:
+        client.wait([client.submit(submission("/bin/true")).job_id])
         for name, submit in (("single", one_by_one), ("bulk", all_at_once)):
             start = time.perf_counter()
             ids = submit(client)
@@ -32,7 +31,8 @@ def main() -> int:
             client.wait(ids, timeout_s=300)
             total = time.perf_counter() - start
             rate = JOBS / total
-            print(f"{JOBS} jobs, {name}: submitted {JOBS / submitted:6.0f}/s, done {rate:6.0f}/s ({rate / limit:.2f} of the limit)")
+            speeds = f"submitted {JOBS / submitted:6.0f}/s, done {rate:6.0f}/s"
+            print(f"{JOBS} jobs, {name}: {speeds} ({rate / limit:.2f} of the limit)")
             figures.update({f"{name}_jobs_per_s": rate, f"{name}_submits_per_s": JOBS / submitted})
             figures[f"{name}_ratio_to_limit"] = rate / limit
     report("throughput", figures)
@@ -41,12 +41,12 @@ def main() -> int:
 
 def one_by_one(client: Client) -> list[int]:
     """A call for each job."""
-    return [client.submit(submission("true")).job_id for _ in range(JOBS)]
+    return [client.submit(submission("/bin/true")).job_id for _ in range(JOBS)]
 
 
 def all_at_once(client: Client) -> list[int]:
     """One call for all jobs."""
-    return [job.job_id for job in client.submit_many([submission("true") for _ in range(JOBS)])]
+    return [job.job_id for job in client.submit_many([submission("/bin/true") for _ in range(JOBS)])]
 
 
 def fork_exec_rate() -> float:
