@@ -45,6 +45,7 @@ class _Teller:
         self.usage: Usage | None = None
         self._state = "PEND"
         self._before_loss = "RUN"
+        self._succeeded = False
 
     def tell(self, record: EventRecord) -> Iterator[HistoryEvent]:
         try:
@@ -78,7 +79,8 @@ class _Teller:
             case events.JobFinished():
                 yield from self._ended(event)
             case events.JobPostProcessed():
-                yield history.post_done(event.at)
+                if self._succeeded:  # LSF says it of jobs that are done, not of those that exited
+                    yield history.post_done(event.at)
             case _:
                 yield from self._changes(event)
 
@@ -114,6 +116,7 @@ class _Teller:
     def _ended(self, event: events.JobFinished) -> Iterator[HistoryEvent]:
         result = event.result
         self.usage = result.usage
+        self._succeeded = result.succeeded
         yield history.Ended(
             at=event.at,
             exit_code=result.exit_code,
@@ -122,8 +125,6 @@ class _Teller:
             succeeded=result.succeeded,
             term_reason=result.term_reason,
         )
-        if result.problem:
-            yield Remark(at=event.at, text=result.problem)
 
 
 def _how(result: AttemptResult) -> str:
