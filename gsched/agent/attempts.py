@@ -169,8 +169,7 @@ class Attempts:
             held = hello.held.add(job_id=key[0], attempt=key[1])
             fill(held.part, self._parts.get(key) or HostAllocation(host=self._host, slots=1))
         for key in self._started:
-            if key not in self._ended:
-                hello.started.append(self._started_message(key))
+            hello.started.append(self._started_message(key))
         for key in self._ended:
             hello.ended.append(self._ended_message(key))
 

@@ -78,6 +78,7 @@ class Session:
         return Client(self._address, wait_s=self._wait_s, on_wait=on_wait, channel=self._channel)
 
     def _say_waiting(self) -> None:
+        self._call.raise_if_cancelled()
         if not self._has_said:
             self._has_said = True
             self._call.error(PLEASE_WAIT)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
+import time
 from typing import Any
 
 import grpc
@@ -24,6 +24,17 @@ from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
 log = logging.getLogger(__name__)
 PROTOCOL = 1
 """Version of the contract with agents; both sides must have the same."""
+SILENT_REPORTS = 3
+"""So many reports an agent may leave out before its session is given up."""
+MOST_LATE_S = 1.0
+REFUSAL_TIMEOUT_S = 5.0
+
+
+class _Heard:
+    """When the agent last said something, on the monotonic clock."""
+
+    def __init__(self) -> None:
+        self.at = time.monotonic()
 
 
 class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
@@ -44,17 +55,24 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             return
         host = first.hello.host
         session, outgoing = self._sessions.open(host)
-        writer = asyncio.create_task(self._write(context, outgoing))
+        ways = [asyncio.create_task(self._write(context, outgoing))]
         try:
             await ask(self._loop, _hello(first.hello, session))
             log.info("agent of %s said hello (session %d)", host, session)
-            while (message := await context.read()) is not grpc.aio.EOF:
-                self._take(host, session, message)
-        except GschedError as error:
-            log.warning("agent of %s is refused: %s", host, error.text)
-            await context.write(agent_pb2.MasterMessage(refusal=agent_pb2.Refusal(text=error.text)))
+            heard = _Heard()
+            ways.append(asyncio.create_task(self._read(context, host, session, heard)))
+            ways.append(asyncio.create_task(self._notice_silence(host, heard)))
+            # Whichever way is closed first: half a connection is none, and the agent comes back with a hello.
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        except (GschedError, ValueError) as error:
+            log.warning("agent of %s is refused: %s", host, error)
+            outgoing.put_nowait(agent_pb2.MasterMessage(refusal=agent_pb2.Refusal(text=str(error))))
+            outgoing.put_nowait(None)
+            await asyncio.wait(ways, timeout=REFUSAL_TIMEOUT_S)
         finally:
-            writer.cancel()
+            for way in ways:
+                way.cancel()
+                way.add_done_callback(_note_failure)
             self._sessions.close(host, session)
             self._loop.put(Item(HostDisconnected(host, session)))
             log.info("agent of %s is gone (session %d)", host, session)
@@ -70,10 +88,29 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             )
         return ""
 
-    async def _write(self, context: Any, outgoing: asyncio.Queue[agent_pb2.MasterMessage]) -> None:
-        with contextlib.suppress(asyncio.CancelledError, grpc.aio.UsageError, asyncio.InvalidStateError):
-            while True:
-                await context.write(await outgoing.get())
+    async def _write(self, context: Any, outgoing: asyncio.Queue[agent_pb2.MasterMessage | None]) -> None:
+        """Returns when a None says that the session is over: the host's agent has opened another one."""
+        while (message := await outgoing.get()) is not None:
+            await context.write(message)
+
+    async def _read(self, context: Any, host: str, session: int, heard: _Heard) -> None:
+        while (message := await context.read()) is not grpc.aio.EOF:
+            heard.at = time.monotonic()
+            self._take(host, session, message)
+
+    async def _notice_silence(self, host: str, heard: _Heard) -> None:
+        """Returns when an agent that is connected has said nothing for too long: it hangs, though its host answers."""
+        while True:
+            config = self._sessions.config
+            patience_s = max(SILENT_REPORTS * config.timing.exchange_s, config.params.host_lost_after_s)
+            due = heard.at + patience_s
+            await asyncio.sleep(due - time.monotonic())
+            now = time.monotonic()
+            if now - due > MOST_LATE_S:
+                heard.at = now  # it was this process that slept: what the agent said meanwhile is still unread
+            elif now - heard.at >= patience_s:
+                log.warning("agent of %s has been silent for %.0f s", host, patience_s)
+                return
 
     def _take(self, host: str, session: int, message: agent_pb2.AgentMessage) -> None:
         """One message of an agent. What cannot be understood is logged and dropped; the stream goes on."""
@@ -83,11 +120,18 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
                 self._sessions.answered(message.output)
                 return
             command = _command(host, session, kind or "", message)
-        except (GschedError, ValueError) as error:
+        except (GschedError, ValueError, TypeError) as error:
             log.warning("a %s message of %s is dropped: %s", message.WhichOneof("kind"), host, error)
             return
         if command is not None:
             self._loop.put(Item(command))
+
+
+def _note_failure(way: asyncio.Task[None]) -> None:
+    """A way that broke because the agent went away is nothing special; anything else is said."""
+    error = None if way.cancelled() else way.exception()
+    if error is not None and not isinstance(error, grpc.aio.UsageError | asyncio.InvalidStateError | grpc.RpcError):
+        log.error("a session with an agent broke", exc_info=error)
 
 
 def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage) -> Any:

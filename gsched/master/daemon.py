@@ -14,20 +14,20 @@ import grpc.aio
 
 from gsched import __version__
 from gsched.base.clock import SystemClock
-from gsched.base.errors import GschedError
 from gsched.config.files import load
-from gsched.core.command import Reconfigure
+from gsched.core.command import AttemptEnded, Reconfigure
 from gsched.core.engine import Engine
-from gsched.core.instruction import Instruction
+from gsched.core.instruction import Instruction, StartJob
 from gsched.master.agents import AgentServicer
 from gsched.master.board import Board
 from gsched.master.feed import Feed
-from gsched.master.loop import EngineLoop
+from gsched.master.loop import EngineLoop, Item
 from gsched.master.recovery import recover
-from gsched.master.servicer import SchedulerServicer, ask
+from gsched.master.servicer import SchedulerServicer
 from gsched.master.sessions import Sessions
 from gsched.model.config import ClusterConfig
-from gsched.model.event import AnyEvent
+from gsched.model.event import AnyEvent, JobDispatched
+from gsched.model.job import AttemptResult
 from gsched.store.eventlog import EventLog
 from gsched.store.history import History
 from gsched.wire.address import MASTER_FILE, write_address
@@ -83,7 +83,8 @@ class Master:
         """Start everything, wait for a signal, stop everything."""
         self._asyncio = asyncio.get_running_loop()
         self._loop.start()
-        await ask(self._loop, Reconfigure(user_name(os.getuid()), self._config))
+        # Not waited for: with a full disk it is stored later, and queries are answered meanwhile.
+        self._loop.put(Item(Reconfigure(user_name(os.getuid()), self._config)))
         history = History(self._store.path)
         server = grpc.aio.server(options=SERVER_OPTIONS)
         servicer = SchedulerServicer(
@@ -112,11 +113,16 @@ class Master:
         self._asyncio.call_soon_threadsafe(self._deliver, last_seq, events, instructions)
 
     def _deliver(self, last_seq: int, events: list[AnyEvent], instructions: list[Instruction]) -> None:
-        try:
-            self._sessions.deliver(instructions)
-        except GschedError as error:
-            log.error("an instruction could not be sent: %s", error.text)
+        failed = self._sessions.deliver(instructions)
         self._feed.publish(last_seq, events)
+        if not failed:
+            return
+        new = {(event.job_id, event.attempt) for event in events if isinstance(event, JobDispatched)}
+        for instruction, why in failed:
+            # An attempt that no agent can know of yet goes back to pending, and the reason is on record.
+            if isinstance(instruction, StartJob) and (key := (instruction.job_id, instruction.attempt)) in new:
+                result = AttemptResult(started=False, problem=f"the start order could not be made: {why}")
+                self._loop.put(Item(AttemptEnded(*key, instruction.host, result)))
 
     def _fatal(self, text: str) -> None:
         """Leave at once: a doubtful commit must not be tidied up by this process."""

@@ -10,13 +10,14 @@ import logging
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal, ResourceExhausted
-from gsched.core.command import Command
+from gsched.core.command import Command, ControlHosts, ControlJobs, Reconfigure, Submit
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction
@@ -37,6 +38,9 @@ RETRY_FULL_S = 0.5
 CHECKPOINT_EVENTS = 20_000
 CYCLE_BUDGET = 2_000_000
 """Steps of one scheduling cycle (a class looked at on a host)."""
+
+LONGEST_WAIT_S = 60.0
+_FROM_PEOPLE = (Submit, ControlJobs, ControlHosts, Reconfigure)
 
 Reply = Callable[[Any, GschedError | None], None]
 
@@ -62,6 +66,10 @@ class _Batch:
         self.instructions.extend(decision.instructions)
 
 
+class _GaveUp(Exception):
+    """The process is asked to end while a batch cannot be stored."""
+
+
 class EngineLoop:
     """Runs the engine in a thread of its own.
 
@@ -85,6 +93,8 @@ class EngineLoop:
         self._deliver = deliver
         self._fatal = fatal
         self._inbox: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
+        self._kept: deque[Item] = deque()
+        """Reports that came while a batch could not be stored; they come before the inbox."""
         self._stopping = threading.Event()
         self._since_checkpoint = 0
         self._worked_at = float("-inf")
@@ -112,6 +122,8 @@ class EngineLoop:
     def _run(self) -> None:
         try:
             self._work()
+        except _GaveUp:
+            log.warning("the master ends while its last batch cannot be stored; nothing of it was acknowledged")
         except Exception as error:  # the last line of defence: whatever it is, replay is the way out
             log.exception("the engine stopped")
             self._fatal(f"the engine stopped: {error}")
@@ -133,7 +145,7 @@ class EngineLoop:
                 self._commit(batch)
             tick_at = self._engine.next_deadline(self._clock.now())
             self._worked_at = time.monotonic()
-            if self._stopping.is_set() and self._inbox.empty():
+            if self._stopping.is_set() and self._inbox.empty() and not self._kept:
                 self._checkpoint()
                 return
             if self._since_checkpoint >= CHECKPOINT_EVENTS:
@@ -141,7 +153,10 @@ class EngineLoop:
 
     def _take(self, tick_at: float) -> list[Item]:
         """Wait for the next command or deadline; then all that is there, up to a batch."""
-        timeout = 0.0 if self._engine.needs_cycle else max(0.0, tick_at - self._clock.now())
+        if self._kept:
+            return [self._kept.popleft() for _ in range(min(BATCH, len(self._kept)))]
+        # The wall clock may be set back: never sleep longer than a tick is long.
+        timeout = 0.0 if self._engine.needs_cycle else min(LONGEST_WAIT_S, max(0.0, tick_at - self._clock.now()))
         try:
             first = self._inbox.get(timeout=timeout) if timeout else self._inbox.get_nowait()
         except queue.Empty:
@@ -198,7 +213,8 @@ class EngineLoop:
                     log.error("%s; new commands are refused until there is room", error.text)
                 self.problem = error.text
                 self._refuse_waiting()
-                time.sleep(RETRY_FULL_S)  # room on a disk is no event that could be awaited
+                if self._stopping.wait(RETRY_FULL_S):  # room on a disk is no event that could be awaited
+                    raise _GaveUp from None
                 continue
             if self.problem:
                 log.warning("the store has room again")
@@ -207,18 +223,17 @@ class EngineLoop:
 
     def _refuse_waiting(self) -> None:
         """Commands of people that wait behind the stuck batch are refused now; agents' reports are kept."""
-        kept: list[Item | None] = []
         while True:
             try:
                 item = self._inbox.get_nowait()
             except queue.Empty:
-                break
-            if item is None or item.reply is None:
-                kept.append(item)
-            else:
+                return
+            if item is None:
+                continue
+            if item.reply is not None and isinstance(item.command, _FROM_PEOPLE):
                 item.reply(None, refusal(self.problem))
-        for waiting in kept:
-            self._inbox.put(waiting)
+            else:
+                self._kept.append(item)
 
     def _checkpoint(self) -> None:
         if not self._since_checkpoint:

@@ -29,6 +29,7 @@ from gsched.wire.convert import fill
 from gsched.wire.v1 import agent_pb2
 
 log = logging.getLogger(__name__)
+Outgoing = asyncio.Queue[agent_pb2.MasterMessage | None]
 OUTPUT_TIMEOUT_S = 20.0
 BLOBS_KEPT = 256
 
@@ -39,16 +40,25 @@ class Sessions:
     def __init__(self, board: Board, store: EventLog) -> None:
         self._board = board
         self._store = store
-        self._outgoing: dict[str, tuple[int, asyncio.Queue[agent_pb2.MasterMessage]]] = {}
+        self._outgoing: dict[str, tuple[int, Outgoing]] = {}
         self._questions: dict[int, tuple[str, asyncio.Queue[agent_pb2.OutputReply | None]]] = {}
         self._last_question = 0
         self._last_session = 0
         self._blobs: dict[str, bytes] = {}
 
-    def open(self, host: str) -> tuple[int, asyncio.Queue[agent_pb2.MasterMessage]]:
-        """A new session of the host's agent; an older one of the same host gets nothing any more."""
+    @property
+    def config(self) -> ClusterConfig:
+        """The configuration in force."""
+        return self._board.config
+
+    def open(self, host: str) -> tuple[int, Outgoing]:
+        """A new session of the host's agent; an older one of the same host is ended (by a None in its queue)."""
+        older = self._outgoing.get(host)
+        if older is not None:
+            self.close(host, older[0])
+            older[1].put_nowait(None)
         self._last_session += 1
-        outgoing: asyncio.Queue[agent_pb2.MasterMessage] = asyncio.Queue()
+        outgoing: Outgoing = asyncio.Queue()
         self._outgoing[host] = (self._last_session, outgoing)
         return self._last_session, outgoing
 
@@ -62,15 +72,22 @@ class Sessions:
             if asked == host:
                 answers.put_nowait(None)
 
-    def deliver(self, instructions: Iterable[Instruction]) -> None:
-        """Put each instruction into its host's stream."""
+    def deliver(self, instructions: Iterable[Instruction]) -> list[tuple[Instruction, str]]:
+        """Put each instruction into its host's stream; returns those that cannot be sent, each with the reason."""
+        failed: list[tuple[Instruction, str]] = []
         for instruction in instructions:
             target = self._outgoing.get(instruction.host)
             if target is None:
                 continue
-            message = self._message(instruction)
+            try:
+                message = self._message(instruction)
+            except Exception as error:  # one that cannot be sent must not hold up the others
+                log.exception("%s cannot be sent", instruction)
+                failed.append((instruction, str(error)))
+                continue
             if message is not None:
                 target[1].put_nowait(message)
+        return failed
 
     async def output(self, job: JobView) -> AsyncIterator[OutputChunk]:
         """Ask the job's agent for its output so far. Raises Unavailable."""

@@ -45,6 +45,12 @@ from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 DEFAULT_WAIT_S = 60.0
 IDS_PER_QUERY = 10_000
 MESSAGE_LIMIT = 64 * 1024 * 1024
+KEEPALIVE_OPTIONS = (
+    # A process that is stopped, or hangs, keeps its sockets: only a ping without an answer tells. While a call lasts.
+    ("grpc.keepalive_time_ms", 5_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.max_pings_without_data", 0),
+)
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_LIMIT),
     ("grpc.max_send_message_length", MESSAGE_LIMIT),
@@ -52,7 +58,11 @@ CHANNEL_OPTIONS = (
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.enable_http_proxy", 0),
+    *KEEPALIVE_OPTIONS,
 )
+RETRY_S = 0.05
+_GONE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
+"""The master is away: not there, or it broke the call off because it is ending."""
 
 _ERRORS: dict[grpc.StatusCode, type[GschedError]] = {
     grpc.StatusCode.INVALID_ARGUMENT: BadRequest,
@@ -62,6 +72,10 @@ _ERRORS: dict[grpc.StatusCode, type[GschedError]] = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
     grpc.StatusCode.UNAVAILABLE: Unavailable,
 }
+
+
+class _BrokenOff(Unavailable):
+    """A stream ended in the middle: some of it was received, the rest can be asked for again."""
 
 
 def error_from_rpc(error: grpc.RpcError) -> GschedError:
@@ -169,8 +183,8 @@ class Client:
                     if item.kind:
                         yield from_proto(item, EventRecord)
                 return
-            except Unavailable:
-                if not follow or after_seq < 0:
+            except _BrokenOff:
+                if not follow:
                     raise
 
     def wait(self, job_ids: Sequence[int], *, timeout_s: float | None = None) -> dict[int, JobView]:
@@ -183,6 +197,22 @@ class Client:
             timer.daemon = True
             timer.start()
         open_ids = set(job_ids)
+        try:
+            while open_ids and not stream.is_stopped:
+                self._wait_once(stream, job_ids, open_ids)
+            if not open_ids:
+                return self._by_id(job_ids)
+        except GschedError:
+            if deadline is None or time.monotonic() < deadline:
+                raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+            stream.cancel()
+        raise TimeoutError(f"jobs {sorted(open_ids)} have not finished within {timeout_s} s")
+
+    def _wait_once(self, stream: _Cancellable, job_ids: Sequence[int], open_ids: set[int]) -> None:
+        """Follow events and take finished jobs out of `open_ids`, until none is left or the stream ends."""
         request = scheduler_pb2.EventsRequest(after_seq=-1, follow=True, job_ids=list(job_ids))
         try:
             for item in self._stream(stream, request):
@@ -192,15 +222,9 @@ class Client:
                     # The first record only says "subscribed": what ends later is seen, what ended before is asked for.
                     open_ids -= {job_id for job_id, job in self._by_id(job_ids).items() if job.state in FINISHED}
                 if not open_ids:
-                    return self._by_id(job_ids)
-        except GschedError:
-            if deadline is None or time.monotonic() < deadline:
-                raise
-        finally:
-            if timer is not None:
-                timer.cancel()
-            stream.cancel()
-        raise TimeoutError(f"jobs {sorted(open_ids)} have not finished within {timeout_s} s")
+                    return
+        except (_BrokenOff, Conflict):
+            return  # the master restarts, or we were too slow: subscribe anew
 
     def _by_id(self, job_ids: Sequence[int]) -> dict[int, JobView]:
         found: dict[int, JobView] = {}
@@ -226,7 +250,7 @@ class Client:
         try:
             return method(request, timeout=max(self.wait_s, 0.001))
         except grpc.RpcError as error:
-            if error.code() is not grpc.StatusCode.UNAVAILABLE:
+            if error.code() not in _GONE:
                 raise error_from_rpc(error) from None
         self._say_waiting()
         deadline = time.monotonic() + self.wait_s
@@ -234,29 +258,36 @@ class Client:
             try:
                 return method(request, timeout=max(deadline - time.monotonic(), 0.001), wait_for_ready=True)
             except grpc.RpcError as error:
-                if error.code() is grpc.StatusCode.UNAVAILABLE and time.monotonic() < deadline:
-                    time.sleep(0.05)  # the connection broke in the call: the channel is already backing off
+                if error.code() in _GONE and time.monotonic() < deadline:
+                    time.sleep(RETRY_S)  # the connection broke in the call: the channel is already backing off
                     continue
                 raise self._gave_up(error) from None
 
     def _stream(self, method: Callable[..., Any], request: Any) -> Iterator[Any]:
-        received = False
-        try:
-            for item in method(request):
-                received = True
-                yield item
-            return
-        except grpc.RpcError as error:
-            if error.code() is not grpc.StatusCode.UNAVAILABLE or received:
-                raise error_from_rpc(error) from None
-        self._say_waiting()
-        try:
-            grpc.channel_ready_future(self._channel).result(timeout=self.wait_s)
-            yield from method(request)
-        except grpc.FutureTimeoutError:
-            raise Unavailable(self._no_answer()) from None
-        except grpc.RpcError as error:
-            raise error_from_rpc(error) from None
+        deadline: float | None = None
+        while True:
+            received = False
+            try:
+                for item in method(request):
+                    received = True
+                    yield item
+                return
+            except grpc.RpcError as error:
+                if error.code() not in _GONE or getattr(method, "is_stopped", False):
+                    raise error_from_rpc(error) from None
+                if received:
+                    raise _BrokenOff("the master broke off its answer: it restarts, or the connection failed") from None
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise self._gave_up(error) from None
+            if deadline is None:
+                self._say_waiting()
+                deadline = time.monotonic() + self.wait_s
+            else:
+                time.sleep(RETRY_S)
+            try:
+                grpc.channel_ready_future(self._channel).result(timeout=max(deadline - time.monotonic(), 0.001))
+            except grpc.FutureTimeoutError:
+                raise Unavailable(self._no_answer()) from None
 
     def _say_waiting(self) -> None:
         if self._on_wait is not None:
@@ -266,7 +297,7 @@ class Client:
         return f"the master at {self.address} has not answered for {self.wait_s:g} s: is it running? (gsched status)"
 
     def _gave_up(self, error: grpc.RpcError) -> GschedError:
-        if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+        if error.code() in _GONE or error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             return Unavailable(self._no_answer())
         return error_from_rpc(error)
 
@@ -277,15 +308,15 @@ class _Cancellable:
     def __init__(self, method: Callable[..., Any]) -> None:
         self._method = method
         self._call: Any = None
-        self._stopped = False
+        self.is_stopped = False
 
     def __call__(self, request: Any) -> Any:
         self._call = self._method(request)
-        if self._stopped:
+        if self.is_stopped:
             self._call.cancel()
         return self._call
 
     def cancel(self) -> None:
-        self._stopped = True
+        self.is_stopped = True
         if self._call is not None:
             self._call.cancel()

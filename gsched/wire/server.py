@@ -14,7 +14,7 @@ import grpc.aio
 
 from gsched.base.errors import BadRequest, GschedError
 from gsched.wire.address import MAX_SOCKET_PATH
-from gsched.wire.client import MESSAGE_LIMIT
+from gsched.wire.client import KEEPALIVE_OPTIONS, MESSAGE_LIMIT
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -23,12 +23,18 @@ SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_LIMIT),
     ("grpc.max_send_message_length", MESSAGE_LIMIT),
     ("grpc.so_reuseport", 0),
+    *KEEPALIVE_OPTIONS,
+    # Clients look after a silent connection too; none of them is cut off for asking.
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 1000),
 )
 
 
 def status_of(error: GschedError) -> grpc.StatusCode:
-    """The gRPC status an error travels as."""
-    return grpc.StatusCode[error.status]
+    """The gRPC status an error travels as. UNAVAILABLE is left to the transport: there it means this process itself,
+    and clients wait for it; what the master in turn cannot reach is a state that does not allow the request."""
+    status = grpc.StatusCode[error.status]
+    return grpc.StatusCode.FAILED_PRECONDITION if status is grpc.StatusCode.UNAVAILABLE else status
 
 
 def answers(method: Callable[..., Awaitable[R]]) -> Callable[..., Awaitable[R]]:

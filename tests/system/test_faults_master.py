@@ -1,0 +1,187 @@
+"""kill -9 of the master at any moment: no acknowledged job is lost, none made or started twice, every end is known."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import threading
+import time
+
+import pytest
+from conftest import Cluster
+from fault_tools import Book, Stream, end_of, kill_everything, run_dir, settings, stopped, submission
+
+from gsched.base.ids import new_token
+from gsched.model.view import JobFilter
+
+pytestmark = [pytest.mark.system, pytest.mark.fault]
+PLEASE_WAIT = "gsched: the master is not responding. Please wait ...\n"
+
+
+def test_random_kills_of_the_master_lose_nothing(cluster: Cluster, request: pytest.FixtureRequest):
+    book = Book(cluster)
+    for number in range(request.config.getoption("--fault-rounds")):
+        rng = random.Random(number)
+        with Stream(book, rng):
+            for _ in range(2):
+                threading.Event().wait(rng.random() * 0.6)
+                cluster.kill("master")
+                cluster.up()
+    cluster.wait(*book.expected)
+    assert len(book.expected) > 10
+    book.check()
+
+
+def test_all_daemons_killed_in_the_middle_of_a_wave(cluster: Cluster):
+    book = Book(cluster)
+    with cluster.client() as client:
+        jobs = [submission(book.command(("exit", number % 3), "sleep 0.1"), cluster.folder) for number in range(200)]
+        ids = [done.job_id for done in client.submit_many(jobs)]
+        book.expected.update((job_id, ("exit", number % 3)) for number, job_id in enumerate(ids))
+    for share in (20, 90):
+        cluster.until(lambda share=share: sum(book.starts().values()) >= share, f"{share} jobs did not start")
+        kill_everything(cluster)
+        cluster.up()
+    cluster.wait(*ids)
+    book.check()
+
+
+def test_a_job_that_ends_while_the_master_is_away_is_recorded_with_its_status(cluster: Cluster):
+    ids = [
+        cluster.submit("-o", "/dev/null", f"while [ ! -e go ]; do sleep 0.01; done; {end}")
+        for end in ("exit 0", "exit 7", "kill -9 $$", "exit 137")
+    ]
+    cluster.until(lambda: all(cluster.job(job_id).started_at for job_id in ids), "the jobs did not start")
+    pids = [cluster.job(job_id).pid for job_id in ids]
+    cluster.kill("master")
+    (cluster.folder / "go").touch()
+    spool = cluster.folder / "spool" / cluster.host / "attempts"
+    cluster.until(lambda: all((spool / f"{job_id}.1" / "status").exists() for job_id in ids), "the jobs did not end")
+    cluster.up()
+    jobs = cluster.wait(*ids)
+    assert [end_of(job) for job in jobs] == [("exit", 0), ("exit", 7), ("signal", 9), ("exit", 137)]
+    assert [job.attempt for job in jobs] == [1] * 4
+    assert [job.pid for job in jobs] == pids
+
+
+def test_commands_wait_for_a_master_that_restarts_and_say_so_once(cluster: Cluster):
+    before = cluster.submit("-o", "/dev/null", "true")
+    cluster.wait(before)
+    for door in ("on", "off"):
+        cluster.kill("master")
+        commands = [["gsub", "-o", "/dev/null", "true"], ["gjobs", "-a"], ["gkill", str(before)], ["ghist", "-a"]]
+        env = {**cluster.env, "GSCHED_DOOR": door}
+        waiting = [
+            subprocess.Popen(
+                words, env=env, cwd=cluster.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+            for words in commands
+        ]
+        for process in waiting:
+            assert process.stderr is not None
+            assert process.stderr.readline() == PLEASE_WAIT
+        cluster.up()
+        for words, process in zip(commands, waiting, strict=True):
+            out, err = process.communicate(timeout=30)
+            assert PLEASE_WAIT not in err, words
+            if words[0] == "gkill":
+                assert process.returncode == 255
+                assert "already finished" in err + out
+            else:
+                assert process.returncode == 0, (words, out, err)
+                assert err == ""
+
+
+def test_a_command_that_waited_in_vain_says_so_in_one_line(cluster: Cluster):
+    cluster.kill("master")
+    for words in (("gsub", "true"), ("gjobs",), ("ghosts",), ("gkill", "1"), ("ghist",), ("gqueues",)):
+        for door in ("on", "off") if words[0] in ("gsub", "gjobs") else ("on",):
+            done = cluster.run(*words, check=False, GSCHED_COMMAND_WAIT="0.2", GSCHED_DOOR=door)
+            assert done.returncode == 255, (words, done)
+            lines = done.stderr.splitlines(keepends=True)
+            assert lines[0] == PLEASE_WAIT
+            assert len(lines) == 2, (words, done.stderr)
+            assert "has not answered for 0.2 s" in lines[1]
+
+
+def test_a_token_repeated_makes_no_second_job_across_a_restart(cluster: Cluster):
+    token = new_token()
+    jobs = [submission("true", cluster.folder), submission("exit 3", cluster.folder)]
+    with cluster.client() as client:
+        first = client.submit_many(jobs, token=token)
+        assert client.submit_many(jobs, token=token) == first
+        cluster.kill("master")
+        cluster.up()
+        assert client.submit_many(jobs, token=token) == first
+        cluster.wait(*(job.job_id for job in first))
+        cluster.run("gsched", "down", "--dir", str(cluster.folder))
+        cluster.up()
+        assert client.submit_many(jobs, token=token) == first
+        assert len(list(client.jobs(JobFilter(user="all", finished=True)))) == 2
+
+
+def test_a_stopped_master_is_waited_for_and_goes_on(cluster: Cluster):
+    settings(cluster, GSCHED_HOST_LOST=6)
+    job_id = cluster.submit("-o", "/dev/null", "while [ ! -e go ]; do sleep 0.01; done; exit 5")
+    cluster.until(lambda: cluster.job(job_id).started_at, "the job did not start")
+    with stopped(cluster.pid("master")):
+        waiting = subprocess.Popen(
+            ["gsub", "-o", "/dev/null", "exit 6"], env=cluster.env, text=True, stdout=subprocess.PIPE
+        )
+        (cluster.folder / "go").touch()
+        done = cluster.run("gsub", "true", check=False, GSCHED_COMMAND_WAIT="0.5")
+        assert done.returncode == 255
+        assert len(done.stderr.splitlines()) == 1
+        assert waiting.poll() is None
+    out, _ = waiting.communicate(timeout=30)
+    second = int(out.split("<")[1].split(">")[0])
+    assert [end_of(job) for job in cluster.wait(job_id, second)] == [("exit", 5), ("exit", 6)]
+
+
+def test_a_waiting_gsub_survives_the_restart(cluster: Cluster):
+    waiting = subprocess.Popen(
+        ["gsub", "-K", "-o", "/dev/null", "while [ ! -e go ]; do sleep 0.01; done; exit 9"],
+        env=cluster.env,
+        cwd=cluster.folder,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    cluster.until(lambda: _running(cluster), "the job did not start")
+    cluster.kill("master")
+    cluster.up()
+    (cluster.folder / "go").touch()
+    _, err = waiting.communicate(timeout=30)
+    assert waiting.returncode == 9, err
+    assert "<<Job is finished>>" in err
+
+
+def test_waiting_through_the_api_survives_the_restart(cluster: Cluster):
+    job_id = cluster.submit("-o", "/dev/null", "while [ ! -e go ]; do sleep 0.01; done; exit 4")
+    found: list[object] = []
+    waiting = threading.Thread(target=lambda: found.extend(cluster.wait(job_id)), daemon=True)
+    waiting.start()
+    cluster.until(lambda: _running(cluster), "the job did not start")
+    for stop in (cluster.kill, lambda name: cluster.kill(name, 15)):
+        stop("master")
+        cluster.up()
+    (cluster.folder / "go").touch()
+    waiting.join(30)
+    assert [end_of(job) for job in found] == [("exit", 4)]
+
+
+def _running(cluster: Cluster) -> bool:
+    with cluster.client() as client:
+        return any(job.started_at for job in client.jobs(JobFilter(user="all")))
+
+
+def test_sigterm_in_the_midst_of_work_loses_nothing(cluster: Cluster):
+    book = Book(cluster)
+    with Stream(book, random.Random(7)):
+        for _ in range(2):
+            time.sleep(0.3)
+            cluster.kill("master", 15)
+            cluster.up()
+    cluster.wait(*book.expected)
+    book.check()
+    assert not list(run_dir(cluster).glob("*.new"))
