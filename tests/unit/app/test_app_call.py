@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -160,4 +161,4 @@ def test_every_installed_script_has_a_command_and_every_command_a_script() -> No
     assert set(ast.literal_eval(assigned["COMMANDS"])) == set(registry.COMMANDS)
     assert set(registry.ALIASES.values()) <= set(registry.COMMANDS)
     assert set(registry.COMMANDS) >= registry.LOCAL_ONLY
-    assert all(target.startswith("gsched.cli.") and ":" in target for target in registry.COMMANDS.values())
+    assert all(re.fullmatch(r"gsched\.(cli|probe)\.\w+:\w+", target) for target in registry.COMMANDS.values())
