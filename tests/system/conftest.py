@@ -30,8 +30,11 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.conf = folder / "conf"
-        self.env = {name: value for name, value in os.environ.items() if not name.startswith(("GSCHED_", "LSF_", "LSB_"))}
+        self.env = {
+            name: value for name, value in os.environ.items() if not name.startswith(("GSCHED_", "LSF_", "LSB_"))
+        }
         self.env.update(GSCHED_ENVDIR=str(self.conf), TZ="UTC", LC_ALL="C.UTF-8", PATH=f"{BIN}:{os.environ['PATH']}")
 
     def run(self, *words: str, stdin: str = "", check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
@@ -55,6 +58,19 @@ class Cluster:
         found = re.search(r"Job <(\d+)>", done.stdout)
         assert found is not None, done.stdout + done.stderr
         return int(found[1])
+
+    def starts(self, job_id: int, timeout_s: float = PATIENCE_S) -> JobView:
+        """Wait until the job runs."""
+        self.until(lambda: self.job(job_id).state == "RUN", f"job {job_id} does not run", timeout_s)
+        return self.job(job_id)
+
+    def why_pending(self, job_id: int) -> str:
+        """Wait until a cycle has looked at the job and left it; returns its main reason."""
+        new = "New job is waiting for scheduling"
+        self.until(lambda: not self.job(job_id).pending_reasons[0].startswith(new), f"job {job_id} is not looked at")
+        view = self.job(job_id)
+        assert view.state == "PEND", view
+        return view.pending_reasons[0]
 
     def client(self, wait_s: float = PATIENCE_S) -> Client:
         return Client(read_address(str(self.conf)), wait_s=wait_s)
@@ -89,6 +105,10 @@ class Cluster:
             assert time.monotonic() < deadline, complaint
             time.sleep(0.02)
 
+    def logs(self) -> str:
+        """All that the daemons have logged."""
+        return "".join(path.read_text("utf8", "replace") for path in sorted((self.folder / "log").glob("*.log")))
+
     @property
     def host(self) -> str:
         return next(iter(load(str(self.conf)).required().hosts))
@@ -116,9 +136,33 @@ def make_cluster(folder: Path) -> Iterator[Callable[..., Cluster]]:
     yield make
     for cluster in made:
         cluster.down()
+        for log in sorted((cluster.folder / "log").glob("*.log")):  # pytest shows it when the test failed
+            print(f"-- {log.name}", *log.read_text(errors="replace").splitlines()[-40:], sep="\n")
 
 
 @pytest.fixture
 def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     """Four simulated K80s in exclusive-process mode on one host, as in the walk-through."""
     return make_cluster("--sim-gpus", "4:exclusive_process")
+
+
+@pytest.fixture(scope="module")
+def module_cluster() -> Iterator[Callable[..., Cluster]]:
+    """Makes clusters that the tests of one file share; arguments go to `gsched up`. No log may hold a traceback."""
+    base = Path(tempfile.mkdtemp(prefix="gs-"))
+    made: list[Cluster] = []
+
+    def make(*words: str, name: str = "", **env: str) -> Cluster:
+        cluster = Cluster(base / (name or f"c{len(made)}"))
+        cluster.env.update({"GSCHED_COMMAND_WAIT": "15", **env})
+        made.append(cluster)
+        cluster.up(*words)
+        return cluster
+
+    yield make
+    logs = []
+    for cluster in made:
+        cluster.down()
+        logs.append(cluster.logs())
+    shutil.rmtree(base, ignore_errors=True)
+    assert not [log for log in logs if "Traceback" in log]
