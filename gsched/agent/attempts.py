@@ -12,7 +12,7 @@ from pathlib import Path
 from gsched.agent.environment import job_environment, output_path
 from gsched.agent.outputs import KeptOutputs
 from gsched.base.clock import Clock
-from gsched.base.errors import GschedError
+from gsched.base.errors import GschedError, Internal
 from gsched.base.ids import attempt_name
 from gsched.base.patterns import expand_job_id
 from gsched.model.allocation import Allocation, HostAllocation
@@ -86,17 +86,24 @@ class Attempts:
             if key in self._started:
                 self._tell_started(key)
             return
+        try:
+            await self._start(key, message)
+        except Exception as error:
+            if not isinstance(error, GschedError):
+                log.exception("attempt %s.%s cannot be started", *key)
+            if key in self._executor.running():
+                return  # the order is in the journal: it may run, now or after a restart
+            problem = str(error) or type(error).__name__
+            self._on_ended(*key, AttemptResult(started=False, ended_at=self._clock.now(), problem=problem))
+
+    async def _start(self, key: AttemptKey, message: agent_pb2.StartAttempt) -> None:
         spec = from_proto(message.spec, JobSpec)
         allocation = from_proto(message.allocation, Allocation)
         part = next((part for part in allocation.hosts if part.host == self._host), None)
         if part is None:
-            log.error("attempt %s.%s is not for this host", *key)
-            return
+            raise Internal(f"attempt {attempt_name(*key)} was sent to {self._host}, but is not for it")
         self._parts[key] = part
-        try:
-            await self._executor.start(self._order(message, spec, allocation, part))
-        except GschedError as error:
-            self._on_ended(*key, AttemptResult(started=False, ended_at=self._clock.now(), problem=error.text))
+        await self._executor.start(self._order(message, spec, allocation, part))
 
     def _order(
         self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation, part: HostAllocation

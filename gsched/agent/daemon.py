@@ -22,6 +22,7 @@ from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError
 from gsched.config.files import load
 from gsched.model.config import ClusterConfig
+from gsched.model.ledger import AttemptKey
 from gsched.run.contain import boot_id
 from gsched.wire.address import read_address
 from gsched.wire.client import CHANNEL_OPTIONS
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 
 PROTOCOL = 1
 RECONNECT_S = 0.1
-RECONNECT_MOST_S = 2.0
+RECONNECT_MOST_S = 0.5
 
 
 def run(conf_dir: str, host: str) -> int:
@@ -71,7 +72,11 @@ class Agent:
         self._usage_s = config.timing.usage_sample_s
         self._exchange_s = config.timing.exchange_s
         self._refused = ""
+        self._heard = False
         self._background: set[asyncio.Task[None]] = set()
+        self._answers: set[asyncio.Task[None]] = set()
+        """Those of this session: nobody waits for them after it."""
+        self._last_order: dict[AttemptKey, asyncio.Task[None]] = {}
         self._attempts: Attempts
         self._reporter: HostReporter
 
@@ -129,26 +134,45 @@ class Agent:
         )
         self._attempts.fill_hello(hello)
         # From here on news go into the new stream, behind the hello that holds what was known before.
-        self._outgoing = asyncio.Queue()
-        writer = asyncio.create_task(self._write(call, agent_pb2.AgentMessage(hello=hello), self._outgoing))
-        heard = False
+        outgoing: asyncio.Queue[agent_pb2.AgentMessage] = asyncio.Queue()
+        self._outgoing = outgoing
+        outgoing.put_nowait(agent_pb2.AgentMessage(hello=hello))
+        self._heard = False
+        ways = [asyncio.create_task(way) for way in (self._read(call), self._write(call, outgoing), self._beat())]
         try:
-            while isinstance(message := await call.read(), agent_pb2.MasterMessage):
-                if not heard and message.WhichOneof("kind") != "refusal":
-                    log.info("the master has heard the hello of %s", self._host)
-                    heard, self._refused = True, ""
-                await self._obey(message)
+            # Whichever way is closed first: half a connection is none.
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._outgoing = None
-            writer.cancel()
             call.cancel()
-        return heard
+            for task in [*ways, *self._answers]:
+                task.cancel()
+            ends = await asyncio.gather(*ways, return_exceptions=True)
+        for end in ends:
+            if isinstance(end, Exception) and not isinstance(end, grpc.RpcError | asyncio.InvalidStateError):
+                log.error("the session broke", exc_info=end)
+        return self._heard
 
-    async def _write(self, call: Any, hello: agent_pb2.AgentMessage, outgoing: asyncio.Queue[Any]) -> None:
-        with contextlib.suppress(asyncio.CancelledError, grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            await call.write(hello)
-            while True:
-                await call.write(await outgoing.get())
+    async def _read(self, call: Any) -> None:
+        while isinstance(message := await call.read(), agent_pb2.MasterMessage):
+            if not self._heard and message.WhichOneof("kind") != "refusal":
+                log.info("the master has heard the hello of %s", self._host)
+                self._heard, self._refused = True, ""
+            try:
+                await self._obey(message)
+            except Exception:  # one bad order must not keep the others from being carried out
+                log.exception("an order failed: %s", message.WhichOneof("kind"))
+
+    async def _write(self, call: Any, outgoing: asyncio.Queue[agent_pb2.AgentMessage]) -> None:
+        while True:
+            await call.write(await outgoing.get())
+            outgoing.task_done()
+
+    async def _beat(self) -> None:
+        """Show that this loop goes round, also when there is nothing to report."""
+        while True:
+            await asyncio.sleep(self._exchange_s)
+            self._send(agent_pb2.AgentMessage(heartbeat=agent_pb2.Heartbeat()))
 
     def _send(self, message: agent_pb2.AgentMessage) -> None:
         """Into the stream, if there is one; what matters is in the journal and told again at the next hello."""
@@ -167,43 +191,75 @@ class Agent:
             case "start":
                 await self._attempts.start(message.start)
             case "terminate":
-                self._beside(self._attempts.terminate((message.terminate.job_id, message.terminate.attempt)))
+                key = (message.terminate.job_id, message.terminate.attempt)
+                self._beside(self._attempts.terminate(key), key)
             case "signal":
                 key = (message.signal.job_id, message.signal.attempt)
-                self._beside(self._attempts.signal(key, message.signal.signal))
+                self._beside(self._attempts.signal(key, message.signal.signal), key)
             case "suspend":
-                await self._attempts.suspend((message.suspend.job_id, message.suspend.attempt))
+                key = (message.suspend.job_id, message.suspend.attempt)
+                self._beside(self._attempts.suspend(key), key)
             case "resume":
-                await self._attempts.resume((message.resume.job_id, message.resume.attempt))
+                key = (message.resume.job_id, message.resume.attempt)
+                self._beside(self._attempts.resume(key), key)
             case "forget":
                 for item in message.forget.attempts:
                     self._attempts.forget((item.job_id, item.attempt))
             case "read_output":
-                self._beside(self._answer_output(message.read_output))
+                answer = asyncio.create_task(self._answer_output(message.read_output))
+                self._answers.add(answer)
+                answer.add_done_callback(self._answers.discard)
+                answer.add_done_callback(_note_failure)
 
     async def _configure(self, settings: agent_pb2.Settings) -> None:
         self._attempts.terminate_interval_s = settings.terminate_interval_s
         self._usage_s = settings.usage_sample_s
+        self._exchange_s = settings.exchange_s
         # Slow probes must not hold up orders.
         self._beside(self._reporter.configure(settings))
 
     async def _answer_output(self, request: agent_pb2.ReadOutput) -> None:
+        """Send what was printed piece by piece, each when the last one has left: news must not queue up behind it."""
         for reply in self._attempts.read_output(request):
-            self._send(agent_pb2.AgentMessage(output=reply))
+            outgoing = self._outgoing
+            if outgoing is None:
+                return
+            outgoing.put_nowait(agent_pb2.AgentMessage(output=reply))
+            await outgoing.join()
 
-    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+    def _beside(self, work: Coroutine[Any, Any, None], key: AttemptKey | None = None) -> None:
+        """Carry something out beside the stream. Orders about the same attempt keep their order."""
+        before = self._last_order.get(key) if key is not None else None
+        task = asyncio.create_task(_after(before, work))
         self._background.add(task)
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._background.discard)
+        task.add_done_callback(_note_failure)
+        if key is not None:
+            self._last_order[key] = task
+            task.add_done_callback(lambda done: self._drop_order(key, done))
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._background.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("an order failed", exc_info=task.exception())
+    def _drop_order(self, key: AttemptKey, task: asyncio.Task[None]) -> None:
+        if self._last_order.get(key) is task:
+            del self._last_order[key]
 
     async def _sample_usage(self) -> None:
         while True:
             await asyncio.sleep(self._usage_s)  # memory has no event: it is looked at
-            report = self._attempts.usage_report()
+            try:
+                report = self._attempts.usage_report()
+            except Exception:
+                log.exception("the use of running jobs cannot be sampled")
+                continue
             if report is not None:
                 self._send(agent_pb2.AgentMessage(usage=report))
+
+
+async def _after(before: asyncio.Task[None] | None, work: Coroutine[Any, Any, None]) -> None:
+    if before is not None:
+        await asyncio.wait([before])
+    await work
+
+
+def _note_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.error("an order failed", exc_info=task.exception())

@@ -46,6 +46,7 @@ class HostReporter:
         self._notes: tuple[str, ...] = ()
         self._mode_set = ""
         self._tasks: list[asyncio.Task[None]] = []
+        self._configuring = asyncio.Lock()
         self._load_due = asyncio.Event()
 
     @property
@@ -55,8 +56,15 @@ class HostReporter:
 
     async def configure(self, settings: agent_pb2.Settings) -> None:
         """Take over the master's settings; begins to report with the first ones."""
-        first = self._settings is None
         self._settings = settings
+        async with self._configuring:  # a second one may come while slow probes still answer the first
+            try:
+                await self._apply(self._settings)
+            finally:
+                if not self._tasks:
+                    self._tasks = [self._spawn(self._watch_gpus()), self._spawn(self._watch_load())]
+
+    async def _apply(self, settings: agent_pb2.Settings) -> None:
         if self._provider != settings.gpu_provider:
             await self._change_probe(settings.gpu_provider)
         await self._set_mode_once(settings.compute_mode)
@@ -75,8 +83,6 @@ class HostReporter:
         await self._elims.reconfigure(wanted, is_master=settings.is_master_host)
         await self._sample_gpus()
         self.announce()
-        if first:
-            self._tasks = [self._spawn(self._watch_gpus()), self._spawn(self._watch_load())]
 
     def announce(self) -> None:
         """Tell everything now, to a master that has just heard hello."""
@@ -127,15 +133,22 @@ class HostReporter:
             await self._sample_gpus()
 
     async def _sample_gpus(self) -> None:
-        if self._probe is None:
-            report = GpuReport(known=False, reason="; ".join(self._notes) or "no probe")
-        else:
-            report = await self._probe.sample()
-        if report.provider == "nvml" and report.known:
-            report = msgspec.structs.replace(report, gpus=tuple(self._unlocked(gpu) for gpu in report.gpus))
+        try:
+            report = await self._gpu_report()
+        except Exception as error:  # unknown, not zero and not the end of reporting
+            log.exception("the GPUs cannot be probed")
+            report = GpuReport(known=False, reason=f"the probe failed: {error}")
         if report != self._gpus:
             self._gpus = report
             self._send_gpus(report)
+
+    async def _gpu_report(self) -> GpuReport:
+        if self._probe is None:
+            return GpuReport(known=False, reason="; ".join(self._notes) or "no probe")
+        report = await self._probe.sample()
+        if report.provider == "nvml" and report.known:
+            report = msgspec.structs.replace(report, gpus=tuple(self._unlocked(gpu) for gpu in report.gpus))
+        return report
 
     def _unlocked(self, gpu: Gpu) -> Gpu:
         """The GPU, marked when another cluster on this machine uses it."""
@@ -159,8 +172,13 @@ class HostReporter:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._load_due.wait(), self._settings.exchange_s)
             self._load_due.clear()
+            try:
+                report = self._load()
+            except Exception:  # the next look may succeed; meanwhile the last values grow old
+                log.exception("the load cannot be sampled")
+                continue
             message = agent_pb2.AgentMessage()
-            fill(message.load, self._load())
+            fill(message.load, report)
             message.load.SetInParent()
             self._send(message)
 

@@ -1,0 +1,225 @@
+"""kill -9 of agent, fork server, supervisor and door: no job dies of it, none starts twice, every end is told."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import threading
+
+import psutil
+import pytest
+from conftest import Cluster
+from fault_tools import (
+    Book,
+    Stream,
+    end_of,
+    fork_server,
+    kill_and_wait,
+    settings,
+    state_of,
+    stopped,
+    submission,
+    supervisor_of,
+)
+
+from gsched.model.view import JobFilter
+
+pytestmark = [pytest.mark.system, pytest.mark.fault]
+UNTIL_GO = "while [ ! -e go ]; do sleep 0.01; done"
+
+
+def start(cluster: Cluster, *ends: str) -> list[int]:
+    """Jobs that run until the file `go` is there, then end as said."""
+    ids = [cluster.submit("-o", "/dev/null", f"{UNTIL_GO}; {end}") for end in ends]
+    cluster.until(lambda: all(cluster.job(job_id).started_at for job_id in ids), "the jobs did not start")
+    return ids
+
+
+def kill_agent(cluster: Cluster) -> None:
+    cluster.kill(f"agent-{cluster.host}")
+
+
+def host_status(cluster: Cluster) -> str:
+    with cluster.client() as client:
+        return client.hosts()[0].status
+
+
+def test_random_kills_of_agent_and_fork_server_lose_nothing(cluster: Cluster, request: pytest.FixtureRequest):
+    book = Book(cluster)
+    for number in range(request.config.getoption("--fault-rounds")):
+        rng = random.Random(number)
+        with Stream(book, rng):
+            for _ in range(2):
+                threading.Event().wait(rng.random() * 0.4)
+                if rng.random() < 0.5:
+                    kill_and_wait(fork_server(cluster))
+                    threading.Event().wait(rng.random() * 0.2)
+                kill_agent(cluster)
+                cluster.up()
+    cluster.wait(*book.expected)
+    book.check()
+
+
+def test_jobs_live_on_without_their_agent_and_are_adopted(cluster: Cluster):
+    away, later = start(cluster, "kill -7 $$", "sleep 0.1; exit 8")
+    pids = [cluster.job(job_id).pid for job_id in (away, later)]
+    kill_agent(cluster)
+    cluster.until(lambda: host_status(cluster) == "unavail", "the host is still there")
+    assert all(psutil.pid_exists(pid) for pid in pids if pid)
+    (cluster.folder / "go").touch()
+    status = cluster.folder / "spool" / cluster.host / "attempts" / f"{away}.1" / "status"
+    cluster.until(status.exists, "the job did not end")
+    cluster.up()
+    jobs = cluster.wait(away, later)
+    assert [end_of(job) for job in jobs] == [("signal", 7), ("exit", 8)]
+    assert [(job.attempt, job.pid) for job in jobs] == [(1, pids[0]), (1, pids[1])]
+
+
+def test_an_order_in_the_journal_that_nobody_began_is_carried_out_once(cluster: Cluster):
+    book = Book(cluster)
+    with cluster.client() as client:
+        first = client.submit(submission("true", cluster.folder)).job_id
+        cluster.wait(first)
+        # A fork server that is stopped takes orders and starts nothing: the agent dies between journal and start.
+        with stopped(fork_server(cluster)):
+            jobs = [submission(book.command(("exit", 3)), cluster.folder) for _ in range(8)]
+            ids = [done.job_id for done in client.submit_many(jobs)]
+            spool = cluster.folder / "spool" / cluster.host / "attempts"
+            cluster.until(lambda: all((spool / f"{job_id}.1" / "order").exists() for job_id in ids), "no orders")
+            kill_agent(cluster)
+        cluster.up()
+    book.expected.update({first: None, **dict.fromkeys(ids, ("exit", 3))})
+    cluster.wait(*ids)
+    book.check()
+
+
+def test_a_killed_fork_server_is_replaced(cluster: Cluster):
+    (running,) = start(cluster, "exit 4")
+    kill_and_wait(fork_server(cluster))
+    second = cluster.submit("-o", "/dev/null", "exit 5")
+    assert end_of(cluster.wait(second)[0]) == ("exit", 5)
+    (cluster.folder / "go").touch()
+    assert end_of(cluster.wait(running)[0]) == ("exit", 4)
+
+
+def test_a_job_whose_supervisor_was_killed_ends_as_unknown_and_says_why(cluster: Cluster):
+    (job_id,) = start(cluster, "exit 0")
+    kill_and_wait(supervisor_of(cluster.job(job_id)))
+    assert state_of(cluster, job_id) == "RUN"
+    (cluster.folder / "go").touch()
+    (job,) = cluster.wait(job_id)
+    assert job.state == "EXIT"
+    assert end_of(job) is None
+    assert "supervisor was killed, so its exit status is not known" in cluster.run("gjobs", "-l", str(job_id)).stdout
+    assert "supervisor was killed" in cluster.run("ghist", "-l", str(job_id)).stdout
+
+
+def test_supervisor_and_agent_killed_together(cluster: Cluster):
+    gone, running = start(cluster, "exit 0", "exit 6")
+    supervisor = supervisor_of(cluster.job(gone))
+    kill_agent(cluster)
+    kill_and_wait(supervisor)
+    (cluster.folder / "go").touch()
+    cluster.up()
+    lost, kept = cluster.wait(gone, running)
+    assert (lost.state, end_of(lost)) == ("EXIT", None)
+    assert end_of(kept) == ("exit", 6)
+
+
+def test_without_a_door_commands_run_by_themselves(cluster: Cluster):
+    cluster.kill("door")
+    job_id = cluster.submit("-o", "/dev/null", "true")
+    assert cluster.run("gjobs", "-noheader", "-o", "jobid", "-a").stdout.split() == [str(job_id)]
+    cluster.wait(job_id)
+
+
+def test_a_command_whose_door_is_killed_says_what_is_not_known(cluster: Cluster):
+    cluster.kill("master")  # so that the commands are under way when the door dies
+    commands = {
+        name: subprocess.Popen(
+            [name, *words], env=cluster.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/"
+        )
+        for name, words in (("gsub", ["true"]), ("gjobs", []))
+    }
+    for process in commands.values():
+        assert process.stderr is not None
+        assert "Please wait" in process.stderr.readline()
+    cluster.kill("door")
+    for process in commands.values():
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 255
+        assert err == "gsched: the door closed the connection; the request may or may not have been carried out\n"
+    cluster.up()
+
+
+def test_an_agent_that_vanishes_makes_its_jobs_unknown_until_it_is_back(cluster: Cluster):
+    settings(cluster, GSCHED_HOST_LOST=1.5)
+    (job_id,) = start(cluster, "exit 2")
+    kill_agent(cluster)
+    cluster.until(lambda: host_status(cluster) == "unavail", "the host is still there")
+    assert state_of(cluster, job_id) == "RUN"
+    cluster.until(lambda: state_of(cluster, job_id) == "UNKWN", "the job is still said to run")
+    waiting = cluster.submit("-o", "/dev/null", "true")
+    assert "Unable to reach slave batch server" in cluster.run("gjobs", "-p", str(waiting)).stdout
+    cluster.up()
+    cluster.until(lambda: state_of(cluster, job_id) == "RUN", "the job is still unknown")
+    (cluster.folder / "go").touch()
+    assert [end_of(job) for job in cluster.wait(job_id, waiting)] == [("exit", 2), ("exit", 0)]
+
+
+def test_a_stopped_agent_is_noticed_and_goes_on(cluster: Cluster):
+    settings(cluster, GSCHED_HOST_LOST=1.2)
+    kill_agent(cluster)
+    cluster.up()  # a new session is watched with the new patience from its beginning
+    (job_id,) = start(cluster, "exit 2")
+    with stopped(cluster.pid(f"agent-{cluster.host}")):
+        cluster.until(lambda: state_of(cluster, job_id) == "UNKWN", "nobody notices that the agent is stopped")
+        assert host_status(cluster) == "unavail"
+        waiting = cluster.submit("-o", "/dev/null", "exit 3")
+        (cluster.folder / "go").touch()
+    assert [end_of(job) for job in cluster.wait(job_id, waiting)] == [("exit", 2), ("exit", 3)]
+    assert host_status(cluster) == "ok"
+
+
+@pytest.mark.parametrize("lost", ["-9", "0"])
+def test_a_job_killed_while_its_agent_is_away_is_ended_when_it_is_back(cluster: Cluster, lost: str):
+    (job_id,) = start(cluster, "exit 0")
+    kill_agent(cluster)
+    words = ["gkill", str(job_id)] if lost == "0" else ["gkill", "-s", "9", str(job_id)]
+    cluster.run(*words)
+    assert state_of(cluster, job_id) == "RUN"
+    cluster.up()
+    (job,) = cluster.wait(job_id)
+    assert job.state == "EXIT"
+    assert job.result is not None
+    assert job.result.term_reason in ("TERM_OWNER", "TERM_FORCE_OWNER")
+    assert not psutil.pid_exists(job.pid or -1)
+
+
+def test_a_suspended_job_stays_suspended_while_daemons_come_and_go(cluster: Cluster):
+    (job_id,) = start(cluster, "exit 0")
+    cluster.run("gstop", str(job_id))
+    cluster.until(lambda: state_of(cluster, job_id) == "USUSP", "not suspended")
+    for name in (f"agent-{cluster.host}", "master"):
+        cluster.kill(name)
+        cluster.up()
+        assert state_of(cluster, job_id) == "USUSP"
+    (cluster.folder / "go").touch()
+    pid = cluster.job(job_id).pid
+    assert pid is not None
+    assert psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    kill_agent(cluster)
+    cluster.run("gresume", str(job_id))
+    cluster.up()
+    assert end_of(cluster.wait(job_id)[0]) == ("exit", 0)
+
+
+def test_sigterm_leaves_jobs_alone(cluster: Cluster):
+    (job_id,) = start(cluster, "exit 5")
+    cluster.run("gsched", "down", "--dir", str(cluster.folder))
+    assert psutil.pid_exists(1)
+    (cluster.folder / "go").touch()
+    cluster.up()
+    assert end_of(cluster.wait(job_id)[0]) == ("exit", 5)
+    with cluster.client() as client:
+        assert len(list(client.jobs(JobFilter(user="all", finished=True)))) == 1
