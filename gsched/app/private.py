@@ -222,12 +222,17 @@ def _say_how(home: Home, say: Say) -> None:
 
 
 def down(home: Home, *, kill: bool, say: Say) -> None:
-    """Stop all daemons; jobs go on unless `kill`. Raises GschedError."""
+    """Stop all daemons; running jobs go on unless `kill`, pending ones wait for the next `up`. Raises GschedError."""
     config = home.config()
     run_dir = config.locations.run_dir
+    closed: list[str] = []
     if daemons.running_pid(run_dir, "master"):
+        closed = _close_hosts(home) if kill else []
         _settle_jobs(home, kill, say)
-    stopped = [name for name in ("door", *_agents(config), "master") if daemons.stop(run_dir, name)]
+    stopped = [name for name in ("door", *_agents(config)) if daemons.stop(run_dir, name)]
+    if closed:
+        _open_hosts(home, closed, say)
+    stopped += ["master"] if daemons.stop(run_dir, "master") else []
     say(f"cluster {config.cluster} is down" if stopped else f"cluster {config.cluster} was not up")
 
 
@@ -243,6 +248,25 @@ def _settle_jobs(home: Home, kill: bool, say: Say) -> None:
                 say(f"{len(running)} jobs go on running; the next `gsched up` takes them up again (--kill ends them)")
     except (GschedError, TimeoutError) as error:
         say(f"the running jobs were left alone: {error}")
+
+
+def _close_hosts(home: Home) -> list[str]:
+    """Close the open hosts, or pending jobs would start in the place of those that are ended. Returns their names."""
+    try:
+        with Client(read_address(str(home.conf)), wait_s=5.0) as client:
+            names = [host.name for host in client.hosts() if host.status != "closed_Adm"]
+            return client.host_control("close", names, "gsched down --kill") if names else []
+    except GschedError:
+        return []  # settling the jobs says what is wrong with the master
+
+
+def _open_hosts(home: Home, names: list[str], say: Say) -> None:
+    """Open them for the next `gsched up`; without agents nothing starts on them until then."""
+    try:
+        with Client(read_address(str(home.conf)), wait_s=5.0) as client:
+            client.host_control("open", names)
+    except GschedError as error:
+        say(f"the hosts {' '.join(names)} stay closed (gadmin hopen all opens them): {error}")
 
 
 def status(home: Home, say: Say) -> bool:
