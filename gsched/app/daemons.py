@@ -21,6 +21,7 @@ from gsched.base.errors import Conflict, GschedError, Unavailable
 STOP_TIMEOUT_S = 15.0
 KILL_TIMEOUT_S = 5.0
 LOOK_S = 0.02
+LOCK_PATIENCE_S = 0.3
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LOG_TAIL = 6
 
@@ -37,15 +38,37 @@ def holding_lock(run_dir: str, name: str) -> Iterator[None]:
     """Hold the daemon's lock, with the process id in it. Raises Conflict if another one runs."""
     Path(run_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(lock_path(run_dir, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not _take(descriptor):
         pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
         os.close(descriptor)
-        raise Conflict(f"the {name} of this cluster already runs (process {pid})") from None
+        raise Conflict(f"the {name} of this cluster already runs (process {pid})")
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int) -> bool:
+    """Lock the open file. Whoever only looks (`running_pid`) holds it for an instant: that is waited for."""
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+        time.sleep(LOCK_PATIENCE_S / 100)
+
+
+@contextlib.contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Wait until nobody else is inside this block for the folder (starting or stopping a cluster), then enter."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
@@ -99,6 +122,16 @@ def wait_until(
                 f"the {name} was not ready within {limit_s:g} s; its log is {log_file}: {_tail(log_file)}"
             )
         time.sleep(LOOK_S)  # it may die instead of answering: nothing else tells of both
+
+
+def wait_a_while(is_ready: Callable[[], bool], limit_s: float) -> bool:
+    """Wait for what should come by itself; returns whether it came."""
+    deadline = time.monotonic() + limit_s
+    while not is_ready():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(LOOK_S)  # another process: nothing tells
+    return True
 
 
 def stop(run_dir: str, name: str) -> bool:

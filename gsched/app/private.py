@@ -31,6 +31,7 @@ from gsched.wire.client import Client
 
 SIMULATED_SLOTS = 16
 READY_S = 30.0
+HELLO_S = 3.0
 LONGEST_SOCKET = "master.sock.new"
 CLUSTER = "private"
 
@@ -80,24 +81,31 @@ def up(home: Home, *, sim_gpus: str | None, hosts: Sequence[str], gpu_resources:
     """Make the cluster if there is none, start what does not run. Raises GschedError."""
     home.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_filesystem(home.folder)
-    if home.exists:
-        if sim_gpus is not None or hosts:
-            say(f"the configuration in {home.conf} is kept: --sim-gpus and --hosts count when a cluster is made")
-    else:
-        _make(home, sim_gpus, list(hosts) or [host_name()], gpu_resources)
-    config = home.config()
+    with daemons.one_at_a_time(home.folder):
+        if home.exists:
+            if sim_gpus is not None or hosts:
+                say(f"the configuration in {home.conf} is kept: --sim-gpus and --hosts count when a cluster is made")
+        else:
+            _make(home, sim_gpus, list(hosts) or [host_name()], gpu_resources)
+        config = home.config()
+        private_folder(Path(config.locations.run_dir))
+        _start_missing(home, config)
+    say(f"cluster {config.cluster} is up: {', '.join(config.hosts)}")
+    _say_gpus(home, say)
+    _say_how(home, say)
+
+
+def _start_missing(home: Home, config: ClusterConfig) -> None:
     run_dir = config.locations.run_dir
-    private_folder(Path(run_dir))
     if not daemons.running_pid(run_dir, "master"):
         _start(home, config, ["master"], "master", _master_answers(home))
     for host in config.hosts:
         if not daemons.running_pid(run_dir, f"agent-{host}"):
             _start(home, config, ["agent", "--host", host], f"agent-{host}", _host_is_known(home, host))
+    for host in config.hosts:  # an agent that was running finds a new master by itself
+        daemons.wait_a_while(_host_is_known(home, host), HELLO_S)
     if not daemons.running_pid(run_dir, "door"):
         _start(home, config, ["door"], "door", _door_listens(home))
-    say(f"cluster {config.cluster} is up: {', '.join(config.hosts)}")
-    _say_gpus(home, say)
-    _say_how(home, say)
 
 
 def _make(home: Home, sim_gpus: str | None, hosts: list[str], gpu_resources: bool) -> None:

@@ -1,0 +1,98 @@
+"""No GPU ever has two exclusive owners, whoever is killed and however compute modes change meanwhile."""
+
+from __future__ import annotations
+
+import random
+import threading
+from pathlib import Path
+
+import pytest
+from conftest import Cluster
+from fault_tools import Book, fork_server, kill_and_wait, kill_everything, submission
+
+pytestmark = [pytest.mark.system, pytest.mark.fault]
+
+OWNER = """\
+import os, random, sys, time
+folder, book, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+name = os.environ["LSB_JOBID"] + "." + os.environ["GSCHED_ATTEMPT"]
+gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+with open(book, "a") as file:
+    file.write(name + "\\n")
+for gpu in gpus:
+    try:
+        os.close(os.open(f"{folder}/lock.{gpu}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        with open(f"{folder}/violations", "a") as file:
+            file.write(f"{name} found GPU {gpu} taken\\n")
+with open(f"{folder}/given", "a") as file:
+    file.write(f"{len(gpus)}\\n")
+time.sleep(seconds)
+for gpu in gpus:
+    os.unlink(f"{folder}/lock.{gpu}")
+sys.exit(len(gpus))
+"""
+
+
+class Modes(threading.Thread):
+    """Switches the compute mode of single GPUs at random until it is stopped; all are exclusive in the end."""
+
+    def __init__(self, cluster: Cluster, rng: random.Random) -> None:
+        super().__init__(daemon=True)
+        self._cluster, self._rng, self._stop_it = cluster, rng, threading.Event()
+
+    def run(self) -> None:
+        while not self._stop_it.wait(0.2):
+            self._set(str(self._rng.randrange(4)), self._rng.choice(["exclusive_process", "prohibited"]))
+
+    def stop(self) -> None:
+        self._stop_it.set()
+        self.join()
+        self._set("0-3", "exclusive_process")
+
+    def _set(self, gpus: str, mode: str) -> None:
+        folder = str(self._cluster.folder)
+        self._cluster.run("gsched", "sim-gpu", gpus, f"compute_mode={mode}", "--dir", folder)
+
+
+def test_no_gpu_has_two_owners(cluster: Cluster, request: pytest.FixtureRequest):
+    program = cluster.folder / "owner.py"
+    program.write_text(OWNER)
+    book = Book(cluster)
+    agent = f"agent-{cluster.host}"
+    deeds = {
+        "master": lambda: cluster.kill("master"),
+        "agent": lambda: cluster.kill(agent),
+        "fork server": lambda: kill_and_wait(fork_server(cluster)),
+        "all": lambda: kill_everything(cluster),
+    }
+    for number in range(request.config.getoption("--fault-rounds")):
+        rng = random.Random(number)
+        modes = Modes(cluster, rng)
+        modes.start()
+        try:
+            ids = submit(cluster, book, program, rng)
+            for _ in range(2):
+                threading.Event().wait(rng.random() * 0.5)
+                deeds[rng.choice(sorted(deeds))]()
+                cluster.up()
+        finally:
+            modes.stop()
+        cluster.wait(*ids)
+        assert not (cluster.folder / "violations").exists(), (cluster.folder / "violations").read_text()
+        assert not list(cluster.folder.glob("lock.*"))
+    book.check()
+
+
+def submit(cluster: Cluster, book: Book, program: Path, rng: random.Random) -> list[int]:
+    """Forty jobs of one or two GPUs each."""
+    jobs, counts = [], []
+    for _ in range(40):
+        counts.append(rng.choice([1, 1, 2]))
+        command = f"exec python3 -S -E {program} {cluster.folder} {book.path} {rng.random() * 0.1:.3f}"
+        request = f"select[ngpus>0] rusage[ngpus_excl_p={counts[-1]}]"
+        jobs.append(submission(command, cluster.folder, res_req=request))
+    with cluster.client() as client:
+        ids = [done.job_id for done in client.submit_many(jobs)]
+    book.expected.update((job_id, ("exit", count)) for job_id, count in zip(ids, counts, strict=True))
+    return ids
