@@ -1,0 +1,241 @@
+"""A disk without room, and a record that cannot be read: the rest goes on, and nothing that was acknowledged is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Cluster
+from fault_tools import Book, end_of, kill_and_wait, kill_everything, state_of, submission, supervisor_of
+
+from gsched.app import daemons
+from gsched.app.private import Home
+
+pytestmark = [pytest.mark.system, pytest.mark.fault]
+UNTIL_GO = "while [ ! -e go ]; do sleep 0.01; done"
+ONE_GPU = ("-R", "select[ngpus>0] rusage[ngpus_excl_p=1]")
+STUCK = "the master cannot store anything now ("
+
+
+@contextlib.contextmanager
+def no_room(cluster: Cluster) -> Iterator[None]:
+    """The master can make no file larger than a page inside the block: what it writes falls short."""
+    pid = cluster.pid("master")
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+def test_without_room_commands_are_refused_queries_answered_and_work_goes_on_afterwards(cluster: Cluster):
+    book = Book(cluster)
+    book.expected[cluster.submit("-o", "/dev/null", book.command(("exit", 3), UNTIL_GO))] = ("exit", 3)
+    cluster.until(lambda: cluster.job(1).started_at, "the job did not start")
+    with no_room(cluster):
+        stuck = subprocess.Popen(
+            ["gsub", "-o", "/dev/null", book.command(("exit", 4))],
+            env=cluster.env,
+            cwd=cluster.folder,
+            text=True,
+            stdout=subprocess.PIPE,
+        )
+        with cluster.client() as client:
+            cluster.until(lambda: client.cluster().store_problem, "the master does not notice")
+        for words in (["gsub", "true"], ["gkill", "1"], ["gstop", "1"], ["gadmin", "hclose"]):
+            done = cluster.run(*words, check=False)
+            assert done.returncode == 255, done
+            assert STUCK in done.stderr
+            assert len(done.stderr.splitlines()) == 1, done.stderr
+        assert state_of(cluster, 1) == "RUN"
+        assert "1 " in cluster.run("gjobs", "-a").stdout
+        cluster.run("ghosts")
+        cluster.run("ghist", "-l", "1")
+        status = cluster.run("gsched", "status", "--dir", str(cluster.folder)).stdout
+        assert "attention: the store" in status
+        (cluster.folder / "go").touch()
+        # It has ended, and its agent has said so; the master cannot note it yet.
+        cluster.until((cluster.folder / "spool" / cluster.host / "attempts/1.1/status").exists, "the job did not end")
+        assert stuck.poll() is None
+        assert state_of(cluster, 1) == "RUN"
+    out, _ = stuck.communicate(timeout=30)
+    book.expected[int(out.split("<")[1].split(">")[0])] = ("exit", 4)
+    cluster.wait(*book.expected)
+    book.expected[cluster.submit("-o", "/dev/null", book.command(("exit", 0)))] = ("exit", 0)
+    cluster.wait(*book.expected)
+    book.check()
+    assert "Traceback" not in cluster.logs()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_master_that_ends_without_room_goes_on_where_it_was(cluster: Cluster, number: int):
+    job_id = cluster.submit("-o", "/dev/null", f"{UNTIL_GO}; exit 3")
+    cluster.until(lambda: cluster.job(job_id).started_at, "the job did not start")
+    with no_room(cluster):
+        (cluster.folder / "go").touch()
+        with cluster.client() as client:
+            cluster.until(lambda: client.cluster().store_problem, "the master does not notice")
+        begun = time.monotonic()
+        cluster.kill("master", number)
+        assert time.monotonic() - begun < 5
+        cluster.up()
+        assert end_of(cluster.wait(job_id)[0]) == ("exit", 3)
+    assert "Traceback" not in cluster.logs()
+
+
+@pytest.fixture
+def small_disk(cluster: Cluster) -> Iterator[Path]:
+    """The state of a cluster on a file system of 40 MiB of its own."""
+    cluster.run("gsched", "down", "--dir", str(cluster.folder))
+    state = cluster.folder / "state"
+    kept = cluster.folder / "kept"
+    shutil.copytree(state, kept)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=40m,mode=0700", "tmpfs", str(state)], capture_output=True, text=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+    shutil.copytree(kept, state, dirs_exist_ok=True)
+    yield state
+    cluster.down()
+    subprocess.run(["umount", "-l", str(state)], check=True)
+
+
+@pytest.mark.needs_root
+def test_a_disk_that_fills_up(cluster: Cluster, small_disk: Path):
+    cluster.up()
+    book = Book(cluster)
+    book.expected[cluster.submit("-o", "/dev/null", book.command(("exit", 3), UNTIL_GO))] = ("exit", 3)
+    cluster.until(lambda: cluster.job(1).started_at, "the job did not start")
+    ballast = small_disk / "ballast"
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"x" * 4096):
+            pass
+    done = cluster.run("gsub", "true", check=False)
+    assert done.returncode == 255
+    assert STUCK in done.stderr
+    assert "is full" in done.stderr
+    assert state_of(cluster, 1) == "RUN"
+    (cluster.folder / "go").touch()
+    with cluster.client() as client:
+        cluster.until(lambda: client.cluster().store_problem, "the master does not notice that its disk is full")
+    cluster.kill("master")
+    cluster.up()  # on a full disk: it replays and answers
+    assert state_of(cluster, 1) == "RUN"
+    ballast.unlink()
+    cluster.wait(1)
+    book.expected[cluster.submit("-o", "/dev/null", book.command(("exit", 0)))] = ("exit", 0)
+    cluster.wait(*book.expected)
+    book.check()
+
+
+# -- a record that cannot be read ---------------------------------------------------------------------------------------
+
+
+def spoil(cluster: Cluster, job_id: int, kind: str) -> None:
+    """Make a stored event unreadable."""
+    with contextlib.closing(sqlite3.connect(cluster.folder / "state" / "gsched.db")) as store:
+        changed = store.execute(
+            "UPDATE event SET payload = 'rubbish' WHERE job_id = ? AND kind = ?", (job_id, kind)
+        ).rowcount
+        store.commit()
+    assert changed == 1
+
+
+def start_master_alone(cluster: Cluster) -> None:
+    home = Home(cluster.folder, cluster.conf)
+    log = cluster.folder / "log" / "master.log"
+    daemons.spawn(["master", "--envdir", str(home.conf)], log)
+    cluster.until(lambda: "answers" if _answers(cluster) else "", "the master does not answer")
+
+
+def _answers(cluster: Cluster) -> bool:
+    return cluster.run("gjobs", "-a", check=False, GSCHED_COMMAND_WAIT="1").returncode == 0
+
+
+def running(cluster: Cluster, ids: list[int]) -> int:
+    return sum(bool(cluster.job(job_id).started_at) for job_id in ids)
+
+
+@pytest.mark.parametrize("kind", ["job_started", "job_dispatched", "job_submitted"])
+def test_an_unreadable_record_sets_its_job_aside(cluster: Cluster, kind: str):
+    bad, good = (cluster.submit("-o", "/dev/null", *ONE_GPU, f"{UNTIL_GO}; exit 3") for _ in range(2))
+    cluster.until(lambda: running(cluster, [bad, good]) == 2, "the jobs did not start")
+    kill_everything(cluster)
+    spoil(cluster, bad, kind)
+    start_master_alone(cluster)
+    status = cluster.run("gsched", "status", "--dir", str(cluster.folder), check=False).stdout
+    assert f"attention: Job <{bad}>: " in status
+    done = cluster.run("gkill", str(bad), check=False)
+    assert done.returncode == 255
+    assert "set aside" in done.stderr + done.stdout
+    ids = [cluster.submit("-o", "/dev/null", *ONE_GPU, "while [ ! -e end ]; do sleep 0.01; done") for _ in range(3)]
+    cluster.up()
+    # Its agent still runs it: its GPU stays taken, so two of the three get one.
+    cluster.until(lambda: running(cluster, ids) == 2, "the free GPUs are not given")
+    assert cluster.job(ids[2]).pending_reasons
+    assert state_of(cluster, good) == "RUN"
+    (cluster.folder / "go").touch()
+    assert end_of(cluster.wait(good)[0]) == ("exit", 3)
+    cluster.until(lambda: running(cluster, ids) == 3, "the GPU of the job that ended is not free")
+    (cluster.folder / "end").touch()
+    cluster.wait(*ids)
+    assert f"Job <{bad}>" in cluster.run("gsched", "status", "--dir", str(cluster.folder)).stdout
+
+
+def test_gpus_of_a_job_set_aside_are_free_once_its_agent_says_that_it_is_gone(cluster: Cluster):
+    bad = cluster.submit("-o", "/dev/null", *ONE_GPU, "sleep 60")
+    cluster.until(lambda: running(cluster, [bad]), "the job did not start")
+    supervisor, pid = supervisor_of(cluster.job(bad)), cluster.job(bad).pid
+    kill_everything(cluster)
+    kill_and_wait(supervisor)
+    kill_and_wait(pid or 0)
+    shutil.rmtree(cluster.folder / "spool" / cluster.host / "attempts" / f"{bad}.1")
+    spoil(cluster, bad, "job_started")
+    cluster.up()
+    ids = [cluster.submit("-o", "/dev/null", *ONE_GPU, UNTIL_GO) for _ in range(4)]
+    cluster.until(lambda: running(cluster, ids) == 4, "not all GPUs are free")
+    (cluster.folder / "go").touch()
+    cluster.wait(*ids)
+
+
+def test_a_queue_is_not_short_of_the_slots_of_a_job_set_aside(cluster: Cluster):
+    """Limits count what is there: a job set aside whose end is known takes none of its queue's slots any more."""
+    path = cluster.conf / "lsb.queues"
+    path.write_text(re.sub(r"(?m)^PRIORITY", "QJOB_LIMIT = 1\nPRIORITY", path.read_text()))
+    cluster.run("gadmin", "reconfig")
+    bad = cluster.submit("-o", "/dev/null", f"{UNTIL_GO}; exit 3")
+    cluster.until(lambda: running(cluster, [bad]), "the job did not start")
+    kill_everything(cluster)
+    spoil(cluster, bad, "job_started")
+    (cluster.folder / "go").touch()
+    cluster.up()
+    after = cluster.submit("-o", "/dev/null", "exit 4")
+    assert end_of(cluster.wait(after, timeout_s=10)[0]) == ("exit", 4)
+
+
+def test_a_lost_script_or_environment_holds_up_its_job_alone(cluster: Cluster):
+    with cluster.client() as client:
+        cluster.run("gadmin", "hclose")
+        bad = client.submit(submission("true", cluster.folder)).job_id
+        with contextlib.closing(sqlite3.connect(cluster.folder / "state" / "gsched.db")) as store:
+            store.execute("DELETE FROM blob")
+            store.commit()
+        good = cluster.submit("-o", "/dev/null", "exit 5")
+        cluster.run("gadmin", "hopen")
+        assert end_of(cluster.wait(good)[0]) == ("exit", 5)
+        cluster.until(lambda: cluster.job(bad).state == "PEND", "a job without its environment is said to run")
+        cluster.run("gkill", str(bad))
+        cluster.wait(bad)
+    history = cluster.run("ghist", "-l", str(bad)).stdout
+    assert "the start order could not be made" in history.replace("\n" + " " * 21, "")

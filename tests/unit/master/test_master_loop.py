@@ -1,0 +1,181 @@
+"""The engine's thread and its store: what a full disk and a doubtful commit do, with a store that can be told to fail."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gsched.base.clock import SystemClock
+from gsched.base.errors import GschedError, ResourceExhausted
+from gsched.core.cluster import ClusterState
+from gsched.core.command import AttemptStarted, ControlHosts, HostDisconnected, HostHello, Submit
+from gsched.core.engine import Engine
+from gsched.master.board import Board
+from gsched.master.loop import EngineLoop, Item
+from gsched.model.config import ClusterConfig, Locations
+from gsched.model.host import HostConfig
+from gsched.model.job import JobSpec
+from gsched.model.queue import Queue
+from gsched.store.failure import StoreBroken, StoreFull
+
+
+class FakeStore:
+    """Keeps batches in memory; fails as long as `failure` is set."""
+
+    def __init__(self) -> None:
+        self.failure: GschedError | None = None
+        self.batches: list[list[Any]] = []
+        self.tries = 0
+        self.last_seq = 0
+        self.tried = threading.Condition()
+
+    def append(self, events: Any, rows: Any, blobs: Any) -> int:
+        with self.tried:
+            self.tries += 1
+            self.tried.notify_all()
+        if self.failure is not None:
+            raise self.failure
+        self.batches.append(list(events))
+        self.last_seq += len(events)
+        return self.last_seq
+
+    def save_checkpoint(self, seq: int, payload: bytes) -> None:
+        pass
+
+    def wait_for_tries(self, count: int) -> None:
+        with self.tried:
+            assert self.tried.wait_for(lambda: self.tries >= count, 5)
+
+
+class Master:
+    """An engine loop and everything that leaves it."""
+
+    def __init__(self) -> None:
+        config = ClusterConfig(
+            cluster="c",
+            master_host="a",
+            hosts={"a": HostConfig(name="a", max_slots=4)},
+            queues={"normal": Queue(name="normal", priority=30)},
+            locations=Locations(conf_dir="", state_dir="", log_dir="", server_dir="", run_dir="", spool_dir=""),
+        )
+        clock = SystemClock()
+        self.store = FakeStore()
+        self.board = Board(config)
+        self.delivered: list[Any] = []
+        self.fatal: list[str] = []
+        self.answers: dict[str, Any] = {}
+        self.changed = threading.Condition()
+        self.loop = EngineLoop(
+            Engine(ClusterState(), config, clock.now()),
+            self.store,  # type: ignore[arg-type]
+            self.board,
+            clock,
+            deliver=self._deliver,
+            fatal=self._fatal,
+        )
+        self.loop.start()
+
+    def ask(self, name: str, command: Any) -> None:
+        def reply(answer: Any, error: GschedError | None) -> None:
+            self._note(lambda: self.answers.update({name: error or answer}))
+
+        self.loop.put(Item(command, reply))
+
+    def submit(self, name: str) -> None:
+        self.ask(name, Submit("u", "", (JobSpec(command=name, user="", queue=""),)))
+
+    def until(self, is_true: Callable[[], object]) -> None:
+        with self.changed:
+            assert self.changed.wait_for(is_true, 5)
+
+    def _deliver(self, last_seq: int, events: Any, instructions: Any) -> None:
+        self._note(lambda: self.delivered.extend(events))
+
+    def _fatal(self, text: str) -> None:
+        self._note(lambda: self.fatal.append(text))
+
+    def _note(self, change: Callable[[], object]) -> None:
+        with self.changed:
+            change()
+            self.changed.notify_all()
+
+
+@pytest.fixture
+def master(monkeypatch: pytest.MonkeyPatch) -> Iterator[Master]:
+    monkeypatch.setattr("gsched.master.loop.RETRY_FULL_S", 0.02)
+    made = Master()
+    yield made
+    made.loop.stop()
+
+
+def test_nothing_leaves_before_it_is_stored(master: Master) -> None:
+    master.store.failure = StoreFull("no room")
+    master.submit("first")
+    master.store.wait_for_tries(3)
+    assert not master.answers
+    assert not master.delivered
+    assert master.board.job(1) is None
+    master.store.failure = None
+    master.until(lambda: "first" in master.answers)
+    assert master.answers["first"][0].job_id == 1
+    assert master.board.job(1) is not None
+
+
+def test_a_full_disk_refuses_people_keeps_reports_and_goes_on_with_the_same_batch(master: Master) -> None:
+    master.store.failure = StoreFull("no room")
+    master.submit("stuck")
+    master.store.wait_for_tries(2)
+    master.submit("late")
+    master.ask("hclose", ControlHosts("u", True, "close", ("a",)))
+    master.ask("hello", HostHello("a", 1, "boot", "0"))
+    master.loop.put(Item(AttemptStarted(1, 1, "a", 7, 0.0)))
+    master.loop.put(Item(HostDisconnected("a", 1)))
+    master.until(lambda: {"late", "hclose"} <= set(master.answers))
+    for name in ("late", "hclose"):
+        error = master.answers[name]
+        assert isinstance(error, ResourceExhausted)
+        assert "no room" in error.text
+        assert "\n" not in error.text
+    assert "no room" in master.loop.problem
+    assert "hello" not in master.answers
+    master.store.failure = None
+    master.until(lambda: {"stuck", "hello"} <= set(master.answers))
+    assert master.answers["hello"] is None
+    assert master.loop.problem == ""
+    stored = [event for batch in master.store.batches for event in batch]
+    assert [event.job_id for event in stored if type(event).__name__ == "JobSubmitted"] == [1]
+    # Hello before its end: the host is gone again, and the order in which things happened was kept.
+    master.submit("again")
+    master.until(lambda: "again" in master.answers)
+    assert master.board.hosts()[0].status == "unavail"
+
+
+def test_only_an_unknown_outcome_ends_the_process(master: Master) -> None:
+    master.store.failure = StoreBroken("fsync failed")
+    master.submit("doubtful")
+    master.until(lambda: master.fatal)
+    assert "fsync failed" in master.fatal[0]
+    assert not master.answers
+    assert not master.delivered
+
+
+def test_a_master_that_is_asked_to_end_does_not_wait_for_room(master: Master) -> None:
+    master.store.failure = StoreFull("no room")
+    master.submit("stuck")
+    master.store.wait_for_tries(2)
+    begun = time.monotonic()
+    master.loop.stop(5.0)
+    assert time.monotonic() - begun < 2
+    assert not master.fatal
+    assert not master.answers
+
+
+def test_a_refused_command_changes_nothing_and_stores_nothing(master: Master) -> None:
+    master.ask("bad", Submit("u", "", (JobSpec(command="x", user="", queue="nowhere"),)))
+    master.until(lambda: "bad" in master.answers)
+    assert isinstance(master.answers["bad"], GschedError)
+    assert master.store.tries == 0
