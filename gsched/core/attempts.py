@@ -21,6 +21,7 @@ from gsched.core.instruction import (
 )
 from gsched.core.job import Job
 from gsched.core.observed import Observation
+from gsched.model.allocation import HostAllocation
 from gsched.model.config import ClusterConfig, GpuUnrequested
 from gsched.model.event import (
     JobFinished,
@@ -31,9 +32,11 @@ from gsched.model.event import (
     JobStarted,
     JobStatusLost,
     JobStatusRegained,
+    JobSuspended,
     StaleResultRecorded,
 )
-from gsched.model.job import FINISHED, PENDING, STARTED, AttemptResult, JobState
+from gsched.model.job import FINISHED, STARTED, AttemptResult, JobState
+from gsched.model.ledger import AttemptKey
 
 RETRY_FIRST_S = 1.0
 RETRY_MOST_S = 60.0
@@ -49,21 +52,24 @@ def hello(state: ClusterState, hello: HostHello, seen: Observation, now: float, 
         _drop_stray(state, seen, hello.host, key)
     seen.connected, seen.session, seen.last_heard, seen.lost = True, hello.session, now, False
     seen.boot_id, seen.version = hello.boot_id, hello.version
+    # What an earlier session said may be of another boot: unknown until this one has told.
+    seen.load, seen.gpus = None, None
+    seen.usage.clear()
     decision.instruct(ConfigureAgent(hello.host))
+    # Starts before ends: an attempt that ended while the master was away has both, and both belong into its history.
+    for start in hello.started:
+        attempt_started(state, start, seen, now, decision)
     for report in hello.ended:
         attempt_ended(state, report, seen, now, decision)
     known = {item.key for item in hello.held}
     for item in hello.held:
         job = state.jobs.get(item.job_id)
-        if job is not None and job.key == item.key and job.state in STARTED:
+        if job is not None and job.key == item.key and _is_on(job, hello.host):
             continue
-        _keep_stray(state, seen, hello.host, item.key, item.part)
+        keep_stray(state, seen, hello.host, item.key, item.part)
         if item.job_id not in state.quarantined:
             decision.instruct(TerminateAttempt(hello.host, item.job_id, item.attempt))
-    for start in hello.started:
-        attempt_started(state, start, seen, now, decision)
-    _release_quarantined(state, hello.host, known)
-    for job in [job for job in state.jobs.values() if _is_on(job, hello.host)]:
+    for job in _jobs_on(state, hello.host):
         _reconcile(job, hello, job.key in known, now, decision)
     state.touched_hosts.add(hello.host)
 
@@ -72,49 +78,55 @@ def _is_on(job: Job, host: str) -> bool:
     return job.state in STARTED and job.allocation is not None and job.allocation.first_host == host
 
 
+def _jobs_on(state: ClusterState, host: str) -> list[Job]:
+    """The jobs that the state has on the host, by number."""
+    held = sorted(state.ledger.host(host).held)
+    found = [job for key in held if (job := state.jobs.get(key[0])) is not None and job.key == key]
+    return [job for job in found if _is_on(job, host)]
+
+
 def _reconcile(job: Job, hello: HostHello, held: bool, now: float, decision: Decision) -> None:
     """One job that the state has on the host: still there, never arrived, or gone."""
-    if held:
-        if job.state in (JobState.UNKWN, JobState.ZOMBI):
-            decision.record(JobStatusRegained(at=now, job_id=job.job_id, host=hello.host))
-        # Orders that the agent may have missed are repeated; all of them are idempotent.
-        if job.kill_by:
-            decision.instruct(TerminateAttempt(hello.host, job.job_id, job.attempt))
-        elif job.state is JobState.USUSP:
-            decision.instruct(SuspendAttempt(hello.host, job.job_id, job.attempt))
-        elif job.started_at is not None:
-            decision.instruct(ResumeAttempt(hello.host, job.job_id, job.attempt))
-        else:
-            decision.instruct(StartJob(hello.host, job.job_id, job.attempt))
+    never_arrived = not held and job.started_at is None and not job.kill_by
+    if not held and not never_arrived:
+        _finish_unheard(job, hello, now, decision)
         return
-    if job.started_at is None and not job.kill_by:
-        # The order never reached the agent's journal. The same attempt again: the journal makes it start once.
+    if job.state is JobState.UNKWN:
+        decision.record(JobStatusRegained(at=now, job_id=job.job_id, host=hello.host))
+    # Orders that the agent may have missed are repeated; all of them are idempotent.
+    if job.kill_by:
+        decision.instruct(TerminateAttempt(hello.host, job.job_id, job.attempt))
+        return
+    if job.started_at is None:
+        # The agent's journal makes the same attempt start once, however often it is told.
         decision.instruct(StartJob(hello.host, job.job_id, job.attempt))
-        return
+    if job.state is JobState.USUSP:
+        decision.instruct(SuspendAttempt(hello.host, job.job_id, job.attempt))
+    elif job.started_at is not None:
+        decision.instruct(ResumeAttempt(hello.host, job.job_id, job.attempt))
+
+
+def _finish_unheard(job: Job, hello: HostHello, now: float, decision: Decision) -> None:
+    """The agent knows nothing of a job that ran there (or was to be killed): it is over, how is not known."""
     rebooted = bool(job.boot_id) and job.boot_id != hello.boot_id
     problem = "the host restarted while the job ran" if rebooted else "the agent's journal no longer has the attempt"
-    result = AttemptResult(ended_at=now, problem=problem, started=job.started_at is not None)
-    _finish(job, result, now, decision)
+    if job.started_at is None:
+        problem = ""  # killed before its order arrived: nothing is unknown
+    _finish(job, AttemptResult(ended_at=now, problem=problem, started=job.started_at is not None), now, decision)
 
 
-def _keep_stray(state: ClusterState, seen: Observation, host: str, key: tuple[int, int], part: object) -> None:
-    ledger = state.ledger.host(host)
-    if key not in ledger.held:
-        ledger.take(key, part)  # type: ignore[arg-type]
-        seen.strays[key] = part  # type: ignore[assignment]
-
-
-def _drop_stray(state: ClusterState, seen: Observation, host: str, key: tuple[int, int]) -> None:
-    if seen.strays.pop(key, None) is not None:
-        state.ledger.host(host).give(key)
+def keep_stray(state: ClusterState, seen: Observation, host: str, key: AttemptKey, part: HostAllocation) -> None:
+    """What an attempt holds that the state knows nothing of stays reserved until its agent says that it is over."""
+    if not state.ledger.holds(host, key):
+        state.ledger.host(host).take(key, part)
+        seen.strays[key] = part
         state.touched_hosts.add(host)
 
 
-def _release_quarantined(state: ClusterState, host: str, known: set[tuple[int, int]]) -> None:
-    """What a job that was set aside held is free once its agent has said that it no longer runs it."""
-    ledger = state.ledger.host(host)
-    for key in [key for key in ledger.held if key[0] in state.quarantined and key not in known]:
-        ledger.give(key)
+def _drop_stray(state: ClusterState, seen: Observation, host: str, key: AttemptKey) -> None:
+    if seen.strays.pop(key, None) is not None:
+        state.ledger.host(host).give(key)
+        state.touched_hosts.add(host)
 
 
 def attempt_started(
@@ -122,12 +134,12 @@ def attempt_started(
 ) -> None:
     """The first process runs: start line, the GPUs' external message, or how to ask for one."""
     job = state.jobs.get(report.job_id)
-    if job is None or job.attempt != report.attempt or job.state not in STARTED or job.started_at is not None:
+    if job is None or job.attempt != report.attempt or not _is_on(job, report.host) or job.started_at is not None:
         return
     assert job.allocation is not None
     decision.record(
         JobStarted(
-            at=report.at,
+            at=_within(job, report.at, now),
             job_id=job.job_id,
             attempt=job.attempt,
             pid=report.pid,
@@ -138,8 +150,7 @@ def attempt_started(
     )
     message = job.allocation.gpu_message()
     if message:
-        at = max(now, report.at)
-        decision.record(JobMessagePosted(at=at, job_id=job.job_id, user=job.spec.user, box=0, text=message))
+        decision.record(JobMessagePosted(at=now, job_id=job.job_id, user=job.spec.user, box=0, text=message))
 
 
 def note_hidden_gpus(job: Job, config: ClusterConfig, seen: Observation, now: float, decision: Decision) -> None:
@@ -157,29 +168,49 @@ def attempt_ended(state: ClusterState, report: AttemptEnded, seen: Observation, 
     decision.instruct(ForgetAttempts(report.host, (key,)))
     seen.usage.pop(key, None)
     _drop_stray(state, seen, report.host, key)
-    job = state.jobs.get(report.job_id)
     if report.job_id in state.quarantined:
-        ledger = state.ledger.host(report.host)
-        if key in ledger.held:
-            ledger.give(key)
         return
-    if job is None or job.attempt != report.attempt or job.state not in STARTED:
-        already = job is not None and job.attempt == report.attempt and job.state in FINISHED
-        if not already:
+    job = state.jobs.get(report.job_id)
+    if job is None or job.attempt != report.attempt or not _is_on(job, report.host):
+        if _is_news(job, report, seen):
             decision.record(
                 StaleResultRecorded(
                     at=now, job_id=report.job_id, attempt=report.attempt, host=report.host, result=report.result
                 )
             )
         return
-    if not report.result.started and report.result.exit_code is None and not job.kill_by:
+    result = report.result
+    if not result.started and result.exit_code is None and result.signal is None and not job.kill_by:
         _requeue(job, report, now, decision)
         return
-    _finish(job, report.result, max(report.result.ended_at, job.dispatched_at or 0.0), decision)
+    _finish(job, result, _within(job, result.ended_at, now), decision)
+
+
+def _is_news(job: Job | None, report: AttemptEnded, seen: Observation) -> bool:
+    """Whether this end of an attempt that is over, as far as the state knows, has not been recorded yet."""
+    key = (report.job_id, report.attempt)
+    if job is None:
+        if key in seen.stale:
+            return False
+        seen.stale.add(key)
+        return True
+    if job.state in FINISHED and job.attempt == report.attempt and job.result is not None:
+        how_it_ended_is_known = job.result.exit_code is not None or job.result.signal is not None
+        if how_it_ended_is_known or job.result == report.result:
+            return False
+    elif report.attempt <= job.attempt and not report.result.started:
+        return False  # that it was never started is why it was given up
+    return report.attempt not in job.stale
+
+
+def _within(job: Job, at: float, now: float) -> float:
+    """An agent's time, no earlier than the job's dispatch and no later than now: clocks of hosts may be wrong."""
+    return min(max(at, job.dispatched_at or 0.0), max(now, job.dispatched_at or 0.0))
 
 
 def _requeue(job: Job, report: AttemptEnded, now: float, decision: Decision) -> None:
-    """The command was never executed: back to pending, a little later each time."""
+    """The command was never executed: back to pending, a little later each time; suspended if it was."""
+    stopped_by = job.stopped_by
     delay = min(RETRY_MOST_S, RETRY_FIRST_S * 2.0 ** min(job.failed_starts, 10))
     decision.record(
         JobRequeued(
@@ -191,6 +222,8 @@ def _requeue(job: Job, report: AttemptEnded, now: float, decision: Decision) -> 
             not_before=now + delay,
         )
     )
+    if stopped_by:
+        decision.record(JobSuspended(at=now, job_id=job.job_id, by=stopped_by))
 
 
 def _finish(job: Job, result: AttemptResult, at: float, decision: Decision) -> None:
@@ -206,7 +239,7 @@ def _finish(job: Job, result: AttemptResult, at: float, decision: Decision) -> N
 def host_lost(state: ClusterState, host: str, seen: Observation, now: float, decision: Decision) -> None:
     """The host has been silent for too long: its jobs are UNKWN until it says hello."""
     seen.lost = True
-    for job in [job for job in state.jobs.values() if _is_on(job, host) and job.state is not JobState.UNKWN]:
-        if job.state not in PENDING and job.state is not JobState.ZOMBI:
+    for job in _jobs_on(state, host):
+        if job.state not in (JobState.UNKWN, JobState.ZOMBI):
             decision.record(JobStatusLost(at=now, job_id=job.job_id, host=host))
     state.touched_hosts.add(host)

@@ -6,10 +6,10 @@ leaves the process. The engine checks every placement of a plan against the ledg
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
-from gsched.base.errors import BadRequest, NotFound
+from gsched.base.errors import BadRequest, Conflict, NotFound
 from gsched.core import attempts, control
 from gsched.core.admission import admit
 from gsched.core.cluster import ClusterState, audit
@@ -27,18 +27,26 @@ from gsched.core.command import (
 )
 from gsched.core.decision import Decision
 from gsched.core.instruction import ConfigureAgent, StartJob
+from gsched.core.judgement import judge_for
 from gsched.core.observed import Observations
-from gsched.core.values import LOCAL_TYPE, host_values, slot_limit
-from gsched.core.views import closed_reason
+from gsched.core.outlook import Outlook
+from gsched.core.values import slot_limit
 from gsched.model.config import ClusterConfig
 from gsched.model.event import ConfigApplied, JobDispatched, JobForgotten, JobSubmitted
-from gsched.model.job import FINISHED
-from gsched.model.snapshot import Bucket, HostSnapshot, Placement, Snapshot
+from gsched.model.job import JobSpec, JobState
+from gsched.model.snapshot import Bucket, Placement, Plan, Snapshot
 from gsched.model.view import Submitted
 from gsched.policy import cycle
-from gsched.policy.explain import WAITING
+from gsched.policy.explain import SUSPENDED, WAITING, waiting_to_retry
 
-Schedule = Callable[[Snapshot, float, int], Any]
+Schedule = Callable[[Snapshot, float, int], Plan]
+
+IDLE_TICK_S = 60.0
+"""Longest time between two ticks."""
+BUSY_TICK_S = 10.0
+"""The same while jobs wait: load that changes little by little wakes nobody."""
+FORGET_MOST = 1000
+"""Most jobs that one tick forgets; the next tick follows at once."""
 
 
 class Engine:
@@ -51,7 +59,14 @@ class Engine:
         self.reasons: dict[Bucket, tuple[str, ...]] = {}
         self.summary = "no scheduling cycle yet"
         self.needs_cycle = True
+        self._judge = judge_for(config)
+        self._outlook = Outlook(state, self.observations)
         self._schedule = schedule
+        self._ticked_at = now
+        self._news = True
+        """Something has happened since the current pass over the pending jobs began."""
+        self._tried: dict[Bucket, tuple[str, ...]] = {}
+        """Kinds of jobs that the pass has found no place for, when a cycle's budget cut it short."""
         self._handlers: dict[type, Callable[[Any, float, Decision], None]] = {
             Submit: self._submit,
             ControlJobs: self._control_jobs,
@@ -77,41 +92,58 @@ class Engine:
         if not command.specs:
             raise BadRequest("an empty submission")
         known = self.state.tokens.get(command.token) if command.token else None
-        if known is not None:
-            decision.reply = [self._submitted(known[place]) for place in sorted(known)]
+        if known:
+            decision.reply = self._submitted_before(command, known)
             return
         last = self.state.next_job_id + len(command.specs) - 1
         if last > self.config.params.max_job_id:
             raise BadRequest(f"job id {last} would exceed MAX_JOBID {self.config.params.max_job_id}")
-        specs = [admit(spec, command.user, self.config, self.observations.of) for spec in command.specs]
+        specs = [admit(spec, command.user, self.config, self.observations.of, self._judge) for spec in command.specs]
         ids = []
         for place, spec in enumerate(specs):
             job_id = self.state.next_job_id
             decision.record(JobSubmitted(at=now, job_id=job_id, spec=spec, token=command.token, place=place))
             ids.append(job_id)
-        decision.reply = [self._submitted(job_id) for job_id in ids]
-        self.needs_cycle = True
+        decision.reply = [self._submitted(self.state.jobs[job_id].spec, job_id) for job_id in ids]
+        self._wake()
 
-    def _submitted(self, job_id: int) -> Submitted:
-        spec = self.state.jobs[job_id].spec
-        return Submitted(job_id=job_id, queue=spec.queue, default_queue=not spec.queue_named, warnings=spec.warnings)
+    def _submitted_before(self, command: Submit, known: dict[int, int]) -> list[Submitted]:
+        """The first answer again. A submission's jobs have numbers in a row, so those forgotten since are known too."""
+        first = min(job_id - place for place, job_id in known.items())
+        replies = []
+        for place, spec in enumerate(command.specs):
+            job = self.state.jobs.get(first + place)
+            if job is not None and (job.token, job.place, job.spec.user) != (command.token, place, command.user):
+                raise Conflict(f"submission {command.token} is already known, and it is another one")
+            known_spec = job.spec if job is not None else spec
+            replies.append(self._submitted(known_spec, first + place))
+        return replies
+
+    def _submitted(self, spec: JobSpec, job_id: int) -> Submitted:
+        queue = spec.queue or self.config.params.default_queue
+        return Submitted(job_id=job_id, queue=queue, default_queue=not spec.queue_named, warnings=spec.warnings)
+
+    def _wake(self) -> None:
+        """What has happened may let a pending job start."""
+        self.needs_cycle = self._news = True
 
     def _control_jobs(self, command: ControlJobs, now: float, decision: Decision) -> None:
-        control.control_jobs(self.state, command, now, decision)
-        self.needs_cycle = True
+        control.control_jobs(self.state, command, self.observations.of, now, decision)
+        self._wake()
 
     def _control_hosts(self, command: ControlHosts, now: float, decision: Decision) -> None:
         control.control_hosts(self.state, self.config, command, now, decision)
-        self.needs_cycle = True
+        self._wake()
 
     def _reconfigure(self, command: Reconfigure, now: float, decision: Decision) -> None:
         decision.record(ConfigApplied(at=now, digest=command.config.digest, by=command.user))
         self.config = command.config
+        self._judge = judge_for(command.config)
         self._observe_all()
         for host in command.config.hosts:
             if self.observations.of(host).connected:
                 decision.instruct(ConfigureAgent(host))
-        self.needs_cycle = True
+        self._wake()
 
     # -- agents ---------------------------------------------------------------------------------------------------
 
@@ -119,7 +151,8 @@ class Engine:
         if command.host not in self.config.hosts:
             raise NotFound(f"host {command.host} is not in the Host section of lsf.cluster.{self.config.cluster}")
         attempts.hello(self.state, command, self.observations.of(command.host), now, decision)
-        self.needs_cycle = True
+        self._observe(command.host)
+        self._wake()
 
     def _reported(self, command: HostReported, now: float, decision: Decision) -> None:
         seen = self.observations.of(command.host)
@@ -138,7 +171,8 @@ class Engine:
             seen.gpus = command.gpus
         self._observe(command.host)
         # Load moves all the time: only what can make a job fit wakes the scheduler at once (tick does the rest).
-        self.needs_cycle = self.needs_cycle or bool(changed and self.state.pending)
+        if changed:
+            self._wake()
 
     def _disconnected(self, command: HostDisconnected, now: float, decision: Decision) -> None:
         seen = self.observations.of(command.host)
@@ -156,46 +190,82 @@ class Engine:
 
     def _attempt_ended(self, command: AttemptEnded, now: float, decision: Decision) -> None:
         attempts.attempt_ended(self.state, command, self.observations.of(command.host), now, decision)
-        self.needs_cycle = True
+        self._wake()
 
     # -- time -----------------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> Decision:
         """What time alone brings about: lost hosts, forgotten jobs, starts that may be tried again."""
         decision = Decision(self.state)
-        for name in self.config.hosts:
-            seen = self.observations.of(name)
-            if not seen.connected and not seen.lost and now - seen.last_heard >= self.config.params.host_lost_after_s:
-                attempts.host_lost(self.state, name, seen, now, decision)
-        for job in [job for job in self.state.jobs.values() if self._is_forgettable(job.finished_at, now)]:
-            if job.state in FINISHED:
-                decision.record(JobForgotten(at=now, job_id=job.job_id))
+        self._ticked_at = now
+        for name in self._silent():
+            if now >= self._lost_at(name):
+                attempts.host_lost(self.state, name, self.observations.of(name), now, decision)
+        for job_id in self.state.forgettable(now, self.config.params.clean_period_s, FORGET_MOST):
+            decision.record(JobForgotten(at=now, job_id=job_id))
+        self.state.let_go_on(now)
         if self.state.pending:
-            self.needs_cycle = True
+            self._wake()
         return decision
 
-    def _is_forgettable(self, finished_at: float | None, now: float) -> bool:
-        return finished_at is not None and now - finished_at >= self.config.params.clean_period_s
+    def _silent(self) -> list[str]:
+        """Hosts without a connected agent that are not lost yet; also those no longer configured while jobs run."""
+        held = {name for name, ledger in self.state.ledger.hosts.items() if ledger.held}
+        return [
+            name
+            for name in sorted({*self.config.hosts, *held})
+            if not (seen := self.observations.of(name)).connected and not seen.lost
+        ]
+
+    def _lost_at(self, host: str) -> float:
+        return self.observations.of(host).last_heard + self.config.params.host_lost_after_s
+
+    def next_deadline(self, now: float) -> float:
+        """When `tick` has something to do at the latest, in UTC seconds."""
+        self._ticked_at = min(self._ticked_at, now)  # the clock may have been set back
+        due = [self._ticked_at + (BUSY_TICK_S if self.state.pending else IDLE_TICK_S)]
+        due.extend(self._lost_at(name) for name in self._silent())
+        due.extend(self.state.delayed.values())
+        ended = self.state.first_end()
+        if ended is not None:
+            due.append(ended + self.config.params.clean_period_s)
+        interval = self.config.params.job_accept_interval_s
+        if interval and self.state.pending:
+            again = (self.observations.of(name).last_dispatch + interval for name in self.config.hosts)
+            due.extend(at for at in again if at > self._ticked_at)
+        return max(now, min(due))
 
     def cycle(self, now: float, budget: int = cycle.DEFAULT_BUDGET) -> Decision:
-        """One scheduling cycle: plan on a snapshot, check each placement on the truth, record the dispatches."""
+        """One scheduling cycle: plan on a snapshot, check each placement on the truth, record the dispatches.
+
+        A pass over all pending jobs may take several cycles: one that the budget cuts short is gone on with by the
+        next, which leaves out the kinds of jobs that found no place before.
+        """
         decision = Decision(self.state)
         self.needs_cycle = False
+        self.state.let_go_on(now)
+        if not self._tried:
+            self._news = False
         if not self.state.pending:
-            self.reasons = {}
+            self.reasons, self._tried = {}, {}
             return decision
-        plan = self._schedule(self.snapshot(now), now, budget)
-        refused = [text for placement in plan.placements if (text := self._dispatch(placement, now, decision))]
-        self.reasons = dict(plan.reasons)
+        plan = self._schedule(self.snapshot(now, self._tried), now, budget)
+        reasons = {**self._tried, **plan.reasons}
+        refused = [text for placement in plan.placements if (text := self._dispatch(placement, reasons, now, decision))]
+        self.reasons = reasons
         self.summary = plan.summary + (f"; {len(refused)} placements did not fit: {refused[0]}" if refused else "")
-        self.needs_cycle = plan.truncated
+        self._tried = reasons if plan.truncated else {}
+        self.needs_cycle = plan.truncated or self._news
         return decision
 
-    def _dispatch(self, placement: Placement, now: float, decision: Decision) -> str:
+    def _dispatch(
+        self, placement: Placement, reasons: dict[Bucket, tuple[str, ...]], now: float, decision: Decision
+    ) -> str:
         """Record the dispatch; or say why the ledger does not allow it, and leave the job pending."""
         job = self.state.jobs[placement.job_id]
-        misfit = self.state.ledger.misfit(placement.allocation)
+        misfit = self.state.ledger.misfit((job.job_id, job.attempt + 1), placement.allocation)
         if misfit:
+            reasons[job.bucket()] = (f"The place found for it was gone: {misfit}",)
             return f"job {job.job_id}: {misfit}"
         decision.record(
             JobDispatched(
@@ -213,62 +283,18 @@ class Engine:
 
     # -- what others look at --------------------------------------------------------------------------------------
 
-    def snapshot(self, now: float) -> Snapshot:
-        """What a cycle sees now."""
-        delayed = {job_id for job_id, at in self.state.delayed.items() if at > now}
-        pending = self.state.pending
-        if delayed:
-            pending = {bucket: [i for i in ids if i not in delayed] for bucket, ids in pending.items()}
-        hosts = {}
-        for name, host in self.config.hosts.items():
-            seen = self.observations.of(name)
-            queue_slots, user_slots = self._slots_on(name)
-            hosts[name] = HostSnapshot(
-                name=name,
-                values=host_values(self.config, host, seen),
-                closed=closed_reason(host, self.state, seen),
-                queue_slots=queue_slots,
-                user_slots=user_slots,
-                user_limit=host.user_slots,
-                last_dispatch=seen.last_dispatch,
-            )
-        return Snapshot(
-            queues=self.config.queues,
-            hosts=hosts,
-            ledger=self.state.ledger.fork(),
-            pending=pending,
-            queue_slots=self.state.queue_slots,
-            queue_user_slots=self.state.queue_user_slots,
-            local_type=LOCAL_TYPE,
-            job_accept_interval_s=self.config.params.job_accept_interval_s,
-        )
-
-    def _slots_on(self, host: str) -> tuple[dict[str, int], dict[str, int]]:
-        by_queue: dict[str, int] = {}
-        by_user: dict[str, int] = {}
-        for (job_id, _), part in self.state.ledger.host(host).held.items():
-            job = self.state.jobs.get(job_id)
-            if job is not None:
-                by_queue[job.spec.queue] = by_queue.get(job.spec.queue, 0) + part.slots
-                by_user[job.spec.user] = by_user.get(job.spec.user, 0) + part.slots
-        return by_queue, by_user
+    def snapshot(self, now: float, leave_out: Container[Bucket] = ()) -> Snapshot:
+        """What a cycle sees now, without the buckets to be left out."""
+        return self._outlook.snapshot(self.config, now, leave_out)
 
     def pending_reasons(self, job_id: int) -> tuple[str, ...]:
-        """Why the job waits; never empty."""
+        """Why the job waits; never empty for a pending job."""
         job = self.state.jobs[job_id]
+        if job.state is JobState.PSUSP:
+            return (SUSPENDED,)
         if job_id in self.state.delayed:
-            return (f"Waiting before the next attempt to start it (the last one failed on {job.avoid_host})",)
+            return (waiting_to_retry(job.avoid_host),)
         return self.reasons.get(job.bucket(), (WAITING,))
-
-    def next_deadline(self, now: float) -> float:
-        """When `tick` has something to do at the latest, in UTC seconds; far away when nothing is due."""
-        due = [now + 60.0]
-        for name in self.config.hosts:
-            seen = self.observations.of(name)
-            if not seen.connected and not seen.lost:
-                due.append(seen.last_heard + self.config.params.host_lost_after_s)
-        due.extend(at for at in self.state.delayed.values())
-        return max(now, min(due))
 
     def audit(self) -> list[str]:
         """Broken invariants, one line each."""
@@ -286,5 +312,5 @@ class Engine:
         ledger.max_slots = slot_limit(host, seen) if host is not None else 0
         ledger.shared_jobs = self.config.params.gpu_shared_jobs
         ledger.observe_gpus(seen.gpus if host is not None and seen.connected else None)
+        self._outlook.forget(name)
         self.state.touched_hosts.add(name)
-

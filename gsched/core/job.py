@@ -36,11 +36,15 @@ class Job(msgspec.Struct, kw_only=True):
     notes: list[str] = msgspec.field(default_factory=list)
     kill_by: str = ""
     """Who asked for its end; empty when nobody did."""
+    stopped_by: str = ""
+    """Who suspended it; empty when it is not suspended."""
     known_state: JobState | None = None
     """While UNKWN: the state it was in before."""
     failed_starts: int = 0
     not_before: float = 0.0
     avoid_host: str = ""
+    stale: list[int] = msgspec.field(default_factory=list)
+    """Attempts whose late results are on record."""
 
     @property
     def key(self) -> AttemptKey:

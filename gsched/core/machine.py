@@ -7,7 +7,7 @@ decides; an event that does not fit the state raises IllegalEvent and leaves the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gsched.core.job import Job
 from gsched.model.event import (
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from gsched.core.cluster import ClusterState
 
 
+ENDING = (0, 9)
+"""Signals that are meant to end a job: 0 stands for "terminate"."""
+
+
 class IllegalEvent(Exception):
     """The event cannot follow what the state holds; the text names the job and both."""
 
@@ -61,9 +65,15 @@ def _current(job: Job, attempt: int, event: JobEvent) -> None:
         )
 
 
+def _refuse(job: Job, event: JobEvent) -> NoReturn:
+    raise IllegalEvent(f"{type(event).__name__} does not fit job {job.job_id}, which is {job.state}")
+
+
 def _submitted(state: ClusterState, event: JobSubmitted) -> None:
     if event.job_id in state.jobs:
         raise IllegalEvent(f"job {event.job_id} was submitted twice")
+    if event.token and event.place in state.tokens.get(event.token, {}):
+        raise IllegalEvent(f"job {event.job_id} repeats place {event.place} of submission {event.token}")
     job = Job(
         job_id=event.job_id,
         spec=event.spec,
@@ -80,7 +90,12 @@ def _dispatched(state: ClusterState, event: JobDispatched) -> None:
     if event.attempt != job.attempt + 1:
         raise IllegalEvent(f"attempt {event.attempt} of job {job.job_id} does not follow attempt {job.attempt}")
     if job.state is not JobState.PEND:
-        raise IllegalEvent(f"job {job.job_id} is {job.state} and cannot be dispatched")
+        _refuse(job, event)
+    if not event.allocation.hosts or len({part.host for part in event.allocation.hosts}) < len(event.allocation.hosts):
+        raise IllegalEvent(f"job {job.job_id} is given {event.allocation}, which is not one part on each host")
+    for part in event.allocation.hosts:
+        if state.ledger.holds(part.host, (job.job_id, event.attempt)):
+            raise IllegalEvent(f"attempt {event.attempt} of job {job.job_id} already holds something on {part.host}")
     state.unqueue(job)
     job.state = JobState.RUN
     job.attempt = event.attempt
@@ -93,8 +108,8 @@ def _dispatched(state: ClusterState, event: JobDispatched) -> None:
 def _started(state: ClusterState, event: JobStarted) -> None:
     job = state.job(event.job_id)
     _current(job, event.attempt, event)
-    if job.state not in STARTED:
-        raise IllegalEvent(f"job {job.job_id} is {job.state} and cannot have started")
+    if job.state not in STARTED or job.started_at is not None:
+        _refuse(job, event)
     job.started_at = event.at
     job.pid = event.pid
     job.exec_home, job.exec_cwd, job.boot_id = event.home, event.cwd, event.boot_id
@@ -118,7 +133,7 @@ def _finished(state: ClusterState, event: JobFinished) -> None:
     was_pending = job.state in PENDING
     new = JobState.DONE if event.result.succeeded and event.result.started else JobState.EXIT
     if new not in TRANSITIONS[job.state]:
-        raise IllegalEvent(f"job {job.job_id} is {job.state} and cannot finish as {new}")
+        _refuse(job, event)
     if job.state is JobState.PEND:
         state.unqueue(job)
     elif not was_pending:
@@ -127,18 +142,22 @@ def _finished(state: ClusterState, event: JobFinished) -> None:
     job.known_state = None
     job.result = event.result
     job.finished_at = event.at
+    state.note_end(job)
 
 
 def _post_processed(state: ClusterState, event: JobPostProcessed) -> None:
     job = state.job(event.job_id)
+    _current(job, event.attempt, event)
     if job.state not in FINISHED:
-        raise IllegalEvent(f"job {job.job_id} is {job.state}: it has no end to be processed after")
+        _refuse(job, event)
     job.post_processed = True
 
 
 def _requeued(state: ClusterState, event: JobRequeued) -> None:
     job = state.job(event.job_id)
     _current(job, event.attempt, event)
+    if job.state not in STARTED:
+        _refuse(job, event)
     _move(job, JobState.PEND, event)
     state.release(job)
     job.allocation, job.effective_req, job.known_state = None, "", None
@@ -146,8 +165,7 @@ def _requeued(state: ClusterState, event: JobRequeued) -> None:
     job.boot_id = job.exec_home = job.exec_cwd = ""
     job.failed_starts += 1
     job.avoid_host, job.not_before = event.avoid_host, event.not_before
-    if job.not_before > event.at:
-        state.delayed[job.job_id] = job.not_before
+    job.kill_by = job.stopped_by = ""
     state.enqueue(job)
 
 
@@ -156,8 +174,12 @@ def _suspended(state: ClusterState, event: JobSuspended) -> None:
     if job.state is JobState.PEND:
         state.unqueue(job)
         job.state = JobState.PSUSP
+    elif job.state in (JobState.RUN, JobState.SSUSP):
+        job.state = JobState.USUSP
+        state.touch_hosts(job)
     else:
-        _move(job, JobState.USUSP, event)
+        _refuse(job, event)
+    job.stopped_by = event.by
 
 
 def _resumed(state: ClusterState, event: JobResumed) -> None:
@@ -165,14 +187,25 @@ def _resumed(state: ClusterState, event: JobResumed) -> None:
     if job.state is JobState.PSUSP:
         job.state = JobState.PEND
         state.enqueue(job)
+    elif job.state is JobState.USUSP:
+        job.state = JobState.RUN
+        state.touch_hosts(job)
     else:
-        _move(job, JobState.RUN, event)
+        _refuse(job, event)
+    job.stopped_by = ""
 
 
 def _signal_requested(state: ClusterState, event: JobSignalRequested) -> None:
+    """Who asked for the end is remembered; a job whose host does not answer becomes a ZOMBI by it."""
     job = state.job(event.job_id)
-    if event.signal in (0, 9):
-        job.kill_by = event.by
+    if job.state in FINISHED:
+        _refuse(job, event)
+    if event.signal not in ENDING:
+        return
+    job.kill_by = event.by
+    if job.state is JobState.UNKWN:
+        job.state = JobState.ZOMBI
+        job.known_state = None
 
 
 def _status_lost(state: ClusterState, event: JobStatusLost) -> None:
@@ -180,23 +213,30 @@ def _status_lost(state: ClusterState, event: JobStatusLost) -> None:
     before = job.state
     _move(job, JobState.UNKWN, event)
     job.known_state = before
+    state.touch_hosts(job)
 
 
 def _status_regained(state: ClusterState, event: JobStatusRegained) -> None:
     job = state.job(event.job_id)
-    _move(job, job.known_state or JobState.RUN, event)
+    if job.state is not JobState.UNKWN or job.known_state is None:
+        _refuse(job, event)
+    job.state = job.known_state
     job.known_state = None
+    state.touch_hosts(job)
 
 
 def _forgotten(state: ClusterState, event: JobForgotten) -> None:
     job = state.job(event.job_id)
     if job.state not in FINISHED:
-        raise IllegalEvent(f"job {job.job_id} is {job.state} and must not be forgotten")
+        _refuse(job, event)
     state.remove(job)
 
 
 def _stale_result(state: ClusterState, event: StaleResultRecorded) -> None:
-    """Only a record: the job has moved on."""
+    """Only a record, and that it was made: the job has moved on."""
+    job = state.jobs.get(event.job_id)
+    if job is not None and event.attempt not in job.stale:
+        job.stale.append(event.attempt)
 
 
 def _host_closed(state: ClusterState, event: HostClosed) -> None:

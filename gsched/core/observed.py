@@ -27,6 +27,8 @@ class Observation:
     usage: dict[AttemptKey, Usage] = field(default_factory=dict)
     strays: dict[AttemptKey, HostAllocation] = field(default_factory=dict)
     """Attempts that run there though the state does not say so; their slots and GPUs stay reserved."""
+    stale: set[AttemptKey] = field(default_factory=set)
+    """Attempts of jobs that are not in memory whose results are on record."""
     lost: bool = False
     """Silent for so long that its jobs are UNKWN."""
     last_dispatch: float = float("-inf")

@@ -44,7 +44,7 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
     run, suspended = _job_slots(state, ledger)
     reserved = ledger.reserved
     load = {
-        index.name: float(value) - reserved.get(index.name, 0.0)
+        index.name: max(0.0, float(value) - reserved.get(index.name, 0.0))
         for index in LOAD_INDICES
         if isinstance(value := values.get(index.name), float | int)
     }

@@ -15,9 +15,9 @@ from gsched.core.select_jobs import admits
 from gsched.core.views import host_view, queue_views
 from gsched.model.config import ClusterConfig
 from gsched.model.job import FINISHED, PENDING, JobState
-from gsched.model.snapshot import Bucket
+from gsched.model.snapshot import Bucket, RequirementClass
 from gsched.model.view import HostView, JobFilter, JobView, QueueView
-from gsched.policy.explain import WAITING
+from gsched.policy.explain import SUSPENDED, WAITING, waiting_to_retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class _Shared:
     config: ClusterConfig
     reasons: dict[Bucket, tuple[str, ...]] = field(default_factory=dict)
     delayed: frozenset[int] = frozenset()
+    avoiding: dict[int, str] = field(default_factory=dict)
+    """Pending jobs whose last start failed -> the host where it did."""
     summary: str = ""
     quarantined: tuple[str, ...] = ()
 
@@ -65,6 +67,7 @@ class Board:
             config=config,
             reasons=engine.reasons,
             delayed=frozenset(state.delayed),
+            avoiding=dict(state.avoiding),
             summary=engine.summary,
             quarantined=tuple(f"Job <{job_id}>: {text}" for job_id, text in state.quarantined.items()),
         )
@@ -119,17 +122,12 @@ class Board:
 
     def _reasons(self, job: JobView, shared: _Shared) -> tuple[str, ...]:
         if job.state == JobState.PSUSP:
-            return ("The job was suspended by the user while pending",)
+            return (SUSPENDED,)
+        spec, avoided = job.spec, shared.avoiding.get(job.job_id, "")
         if job.job_id in shared.delayed:
-            return ("Waiting before the next attempt to start it, the last one having failed",)
-        spec = job.spec
-        for bucket, lines in shared.reasons.items():
-            if bucket.queue == spec.queue and bucket.user == spec.user:
-                requirement = bucket.requirement
-                same = (requirement.requirement, requirement.slots, requirement.asked_hosts)
-                if same == (spec.combined_req, spec.slots, spec.hosts):
-                    return lines
-        return (WAITING,)
+            return (waiting_to_retry(avoided),)
+        requirement = RequirementClass(spec.combined_req, spec.slots, spec.hosts, avoided, spec.auto_gpu)
+        return shared.reasons.get(Bucket(spec.queue, spec.user, requirement), (WAITING,))
 
 
 def _order(config: ClusterConfig) -> Callable[[JobView], tuple[int, float, int]]:

@@ -6,7 +6,7 @@ policy works on a fork, the engine on the original. The ledger never decides who
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gsched.model.allocation import Allocation, HostAllocation
@@ -74,15 +74,21 @@ class HostLedger:
         return free
 
     def counter(self, name: str) -> Counter | None:
-        """Total (what is left) and Reserved of a GPU counter; None while the devices are unknown."""
+        """Total (what is left) and Reserved of a GPU counter; None while the devices are unknown.
+
+        `ngpus` counts as LSF does: all devices but those claimed as `ngpus` itself, so that `select[ngpus>0]` holds on
+        a host whose GPUs are all claimed by mode. Whether a device can be had is asked of `claimable`, never of this.
+        """
         if not self.gpus_known:
             return None
-        reserved = float(sum(list(holders.values()).count(name) for holders in self.holders.values()))
+        reserved = float(sum(claim == name for holders in self.holders.values() for claim in holders.values()))
         if name == "ngpus":
-            return Counter(max(0.0, len(self.gpus) - reserved), reserved)
-        if name == "ngpuprohibited":
-            return Counter(float(sum(gpu.mode is ComputeMode.PROHIBITED for gpu in self.gpus.values())), 0.0)
-        return Counter(float(len(self.claimable(name))), reserved)
+            left = sum(not gpu.problem and "ngpus" not in self._claims_on(gpu) for gpu in self.gpus.values())
+        elif name == "ngpuprohibited":
+            left = sum(gpu.mode is ComputeMode.PROHIBITED for gpu in self.gpus.values())
+        else:
+            left = sum(self._may_claim(gpu, name) for gpu in self.gpus.values())
+        return Counter(float(left), reserved)
 
     def devices_in_mode(self, name: str) -> int:
         """How many devices an elim would count as `name`, held or not."""
@@ -95,14 +101,14 @@ class HostLedger:
         free = self.free_slots
         if free is not None and part.slots > free:
             return f"{part.slots} slots wanted on {self.host}, {free} free"
+        if len({held.uuid for held in part.gpus}) != len(part.gpus):
+            return f"a GPU of {self.host} is named twice"
         for held in part.gpus:
             gpu = self.gpus.get(held.uuid)
             if gpu is None:
                 return f"GPU {held.uuid} is not on {self.host}"
             if not self._may_claim(gpu, held.claim):
                 return f"GPU {held.uuid} of {self.host} cannot be claimed as {held.claim} now"
-        if len({held.uuid for held in part.gpus}) != len(part.gpus):
-            return f"a GPU of {self.host} is named twice"
         return ""
 
     def take(self, key: AttemptKey, part: HostAllocation) -> None:
@@ -132,6 +138,26 @@ class HostLedger:
                 self.reserved[name] = left
             else:
                 self.reserved.pop(name, None)
+
+    def miscounts(self) -> Iterator[str]:
+        """One line for each number that is not the sum of what is held."""
+        slots = sum(part.slots for part in self.held.values())
+        if slots != self.slots_used:
+            yield f"{self.host}: {self.slots_used} slots are counted, {slots} are held"
+        holders: dict[str, dict[AttemptKey, str]] = {}
+        reserved: dict[str, float] = {}
+        for key, part in self.held.items():
+            for gpu in part.gpus:
+                holders.setdefault(gpu.uuid, {})[key] = gpu.claim
+            for name, amount in part.amounts.items():
+                reserved[name] = reserved.get(name, 0.0) + amount
+        if holders != self.holders:
+            yield f"{self.host}: GPUs are booked as {self.holders}, held as {holders}"
+        if any(abs(reserved.get(name, 0.0) - self.reserved.get(name, 0.0)) > 1e-6 for name in reserved | self.reserved):
+            yield f"{self.host}: {self.reserved} is counted as reserved, {reserved} is held"
+
+    def _claims_on(self, gpu: Gpu) -> Iterable[str]:
+        return self.holders.get(gpu.uuid, {}).values()
 
     def _may_claim(self, gpu: Gpu, claim: str) -> bool:
         if gpu.problem or gpu.mode is None or gpu.mode is ComputeMode.PROHIBITED:
@@ -168,13 +194,20 @@ class Ledger:
         twin._shared = set(self.hosts)
         return twin
 
-    def misfit(self, allocation: Allocation) -> str:
-        """Why the allocation does not fit now; empty when it does."""
+    def misfit(self, key: AttemptKey, allocation: Allocation) -> str:
+        """Why the attempt cannot be given the allocation now; empty when it can."""
         for part in allocation.hosts:
+            if self.holds(part.host, key):
+                return f"attempt {key[1]} of job {key[0]} is still on {part.host}"
             reason = self.host(part.host).misfit(part)
             if reason:
                 return reason
         return ""
+
+    def holds(self, host: str, key: AttemptKey) -> bool:
+        """Whether the attempt holds something on the host."""
+        ledger = self.hosts.get(host)
+        return ledger is not None and key in ledger.held
 
     def take(self, key: AttemptKey, allocation: Allocation) -> None:
         """Enter all parts of an allocation."""

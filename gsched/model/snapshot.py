@@ -13,6 +13,7 @@ from typing import NamedTuple
 from gsched.model.allocation import Allocation
 from gsched.model.ledger import Ledger
 from gsched.model.queue import Queue
+from gsched.model.resource import BUILTIN
 
 HostValues = Mapping[str, float | str | bool | None]
 """Resource name -> value; None means unknown."""
@@ -62,6 +63,8 @@ class Snapshot:
     """Ids of the jobs of each bucket, first come first."""
     queue_slots: Mapping[str, int]
     queue_user_slots: Mapping[tuple[str, str], int]
+    increasing: frozenset[str] = frozenset(resource.name for resource in BUILTIN.values() if resource.increasing)
+    """Resources of which less is better; order[] sorts these upwards and all others downwards."""
     local_type: str = ""
     job_accept_interval_s: float = 0.0
 

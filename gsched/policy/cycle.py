@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from gsched.base.errors import RequirementError
 from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.snapshot import Bucket, HostSnapshot, Placement, Plan, Snapshot
+from gsched.model.snapshot import Bucket, HostSnapshot, Placement, Plan, RequirementClass, Snapshot
 from gsched.policy.demand import demand_of
 from gsched.policy.explain import summarise
 from gsched.policy.limits import SlotUse
@@ -23,10 +23,11 @@ DEFAULT_BUDGET = 2_000_000
 def schedule(snapshot: Snapshot, now: float, budget: int = DEFAULT_BUDGET) -> Plan:
     """Which pending jobs can start now and where, and why the others cannot."""
     use = SlotUse(snapshot)
-    placer = Placer(_accepting(snapshot, now), snapshot.ledger, use, _queue_hosts(snapshot))
+    placer = Placer(snapshot, _accepting(snapshot, now), use)
     order = ServingOrder(snapshot)
     placements: list[Placement] = []
     reasons: dict[Bucket, tuple[str, ...]] = {}
+    of_class: dict[tuple[str, RequirementClass], tuple[str, ...]] = {}
     truncated = False
     for job_id, bucket in order:
         if placer.steps >= budget:
@@ -41,7 +42,11 @@ def schedule(snapshot: Snapshot, now: float, budget: int = DEFAULT_BUDGET) -> Pl
         else:
             reasons[bucket] = found
             order.drop(bucket, whole_class=whole_class)
-    _spread(reasons, snapshot)
+            if whole_class:
+                of_class[bucket.queue, bucket.requirement] = found
+    for bucket in order.passed_over():
+        if bucket not in reasons:
+            reasons[bucket] = of_class[bucket.queue, bucket.requirement]
     return Plan(tuple(placements), reasons, _sentence(snapshot, placements, reasons), truncated)
 
 
@@ -70,22 +75,10 @@ def _accepting(snapshot: Snapshot, now: float) -> list[HostSnapshot]:
         return list(snapshot.hosts.values())
     return [
         host
-        if host.closed or now - host.last_dispatch >= interval
+        if host.closed or now >= host.last_dispatch + interval
         else HostSnapshot(host.name, host.values, closed="Just started a job recently")
         for host in snapshot.hosts.values()
     ]
-
-
-def _queue_hosts(snapshot: Snapshot) -> dict[str, frozenset[str]]:
-    return {name: frozenset(queue.hosts) for name, queue in snapshot.queues.items() if queue.hosts is not None}
-
-
-def _spread(reasons: dict[Bucket, tuple[str, ...]], snapshot: Snapshot) -> None:
-    """Give buckets that were never looked at the reason of their class in their queue."""
-    by_class = {(bucket.queue, bucket.requirement): lines for bucket, lines in reasons.items()}
-    for bucket in snapshot.pending:
-        if bucket not in reasons and (bucket.queue, bucket.requirement) in by_class:
-            reasons[bucket] = by_class[bucket.queue, bucket.requirement]
 
 
 def _sentence(snapshot: Snapshot, placements: list[Placement], reasons: Mapping[Bucket, tuple[str, ...]]) -> str:
@@ -94,5 +87,3 @@ def _sentence(snapshot: Snapshot, placements: list[Placement], reasons: Mapping[
     if reasons:
         text += f"; {len(reasons)} kinds of jobs wait, the first because: {next(iter(reasons.values()))[0]}"
     return text
-
-

@@ -10,6 +10,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 WAITING = "New job is waiting for scheduling"
+SUSPENDED = "The job was suspended by the user while pending"
+
+
+def waiting_to_retry(host: str) -> str:
+    """The reason of a job whose last attempt could not be started on `host`, until it may be tried again."""
+    where = f"; the last one failed on {host}" if host else ""
+    return f"Job execution initialization failed: waiting before the next attempt to start it{where}"
+
+
+def reserving(resource: str) -> str:
+    """LSF's text for a reservation that cannot be met."""
+    return f"Job's requirements for reserving resource ({resource}) not satisfied"
 
 
 class Reason(NamedTuple):
@@ -29,18 +41,18 @@ class Shortage:
     there: float | None
 
     def reason(self, host: str) -> Reason:
-        text = f"Job's requirements for reserving resource ({self.resource}) not satisfied"
+        text = reserving(self.resource)
         if self.free is None:
-            return Reason(text, f"{self.wanted:g} wanted, {self.resource} is unknown on {host}")
-        of = "" if self.there is None else f" of {self.there:g}"
-        return Reason(text, f"{self.wanted:g} wanted, {self.free:g}{of} free on {host}")
+            return Reason(text, f"{self.wanted:.10g} wanted, {self.resource} is unknown on {host}")
+        of = "" if self.there is None else f" of {self.there:.10g}"
+        return Reason(text, f"{self.wanted:.10g} wanted, {self.free:.10g}{of} free on {host}")
 
 
 NO_HOST = Reason("No host is configured for the job's queue")
 
 
 def summarise(reasons: Iterable[Reason]) -> tuple[str, ...]:
-    """`TEXT: N hosts (numbers of the nearest)`, the commonest first, ties by text. Never empty."""
+    """`TEXT: N hosts (numbers of the first)`, the commonest text first, ties by text. Never empty."""
     counts: dict[str, int] = {}
     details: dict[str, str] = {}
     for reason in reasons:

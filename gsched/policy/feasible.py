@@ -8,7 +8,7 @@ from gsched.model.resource import GPU_COUNTERS
 from gsched.model.snapshot import HostSnapshot, HostValues
 from gsched.policy import gpus
 from gsched.policy.demand import Demand
-from gsched.policy.explain import Reason, Shortage
+from gsched.policy.explain import Reason, Shortage, reserving
 
 
 def live_values(host: HostSnapshot, ledger: HostLedger) -> HostValues:
@@ -27,9 +27,7 @@ def live_values(host: HostSnapshot, ledger: HostLedger) -> HostValues:
 
 
 def try_host(demand: Demand, host: HostSnapshot, ledger: HostLedger, values: HostValues) -> HostAllocation | Reason:
-    """What one job would hold on the host, or why it cannot run there now."""
-    if host.closed:
-        return Reason(host.closed)
+    """What one job would hold on an open host, or why it cannot run there now."""
     if demand.asked_hosts and host.name not in demand.asked_hosts:
         return Reason("Not specified in job submission")
     verdict = demand.select(values)
@@ -40,10 +38,15 @@ def try_host(demand: Demand, host: HostSnapshot, ledger: HostLedger, values: Hos
         text = "Job slot limit reached" if demand.slots == 1 else "Not enough job slot(s)"
         return Reason(text, f"{demand.slots} wanted, {free} of {ledger.max_slots} free on {host.name}")
     for name, amount in demand.amounts.items():
-        left = values.get(name)
-        if not isinstance(left, float | int) or left < amount:
-            known = float(left) if isinstance(left, float | int) else None
+        if name not in values:
+            return Reason(reserving(name), f"{amount:.10g} wanted, {host.name} has no {name}")
+        left = values[name]
+        known = float(left) if isinstance(left, float | int) else None
+        if known is None or known < amount:
             return Shortage(name, amount, known, None).reason(host.name)
+    for name, wanted in demand.claims.items():
+        if name not in values:
+            return Reason(reserving(name), f"{wanted} wanted, {host.name} has no {name}")
     held = gpus.choose(ledger, demand.claims) if demand.claims else gpus.choose_any(ledger) if demand.auto_gpu else ()
     if isinstance(held, Shortage):
         return held.reason(host.name)

@@ -18,6 +18,7 @@ class ServingOrder:
     def __init__(self, snapshot: Snapshot) -> None:
         self._dropped: set[tuple[str, RequirementClass]] = set()
         self._dropped_buckets: set[Bucket] = set()
+        self._passed_over: list[Bucket] = []
         self._heap: list[tuple[int, int, int, Bucket, Iterator[int]]] = []
         for number, (bucket, ids) in enumerate(snapshot.pending.items()):
             iterator = iter(ids)
@@ -37,6 +38,7 @@ class ServingOrder:
             priority, job_id, number, bucket, iterator = self._heap[0]
             if self._is_dropped(bucket):
                 heapq.heappop(self._heap)
+                self._passed_over.append(bucket)
                 continue
             following = next(iterator, None)
             if following is None:
@@ -44,6 +46,10 @@ class ServingOrder:
             else:
                 heapq.heapreplace(self._heap, (priority, following, number, bucket, iterator))
             yield job_id, bucket
+
+    def passed_over(self) -> list[Bucket]:
+        """Buckets that were dropped, or are of a class that was, and hold jobs that were not served."""
+        return [*self._passed_over, *(entry[3] for entry in self._heap if self._is_dropped(entry[3]))]
 
     def _is_dropped(self, bucket: Bucket) -> bool:
         return bucket in self._dropped_buckets or (bucket.queue, bucket.requirement) in self._dropped

@@ -109,7 +109,11 @@ def _encode_enum(message: Message, name: str, value: Any) -> None:
 def _enum_decoder(kind: type[Enum]) -> _Decode:
     def decode(message: Message, name: str) -> Any:
         text = getattr(message, name)
-        return kind(text) if text else None
+        try:
+            return kind(text) if text else None
+        except ValueError:
+            known = ", ".join(member.value for member in kind)
+            raise BadRequest(f"{name.replace('_', ' ')} '{text}' is none of {known}") from None
 
     return decode
 
@@ -162,11 +166,7 @@ def _mapping_codec(item: Any) -> tuple[_Encode, _Decode]:
                 field[key] = element
 
     def decode(message: Message, name: str) -> Any:
-        found = dict(getattr(message, name))
-        for key, value in found.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise BadRequest(f"{name} {key} is {value}, not a finite number")
-        return found
+        return _finite(name, dict(getattr(message, name)))
 
     return encode, decode
 
@@ -181,7 +181,13 @@ def _encode_values(message: Message, name: str, value: Any) -> None:
 
 
 def _decode_values(message: Message, name: str) -> Any:
-    return {
-        key: item.text if item.WhichOneof("kind") == "text" else item.number
-        for key, item in getattr(message, name).items()
-    }
+    items = getattr(message, name).items()
+    return _finite(name, {key: item.text if item.WhichOneof("kind") == "text" else item.number for key, item in items})
+
+
+def _finite(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    """`found`, unless a number in it is none that could be stored or compared."""
+    for key, value in found.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadRequest(f"{name} {key} is {value}, not a finite number")
+    return found

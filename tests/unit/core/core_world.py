@@ -1,0 +1,239 @@
+"""A cluster without processes for the engine's tests: configuration, an engine, and what agents would say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from gsched.core.cluster import replay
+from gsched.core.command import (
+    AttemptEnded,
+    AttemptStarted,
+    ControlHosts,
+    ControlJobs,
+    HeldAttempt,
+    HostDisconnected,
+    HostHello,
+    HostReported,
+    Reconfigure,
+    Submit,
+)
+from gsched.core.decision import Decision
+from gsched.core.engine import Engine
+from gsched.core.instruction import Instruction
+from gsched.core.job import Job
+from gsched.model.config import ClusterConfig, Locations, Params
+from gsched.model.event import AnyEvent, decode_event, encode_event
+from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
+from gsched.model.job import AttemptResult, JobSpec, JobState
+from gsched.model.queue import Queue
+from gsched.model.resource import GPU_COUNTERS, Resource, ResourceType
+from gsched.model.view import JobFilter
+
+EXCLUSIVE = ComputeMode.EXCLUSIVE_PROCESS
+SHARED = ComputeMode.DEFAULT
+START = 1_000_000.0
+LOCATIONS = Locations(conf_dir="/c", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")
+COUNTERS = {name: Resource(name=name, interval_s=5, consumable=name != "ngpuprohibited") for name in GPU_COUNTERS}
+OTHERS = {
+    "licence": Resource(name="licence", consumable=True, source="lsf.shared:9"),
+    "bigmem": Resource(name="bigmem", type=ResourceType.BOOLEAN),
+    "site": Resource(name="site", type=ResourceType.STRING),
+    "heat": Resource(name="heat", interval_s=30, increasing=True, source="lsf.shared:12"),
+    "seats": Resource(name="seats", interval_s=30, consumable=True),
+}
+
+
+def make_config(
+    hosts: Iterable[HostConfig | str] = ("a",),
+    queues: Iterable[Queue] = (Queue(name="normal", priority=30),),
+    **changes: Any,
+) -> ClusterConfig:
+    """A cluster in which every host has all GPU counters."""
+    found = [HostConfig(name=host, max_slots=16) if isinstance(host, str) else host for host in hosts]
+    names = tuple(host.name for host in found)
+    params = changes.pop("params", Params())
+    values: dict[str, Any] = {
+        "mapped": dict.fromkeys((*COUNTERS, "heat", "seats"), names),
+        "resources": COUNTERS | OTHERS,
+        "administrators": ("root",),
+        "digest": "d1",
+    }
+    return ClusterConfig(
+        cluster="test",
+        master_host=names[0],
+        hosts={host.name: host for host in found},
+        queues={queue.name: queue for queue in queues},
+        params=params,
+        locations=LOCATIONS,
+        **(values | changes),
+    )
+
+
+def gpus(count: int, mode: ComputeMode | None = EXCLUSIVE, host: str = "a", **changes: Any) -> GpuReport:
+    """`count` GPUs that are all in one mode."""
+    found = [Gpu(uuid=f"GPU-{host}{i}", index=i, mode=mode, pci_bus_id=f"0:{i}", **changes) for i in range(count)]
+    return GpuReport(gpus=tuple(found), provider="simulated")
+
+
+def load(ncpus: int = 16, external: dict[str, float | str] | None = None, **indices: float) -> LoadReport:
+    """A load report; indices that are not named are those of an idle host."""
+    idle = {"r15s": 0.0, "r1m": 0.0, "r15m": 0.0, "ut": 0.0, "pg": 0.0, "io": 0.0, "ls": 1.0, "it": 9.0}
+    room = {"tmp": 50_000.0, "swp": 4_000.0, "mem": 100_000.0}
+    return LoadReport(
+        indices=idle | room | indices, external=external or {}, ncpus=ncpus, maxmem_mib=128_000.0, maxswp_mib=8_000.0
+    )
+
+
+def spec(command: str = "run", **changes: Any) -> JobSpec:
+    return JobSpec(**({"command": command, "user": "", "queue": ""} | changes))
+
+
+def gpu_spec(count: int = 1, claim: str = "ngpus_excl_p", **changes: Any) -> JobSpec:
+    return spec(**({"res_req": f"select[ngpus>0] rusage[{claim}={count}]"} | changes))
+
+
+class World:
+    """An engine with a clock and everything that came out of it. Each step is audited."""
+
+    def __init__(self, config: ClusterConfig | None = None, *, connect: bool = True, devices: int = 4) -> None:
+        self.config = config or make_config()
+        self.now = START
+        self.events: list[AnyEvent] = []
+        self.instructions: list[Instruction] = []
+        self.session = 0
+        self.engine = Engine(replay([]), self.config, self.now)
+        if connect:
+            for host in self.config.hosts:
+                self.connect(host, gpus(devices, host=host))
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    def do(self, command: Any) -> Any:
+        """Handle the command; its reply."""
+        return self._take(self.engine.handle(command, self.now)).reply
+
+    def cycle(self, **options: Any) -> Decision:
+        return self._take(self.engine.cycle(self.now, **options))
+
+    def settle(self) -> None:
+        """Cycles until none is wanted."""
+        for _ in range(1000):
+            if not self.engine.needs_cycle:
+                return
+            self.cycle()
+        raise AssertionError("the engine wants cycles for ever")
+
+    def wait(self, seconds: float) -> Decision:
+        """Let time pass, then tick."""
+        self.now += seconds
+        return self._take(self.engine.tick(self.now))
+
+    def restart(self) -> None:
+        """The master comes back with what is stored; agents are not connected."""
+        stored = [decode_event(encode_event(event)) for event in self.events]
+        self.engine = Engine(replay(stored), self.engine.config, self.now)
+
+    def _take(self, decision: Decision) -> Decision:
+        self.events += decision.events
+        self.instructions += decision.instructions
+        assert self.engine.audit() == []
+        return decision
+
+    # -- people ---------------------------------------------------------------------------------------------------
+
+    def submit(self, *specs: JobSpec, user: str = "ann", token: str = "") -> list[int]:
+        return [done.job_id for done in self.do(Submit(user, token, specs or (spec(),)))]
+
+    def run(self, *specs: JobSpec, user: str = "ann") -> list[int]:
+        """Submit and start."""
+        ids = self.submit(*specs, user=user)
+        self.settle()
+        for job_id in ids:
+            if self.job(job_id).state is JobState.RUN:
+                self.started(job_id)
+        return ids
+
+    def control(self, action: str, *ids: int, user: str = "ann", signal: int = 0, **wanted: Any) -> list[str]:
+        command = ControlJobs(user, user == "root", action, ids, JobFilter(**wanted) if wanted else None, signal)
+        return [result.error for result in self.do(command)]
+
+    def hosts(self, action: str, *names: str, user: str = "root", comment: str = "") -> Any:
+        return self.do(ControlHosts(user, user == "root", action, names, comment))
+
+    def reconfigure(self, config: ClusterConfig) -> None:
+        self.config = config
+        self.do(Reconfigure("root", config))
+
+    # -- agents ---------------------------------------------------------------------------------------------------
+
+    def hello(self, host: str = "a", held: Iterable[tuple[int, int]] = (), boot_id: str = "boot1", **more: Any) -> None:
+        self.session += 1
+        parts = tuple(HeldAttempt(job_id, attempt, self.part(job_id, host)) for job_id, attempt in held)
+        self.do(HostHello(host, self.session, boot_id, "1", parts, **more))
+
+    def part(self, job_id: int, host: str) -> Any:
+        """What the job was given on the host, by the newest record of it."""
+        for event in reversed(self.events):
+            allocation = getattr(event, "allocation", None)
+            if allocation is not None and event.job_id == job_id:  # type: ignore[union-attr]
+                return allocation.hosts[0]
+        raise AssertionError(f"job {job_id} was never dispatched")
+
+    def report(self, host: str = "a", **what: Any) -> None:
+        session = self.engine.observations.of(host).session
+        self.do(HostReported(host, session, **what))
+
+    def connect(self, host: str = "a", devices: GpuReport | None = None, **hello: Any) -> None:
+        """Hello, and everything that an agent tells after it."""
+        self.hello(host, **hello)
+        self.report(host, load=load(), gpus=devices if devices is not None else gpus(4, host=host))
+
+    def disconnect(self, host: str = "a") -> None:
+        self.do(HostDisconnected(host, self.engine.observations.of(host).session))
+
+    def started(self, job_id: int, **changes: Any) -> None:
+        job = self.job(job_id)
+        assert job.allocation is not None
+        values: dict[str, Any] = {"pid": 100 + job_id, "at": self.now, "boot_id": "boot1", "home": "/h", "cwd": "/w"}
+        self.do(AttemptStarted(job_id, job.attempt, job.allocation.first_host, **(values | changes)))
+
+    def ended(self, job_id: int, attempt: int = 1, host: str = "a", **result: Any) -> None:
+        values: dict[str, Any] = {"exit_code": 0, "ended_at": self.now}
+        self.do(AttemptEnded(job_id, attempt, host, AttemptResult(**(values | result))))
+
+    def not_started(self, job_id: int, attempt: int = 1, host: str = "a", problem: str = "fork failed") -> None:
+        self.ended(job_id, attempt, host, exit_code=None, started=False, problem=problem)
+
+    # -- looking --------------------------------------------------------------------------------------------------
+
+    def job(self, job_id: int) -> Job:
+        return self.engine.state.jobs[job_id]
+
+    def state(self, job_id: int) -> str:
+        return self.job(job_id).state.value
+
+    def held(self, job_id: int) -> list[int]:
+        """Indices of the job's GPUs."""
+        allocation = self.job(job_id).allocation
+        return [gpu.index for part in allocation.hosts for gpu in part.gpus] if allocation else []
+
+    def kinds(self, job_id: int) -> list[str]:
+        """Kinds of the job's events, in order."""
+        return [type(event).__name__ for event in self.events if getattr(event, "job_id", None) == job_id]
+
+    def orders(self, since: int = 0) -> list[Instruction]:
+        """Instructions, without those that tell of parameters and of what may be forgotten."""
+        dull = ("ConfigureAgent", "ForgetAttempts")
+        return [each for each in self.instructions[since:] if type(each).__name__ not in dull]
+
+    def check_replay(self) -> None:
+        """The events alone give the same state, however much of them is in a checkpoint."""
+        dump = self.engine.state.dump()
+        stored = [decode_event(encode_event(event)) for event in self.events]
+        assert msgspec.json.decode(replay(stored).dump()) == msgspec.json.decode(dump)
+        half = len(stored) // 2
+        checkpoint = type(self.engine.state).load(replay(stored[:half]).dump())
+        assert msgspec.json.decode(replay(stored[half:], checkpoint).dump()) == msgspec.json.decode(dump)

@@ -1,0 +1,559 @@
+"""What agents say: hello, started, ended, silence. Nothing runs twice unnoticed, nothing held is given away."""
+
+from __future__ import annotations
+
+import pytest
+from core_world import START, World, gpu_spec, gpus, load, make_config, spec
+
+from gsched.base.errors import NotFound
+from gsched.core.attempts import HOW_TO_ASK
+from gsched.core.command import AttemptEnded, AttemptStarted, HeldAttempt, HostDisconnected, HostHello, HostReported
+from gsched.core.instruction import (
+    ConfigureAgent,
+    ForgetAttempts,
+    Instruction,
+    ResumeAttempt,
+    SignalAttempt,
+    StartJob,
+    SuspendAttempt,
+    TerminateAttempt,
+)
+from gsched.model.allocation import HeldGpu, HostAllocation
+from gsched.model.config import GpuUnrequested, Params
+from gsched.model.event import JobFinished, JobMessagePosted, JobNoted, JobRequeued, JobStarted, StaleResultRecorded
+from gsched.model.job import AttemptResult, Usage
+
+
+def stray_part(*indices: int, host: str = "a") -> HostAllocation:
+    held = tuple(HeldGpu(uuid=f"GPU-{host}{i}", index=i, claim="ngpus_excl_p") for i in indices)
+    return HostAllocation(host=host, slots=1, gpus=held)
+
+
+def total(world: World, host: str = "a", name: str = "ngpus_excl_p") -> tuple[float, float]:
+    counter = world.engine.state.ledger.host(host).counter(name)
+    assert counter is not None
+    return counter.total, counter.reserved
+
+
+# -- the ordinary life ------------------------------------------------------------------------------------------------
+
+
+def test_the_life_of_a_gpu_job() -> None:
+    world = World()
+    (job_id,) = world.run(gpu_spec(2))
+    assert world.orders() == [StartJob("a", 1, 1)]
+    assert total(world) == (2.0, 2.0)
+    posted = [event for event in world.events if isinstance(event, JobMessagePosted)]
+    assert [(event.box, event.user, event.text) for event in posted] == [(0, "ann", "a:gpus=0,1;")]
+    world.now += 100
+    world.ended(job_id, run_s=100.0)
+    assert world.kinds(job_id) == [
+        "JobSubmitted", "JobDispatched", "JobStarted", "JobMessagePosted", "JobFinished", "JobPostProcessed",
+    ]  # fmt: skip
+    assert (world.state(job_id), world.job(job_id).finished_at) == ("DONE", START + 100)
+    assert world.instructions[-1] == ForgetAttempts("a", ((1, 1),))
+    assert total(world) == (4.0, 0.0)
+    world.check_replay()
+
+
+def test_an_end_that_is_told_twice_is_one_event() -> None:
+    world = World()
+    (job_id,) = world.run()
+    world.ended(job_id)
+    before = len(world.events)
+    world.ended(job_id)
+    assert len(world.events) == before
+    assert world.instructions[-1] == ForgetAttempts("a", ((1, 1),))  # the agent has not heard it yet
+
+
+def test_a_start_that_is_told_twice_is_one_event() -> None:
+    world = World()
+    (job_id,) = world.run()
+    world.started(job_id, pid=999)
+    assert sum(isinstance(event, JobStarted) for event in world.events) == 1
+    assert world.job(job_id).pid == 101
+
+
+@pytest.mark.parametrize(("told", "recorded"), [(-50.0, 0.0), (5.0, 5.0), (9e9, 10.0)])
+def test_times_of_agents_with_wrong_clocks_are_kept_within_what_is_possible(told: float, recorded: float) -> None:
+    world = World()
+    (job_id,) = world.submit()
+    world.settle()
+    world.now += 10
+    world.started(job_id, at=START + told)
+    world.ended(job_id, ended_at=START + told)
+    job = world.job(job_id)
+    assert (job.started_at, job.finished_at) == (START + recorded, START + recorded)
+
+
+def test_news_from_the_wrong_host_or_of_another_attempt_change_nothing() -> None:
+    world = World(make_config(("a", "b")))
+    (job_id,) = world.submit(spec(hosts=("a",)))
+    world.settle()
+    for host, attempt in (("b", 1), ("a", 2)):
+        world.do(AttemptStarted(job_id, attempt, host, 5, world.now))
+        world.ended(job_id, attempt, host)
+        assert world.state(job_id) == "RUN" and world.job(job_id).started_at is None
+    world.do(AttemptStarted(77, 1, "a", 5, world.now))
+
+
+def test_a_job_without_gpus_is_told_once_how_to_get_one() -> None:
+    def notes(world: World) -> list[str]:
+        return [event.text for event in world.events if isinstance(event, JobNoted)]
+
+    world = World()
+    world.run(spec(), gpu_spec())
+    assert notes(world) == [HOW_TO_ASK]
+    assert world.job(1).notes == []  # history, not a warning
+    none = World(devices=0)
+    none.run(spec())
+    allowed = World(make_config(params=Params(gpu_unrequested=GpuUnrequested.ALLOW)))
+    allowed.run(spec())
+    assert notes(none) == [] == notes(allowed)
+
+
+def test_usage_is_kept_while_the_attempt_runs() -> None:
+    world = World()
+    (job_id,) = world.run()
+    world.engine.state.take_touched()
+    world.report(usage={(job_id, 1): Usage(cpu_s=5.0)})
+    assert world.engine.observations.of("a").usage[job_id, 1].cpu_s == 5.0
+    assert world.engine.state.take_touched() == ({job_id}, set())
+    world.ended(job_id)
+    assert world.engine.observations.of("a").usage == {}
+
+
+# -- starts that fail -------------------------------------------------------------------------------------------------
+
+
+def test_a_start_that_fails_is_tried_again_later_and_later_and_elsewhere() -> None:
+    world = World(make_config(("a", "b")))
+    (job_id,) = world.submit(gpu_spec())
+    waits = []
+    for attempt in range(1, 10):
+        world.settle()
+        host = world.job(job_id).allocation.first_host  # type: ignore[union-attr]
+        assert world.job(job_id).attempt == attempt
+        world.not_started(job_id, attempt, host)
+        requeued = world.events[-1]
+        assert isinstance(requeued, JobRequeued) and requeued.reason == "fork failed"
+        waits.append(requeued.not_before - world.now)
+        world.settle()
+        assert world.state(job_id) == "PEND"
+        assert world.engine.pending_reasons(job_id)[0].endswith(f"the last one failed on {host}")
+        assert world.engine.next_deadline(world.now) <= requeued.not_before
+        world.wait(waits[-1])
+        world.settle()
+        assert world.job(job_id).allocation.first_host != host  # type: ignore[union-attr]
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    world.check_replay()
+
+
+def test_waiting_for_another_attempt_keeps_nobody_busy() -> None:
+    world = World()
+    (job_id,) = world.run(gpu_spec(4))
+    blocked = world.submit(gpu_spec(4))[0]
+    world.settle()
+    world.ended(job_id)
+    world.settle()
+    world.not_started(blocked)
+    world.hosts("close", "a")
+    world.settle()
+    world.wait(1.0)
+    world.settle()
+    assert world.state(blocked) == "PEND"
+    assert world.engine.next_deadline(world.now) > world.now + 5  # the wait is over: nothing is due at once
+    assert world.engine.pending_reasons(blocked) == ("Closed by LSF administrator: 1 host",)
+
+
+def test_a_failed_start_of_a_suspended_job_leaves_it_suspended() -> None:
+    world = World()
+    (job_id,) = world.submit()
+    world.settle()
+    assert world.control("stop", job_id) == [""]
+    world.not_started(job_id)
+    assert world.state(job_id) == "PSUSP"
+    world.wait(100)
+    world.settle()
+    assert world.state(job_id) == "PSUSP"
+    assert world.control("resume", job_id) == [""]
+    world.settle()
+    assert (world.state(job_id), world.job(job_id).attempt) == ("RUN", 2)
+    world.check_replay()
+
+
+def test_a_killed_job_that_could_not_be_started_is_over() -> None:
+    world = World()
+    (job_id,) = world.submit()
+    world.settle()
+    world.control("kill", job_id)
+    world.not_started(job_id)
+    job = world.job(job_id)
+    assert job.state == "EXIT" and job.result is not None and job.result.term_reason == "TERM_OWNER"
+
+
+def test_a_failed_start_that_is_told_again_is_not_news() -> None:
+    world = World()
+    (job_id,) = world.submit()
+    world.settle()
+    world.not_started(job_id)
+    before = len(world.events)
+    world.not_started(job_id)
+    world.wait(2)
+    world.settle()
+    world.not_started(job_id)
+    assert [type(event).__name__ for event in world.events[before:]] == ["JobDispatched"]
+    assert (world.state(job_id), world.job(job_id).attempt) == ("RUN", 2)
+
+
+# -- late results -----------------------------------------------------------------------------------------------------
+
+
+def test_an_old_attempts_real_result_is_recorded_once_and_dropped() -> None:
+    world = World()
+    (job_id,) = world.submit()
+    world.settle()
+    world.not_started(job_id)
+    world.wait(2)
+    world.settle()
+    for _ in range(3):
+        world.ended(job_id, attempt=1, exit_code=5)
+    stale = [event for event in world.events if isinstance(event, StaleResultRecorded)]
+    assert [(event.attempt, event.result.exit_code) for event in stale] == [(1, 5)]
+    assert (world.state(job_id), world.job(job_id).attempt) == ("RUN", 2)
+    world.restart()
+    world.connect(held=[(job_id, 2)])
+    world.ended(job_id, attempt=1, exit_code=5)  # remembered with the job
+    assert sum(isinstance(event, StaleResultRecorded) for event in world.events) == 1
+    world.check_replay()
+
+
+def test_a_result_that_comes_after_all_is_recorded_beside_the_guess() -> None:
+    world = World()
+    (job_id,) = world.run()
+    world.disconnect()
+    world.connect()  # without the attempt
+    assert world.state(job_id) == "EXIT"
+    for _ in range(2):
+        world.ended(job_id, exit_code=0)
+    assert [event.result.exit_code for event in world.events if isinstance(event, StaleResultRecorded)] == [0]
+    assert world.state(job_id) == "EXIT"
+
+
+def test_the_result_of_a_job_nobody_remembers_is_recorded_once() -> None:
+    world = World()
+    for _ in range(3):
+        world.ended(99, attempt=4)
+    assert [event.job_id for event in world.events if isinstance(event, StaleResultRecorded)] == [99]
+    assert world.engine.state.next_job_id == 1
+
+
+# -- hello ------------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_starts_before_hello_and_load() -> None:
+    world = World(connect=False)
+    (job_id,) = world.submit()
+    world.settle()
+    assert world.engine.pending_reasons(job_id) == ("Unable to reach slave batch server: 1 host",)
+    world.hello()
+    world.settle()
+    assert world.engine.pending_reasons(job_id) == ("Load information unavailable: 1 host",)
+    world.report(load=load())
+    world.settle()
+    assert world.state(job_id) == "RUN"
+
+
+def test_a_host_that_is_not_configured_is_refused() -> None:
+    world = World()
+    with pytest.raises(NotFound, match=r"host z is not in the Host section of lsf\.cluster\.test"):
+        world.hello("z")
+
+
+def test_what_an_earlier_session_said_is_unknown_after_hello() -> None:
+    world = World()
+    world.disconnect()
+    assert world.engine.state.ledger.host("a").counter("ngpus") is None
+    world.hello()
+    seen = world.engine.observations.of("a")
+    assert (seen.load, seen.gpus) == (None, None)
+    world.report(load=load())
+    assert world.engine.state.ledger.host("a").counter("ngpus") is None
+    world.report(gpus=gpus(2))
+    assert total(world) == (2.0, 0.0)
+
+
+def test_reports_and_partings_of_an_older_session_are_passed_over() -> None:
+    world = World()
+    old = world.session
+    world.connect(devices=gpus(2))
+    world.do(HostReported("a", old, gpus=gpus(4)))
+    world.do(HostDisconnected("a", old))
+    assert world.engine.observations.of("a").connected and total(world) == (2.0, 0.0)
+    world.do(HostReported("nowhere", 0, load=load()))
+
+
+def orders_after_reconnect(world: World, job_id: int, *, held: bool) -> list[Instruction]:
+    world.disconnect()
+    since = len(world.instructions)
+    world.connect(held=[(job_id, world.job(job_id).attempt)] if held else [])
+    assert ConfigureAgent("a") in world.instructions[since:]
+    return world.orders(since)
+
+
+def test_an_order_that_never_arrived_is_sent_again_as_the_same_attempt() -> None:
+    world = World()
+    (job_id,) = world.submit(gpu_spec())
+    world.settle()
+    assert orders_after_reconnect(world, job_id, held=False) == [StartJob("a", job_id, 1)]
+    assert (world.state(job_id), world.job(job_id).attempt) == ("RUN", 1)
+    assert world.kinds(job_id) == ["JobSubmitted", "JobDispatched"]
+
+
+def test_an_order_that_never_arrived_is_sent_again_after_the_host_was_lost() -> None:
+    world = World()
+    (job_id,) = world.submit()
+    world.settle()
+    world.disconnect()
+    world.wait(30)
+    assert world.state(job_id) == "UNKWN"
+    since = len(world.instructions)
+    world.connect()
+    assert world.orders(since) == [StartJob("a", job_id, 1)]
+    assert world.state(job_id) == "RUN"
+    world.started(job_id)
+    world.ended(job_id)
+    assert world.state(job_id) == "DONE"
+
+
+def test_an_order_that_never_arrived_of_a_suspended_job_starts_suspended() -> None:
+    world = World()
+    (job_id,) = world.submit()
+    world.settle()
+    world.control("stop", job_id)
+    expected = [StartJob("a", job_id, 1), SuspendAttempt("a", job_id, 1)]
+    assert orders_after_reconnect(world, job_id, held=False) == expected
+    assert orders_after_reconnect(world, job_id, held=True) == expected
+
+
+def test_a_kill_before_the_order_arrived_ends_the_job() -> None:
+    world = World()
+    (job_id,) = world.submit(gpu_spec())
+    world.settle()
+    world.disconnect()
+    world.control("kill", job_id)
+    assert world.state(job_id) == "RUN"
+    assert orders_after_reconnect(world, job_id, held=False) == []
+    job = world.job(job_id)
+    assert job.result == AttemptResult(ended_at=world.now, started=False, term_reason="TERM_OWNER")
+    assert job.notes == [] and total(world) == (4.0, 0.0)
+
+
+def test_orders_that_may_have_been_missed_are_repeated() -> None:
+    world = World()
+    (job_id,) = world.run()
+    assert orders_after_reconnect(world, job_id, held=True) == [ResumeAttempt("a", job_id, 1)]
+    world.control("stop", job_id)
+    assert orders_after_reconnect(world, job_id, held=True) == [SuspendAttempt("a", job_id, 1)]
+    world.control("kill", job_id)
+    assert orders_after_reconnect(world, job_id, held=True) == [TerminateAttempt("a", job_id, 1)]
+    assert world.state(job_id) == "USUSP"
+
+
+def test_hello_tells_of_starts_and_ends_that_were_missed() -> None:
+    world = World()
+    first, second = world.submit(gpu_spec(2), gpu_spec(2))
+    world.settle()
+    world.disconnect()
+    world.connect(
+        held=[(second, 1)],
+        started=(AttemptStarted(second, 1, "a", 7, world.now, boot_id="boot1"),),
+        ended=(AttemptEnded(first, 1, "a", AttemptResult(exit_code=3, ended_at=world.now)),),
+    )
+    assert (world.state(first), world.state(second), world.job(second).pid) == ("EXIT", "RUN", 7)
+    assert ForgetAttempts("a", ((first, 1),)) in world.instructions
+    assert total(world) == (2.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("boot_id", "problem"),
+    [("boot1", "the agent's journal no longer has the attempt"), ("boot2", "the host restarted while the job ran")],
+)
+def test_an_attempt_that_is_gone_ends_with_the_reason(boot_id: str, problem: str) -> None:
+    world = World()
+    (job_id,) = world.run(gpu_spec())
+    world.disconnect()
+    world.connect(boot_id=boot_id)
+    job = world.job(job_id)
+    assert job.result is not None and (job.state, job.result.problem, job.result.exit_code) == ("EXIT", problem, None)
+    assert job.notes == [problem] and total(world) == (4.0, 0.0)
+
+
+# -- strays -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_stray_keeps_its_gpus_and_is_terminated() -> None:
+    world = World(connect=False)
+    world.session += 1
+    held = (HeldAttempt(50, 2, stray_part(0, 1)),)
+    world.do(HostHello("a", world.session, "boot1", "1", held))
+    world.report(load=load(), gpus=gpus(4))
+    assert world.orders() == [TerminateAttempt("a", 50, 2)]
+    assert total(world) == (2.0, 2.0)
+    first, second = world.submit(gpu_spec(2), gpu_spec(2))
+    world.settle()
+    assert world.held(first) == [2, 3] and world.state(second) == "PEND"
+    world.ended(50, attempt=2, signal=15, exit_code=None)
+    world.settle()
+    assert world.held(second) == [0, 1]
+    assert isinstance(next(event for event in world.events if event.job_id == 50), StaleResultRecorded)  # type: ignore[union-attr]
+    world.check_replay()
+
+
+def test_a_stray_that_the_next_hello_does_not_name_is_gone() -> None:
+    world = World()
+    (job_id,) = world.run(gpu_spec())
+    world.ended(job_id)
+    world.disconnect()
+    world.connect(held=[(job_id, 1)])
+    assert total(world) == (3.0, 1.0)
+    world.disconnect()
+    world.connect()
+    assert total(world) == (4.0, 0.0)
+
+
+def test_an_attempt_with_a_strays_number_waits_until_the_stray_is_over() -> None:
+    world = World(connect=False)
+    world.session += 1
+    world.do(HostHello("a", world.session, "boot1", "1", (HeldAttempt(1, 1, stray_part(0)),)))
+    world.report(load=load(), gpus=gpus(4))
+    (job_id,) = world.submit(gpu_spec())
+    world.settle()
+    assert world.state(job_id) == "PEND"
+    assert world.engine.pending_reasons(job_id) == (
+        "The place found for it was gone: attempt 1 of job 1 is still on a",
+    )
+    assert "1 placements did not fit" in world.engine.summary
+    world.ended(1, attempt=1, signal=15, exit_code=None)
+    world.settle()
+    assert world.state(job_id) == "RUN"
+
+
+def test_what_a_quarantined_job_still_runs_is_reserved_and_not_terminated() -> None:
+    world = World()
+    kept, gone = world.run(gpu_spec(), gpu_spec())
+    world.restart()
+    for job_id in (kept, gone):
+        world.engine.state.set_aside(job_id, "a bad record")
+    assert world.control("kill", kept) == ["the job is set aside: a bad record"]
+    (waiting,) = world.submit(gpu_spec(4))
+    world.settle()
+    since = len(world.instructions)
+    world.connect(held=[(kept, 1)])
+    world.settle()
+    assert world.orders(since) == [] and world.state(waiting) == "PEND"
+    assert total(world) == (3.0, 1.0)  # its agent no longer knows the other one
+    before = len(world.events)
+    world.ended(kept)
+    assert world.instructions[-1] == ForgetAttempts("a", ((kept, 1),)) and len(world.events) == before
+    world.settle()
+    assert world.state(waiting) == "RUN"
+
+
+# -- silence ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_lost_hosts_jobs_are_unknown_until_it_is_back() -> None:
+    world = World(make_config(("a", "b")))
+    running, stopped = world.run(gpu_spec(hosts=("a",)), gpu_spec(hosts=("a",)))
+    (elsewhere,) = world.run(gpu_spec(hosts=("b",)))
+    world.control("stop", stopped)
+    world.disconnect("a")
+    deadline = world.engine.next_deadline(world.now)
+    assert deadline <= world.now + 30
+    world.wait(29.9)
+    assert world.state(running) == "RUN"
+    world.wait(0.1)
+    assert [world.state(each) for each in (running, stopped, elsewhere)] == ["UNKWN", "UNKWN", "RUN"]
+    assert world.wait(100).events == []  # once
+    assert len(world.engine.state.ledger.host("a").held) == 2  # nothing is given away
+    world.connect("a", held=[(running, 1), (stopped, 1)])
+    assert [world.state(each) for each in (running, stopped)] == ["RUN", "USUSP"]
+    world.check_replay()
+
+
+def test_after_a_restart_holdings_stay_until_hello() -> None:
+    world = World()
+    ids = world.run(gpu_spec(3), gpu_spec(1))
+    world.restart()
+    assert world.engine.audit() == []
+    (waiting,) = world.submit(gpu_spec())
+    world.settle()
+    assert world.state(waiting) == "PEND"
+    world.connect(held=[(job_id, 1) for job_id in ids])
+    world.settle()
+    assert total(world) == (0.0, 4.0) and world.state(waiting) == "PEND"
+    world.wait(0)
+    world.ended(ids[0])
+    world.settle()
+    assert world.state(waiting) == "RUN"
+
+
+def test_after_a_restart_a_host_that_never_comes_is_lost() -> None:
+    world = World()
+    (job_id,) = world.run()
+    world.restart()
+    world.wait(30)
+    assert world.state(job_id) == "UNKWN"
+
+
+def test_a_result_may_come_while_the_job_is_unknown() -> None:
+    world = World()
+    (job_id,) = world.run()
+    world.disconnect()
+    world.wait(30)
+    world.hello(ended=(AttemptEnded(job_id, 1, "a", AttemptResult(exit_code=0, ended_at=world.now - 20)),))
+    assert (world.state(job_id), world.job(job_id).finished_at) == ("DONE", world.now - 20)
+    assert any(isinstance(event, JobFinished) for event in world.events)
+
+
+def test_killing_an_unknown_job_makes_a_zombie_that_ends_when_the_host_is_back() -> None:
+    world = World()
+    (job_id,) = world.run(gpu_spec())
+    world.disconnect()
+    world.wait(30)
+    assert world.control("kill", job_id) == [""]
+    assert world.state(job_id) == "ZOMBI"
+    world.restart()
+    world.wait(30)
+    assert world.state(job_id) == "ZOMBI"
+    since = len(world.instructions)
+    world.connect(held=[(job_id, 1)])
+    assert world.orders(since) == [TerminateAttempt("a", job_id, 1)]
+    assert world.state(job_id) == "ZOMBI"
+    world.ended(job_id, exit_code=None, signal=15)
+    job = world.job(job_id)
+    assert job.state == "EXIT" and job.result is not None and job.result.term_reason == "TERM_OWNER"
+
+
+def test_killing_by_force_removes_a_job_whose_host_does_not_answer() -> None:
+    world = World()
+    (job_id,) = world.run(gpu_spec(4))
+    world.disconnect()
+    world.wait(30)
+    assert world.control("signal", job_id, signal=9) == [""]
+    job = world.job(job_id)
+    assert job.state == "EXIT" and job.result is not None
+    assert job.result.term_reason == "TERM_FORCE_OWNER" and "removed while a did not answer" in job.result.problem
+    assert isinstance(world.orders()[-1], SignalAttempt)
+    assert len(world.engine.state.ledger.host("a").held) == 1  # it may still run there
+    (waiting,) = world.submit(gpu_spec())
+    world.connect(held=[(job_id, 1)])
+    world.settle()
+    assert world.orders()[-1] == TerminateAttempt("a", job_id, 1)
+    assert world.state(waiting) == "PEND" and total(world) == (0.0, 4.0)
+    world.ended(job_id, exit_code=None, signal=9)
+    world.settle()
+    assert world.state(waiting) == "RUN"
+    assert sum(isinstance(event, StaleResultRecorded) for event in world.events) == 1
+    world.check_replay()

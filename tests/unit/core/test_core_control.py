@@ -1,0 +1,201 @@
+"""Killing, signalling, stopping, resuming in every state; closing and opening hosts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from core_world import World, make_config, spec
+
+from gsched.base.errors import BadRequest, PermissionDenied
+from gsched.core.command import ControlJobs
+from gsched.core.instruction import ResumeAttempt, SignalAttempt, SuspendAttempt, TerminateAttempt
+from gsched.model.host import HostConfig
+from gsched.model.job import AttemptResult
+from gsched.model.queue import Queue
+from gsched.model.view import JobFilter
+
+ORDERS = {"kill": TerminateAttempt, "signal": SignalAttempt, "stop": SuspendAttempt, "resume": ResumeAttempt}
+SILENT = "Host of the job does not answer"
+
+
+def in_state(state: str) -> World:
+    """A world whose job 1 is in the state."""
+    world = World()
+    if state == "PSUSP":
+        world.submit(spec(hold=True))
+    elif state == "PEND":
+        world.submit()
+    else:
+        world.run()
+    if state == "USUSP":
+        world.control("stop", 1)
+    if state in ("UNKWN", "ZOMBI"):
+        world.disconnect()
+        world.wait(30)
+    if state == "ZOMBI":
+        world.control("kill", 1)
+    if state == "DONE":
+        world.ended(1)
+    assert world.state(1) == state
+    return world
+
+
+@pytest.mark.parametrize(
+    ("state", "action", "error", "after", "ordered"),
+    [
+        ("PEND", "kill", "", "EXIT", False),
+        ("PSUSP", "kill", "", "EXIT", False),
+        ("RUN", "kill", "", "RUN", True),
+        ("USUSP", "kill", "", "USUSP", True),
+        ("UNKWN", "kill", "", "ZOMBI", True),
+        ("ZOMBI", "kill", "", "ZOMBI", True),
+        ("DONE", "kill", "Job has already finished", "DONE", False),
+        ("PEND", "signal", "Job has not started yet", "PEND", False),
+        ("RUN", "signal", "", "RUN", True),
+        ("USUSP", "signal", "", "USUSP", True),
+        ("DONE", "signal", "Job has already finished", "DONE", False),
+        ("PEND", "stop", "", "PSUSP", False),
+        ("PSUSP", "stop", "", "PSUSP", False),
+        ("RUN", "stop", "", "USUSP", True),
+        ("USUSP", "stop", "", "USUSP", False),
+        ("UNKWN", "stop", SILENT, "UNKWN", False),
+        ("ZOMBI", "stop", SILENT, "ZOMBI", False),
+        ("DONE", "stop", "Job has already finished", "DONE", False),
+        ("PEND", "resume", "", "PEND", False),
+        ("PSUSP", "resume", "", "PEND", False),
+        ("RUN", "resume", "", "RUN", False),
+        ("USUSP", "resume", "", "RUN", True),
+        ("UNKWN", "resume", SILENT, "UNKWN", False),
+        ("DONE", "resume", "Job has already finished", "DONE", False),
+    ],
+)
+def test_each_action_in_each_state(state: str, action: str, error: str, after: str, ordered: bool) -> None:
+    world = in_state(state)
+    since = len(world.instructions)
+    assert world.control(action, 1, signal=10 if action == "signal" else 0) == [error]
+    assert world.state(1) == after
+    assert [type(each) for each in world.orders(since)] == ([ORDERS[action]] if ordered else [])
+    world.check_replay()
+
+
+@pytest.mark.parametrize(("user", "reason"), [("ann", "TERM_OWNER"), ("root", "TERM_ADMIN")])
+def test_a_pending_job_that_is_killed_never_ran(user: str, reason: str) -> None:
+    world = in_state("PEND")
+    world.control("kill", 1, user=user)
+    job = world.job(1)
+    assert job.result == AttemptResult(started=False, ended_at=world.now, term_reason=reason)
+    assert job.post_processed and world.engine.state.pending == {}
+
+
+@pytest.mark.parametrize(("user", "reason"), [("ann", "TERM_OWNER"), ("root", "TERM_ADMIN")])
+def test_a_running_job_that_is_killed_says_by_whom(user: str, reason: str) -> None:
+    world = in_state("RUN")
+    world.control("kill", 1, user=user)
+    world.control("kill", 1, user="root")  # who asked first counts
+    world.ended(1, exit_code=None, signal=15)
+    job = world.job(1)
+    assert job.result is not None and (job.state, job.result.term_reason) == ("EXIT", reason)
+    assert world.kinds(1).count("JobSignalRequested") == 1
+
+
+def test_a_killed_job_that_ended_well_all_the_same_is_done() -> None:
+    world = in_state("RUN")
+    world.control("kill", 1)
+    world.ended(1, exit_code=0)
+    assert world.state(1) == "DONE"
+
+
+def test_a_run_limit_is_not_taken_for_a_kill() -> None:
+    world = in_state("RUN")
+    world.control("kill", 1)
+    world.ended(1, exit_code=140, term_reason="TERM_RUNLIMIT")
+    job = world.job(1)
+    assert job.result is not None and job.result.term_reason == "TERM_RUNLIMIT"
+
+
+@pytest.mark.parametrize("number", [2, 9, 15])
+def test_signals_that_end_a_pending_job(number: int) -> None:
+    world = in_state("PEND")
+    assert world.control("signal", 1, signal=number) == [""]
+    assert world.state(1) == "EXIT"
+
+
+def test_signals_that_stop_and_continue_change_the_state() -> None:
+    world = in_state("RUN")
+    for number, after in ((19, "USUSP"), (18, "RUN"), (20, "USUSP"), (18, "RUN")):
+        assert world.control("signal", 1, signal=number) == [""]
+        assert world.state(1) == after
+    assert not any(isinstance(each, SignalAttempt) for each in world.instructions)
+
+
+@pytest.mark.parametrize("number", [0, -9, 65])
+def test_signals_that_do_not_exist_are_refused(number: int) -> None:
+    world = in_state("RUN")
+    with pytest.raises(BadRequest, match=f"{number}: Signal not supported"):
+        world.control("signal", 1, signal=number)
+
+
+def test_an_unknown_action_is_refused() -> None:
+    with pytest.raises(BadRequest, match="'sing' is not something that can be done to a job"):
+        in_state("RUN").control("sing", 1)
+
+
+def test_each_job_gets_its_answer() -> None:
+    world = World()
+    mine, theirs = world.run(spec(), user="ann")[0], world.run(spec(), user="bob")[0]
+    assert world.control("kill", 99, theirs, mine, mine) == ["No matching job found", "User permission denied", "", ""]
+    assert world.control("kill", theirs, user="root") == [""]
+
+
+def test_all_of_mine_means_unfinished_ones_that_the_filter_admits() -> None:
+    queues = (Queue(name="normal", priority=2), Queue(name="night"))
+    world = World(make_config(("a", "b"), queues))
+    world.submit(
+        spec(name="x1"), spec(name="x2", queue="night"), spec(name="y"), spec(name="x3", hosts=("b",)), user="ann"
+    )
+    world.submit(spec(name="x9"), user="bob")
+    world.settle()
+
+    def meant(asker: str = "ann", **wanted: Any) -> list[int]:
+        command = ControlJobs(asker, asker == "root", "stop", (), JobFilter(**wanted) if wanted else None, 0)
+        return [each.job_id for each in world.do(command)]
+
+    assert meant() == [1, 2, 3, 4]
+    assert meant(name="x*") == [1, 2, 4]
+    assert meant(queue="night") == [2]
+    assert meant(host="b", name="x3") == [4]
+    assert meant("root") == []
+    assert meant("root", user="all") == [1, 2, 3, 4, 5]
+    assert meant("root", user="bob") == [5]
+    assert world.control("kill", user="ann", name="nothing*") == []
+    world.control("kill", 3)
+    world.ended(3, host=world.job(3).allocation.first_host, signal=15, exit_code=None)  # type: ignore[union-attr]
+    assert meant() == [1, 2, 4]
+    assert world.control("kill", user="ann", queue="night") == [""]
+    denied = world.do(ControlJobs("ann", False, "kill", (5,), None, 0))
+    assert denied[0].error == "User permission denied"
+
+
+def test_hosts_are_closed_and_opened_by_administrators() -> None:
+    world = World(make_config(("a", HostConfig(name="b"))), connect=True)
+    with pytest.raises(PermissionDenied, match="User permission denied"):
+        world.hosts("close", "a", user="ann")
+    with pytest.raises(BadRequest, match="z: Bad host name"):
+        world.hosts("close", "a", "z")
+    assert world.engine.state.closed_hosts == {}  # all or nothing
+    with pytest.raises(BadRequest, match="'paint' is not something that can be done to a host"):
+        world.hosts("paint", "a")
+    (running,) = world.run(spec(hosts=("a",)))
+    assert world.hosts("close", "a", comment="fan") == ["a"]
+    (waiting,) = world.submit(spec(hosts=("a",)))
+    world.settle()
+    assert world.state(running) == "RUN" and world.state(waiting) == "PEND"
+    assert "Closed by LSF administrator: 1 host" in world.engine.pending_reasons(waiting)
+    before = len(world.events)
+    world.hosts("open", "b")
+    assert len(world.events) == before  # it was open
+    world.hosts("open", "a", "b")
+    world.settle()
+    assert world.state(waiting) == "RUN"
+    world.check_replay()

@@ -1,0 +1,496 @@
+"""Any history at all: random people, agents that tell late, twice or never, hosts that vanish, masters that restart.
+
+After each step the books are right, the events alone give the same state, nobody waits without a reason, and no GPU
+has two owners: neither in the ledger nor in what really runs on the hosts.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+from core_world import EXCLUSIVE, SHARED, START, gpus, load, make_config, spec
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from gsched.base.errors import GschedError
+from gsched.core.cluster import ClusterState
+from gsched.core.command import (
+    AttemptEnded,
+    AttemptStarted,
+    Command,
+    ControlHosts,
+    ControlJobs,
+    HeldAttempt,
+    HostDisconnected,
+    HostHello,
+    HostReported,
+    Reconfigure,
+    Submit,
+)
+from gsched.core.decision import Decision
+from gsched.core.engine import Engine
+from gsched.core.instruction import Instruction, SignalAttempt, StartJob, TerminateAttempt
+from gsched.model.allocation import HostAllocation
+from gsched.model.config import ClusterConfig, GpuUnrequested, Params
+from gsched.model.event import AnyEvent, StaleResultRecorded, decode_event, encode_event
+from gsched.model.host import ComputeMode, GpuReport, HostConfig
+from gsched.model.job import PENDING, AttemptResult
+from gsched.model.ledger import AttemptKey
+from gsched.model.queue import Queue
+
+DEVICES = {"a": 3, "b": 2, "c": 0}
+REQUIREMENTS = (
+    "", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=2]", "rusage[ngpus_shared=1]", "select[ngpus>0] rusage[ngpus=1]",
+    "rusage[mem=40000]", "rusage[ngpus_excl_p=1/task]", "rusage[seats=1] order[mem]",
+)  # fmt: skip
+
+
+def configs() -> list[ClusterConfig]:
+    """What the cluster may be switched between: hosts, queues and resources come and go while in use."""
+    plain = (Queue(name="normal", priority=2), Queue(name="small", priority=9, job_limit=3, user_limit=2, host_limit=2))
+    tight = [HostConfig(name="a", max_slots=2, user_slots=2), HostConfig(name="b", max_slots=1), "c"]
+    return [
+        make_config("abc", plain, params=Params(gpu_shared_jobs=2)),
+        make_config(tight, plain[:1], params=Params(job_accept_interval_s=2.0, gpu_unrequested=GpuUnrequested.AUTO)),
+        make_config("ac", plain, params=Params(clean_period_s=20)),
+        make_config("abc", plain, mapped={"ngpus": ("a", "b"), "ngpus_excl_p": ("a",)}),
+    ]
+
+
+@dataclass
+class AgentModel:
+    """A host with an honest agent: what really runs, what it has not told yet, what it has been ordered."""
+
+    name: str
+    connected: bool = False
+    session: int = 0
+    boot: int = 1
+    parts: dict[AttemptKey, HostAllocation] = field(default_factory=dict)
+    started: dict[AttemptKey, AttemptStarted] = field(default_factory=dict)
+    ended: dict[AttemptKey, AttemptEnded] = field(default_factory=dict)
+    news: list[Command] = field(default_factory=list)
+    orders: list[tuple[Instruction, HostAllocation | None]] = field(default_factory=list)
+
+    def running(self) -> dict[AttemptKey, HostAllocation]:
+        return {key: part for key, part in self.parts.items() if key not in self.ended}
+
+    def start(self, key: AttemptKey, at: float) -> None:
+        if key in self.running() and key not in self.started:
+            self.started[key] = AttemptStarted(*key, self.name, 7, at, boot_id=str(self.boot))
+            self.news.append(self.started[key])
+
+    def end(self, key: AttemptKey, result: AttemptResult) -> None:
+        if key in self.running():
+            self.ended[key] = AttemptEnded(*key, self.name, result)
+            self.news.append(self.ended[key])
+
+    def obey(self, order: Instruction, part: HostAllocation | None, at: float) -> None:
+        match order:
+            case StartJob(job_id=job_id, attempt=attempt):
+                if (job_id, attempt) in self.ended:
+                    self.news.append(self.ended[job_id, attempt])
+                elif part is not None:
+                    self.parts.setdefault((job_id, attempt), part)
+            case TerminateAttempt(job_id=job_id, attempt=attempt) | SignalAttempt(job_id=job_id, attempt=attempt):
+                started = (job_id, attempt) in self.started
+                self.end((job_id, attempt), AttemptResult(signal=15, started=started, ended_at=at))
+            case _ if hasattr(order, "attempts"):
+                for key in order.attempts:
+                    if self.ended.pop(key, None) is not None:
+                        self.parts.pop(key, None)
+                        self.started.pop(key, None)
+
+    def reboot(self) -> None:
+        """Everything that ran is gone; what had ended is in the journal."""
+        self.boot += 1
+        for key in self.running():
+            del self.parts[key]
+            self.started.pop(key, None)
+
+
+class Histories(RuleBasedStateMachine):
+    """One cluster and all that may happen to it."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.configs = configs()
+        self.config = self.configs[0]
+        self.now = START
+        self.events: list[AnyEvent] = []
+        self.aside: list[tuple[int, int]] = []
+        """(number of events before it, job) of each job set aside at a restart."""
+        self.agents = {name: AgentModel(name) for name in DEVICES}
+        self.engine = Engine(ClusterState(), self.config, self.now)
+        self.sessions = 0
+        self.tokens: dict[str, tuple[Submit, list[int]]] = {}
+        for name in self.agents:
+            self.connect(name, EXCLUSIVE, False)
+
+    # -- how things are carried out -------------------------------------------------------------------------------
+
+    def do(self, command: Command) -> Any:
+        before = self.engine.state.dump()
+        try:
+            return self.take(self.engine.handle(command, self.now)).reply
+        except GschedError as refusal:
+            assert self.engine.state.dump() == before and "\n" not in refusal.text
+            return None
+
+    def take(self, decision: Decision) -> Decision:
+        self.events += decision.events
+        for order in decision.instructions:
+            agent = self.agents[order.host]
+            if agent.connected:
+                agent.orders.append((order, self.order_part(order)))
+        return decision
+
+    def order_part(self, order: Instruction) -> HostAllocation | None:
+        """What a start order carries; nothing when the job has moved on."""
+        job = self.engine.state.jobs.get(order.job_id) if isinstance(order, StartJob) else None
+        if job is None or job.allocation is None or not isinstance(order, StartJob) or job.attempt != order.attempt:
+            return None
+        return job.allocation.hosts[0]
+
+    def replayed(self, upto: int | None = None, since: int = 0, state: ClusterState | None = None) -> ClusterState:
+        """What the events (and the jobs set aside between them) from `since` on add up to."""
+        state = state or ClusterState()
+        events = self.events[:upto]
+        for number in range(since, len(events) + 1):
+            for _, job_id in (each for each in self.aside if each[0] == number):
+                state.set_aside(job_id, "a bad record")
+            if number < len(events):
+                state.apply(events[number])
+        return state
+
+    # -- people ---------------------------------------------------------------------------------------------------
+
+    @rule(
+        user=st.sampled_from(["ann", "bob", "root"]),
+        kinds=st.lists(
+            st.tuples(
+                st.sampled_from(REQUIREMENTS), st.sampled_from([1, 1, 1, 2, 3]), st.sampled_from(["", "", "small"]),
+                st.sampled_from([(), (), ("b",)]), st.booleans(),
+            ),
+            min_size=1, max_size=4,
+        ),
+        token=st.sampled_from(["", "t1", "t2", "t3", "t4"]),
+    )  # fmt: skip
+    def submit(self, user: str, kinds: list[tuple[str, int, str, tuple[str, ...], bool]], token: str) -> None:
+        specs = tuple(
+            spec(res_req=text, slots=slots, queue=queue, hosts=hosts, hold=hold and number > 1)
+            for number, (text, slots, queue, hosts, hold) in enumerate(kinds)
+        )
+        known = self.tokens.get(token)
+        if known is not None and known[0].user == user:
+            again = self.do(known[0])
+            if known[1][0] in self.engine.state.jobs:
+                assert [each.job_id for each in again] == known[1]
+            if again is not None:
+                self.tokens[token] = (known[0], [each.job_id for each in again])
+            return
+        command = Submit(user, token, specs)
+        done = self.do(command)
+        if done and token:
+            self.tokens[token] = (command, [each.job_id for each in done])
+
+    @rule(
+        action=st.sampled_from(["kill", "stop", "resume", "signal"]),
+        user=st.sampled_from(["ann", "root"]),
+        choice=st.randoms(use_true_random=False),
+        number=st.sampled_from([9, 10, 15, 18, 19]),
+    )
+    def control(self, action: str, user: str, choice: random.Random, number: int) -> None:
+        which = choice.choice([*self.engine.state.jobs, *self.engine.state.quarantined, 99])
+        (answer,) = self.do(ControlJobs(user, user == "root", action, (which,), None, number))
+        assert answer.job_id == which
+
+    @rule(action=st.sampled_from(["open", "close"]), host=st.sampled_from("abc"))
+    def control_hosts(self, action: str, host: str) -> None:
+        self.do(ControlHosts("root", True, action, (host,)))
+
+    @rule(which=st.integers(0, 3))
+    def reconfigure(self, which: int) -> None:
+        self.config = self.configs[which]
+        self.do(Reconfigure("root", self.config))
+
+    # -- time and the scheduler -----------------------------------------------------------------------------------
+
+    @rule(budget=st.sampled_from([1, 3, 1000]))
+    def cycle(self, budget: int) -> None:
+        self.take(self.engine.cycle(self.now, budget))
+
+    @rule(started=st.booleans())
+    def go_on(self, started: bool) -> None:
+        """What happens all day: jobs are dispatched, arrive, start, and that is told."""
+        self.settle()
+        for agent in self.agents.values():
+            self.obey(agent.name, 9)
+            for key in sorted(agent.running()) if started else ():
+                agent.start(key, self.now)
+            while agent.connected and agent.news:
+                self.do(agent.news.pop(0))
+
+    @rule(seconds=st.sampled_from([0.0, 1.0, 5.0, 40.0, 4000.0]))
+    def tick(self, seconds: float) -> None:
+        self.now += seconds
+        self.take(self.engine.tick(self.now))
+
+    # -- agents ---------------------------------------------------------------------------------------------------
+
+    @rule(host=st.sampled_from("abc"), mode=st.sampled_from([EXCLUSIVE, EXCLUSIVE, SHARED]), reboot=st.booleans())
+    def connect(self, host: str, mode: ComputeMode, reboot: bool) -> None:
+        self.hello(self.agents[host], reboot)
+        self.report(host, mode, False)
+
+    def hello(self, agent: AgentModel, reboot: bool = False) -> None:
+        if reboot and not agent.connected:
+            agent.reboot()
+        self.sessions += 1
+        agent.connected, agent.session = True, self.sessions
+        agent.orders, agent.news = [], []  # an older session is over
+        held = tuple(HeldAttempt(*key, part) for key, part in agent.running().items())
+        started = tuple(report for key, report in agent.started.items() if key not in agent.ended)
+        before = self.engine.observations.of(agent.name).session
+        self.do(HostHello(agent.name, agent.session, str(agent.boot), "1", held, started, tuple(agent.ended.values())))
+        if self.engine.observations.of(agent.name).session == before:
+            agent.connected = False  # refused: the host is not configured
+
+    @rule(host=st.sampled_from("abc"))
+    def disconnect(self, host: str) -> None:
+        agent = self.agents[host]
+        if agent.connected:
+            agent.connected = False
+            agent.orders, agent.news = [], []
+            self.do(HostDisconnected(host, agent.session))
+
+    @rule(host=st.sampled_from("ab"), seconds=st.sampled_from([1.0, 40.0]))
+    def lose(self, host: str, seconds: float) -> None:
+        """A host is silent, perhaps for so long that its jobs are unknown."""
+        self.disconnect(host)
+        self.tick(seconds)
+
+    @rule(host=st.sampled_from("abc"), mode=st.sampled_from(list(ComputeMode)), fails=st.booleans())
+    def report(self, host: str, mode: ComputeMode, fails: bool) -> None:
+        agent = self.agents[host]
+        if agent.connected:
+            seen = GpuReport(known=False, reason="hangs") if fails else gpus(DEVICES[host], mode, host)
+            self.do(HostReported(host, agent.session, load(external={"seats": 1.0}), seen))
+
+    @rule(host=st.sampled_from("abc"), count=st.integers(1, 5))
+    def obey(self, host: str, count: int) -> None:
+        agent = self.agents[host]
+        orders, agent.orders = agent.orders[:count], agent.orders[count:]
+        for order, part in orders:
+            agent.obey(order, part, self.now)
+
+    @rule(host=st.sampled_from("ab"), choice=st.randoms(use_true_random=False), code=st.sampled_from([0, 1, None, -1]))
+    def work(self, host: str, choice: random.Random, code: int | None) -> None:
+        """An attempt starts, or ends: well, badly, by a signal, or without ever having begun."""
+        agent = self.agents[host]
+        running = sorted(agent.running())
+        if not running:
+            return
+        key = choice.choice(running)
+        if key not in agent.started and code != -1:
+            agent.start(key, self.now)
+        elif key in agent.started:
+            agent.end(key, AttemptResult(exit_code=0 if code == -1 else code, ended_at=self.now))
+        else:
+            agent.end(key, AttemptResult(started=False, problem="fork failed", ended_at=self.now))
+
+    @rule(host=st.sampled_from("ab"), choice=st.randoms(use_true_random=False), keep=st.booleans())
+    def tell(self, host: str, choice: random.Random, keep: bool) -> None:
+        """One of the agent's news arrives, in no order, perhaps not for the last time."""
+        agent = self.agents[host]
+        if agent.connected and agent.news:
+            place = choice.randrange(len(agent.news))
+            self.do(agent.news[place] if keep else agent.news.pop(place))
+
+    @rule(host=st.sampled_from("ab"))
+    def fail_to_start(self, host: str) -> None:
+        """Nothing that has arrived there and not begun can be started."""
+        agent = self.agents[host]
+        for key in sorted(agent.running().keys() - agent.started.keys()):
+            agent.end(key, AttemptResult(started=False, problem="fork failed", ended_at=self.now))
+        for report in list(agent.news) if agent.connected else ():
+            self.do(report)
+
+    # -- disasters ------------------------------------------------------------------------------------------------
+
+    @rule(aside=st.none() | st.integers(1, 8))
+    def restart_master(self, aside: int | None) -> None:
+        for agent in self.agents.values():
+            agent.connected, agent.orders, agent.news = False, [], []
+        if aside is not None and aside in self.engine.state.jobs:
+            self.aside.append((len(self.events), aside))
+        self.engine = Engine(self.replayed(), self.config, self.now)
+
+    # -- what is always so ----------------------------------------------------------------------------------------
+
+    @invariant()
+    def the_books_are_right(self) -> None:
+        assert self.engine.audit() == []
+        for name, ledger in self.engine.state.ledger.hosts.items():
+            for counter in ("ngpus", "ngpus_shared", "ngpus_excl_p"):
+                found = ledger.counter(counter)
+                assert found is None or (found.total >= 0 and found.reserved >= 0), (name, counter)
+
+    @invariant()
+    def events_alone_give_the_same_state(self) -> None:
+        dump = msgspec.json.decode(self.engine.state.dump())
+        assert msgspec.json.decode(self.replayed().dump()) == dump
+        half = len(self.events) // 2
+        checkpoint = self.replayed(half)
+        again = ClusterState.load(checkpoint.dump())
+        tail = self.replayed(since=half, state=again)
+        assert msgspec.json.decode(tail.dump()) == dump
+        assert tail.pending == self.engine.state.pending and tail.queue_slots == self.engine.state.queue_slots
+
+    @invariant()
+    def what_really_runs_shares_no_gpu(self) -> None:
+        for agent in self.agents.values():
+            owners: dict[str, list[tuple[AttemptKey, str]]] = {}
+            for key, part in agent.running().items():
+                for gpu in part.gpus:
+                    owners.setdefault(gpu.uuid, []).append((key, gpu.claim))
+            for uuid, found in owners.items():
+                assert len(found) == 1 or {claim for _, claim in found} == {"ngpus_shared"}, (uuid, found)
+
+    @invariant()
+    def what_runs_on_a_connected_host_is_in_the_books(self) -> None:
+        for agent in self.agents.values():
+            if agent.connected:
+                missing = agent.running().keys() - self.engine.state.ledger.host(agent.name).held.keys()
+                assert not missing
+
+    @invariant()
+    def nobody_waits_without_a_reason(self) -> None:
+        for job in self.engine.state.jobs.values():
+            if job.state in PENDING:
+                reasons = self.engine.pending_reasons(job.job_id)
+                assert reasons and all(line.strip() for line in reasons)
+
+    def everything_comes_to_an_end(self) -> None:
+        """With all hosts up and honest, the cluster comes to rest: nothing is held for ever, nobody spins."""
+        self.reconfigure(0)
+        for name, agent in self.agents.items():
+            self.do(ControlHosts("root", True, "open", (name,)))
+            self.hello(agent)
+            self.report(name, EXCLUSIVE, False)
+        for _ in range(300):
+            if not any(self.step(agent) for agent in self.agents.values()) and not self.engine.needs_cycle:
+                break
+            self.settle()
+        assert not any(agent.parts for agent in self.agents.values())
+        held = {key for ledger in self.engine.state.ledger.hosts.values() for key in ledger.held}
+        assert held == set()
+        self.settle()
+        self.take(self.engine.tick(self.now))
+        self.settle()
+        assert self.engine.next_deadline(self.now) > self.now
+        waiting = [job for job in self.engine.state.jobs.values() if job.state == "PEND"]
+        assert all("New job is waiting" not in self.engine.pending_reasons(job.job_id)[0] for job in waiting)
+
+    def step(self, agent: AgentModel) -> bool:
+        """Whether the agent had anything to do or to tell; it has done so."""
+        before = len(agent.orders) + len(agent.news) + len(agent.running())
+        self.obey(agent.name, len(agent.orders))
+        for key in sorted(agent.running()):
+            agent.start(key, self.now)
+            agent.end(key, AttemptResult(exit_code=0, ended_at=self.now))
+        while agent.news:
+            self.do(agent.news.pop(0))
+        self.obey(agent.name, len(agent.orders))
+        return before > 0
+
+    def settle(self) -> None:
+        for _ in range(200):
+            if not self.engine.needs_cycle:
+                return
+            self.take(self.engine.cycle(self.now))
+        raise AssertionError("the engine wants cycles for ever")
+
+    def teardown(self) -> None:
+        if hasattr(self, "tokens"):
+            self.everything_comes_to_an_end()
+            stored: Iterable[AnyEvent] = [decode_event(encode_event(event)) for event in self.events]
+            assert list(stored) == self.events
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(
+    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+)
+
+
+def long_history(seed: int, steps: int) -> Histories:
+    """A long history from a seed, with busy days more frequent than disasters."""
+    choice = random.Random(seed)
+    world = Histories()
+    world.begin()
+    checks = [
+        world.the_books_are_right,
+        world.events_alone_give_the_same_state,
+        world.what_really_runs_shares_no_gpu,
+        world.what_runs_on_a_connected_host_is_in_the_books,
+        world.nobody_waits_without_a_reason,
+    ]
+    hosts, modes = "abc", [EXCLUSIVE, EXCLUSIVE, EXCLUSIVE, *ComputeMode]
+
+    def kinds() -> list[tuple[str, int, str, tuple[str, ...], bool]]:
+        return [
+            (
+                choice.choice(REQUIREMENTS), choice.choice([1, 1, 1, 2, 3]), choice.choice(["", "", "small"]),
+                choice.choice([(), (), ("b",)]), choice.random() < 0.2,
+            )
+            for _ in range(choice.randint(1, 4))
+        ]  # fmt: skip
+
+    def restart() -> None:
+        aside = choice.randint(1, world.engine.state.next_job_id) if choice.random() < 0.3 else None
+        world.restart_master(aside)
+
+    def control() -> None:
+        action = choice.choice(["kill", "kill", "stop", "resume", "signal"])
+        world.control(action, choice.choice(["ann", "root"]), choice, choice.choice([9, 10, 15, 18, 19]))
+
+    rules = [
+        (12, lambda: world.submit(choice.choice(["ann", "bob", "root"]), kinds(), choice.choice(["", "", "t1", "t2"]))),
+        (10, lambda: world.cycle(choice.choice([1, 3, 1000]))),
+        (10, lambda: world.go_on(choice.random() < 0.5)),
+        (10, lambda: world.tick(choice.choice([0.0, 1.0, 5.0, 40.0, 400.0]))),
+        (12, control),
+        (14, lambda: world.work(choice.choice("ab"), choice, choice.choice([0, 1, None, -1]))),
+        (14, lambda: world.tell(choice.choice("ab"), choice, choice.random() < 0.3)),
+        (8, lambda: world.obey(choice.choice(hosts), choice.randint(1, 3))),
+        (3, lambda: world.fail_to_start(choice.choice("ab"))),
+        (4, lambda: world.report(choice.choice(hosts), choice.choice(modes), choice.random() < 0.1)),
+        (9, lambda: world.connect(choice.choice(hosts), choice.choice(modes), choice.random() < 0.2)),
+        (3, lambda: world.disconnect(choice.choice(hosts))),
+        (2, lambda: world.lose(choice.choice("ab"), choice.choice([1.0, 40.0]))),
+        (2, lambda: world.control_hosts(choice.choice(["open", "open", "close"]), choice.choice(hosts))),
+        (1, lambda: world.reconfigure(choice.choice([0, 0, 1, 2, 3]))),
+        (1, restart),
+    ]
+    for _ in range(steps):
+        choice.choices([act for _, act in rules], [weight for weight, _ in rules])[0]()
+        for check in checks:
+            check()
+    world.teardown()
+    return world
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_long_history(seed: int) -> None:
+    long_history(seed, 250)
+
+
+def test_long_histories_see_everything_happen() -> None:
+    kinds = {type(event) for seed in range(4) for event in long_history(seed, 120).events}
+    assert set(AnyEvent.__args__) - kinds <= {StaleResultRecorded}

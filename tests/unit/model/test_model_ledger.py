@@ -1,0 +1,208 @@
+"""The ledger: who may claim which device, and counters that are nothing but projections of devices."""
+
+from __future__ import annotations
+
+import pytest
+
+from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.host import ComputeMode, Gpu, GpuReport
+from gsched.model.ledger import Counter, HostLedger, Ledger, double_owners
+
+SHARED = ComputeMode.DEFAULT
+THREAD = ComputeMode.EXCLUSIVE_THREAD
+PROHIBITED = ComputeMode.PROHIBITED
+PROCESS = ComputeMode.EXCLUSIVE_PROCESS
+
+
+def report(*modes: ComputeMode | None) -> GpuReport:
+    return GpuReport(gpus=tuple(Gpu(uuid=f"G{i}", index=i, mode=mode) for i, mode in enumerate(modes)))
+
+
+def books(*modes: ComputeMode | None, slots: int | None = 8, shared_jobs: int = 1) -> HostLedger:
+    ledger = HostLedger("a")
+    ledger.max_slots, ledger.shared_jobs = slots, shared_jobs
+    ledger.observe_gpus(report(*modes))
+    return ledger
+
+
+def part(*indices: int, claim: str = "ngpus_excl_p", slots: int = 1, **amounts: float) -> HostAllocation:
+    held = tuple(HeldGpu(uuid=f"G{i}", index=i, claim=claim) for i in indices)
+    return HostAllocation(host="a", slots=slots, gpus=held, amounts=amounts)
+
+
+def claimable(ledger: HostLedger, claim: str) -> list[int]:
+    return [gpu.index for gpu in ledger.claimable(claim)]
+
+
+def test_counters_follow_lsf_while_jobs_start_and_end() -> None:
+    ledger = books(PROCESS, PROCESS, PROCESS, PROCESS)
+    assert ledger.counter("ngpus_excl_p") == Counter(4.0, 0.0)
+    ledger.take((1153, 1), part(2))
+    assert ledger.counter("ngpus_excl_p") == Counter(3.0, 1.0)
+    ledger.take((1154, 1), part(3))
+    assert ledger.counter("ngpus_excl_p") == Counter(2.0, 2.0)
+    # ngpus does not shrink: select[ngpus>0] goes on holding, the reservation is what keeps the next job waiting.
+    assert ledger.counter("ngpus") == Counter(4.0, 0.0)
+    assert ledger.counter("ngpus_shared") == ledger.counter("ngpuprohibited") == Counter(0.0, 0.0)
+    ledger.give((1153, 1))
+    ledger.give((1154, 1))
+    assert ledger.counter("ngpus_excl_p") == Counter(4.0, 0.0)
+    assert ledger.holders == {} and ledger.slots_used == 0
+
+
+@pytest.mark.parametrize(
+    ("claim", "mode"), [("ngpus_shared", SHARED), ("ngpus_excl_t", THREAD), ("ngpus_excl_p", PROCESS)]
+)
+def test_a_claim_by_mode_takes_only_devices_in_that_mode(claim: str, mode: ComputeMode) -> None:
+    ledger = books(SHARED, THREAD, PROHIBITED, PROCESS)
+    index = [SHARED, THREAD, PROHIBITED, PROCESS].index(mode)
+    assert claimable(ledger, claim) == [index]
+    assert ledger.counter(claim) == Counter(1.0, 0.0)
+    assert claimable(ledger, "ngpus") == [0, 1, 3]  # whatever is not prohibited
+    assert claimable(ledger, "ngpuprohibited") == []
+    assert ledger.counter("ngpuprohibited") == Counter(1.0, 0.0)
+    assert [ledger.devices_in_mode(name) for name in ("ngpus", claim, "ngpuprohibited")] == [4, 1, 1]
+
+
+@pytest.mark.parametrize("switched", [*ComputeMode, None])
+@pytest.mark.parametrize("claim", ["ngpus", "ngpus_shared", "ngpus_excl_t", "ngpus_excl_p"])
+def test_a_held_device_is_never_free_whoever_switches_its_mode(switched: ComputeMode | None, claim: str) -> None:
+    ledger = books(PROCESS)
+    ledger.take((1, 1), part(0))
+    ledger.observe_gpus(report(switched))
+    assert claimable(ledger, claim) == []
+    assert ledger.counter("ngpus_excl_p") == Counter(0.0, 1.0)
+    other = part(0, claim=claim)
+    assert "cannot be claimed" in ledger.misfit(other)
+
+
+def test_a_shared_device_takes_as_many_jobs_as_configured() -> None:
+    ledger = books(SHARED, SHARED, shared_jobs=2)
+    ledger.take((1, 1), part(0, claim="ngpus_shared"))
+    assert claimable(ledger, "ngpus_shared") == [1, 0]  # the least shared first
+    assert claimable(ledger, "ngpus") == [1]  # a plain claim is for a device of its own
+    ledger.take((2, 1), part(0, claim="ngpus_shared"))
+    assert claimable(ledger, "ngpus_shared") == [1]
+    assert ledger.counter("ngpus_shared") == Counter(1.0, 2.0)
+    ledger.take((3, 1), part(1, claim="ngpus"))
+    assert claimable(ledger, "ngpus_shared") == []
+    assert ledger.counter("ngpus") == Counter(1.0, 1.0)
+    ledger.shared_jobs = 1  # a reconfig: nobody is thrown off
+    assert ledger.counter("ngpus_shared") == Counter(0.0, 2.0)
+    ledger.give((1, 1))
+    assert claimable(ledger, "ngpus_shared") == []
+
+
+def test_counters_are_never_below_zero_and_never_count_a_vanished_device() -> None:
+    ledger = books(PROCESS, PROCESS)
+    ledger.take((1, 1), part(0, claim="ngpus"))
+    ledger.take((2, 1), part(1, claim="ngpus"))
+    ledger.observe_gpus(report(PROCESS))
+    assert ledger.counter("ngpus") == Counter(0.0, 2.0)
+    ledger.give((1, 1))
+    assert ledger.counter("ngpus") == Counter(1.0, 1.0)  # the one left is free, the vanished one still held
+    ledger.observe_gpus(report())
+    assert ledger.counter("ngpus") == Counter(0.0, 1.0)
+
+
+def test_unknown_devices_are_none_and_offer_nothing() -> None:
+    ledger = books(PROCESS)
+    ledger.take((1, 1), part(0))
+    for unknown in (None, GpuReport(known=False, reason="the probe hangs")):
+        ledger.observe_gpus(unknown)
+        assert ledger.counter("ngpus") is None and ledger.counter("ngpus_excl_p") is None
+        assert ledger.claimable("ngpus") == []
+        assert ledger.misfit(part(0)) == "GPU G0 is not on a"
+    ledger.observe_gpus(GpuReport(reason="no driver"))
+    assert ledger.counter("ngpus") == Counter(0.0, 0.0)
+
+
+def test_a_device_with_a_problem_or_an_unreadable_mode_is_not_offered() -> None:
+    ledger = books()
+    ledger.observe_gpus(
+        GpuReport(gpus=(Gpu(uuid="G0", index=0, mode=PROCESS, problem="lost"), Gpu(uuid="G1", index=1, mode=None)))
+    )
+    assert claimable(ledger, "ngpus") == [] == claimable(ledger, "ngpus_excl_p")
+    assert ledger.counter("ngpus") == Counter(1.0, 0.0)
+    assert ledger.counter("ngpus_excl_p") == Counter(0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (part(0, 1), ""),
+        (part(slots=8), ""),
+        (part(slots=9), "9 slots wanted on a, 8 free"),
+        (part(7), "GPU G7 is not on a"),
+        (part(0, 0), "a GPU of a is named twice"),
+        (part(0, claim="ngpus_shared"), "GPU G0 of a cannot be claimed as ngpus_shared now"),
+        (part(0, claim="ngpuprohibited"), "GPU G0 of a cannot be claimed as ngpuprohibited now"),
+        (part(0, claim="licence"), "GPU G0 of a cannot be claimed as licence now"),
+    ],
+)
+def test_a_misfit_says_why(wanted: HostAllocation, said: str) -> None:
+    assert books(PROCESS, PROCESS).misfit(wanted) == said
+
+
+def test_slots_are_never_negative_and_may_be_without_limit() -> None:
+    ledger = books(slots=2)
+    ledger.take((1, 1), part(slots=5))  # a fact from a replay, before MXJ was lowered
+    assert ledger.free_slots == 0
+    ledger.max_slots = None
+    assert ledger.free_slots is None and ledger.misfit(part(slots=999)) == ""
+
+
+def test_amounts_leave_no_crumbs() -> None:
+    ledger = books()
+    for number, amount in enumerate((0.1, 0.2, 0.3), 1):
+        ledger.take((number, 1), part(mem=amount, licence=1.0))
+    ledger.give((2, 1))
+    assert ledger.reserved == {"mem": 0.1 + 0.3, "licence": 2.0}
+    ledger.give((1, 1))
+    ledger.give((3, 1))
+    assert ledger.reserved == {} and list(ledger.miscounts()) == []
+
+
+def test_a_holding_is_entered_once_and_ended_once() -> None:
+    ledger = books(PROCESS)
+    ledger.take((1, 1), part(0))
+    with pytest.raises(ValueError, match="already holds"):
+        ledger.take((1, 1), part(0))
+    ledger.give((1, 1))
+    with pytest.raises(KeyError):
+        ledger.give((1, 1))
+
+
+def test_a_fork_can_be_spent_without_touching_the_original() -> None:
+    ledger = Ledger()
+    for name in ("a", "b"):
+        ledger.host(name).observe_gpus(report(PROCESS))
+        ledger.host(name).max_slots = 4
+    ledger.take((1, 1), Allocation(hosts=(part(0, mem=5.0),)))
+    twin = ledger.fork()
+    twin.give((1, 1), Allocation(hosts=(part(0, mem=5.0),)))
+    twin.take((2, 1), Allocation(hosts=(HostAllocation(host="b", slots=4),)))
+    twin.take((3, 1), Allocation(hosts=(HostAllocation(host="new", slots=1),)))
+    assert ledger.host("a").held.keys() == {(1, 1)} and ledger.host("a").reserved == {"mem": 5.0}
+    assert ledger.host("b").free_slots == 4 and "new" not in ledger.hosts
+    assert twin.host("a").counter("ngpus_excl_p") == Counter(1.0, 0.0) and twin.host("b").free_slots == 0
+    assert [ledger.holds("a", (1, 1)), twin.holds("a", (1, 1)), ledger.holds("nowhere", (1, 1))] == [True, False, False]
+
+
+def test_an_attempt_that_still_holds_something_cannot_be_given_more() -> None:
+    ledger = Ledger()
+    ledger.host("a").max_slots = 4
+    both = Allocation(hosts=(HostAllocation(host="a", slots=4), HostAllocation(host="b", slots=1)))
+    assert ledger.misfit((1, 1), both) == ""
+    ledger.take((1, 1), Allocation(hosts=(part(),)))
+    assert ledger.misfit((1, 1), both) == "attempt 1 of job 1 is still on a"
+    assert ledger.misfit((1, 2), both) == "4 slots wanted on a, 3 free"
+
+
+def test_double_owners_are_named_and_sharers_are_not() -> None:
+    ledger = books(SHARED)
+    ledger.take((1, 1), part(0, claim="ngpus_shared"))
+    ledger.take((2, 1), part(0, claim="ngpus_shared"))
+    assert double_owners([ledger]) == []
+    ledger.take((3, 1), part(0, claim="ngpus"))
+    assert double_owners([ledger]) == ["GPU G0 of a is held by [(1, 1), (2, 1), (3, 1)]"]

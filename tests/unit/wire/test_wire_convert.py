@@ -1,0 +1,115 @@
+"""Every model type that travels has a protobuf mirror with the same fields, and comes back as it went."""
+
+from __future__ import annotations
+
+import typing
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsched.base.errors import BadRequest
+from gsched.model import allocation, event, host, job, view
+from gsched.wire.convert import from_proto, to_proto
+from gsched.wire.v1 import model_pb2
+
+MIRRORED = {
+    name: value
+    for module in (view, job, host, allocation)
+    for name, value in vars(module).items()
+    if isinstance(value, type) and issubclass(value, msgspec.Struct) and hasattr(model_pb2, name)
+}
+WITHOUT_MIRROR = {"HostConfig"}
+"""Model types that never travel."""
+
+_NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+
+
+def values_of(kind: type, descriptor: typing.Any) -> st.SearchStrategy[typing.Any]:
+    """Instances of `kind` whose integers fit the mirror's fields."""
+    hints = typing.get_type_hints(kind)
+    fields = {name: _field(hints[name], descriptor.fields_by_name[name]) for name in kind.__struct_fields__}
+    return st.builds(kind, **fields)
+
+
+def _field(hint: typing.Any, field: typing.Any) -> st.SearchStrategy[typing.Any]:
+    arguments = typing.get_args(hint)
+    if type(None) in arguments:
+        return st.none() | _field(next(each for each in arguments if each is not type(None)), field)
+    if typing.get_origin(hint) is tuple:
+        return st.lists(_field(arguments[0], field), max_size=3).map(tuple)
+    if typing.get_origin(hint) is dict:
+        mixed = arguments[1] == float | str
+        return st.dictionaries(_TEXTS, _NUMBERS | _TEXTS if mixed else _NUMBERS, max_size=3)
+    if issubclass(hint, msgspec.Struct):
+        return values_of(hint, field.message_type)
+    if hint is int:
+        limit = 2**31 if field.type == field.TYPE_INT32 else 2**63
+        return st.integers(-limit, limit - 1)
+    plain = {str: _TEXTS, float: _NUMBERS, bool: st.booleans(), bytes: st.binary(max_size=9)}
+    return plain[hint] if hint in plain else st.sampled_from(hint)
+
+
+def test_every_type_has_a_mirror_or_a_reason_to_have_none() -> None:
+    missing = {
+        name
+        for module in (view, job, host, allocation)
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, msgspec.Struct) and value.__module__ == module.__name__
+    } - MIRRORED.keys()
+    assert missing == WITHOUT_MIRROR
+
+
+@pytest.mark.parametrize("name", MIRRORED)
+def test_fields_are_equal_by_name(name: str) -> None:
+    mirror = set(getattr(model_pb2, name).DESCRIPTOR.fields_by_name)
+    assert mirror == set(MIRRORED[name].__struct_fields__)
+
+
+@pytest.mark.parametrize("name", MIRRORED)
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_what_is_sent_arrives(name: str, data: st.DataObject) -> None:
+    message = getattr(model_pb2, name)
+    value = data.draw(values_of(MIRRORED[name], message.DESCRIPTOR))
+    wire = to_proto(value, message).SerializeToString()
+    assert from_proto(message.FromString(wire), MIRRORED[name]) == value
+
+
+def test_unknown_is_absence_and_zero_is_zero() -> None:
+    unknown, zero = host.Gpu(uuid="G", index=0), host.Gpu(uuid="G", index=0, memory_mib=0, utilization_percent=0)
+    sent = to_proto(unknown, model_pb2.Gpu)
+    assert not sent.HasField("memory_mib") and not sent.HasField("mode")
+    assert from_proto(sent, host.Gpu) == unknown
+    assert from_proto(to_proto(zero, model_pb2.Gpu), host.Gpu) == zero
+
+
+def test_text_that_is_not_utf8_is_refused_by_the_field_name() -> None:
+    spec = job.JobSpec(command="run \udcff", user="ann", queue="normal")
+    with pytest.raises(BadRequest, match=r"command .* is not valid UTF-8"):
+        to_proto(spec, model_pb2.JobSpec)
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
+def test_numbers_that_cannot_be_stored_are_refused(number: float) -> None:
+    with pytest.raises(BadRequest, match=r"run s is .*, not a finite number"):
+        from_proto(model_pb2.AttemptResult(run_s=number), job.AttemptResult)
+    with pytest.raises(BadRequest, match="sampled at"):
+        from_proto(model_pb2.Usage(sampled_at=number), job.Usage)
+    with pytest.raises(BadRequest, match="indices ut"):
+        from_proto(model_pb2.LoadReport(indices={"ut": number}), host.LoadReport)
+    bad = model_pb2.LoadReport()
+    bad.external["heat"].number = number
+    with pytest.raises(BadRequest, match="external heat"):
+        from_proto(bad, host.LoadReport)
+
+
+def test_a_mode_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(BadRequest, match="mode"):
+        from_proto(model_pb2.Gpu(uuid="G", mode="turbo"), host.Gpu)
+
+
+def test_events_are_stored_and_do_not_travel_as_messages() -> None:
+    assert not any(hasattr(model_pb2, kind.__name__) for kind in event.AnyEvent.__args__)
