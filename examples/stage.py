@@ -20,6 +20,7 @@ from types import FrameType
 BIN = Path(sys.executable).parent
 LOOK_S = 0.2
 PATIENCE_S = 30.0
+ENDING_S = 5.0
 OTHER_CLUSTERS = ("LSF_", "LSB_", "GSCHED_ENVDIR", "GSCHED_DOOR", "GSCHED_COMMAND", "GSCHED_GPU", "GSCHED_HOST")
 """Beginnings of variables that would lead the commands elsewhere."""
 LONGEST_FOLDER = 60
@@ -190,7 +191,9 @@ class Stage:
             code, output = self.quietly("gsched down --kill")
             if code:
                 raise NotSo(f"the cluster in {self.folder} could be stopped: {output.strip()}")
-        left = processes_of(self.folder)
+        deadline = time.monotonic() + ENDING_S
+        while (left := processes_of(self.folder)) and time.monotonic() < deadline:
+            time.sleep(LOOK_S)  # what a daemon has started ends a moment after it; it is no child of ours
         shutil.rmtree(self.folder, ignore_errors=True)
         if left or self.folder.exists():
             raise NotSo(f"nothing is left behind ({self.folder}: {', '.join(left) or 'it cannot be removed'})")

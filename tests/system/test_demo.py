@@ -87,7 +87,7 @@ def test_interrupted_story_cleans_up(folder: Path, number: signal.Signals) -> No
             break
     demo.send_signal(number)
     rest = demo.communicate(timeout=LONGEST_S)[0]
-    assert demo.returncode == 128 + number
+    assert demo.returncode == 128 + number, rest
     assert f"stopped by {number.name}" in rest
     assert "Traceback" not in rest
     check_nothing_left(folder)
@@ -100,8 +100,8 @@ def test_interrupt_while_the_cluster_starts(folder: Path) -> None:
         if line.startswith("$ gsched up"):
             break
     demo.send_signal(signal.SIGINT)
-    demo.communicate(timeout=LONGEST_S)
-    assert demo.returncode == 128 + signal.SIGINT
+    rest = demo.communicate(timeout=LONGEST_S)[0]
+    assert demo.returncode == 128 + signal.SIGINT, rest
     check_nothing_left(folder)
 
 
