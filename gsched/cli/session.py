@@ -29,7 +29,7 @@ MAX_CHANNELS = 16
 MOST_FAILURES = 10
 """Streams of events that break off one after the other without a single event in between."""
 
-_ADDRESS = re.compile(r"unix:/[\x21-\x7e]{1,106}|[A-Za-z0-9.\-\[\]:]{1,253}:[0-9]{1,5}")
+_ADDRESS = re.compile(r"unix:/[\x21-\x7e]{1,318}|[A-Za-z0-9.\-\[\]:]{1,253}:[0-9]{1,5}")
 _channels: OrderedDict[str, grpc.Channel] = OrderedDict()
 _channels_lock = threading.Lock()
 

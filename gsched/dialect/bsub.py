@@ -7,6 +7,7 @@ own functions only. Source: bsub(1) of LSF 10.1.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +26,8 @@ _MAX_TEXT = 4094
 """Longest name or path, as in LSF."""
 _SHOWN_COMMAND = 4094
 _BOM = b"\xef\xbb\xbf"
+_CWD_PATTERN = re.compile("%(JG?|I|E[JI]|[PUGH])")
+"""What LSF replaces in -cwd. Source: bsub(1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +207,7 @@ def _submission(options: Parsed, source: _Source, env: Mapping[str, str], cwd: s
     output_file, output_overwrite = _file(options, "o", "oo")
     error_file, error_overwrite = _file(options, "e", "eo")
     specified = _path(options, "cwd")
-    if "%" in specified:
+    if _CWD_PATTERN.search(specified):
         raise BadRequest(f"-cwd: patterns such as %J in '{specified}' are not supported yet")
     queue = options.last("q") or env.get("LSB_DEFAULTQUEUE", "")
     return Submission(

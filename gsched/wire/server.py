@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import wraps
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import grpc
 import grpc.aio
@@ -83,7 +84,8 @@ def listen(server: grpc.aio.Server, socket_path: str) -> str:
         )
     with contextlib.suppress(FileNotFoundError):
         os.unlink(socket_path)
-    address = f"unix:{socket_path}"
+    # gRPC decodes %XX in an address and would cut it at # or ?: a folder may be called anything.
+    address = f"unix:{quote(os.fsencode(socket_path))}"
     server.add_insecure_port(address)
     os.chmod(socket_path, 0o600)
     return address

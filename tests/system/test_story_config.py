@@ -87,8 +87,21 @@ def bare(module_cluster: Callable[..., Cluster]) -> Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
+def shared(module_cluster: Callable[..., Cluster]) -> Cluster:
     return module_cluster("--sim-gpus", "4:exclusive_process")
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Iterator[Cluster]:
+    """A cluster with four exclusive GPUs, given back as it was."""
+    yield shared
+    with shared.client() as client:
+        left = [view.job_id for view in client.jobs()]
+    if left:
+        shared.run("gkill", "-r", *map(str, left))
+        shared.wait(*left)
+    shared.run("gsched", "sim-gpu", "0-3", "compute_mode=exclusive_process")
+    shared.until(lambda: column(shared, "ngpus_excl_p") == ("4.0", "0.0"), "the GPUs are not exclusive again")
 
 
 def test_a_bare_cluster_is_taught_its_gpus_while_a_job_runs(bare: Cluster) -> None:
@@ -207,10 +220,6 @@ def test_a_shared_gpu_takes_as_many_jobs_as_gpu_shared_jobs_says(cluster: Cluste
         jobs.append(cluster.submit(*all_four))
         cluster.why_pending(jobs[2])
         assert [cluster.job(job).state for job in jobs] == ["RUN", "RUN", "PEND"]
-    cluster.run("gkill", *map(str, jobs))
-    cluster.wait(*jobs)
-    cluster.run("gsched", "sim-gpu", "0-3", "compute_mode=exclusive_process")
-    cluster.until(lambda: column(cluster, "ngpus_excl_p") == ("4.0", "0.0"), "the GPUs are not exclusive again")
 
 
 def test_what_is_not_consumable_is_refused_with_the_line_to_change(cluster: Cluster) -> None:
@@ -241,11 +250,9 @@ def test_what_no_host_can_ever_satisfy_is_answered_with_what_to_do(cluster: Clus
     cluster.run("gsched", "sim-gpu", "0-3", "compute_mode=prohibited")
     cluster.until(lambda: column(cluster, "ngpuprohibited") == ("4.0", "0.0"), "the GPUs are not prohibited")
     assert refusal(cluster, "-R", "rusage[ngpus_excl_p=1]") == (
-        "No host can ever provide ngpus_excl_p=1: no GPU is in Exclusive_Process mode; "
-        "have an administrator set it (nvidia-smi -c 3)"
+        "No host can ever provide ngpus_excl_p=1: every GPU is in Prohibited mode; "
+        "have an administrator set another (nvidia-smi -c 3)"
     )
-    cluster.run("gsched", "sim-gpu", "0-3", "compute_mode=exclusive_process")
-    cluster.until(lambda: column(cluster, "ngpus_excl_p") == ("4.0", "0.0"), "the GPUs are not exclusive again")
 
 
 def test_the_configured_compute_mode_is_set_again_when_the_agent_starts(module_cluster: Callable[..., Cluster]) -> None:

@@ -1,0 +1,121 @@
+"""Two private clusters on one machine with real GPUs (played by a stand-in for the driver's library)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Cluster
+
+ROOT = str(Path(__file__).resolve().parents[2])
+if ROOT not in sys.path:
+    sys.path.insert(0, ROOT)
+
+from tests.fakenvml.build import NoCompiler, build  # noqa: E402 - the line above makes it importable
+
+PAIR = "rusage[ngpus_excl_p=2]"
+
+
+@pytest.fixture(scope="module")
+def clusters(module_cluster: Callable[..., Cluster], tmp_path_factory: pytest.TempPathFactory) -> list[Cluster]:
+    folder = tmp_path_factory.mktemp("nvml")
+    try:
+        build(folder)
+    except NoCompiler as problem:
+        pytest.skip(str(problem))
+    # UUIDs of this run alone: the locks on GPUs are the whole machine's.
+    uuids = [f"GPU-{os.getpid():08x}-0000-4000-8000-{index:012d}" for index in range(4)]
+    lines = ["count=4", *(f"gpu.{index}.uuid={uuid}\ngpu.{index}.mode=3" for index, uuid in enumerate(uuids))]
+    (folder / "state").write_text("\n".join(lines) + "\n")
+    env = {"LD_LIBRARY_PATH": str(folder), "GSCHED_FAKE_NVML": str(folder / "state")}
+    return [module_cluster(name=name, **env) for name in ("one", "two")]
+
+
+@pytest.fixture(autouse=True)
+def all_free(clusters: list[Cluster]) -> Iterator[None]:
+    yield
+    for cluster in clusters:
+        with cluster.client() as client:
+            left = [view.job_id for view in client.jobs()]
+        if left:
+            cluster.run("gkill", "-r", *map(str, left))
+            cluster.wait(*left)
+
+
+def environment(cluster: Cluster, job: int) -> dict[str, str]:
+    path = cluster.folder / f"env.{job}"
+    cluster.until(lambda: path.exists() and path.read_text().endswith("\n"), f"job {job} has not said what it sees")
+    found = json.loads(path.read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+def held(cluster: Cluster, requirement: str) -> int:
+    code = (
+        "import json, os, time\n"
+        "open('env.' + os.environ['LSB_JOBID'], 'w').write(json.dumps(dict(os.environ)) + '\\n')\n"
+        "time.sleep(600)"
+    )
+    return cluster.submit("-R", requirement, sys.executable, "-c", code)
+
+
+def test_the_gpus_are_the_drivers(clusters: list[Cluster]) -> None:
+    for cluster in clusters:
+        said = cluster.run("elim.gpu", "--once").stdout
+        assert said == "4 ngpus 4 ngpus_shared 0 ngpus_excl_t 0 ngpus_excl_p 4\n"
+        assert "simulated" not in cluster.run("ghosts", "-l").stdout
+
+
+def test_two_clusters_never_hand_out_the_same_gpu(clusters: list[Cluster]) -> None:
+    one, two = clusters
+    jobs = [(one, held(one, PAIR)), (two, held(two, PAIR))]
+    seen = [environment(cluster, job)["CUDA_VISIBLE_DEVICES"].split(",") for cluster, job in jobs]
+    assert sorted(seen[0] + seen[1]) == ["0", "1", "2", "3"]
+    # Each sees that nothing is left, and says so.
+    for cluster in clusters:
+        cluster.until(lambda c=cluster: "is not offered" in c.run("ghosts", "-l").stdout, "nothing is told")  # type: ignore[misc]
+    waiting = [(cluster, held(cluster, PAIR)) for cluster in clusters]
+    for cluster, job in waiting:
+        assert "ngpus_excl_p" in cluster.why_pending(job)
+    first = jobs[0][1]
+    one.run("gkill", str(first))
+    one.wait(first)
+    # The pair is free for either of them: one gets it, and never both.
+    granted: list[str] = []
+
+    def somebody_runs() -> bool:
+        granted[:] = [cluster.folder.name for cluster, job in waiting if cluster.job(job).state == "RUN"]
+        return bool(granted)
+
+    one.until(somebody_runs, "nobody gets the free pair")
+    assert len(granted) == 1
+    winner = next((cluster, job) for cluster, job in waiting if cluster.folder.name == granted[0])
+    assert environment(*winner)["CUDA_VISIBLE_DEVICES"].split(",") == seen[0]
+
+
+def test_many_jobs_of_two_clusters_are_never_on_one_gpu_at_once(clusters: list[Cluster]) -> None:
+    """Each job takes a lock of its own on every GPU it was given; a second holder would be told."""
+    log = clusters[0].folder / "overlaps"
+    code = (
+        "import fcntl, os, sys, time\n"
+        "for gpu in os.environ['CUDA_VISIBLE_DEVICES'].split(','):\n"
+        f"    file = open({str(clusters[0].folder)!r} + '/lock.' + gpu, 'w')\n"
+        "    try: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+        f"    except OSError: open({str(log)!r}, 'a').write(gpu + '\\n')\n"
+        "    globals()['f' + gpu] = file\n"
+        "time.sleep(0.15)"
+    )
+    jobs = [
+        (cluster, cluster.submit("-R", f"rusage[ngpus_excl_p={1 + turn % 2}]", sys.executable, "-c", code))
+        for turn in range(6)
+        for cluster in clusters
+    ]
+    for cluster in clusters:
+        views = cluster.wait(*[job for owner, job in jobs if owner is cluster])
+        assert {view.state for view in views} == {"DONE"}, [re.sub(r"\s+", " ", str(view.result)) for view in views]
+    assert not log.exists(), log.read_text()
