@@ -33,7 +33,9 @@ def private_cluster(*words: str) -> Iterator[dict[str, str]]:
         subprocess.run([*gsched, "up", "--dir", str(folder), *words], env=environment, check=True, capture_output=True)
         yield environment
     finally:
-        subprocess.run([*gsched, "down", "--dir", str(folder), "--kill"], env=environment, capture_output=True)
+        subprocess.run(
+            [*gsched, "down", "--dir", str(folder), "--kill"], env=environment, capture_output=True, check=False
+        )
         shutil.rmtree(folder, ignore_errors=True)
 
 
