@@ -63,7 +63,7 @@ def test_a_wait_for_another_attempt_survives_suspension_and_checkpoint() -> None
     ],
 )
 def test_a_broken_checkpoint_is_one_line(payload: bytes) -> None:
-    with pytest.raises(Internal, match="the checkpoint cannot be read: .+") as caught:
+    with pytest.raises(Internal, match=r"the checkpoint cannot be read: .+") as caught:
         ClusterState.load(payload)
     assert "\n" not in caught.value.text
 
