@@ -53,7 +53,7 @@ def environment(cluster: Cluster, job: int) -> dict[str, str]:
 def table(cluster: Cluster) -> dict[str, tuple[str, str]]:
     """Total and Reserved of every column of `ghosts -l`."""
     lines = cluster.run("ghosts", "-l").stdout.splitlines()
-    found = {}
+    found: dict[str, tuple[str, str]] = {}
     for number in range(len(lines) - 1):
         if lines[number + 1].startswith(" Total"):
             names, totals, reserved = (lines[number + below].split() for below in range(3))
