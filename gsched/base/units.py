@@ -24,7 +24,7 @@ def parse_mib(text: str, default_unit: str = "M") -> float:
 
 
 def format_scaled_mib(value: float) -> str:
-    """A size in the way load tables show it: `853M`, `37.6G`, `125G`, `1.2T`; at most five characters."""
+    """A size in the way load tables show it: `853M`, `37.6G`, `124.1G`, `1.2T`; at most six characters."""
     if value < 1024:
         return f"{value:.0f}M"
     for unit in ("G", "T", "P"):

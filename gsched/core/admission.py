@@ -127,20 +127,25 @@ def _check_amounts(
     amounts: Mapping[str, float], spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed
 ) -> None:
     """Refuse reservations that no usable host could meet even if nothing of the resource were taken."""
-    hosts = list(_usable(spec, queue, config)) if amounts else []
     for name, amount in amounts.items():
-        if amount <= 0:
-            continue
-        able = [host for host in hosts if _has(host, name, config)]
-        text = f"No host can ever provide {name}={amount:.10g}: "
-        if not able:
-            where = f"no host that the job may use has {name} (ResourceMap of lsf.cluster.{config.cluster})"
-            raise BadRequest(text + where)
-        totals = {host.name: _total(host, name, observed(host.name)) for host in able}
-        known = {host: total for host, total in totals.items() if total is not None}
-        if len(known) == len(totals) and max(known.values()) < amount:
-            best = max(known, key=lambda host: (known[host], host))
-            raise BadRequest(f"{text}{best} has the most, {known[best]:.10g}")
+        known: dict[str, float] = {}
+        for host in _usable(spec, queue, config) if amount > 0 else ():
+            if not _has(host, name, config):
+                continue
+            total = _total(host, name, observed(host.name))
+            if total is None or total >= amount:
+                break  # it may be had here, for all that is known
+            known[host.name] = total
+        else:
+            if amount > 0:
+                raise BadRequest(f"No host can ever provide {name}={amount:.10g}: {_best(name, known, config)}")
+
+
+def _best(name: str, totals: Mapping[str, float], config: ClusterConfig) -> str:
+    if not totals:
+        return f"no host that the job may use has {name} (ResourceMap of lsf.cluster.{config.cluster})"
+    best = max(totals, key=lambda host: (totals[host], host))
+    return f"{best} has the most, {totals[best]:.10g}"
 
 
 _MOST: Mapping[str, Callable[[LoadReport], float | None]] = {

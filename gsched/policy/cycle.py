@@ -17,7 +17,8 @@ from gsched.policy.limits import SlotUse
 from gsched.policy.order import ServingOrder
 from gsched.policy.place import Placer
 
-DEFAULT_BUDGET = 2_000_000
+DEFAULT_BUDGET = 100_000
+"""About half a second of a busy cluster; a pass that is cut short goes on in the next cycle."""
 
 
 def schedule(snapshot: Snapshot, now: float, budget: int = DEFAULT_BUDGET) -> Plan:
