@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from gsched.base.errors import BadRequest, GschedError
 from gsched.wire.address import MAX_SOCKET_PATH
@@ -76,12 +77,22 @@ def streams(method: Callable[..., AsyncIterator[R]]) -> Callable[..., AsyncItera
     return call
 
 
+class _WithoutTraceback(logging.Filter):
+    """What others send that is no message is their fault: one line of it in the log is enough."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], DecodeError):
+            record.exc_info = None
+        return True
+
+
 def listen(server: grpc.aio.Server, socket_path: str) -> str:
     """Bind a unix socket, in place of one that nobody listens on any more; returns its address. Raises BadRequest."""
     if len(os.fsencode(socket_path)) > MAX_SOCKET_PATH:
         raise BadRequest(
             f"the socket path {socket_path} is longer than {MAX_SOCKET_PATH} bytes: choose a shorter folder"
         )
+    logging.getLogger("grpc._cython.cygrpc").addFilter(_WithoutTraceback())
     with contextlib.suppress(FileNotFoundError):
         os.unlink(socket_path)
     # gRPC decodes %XX in an address and would cut it at # or ?: a folder may be called anything.

@@ -165,4 +165,6 @@ def module_cluster() -> Iterator[Callable[..., Cluster]]:
         cluster.down()
         logs.append(cluster.logs())
     shutil.rmtree(base, ignore_errors=True)
+    for log in logs:
+        print(log[max(0, log.find("Traceback") - 300) :][:3000] if "Traceback" in log else "")
     assert not [log for log in logs if "Traceback" in log]

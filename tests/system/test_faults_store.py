@@ -1,4 +1,4 @@
-"""A disk without room, and a record that cannot be read: the rest goes on, and nothing that was acknowledged is lost."""
+"""A disk without room, a record that cannot be read: the rest goes on, and nothing that was acknowledged is lost."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_disk_that_fills_up(cluster: Cluster, small_disk: Path):
     book.check()
 
 
-# -- a record that cannot be read ---------------------------------------------------------------------------------------
+# -- a record that cannot be read -----------------------------------------------------------------------------------
 
 
 def spoil(cluster: Cluster, job_id: int, kind: str) -> None:

@@ -1,4 +1,4 @@
-"""The engine's thread and its store: what a full disk and a doubtful commit do, with a store that can be told to fail."""
+"""The engine's thread and its store: what a full disk and a doubtful commit do. The store fails when it is told to."""
 
 from __future__ import annotations
 
