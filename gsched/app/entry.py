@@ -159,8 +159,8 @@ def door(envdir: str | None) -> None:
 
 def _serve(name: str, envdir: str | None, daemon: Callable[[str], int]) -> None:
     from gsched.app import daemons
+    from gsched.base.envdir import conf_dir
     from gsched.config.files import load
-    from gsched.wire.address import conf_dir
 
     daemons.setup_logging()
     folder = os.path.abspath(envdir or conf_dir(os.environ))
@@ -209,8 +209,8 @@ def _gadmin() -> None:
 @click.option("-v", "verbose", is_flag=True, help="Also show notes: what is not wrong but worth knowing.")
 def ckconfig(envdir: str | None, verbose: bool) -> None:
     """Check the configuration files and report every problem as file:line."""
+    from gsched.base.envdir import conf_dir
     from gsched.config.files import load
-    from gsched.wire.address import conf_dir
 
     click.echo("\nChecking configuration files ...\n", err=True)
     loaded = load(os.path.abspath(envdir or conf_dir(os.environ)))
@@ -269,7 +269,8 @@ def _host_control(envdir: str | None, action: str, hosts: tuple[str, ...], comme
 
 
 def _client(envdir: str | None) -> Any:
-    from gsched.wire.address import conf_dir, read_address
+    from gsched.base.envdir import conf_dir
+    from gsched.wire.address import read_address
     from gsched.wire.client import DEFAULT_WAIT_S, Client
 
     def waiting() -> None:

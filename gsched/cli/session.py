@@ -17,10 +17,11 @@ from typing import Any
 
 import grpc
 
+from gsched.base.envdir import conf_dir
 from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, PermissionDenied, Unavailable
 from gsched.cli.call import Call, Cancelled
 from gsched.model.view import EventRecord
-from gsched.wire.address import MASTER_FILE, conf_dir, read_address
+from gsched.wire.address import MASTER_FILE, read_address
 from gsched.wire.client import CHANNEL_OPTIONS, DEFAULT_WAIT_S, Client
 
 PLEASE_WAIT = "gsched: the master is not responding. Please wait ...\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gsched.base.errors import BadRequest
 from gsched.base.units import parse_run_limit
@@ -122,10 +122,12 @@ def _source(
     if not command.strip():
         raise BadRequest("No command is specified")
     script = _script_file(words[0], read_file) if parse_script else None
-    if script is None:
+    if script is None or not any(True for _ in directives(script)):
+        # A plain program or script runs where it lies: its $0 and its neighbours are what its author expects.
         return _Source(_text(command, "the command"))
     if len(words) == 1:
-        return _script_source(script, "No command is specified in the script file")
+        source = _script_source(script, "No command is specified in the script file")
+        return replace(source, command=_text(command, "the command"))
     note = f"{words[0]} was given arguments, so it is not copied: what its file holds when the job starts is run"
     return _Source(_text(command, "the command"), None, _directives(_checked_script(script)), (note,))
 

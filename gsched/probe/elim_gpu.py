@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from gsched.base.envdir import conf_dir
 from gsched.base.errors import BadRequest
 from gsched.model.host import GpuReport
 from gsched.probe.gpu import GpuProbe, count_gpus, probe_for
@@ -28,7 +29,7 @@ Prints "NUM name value ..." with the host's GPUs by compute mode, again and agai
   --interval SECONDS  time between two lines (GSCHED_GPU_INTERVAL, in the environment or lsf.conf, else 15)
   --once              print one line and end; exit code 1 when the GPUs cannot be read
 
-GSCHED_GPU_PROVIDER (in the environment, else in lsf.conf of GSCHED_ENVDIR) says where GPUs are read from:
+GSCHED_GPU_PROVIDER (in the environment, else in lsf.conf) says where GPUs are read from:
 nvml (the default), none, or sim:FOLDER (FOLDER/HOST.json); GSCHED_HOSTNAME is HOST where it is not this machine's name.
 """
 
@@ -93,13 +94,10 @@ def provider_of(env: Mapping[str, str]) -> str:
 
 
 def setting(env: Mapping[str, str], name: str) -> str:
-    """A parameter from the environment, else from lsf.conf in GSCHED_ENVDIR or LSF_ENVDIR, else empty."""
+    """A parameter from the environment, else from lsf.conf, else empty."""
     if env.get(name):
         return env[name]
-    folder = env.get("GSCHED_ENVDIR") or env.get("LSF_ENVDIR")
-    if not folder:
-        return ""
-    path = Path(folder) / "lsf.conf"
+    path = Path(conf_dir(env)) / "lsf.conf"
     try:
         text = path.read_text("utf-8", "replace")
     except FileNotFoundError:

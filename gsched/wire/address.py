@@ -6,7 +6,6 @@ A unix socket's path is at most 107 bytes long, so sockets may lie in a shorter 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from gsched.base.errors import Unavailable
@@ -14,18 +13,7 @@ from gsched.base.errors import Unavailable
 MASTER_FILE = ".master"
 DOOR_FILE = ".door"
 DEFAULT_DIR = "~/.gsched"
-SITE_CONF_DIR = "/etc/gsched"
 MAX_SOCKET_PATH = 107
-
-
-def conf_dir(environment: Mapping[str, str]) -> str:
-    """The configuration folder: GSCHED_ENVDIR, else LSF_ENVDIR, else ~/.gsched/conf if it exists, else /etc/gsched."""
-    for name in ("GSCHED_ENVDIR", "LSF_ENVDIR"):
-        if environment.get(name):
-            return environment[name]
-    home = environment.get("HOME") or os.path.expanduser("~")
-    private = os.path.join(home, ".gsched", "conf")
-    return private if os.path.isdir(private) else SITE_CONF_DIR
 
 
 def write_address(folder: str, name: str, address: str) -> None:
