@@ -25,6 +25,7 @@ from gsched.model.config import ClusterConfig
 from gsched.model.ledger import AttemptKey
 from gsched.run.contain import boot_id
 from gsched.wire.address import read_address
+from gsched.wire.batch import next_batch
 from gsched.wire.client import CHANNEL_OPTIONS
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
 
@@ -154,19 +155,25 @@ class Agent:
         return self._heard
 
     async def _read(self, call: Any) -> None:
-        while isinstance(message := await call.read(), agent_pb2.MasterMessage):
-            if not self._heard and message.WhichOneof("kind") != "refusal":
-                log.info("the master has heard the hello of %s", self._host)
-                self._heard, self._refused = True, ""
-            try:
-                await self._obey(message)
-            except Exception:  # one bad order must not keep the others from being carried out
-                log.exception("an order failed: %s", message.WhichOneof("kind"))
+        while isinstance(batch := await call.read(), agent_pb2.MasterBatch):
+            for message in batch.messages:
+                await self._hear(message)
+
+    async def _hear(self, message: agent_pb2.MasterMessage) -> None:
+        if not self._heard and message.WhichOneof("kind") != "refusal":
+            log.info("the master has heard the hello of %s", self._host)
+            self._heard, self._refused = True, ""
+        try:
+            await self._obey(message)
+        except Exception:  # one bad order must not keep the others from being carried out
+            log.exception("an order failed: %s", message.WhichOneof("kind"))
 
     async def _write(self, call: Any, outgoing: asyncio.Queue[agent_pb2.AgentMessage]) -> None:
         while True:
-            await call.write(await outgoing.get())
-            outgoing.task_done()
+            batch = await next_batch(outgoing)
+            await call.write(agent_pb2.AgentBatch(messages=batch))
+            for _ in batch:
+                outgoing.task_done()
 
     async def _beat(self) -> None:
         """Show that this loop goes round, also when there is nothing to report."""

@@ -77,8 +77,8 @@ class HostReporter:
                 on_change=self._load_due.set,
             )
         wanted = {
-            name: ElimResource(interval_s=interval, is_string=name in settings.string_resources)
-            for name, interval in settings.resources.items()
+            resource.name: ElimResource(interval_s=resource.interval_s, is_string=resource.is_string)
+            for resource in settings.resources
         }
         await self._elims.reconfigure(wanted, is_master=settings.is_master_host)
         await self._sample_gpus()

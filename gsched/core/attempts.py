@@ -158,7 +158,7 @@ def note_hidden_gpus(job: Job, config: ClusterConfig, seen: Observation, now: fl
     held = job.allocation is not None and any(part.gpus for part in job.allocation.hosts)
     has_gpus = seen.gpus is not None and bool(seen.gpus.gpus)
     hidden = config.params.gpu_unrequested is GpuUnrequested.HIDE
-    if hidden and has_gpus and not held and job.attempt == 1:
+    if hidden and has_gpus and not held and job.attempt == job.failed_starts + 1:
         decision.record(JobNoted(at=now, job_id=job.job_id, text=HOW_TO_ASK, is_warning=False))
 
 

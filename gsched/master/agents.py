@@ -18,6 +18,7 @@ from gsched.master.sessions import Sessions
 from gsched.model.allocation import HostAllocation
 from gsched.model.host import GpuReport, LoadReport
 from gsched.model.job import AttemptResult, Usage
+from gsched.wire.batch import next_batch
 from gsched.wire.convert import from_proto
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
 
@@ -45,13 +46,15 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self._sessions = sessions
 
     async def Session(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
-        first = await context.read()
-        if first is grpc.aio.EOF:
+        opening = await context.read()
+        if opening is grpc.aio.EOF:
             return
+        first = opening.messages[0] if opening.messages else agent_pb2.AgentMessage()
         refusal = self._refuse(first)
         if refusal:
             log.warning("%s", refusal)
-            await context.write(agent_pb2.MasterMessage(refusal=agent_pb2.Refusal(text=refusal)))
+            message = agent_pb2.MasterMessage(refusal=agent_pb2.Refusal(text=refusal))
+            await context.write(agent_pb2.MasterBatch(messages=[message]))
             return
         host = first.hello.host
         session, outgoing = self._sessions.open(host)
@@ -59,6 +62,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         try:
             await ask(self._loop, _hello(first.hello, session))
             log.info("agent of %s said hello (session %d)", host, session)
+            for message in opening.messages[1:]:
+                self._take(host, session, message)
             heard = _Heard()
             ways.append(asyncio.create_task(self._read(context, host, session, heard)))
             ways.append(asyncio.create_task(self._notice_silence(host, heard)))
@@ -90,13 +95,19 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
 
     async def _write(self, context: Any, outgoing: asyncio.Queue[agent_pb2.MasterMessage | None]) -> None:
         """Returns when a None says that the session is over: the host's agent has opened another one."""
-        while (message := await outgoing.get()) is not None:
-            await context.write(message)
+        while True:
+            batch = await next_batch(outgoing)
+            messages = [message for message in batch if message is not None]
+            if messages:
+                await context.write(agent_pb2.MasterBatch(messages=messages))
+            if len(messages) < len(batch):
+                return
 
     async def _read(self, context: Any, host: str, session: int, heard: _Heard) -> None:
-        while (message := await context.read()) is not grpc.aio.EOF:
+        while (batch := await context.read()) is not grpc.aio.EOF:
             heard.at = time.monotonic()
-            self._take(host, session, message)
+            for message in batch.messages:
+                self._take(host, session, message)
 
     async def _notice_silence(self, host: str, heard: _Heard) -> None:
         """Returns when an agent that is connected has said nothing for too long: it hangs, though its host answers."""

@@ -36,8 +36,6 @@ GATHER_S = 0.003
 """How long reports of agents may wait for others while the engine is busy anyway, in seconds."""
 RETRY_FULL_S = 0.5
 CHECKPOINT_EVENTS = 20_000
-CYCLE_BUDGET = 2_000_000
-"""Steps of one scheduling cycle (a class looked at on a host)."""
 
 LONGEST_WAIT_S = 60.0
 _FROM_PEOPLE = (Submit, ControlJobs, ControlHosts, Reconfigure)
@@ -141,7 +139,7 @@ class EngineLoop:
             self._commit(batch)
             if self._engine.needs_cycle:
                 batch = _Batch()
-                batch.add(self._engine.cycle(self._clock.now(), CYCLE_BUDGET))
+                batch.add(self._engine.cycle(self._clock.now()))
                 self._commit(batch)
             tick_at = self._engine.next_deadline(self._clock.now())
             self._worked_at = time.monotonic()

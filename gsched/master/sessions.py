@@ -188,8 +188,14 @@ def settings(config: ClusterConfig, host: str) -> agent_pb2.Settings:
     mode = config.hosts[host].compute_mode if host in config.hosts else None
     return agent_pb2.Settings(
         cluster=config.cluster,
-        resources={resource.name: resource.interval_s or 0 for resource in dynamic},
-        string_resources=[resource.name for resource in dynamic if resource.type is ResourceType.STRING],
+        resources=[
+            agent_pb2.WantedResource(
+                name=resource.name,
+                interval_s=resource.interval_s or 0,
+                is_string=resource.type is ResourceType.STRING,
+            )
+            for resource in dynamic
+        ],
         exchange_s=config.timing.exchange_s,
         gpu_probe_s=config.timing.gpu_probe_s,
         elim_restart_s=config.timing.elim_restart_s,

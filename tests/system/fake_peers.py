@@ -31,11 +31,11 @@ class _Heard:
         self.is_over = False
         self._changed = threading.Condition()
 
-    def take(self, messages: Iterator[Any]) -> None:
+    def take(self, batches: Iterator[Any]) -> None:
         try:
-            for message in messages:
+            for batch in batches:
                 with self._changed:
-                    self.messages.append(message)
+                    self.messages.extend(batch.messages)
                     self._changed.notify_all()
         except grpc.RpcError:
             pass
@@ -66,7 +66,7 @@ class FakeAgent(_Heard):
         self.host = host
         self._outgoing: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._channel = grpc.insecure_channel(read_address(str(cluster.conf)), options=CHANNEL_OPTIONS)
-        stream = agent_pb2_grpc.AgentServiceStub(self._channel).Session(iter(self._outgoing.get, None))
+        stream = agent_pb2_grpc.AgentServiceStub(self._channel).Session(self._batches())
         threading.Thread(target=self.take, args=(stream,), daemon=True).start()
 
     def __enter__(self) -> FakeAgent:
@@ -75,6 +75,10 @@ class FakeAgent(_Heard):
     def __exit__(self, *_: object) -> None:
         self._outgoing.put(None)
         self._channel.close()
+
+    def _batches(self) -> Iterator[Any]:
+        for message in iter(self._outgoing.get, None):
+            yield agent_pb2.AgentBatch(messages=[message])
 
     def send(self, **kind: Any) -> None:
         self._outgoing.put(agent_pb2.AgentMessage(**kind))
@@ -128,7 +132,8 @@ class FakeMaster(agent_pb2_grpc.AgentServiceServicer):
         session = MasterSession(self.cluster)
         threading.Thread(target=session.take, args=(request_iterator,), daemon=True).start()
         self.sessions.put(session)
-        yield from iter(session.outgoing.get, None)
+        for message in iter(session.outgoing.get, None):
+            yield agent_pb2.MasterBatch(messages=[message])
 
     def next_session(self) -> MasterSession:
         """The agent's next session; its hello has come."""
