@@ -9,8 +9,8 @@ from concurrent import futures
 from typing import Any
 
 import grpc
-from conftest import Cluster
 from fault_tools import run_dir
+from live_cluster import Cluster
 
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.job import JobSpec

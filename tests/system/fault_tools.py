@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import psutil
-from conftest import Cluster
+from live_cluster import Cluster
 
 from gsched.base.errors import GschedError
 from gsched.config.files import load

@@ -8,7 +8,6 @@ import threading
 
 import psutil
 import pytest
-from conftest import Cluster
 from fault_tools import (
     Book,
     Stream,
@@ -21,6 +20,7 @@ from fault_tools import (
     submission,
     supervisor_of,
 )
+from live_cluster import Cluster
 
 from gsched.model.view import JobFilter
 

@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import Cluster
 from fault_tools import Book, fork_server, kill_and_wait, kill_everything, submission
+from live_cluster import Cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
 

@@ -8,8 +8,8 @@ import threading
 import time
 
 import pytest
-from conftest import Cluster
 from fault_tools import Book, Stream, end_of, kill_everything, run_dir, settings, stopped, submission
+from live_cluster import Cluster
 
 from gsched.base.ids import new_token
 from gsched.model.view import JobFilter

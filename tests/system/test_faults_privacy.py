@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import Cluster
 from fault_tools import end_of, kill_everything, run_dir
+from live_cluster import Cluster
 
 from gsched.app import daemons
 

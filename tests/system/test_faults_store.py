@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Cluster
 from fault_tools import Book, end_of, kill_and_wait, kill_everything, state_of, submission, supervisor_of
+from live_cluster import Cluster
 
 from gsched.app import daemons
 from gsched.app.private import Home

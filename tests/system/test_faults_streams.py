@@ -9,9 +9,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from conftest import Cluster
 from fake_peers import FakeAgent, FakeMaster
 from fault_tools import check_history, end_of, is_refused, settings, state_of, submission
+from live_cluster import Cluster
 
 from gsched.model.event import JobFinished, StaleResultRecorded, decode_event
 from gsched.model.job import JobSpec

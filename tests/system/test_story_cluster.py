@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import Cluster
+from live_cluster import Cluster
 
 USER = getpass.getuser()
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import Cluster
+from live_cluster import Cluster
 
 ONE_GPU = "rusage[ngpus_excl_p=1]"
 SEED_RESOURCES = """

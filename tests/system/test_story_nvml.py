@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Cluster
+from live_cluster import Cluster
 
 ROOT = str(Path(__file__).resolve().parents[2])
 if ROOT not in sys.path:

@@ -1,0 +1,110 @@
+"""A private cluster of real daemon processes, as the system tests use it: through the installed commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gsched.app import daemons
+from gsched.config.files import load
+from gsched.model.view import JobFilter, JobView
+from gsched.wire.address import read_address
+from gsched.wire.client import Client
+
+BIN = Path(sys.executable).parent
+PATIENCE_S = 30.0
+
+
+class Cluster:
+    """One private cluster, made with `gsched up` and used through the installed commands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.conf = folder / "conf"
+        self.env = {
+            name: value for name, value in os.environ.items() if not name.startswith(("GSCHED_", "LSF_", "LSB_"))
+        }
+        self.env.update(GSCHED_ENVDIR=str(self.conf), TZ="UTC", LC_ALL="C.UTF-8", PATH=f"{BIN}:{os.environ['PATH']}")
+
+    def run(self, *words: str, stdin: str = "", check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run an installed command to its end; with `check` its exit code must be 0."""
+        done = subprocess.run(
+            words, input=stdin, capture_output=True, text=True, env={**self.env, **env}, cwd=self.folder, timeout=60
+        )
+        if check:
+            assert done.returncode == 0, f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def up(self, *words: str) -> str:
+        return self.run("gsched", "up", "--dir", str(self.folder), *words).stdout
+
+    def down(self) -> None:
+        self.run("gsched", "down", "--dir", str(self.folder), "--kill", check=False)
+
+    def submit(self, *words: str, **env: str) -> int:
+        """gsub; returns the job's number."""
+        done = self.run("gsub", *words, **env)
+        found = re.search(r"Job <(\d+)>", done.stdout)
+        assert found is not None, done.stdout + done.stderr
+        return int(found[1])
+
+    def starts(self, job_id: int, timeout_s: float = PATIENCE_S) -> JobView:
+        """Wait until the job runs."""
+        self.until(lambda: self.job(job_id).state == "RUN", f"job {job_id} does not run", timeout_s)
+        return self.job(job_id)
+
+    def why_pending(self, job_id: int) -> str:
+        """Wait until a cycle has looked at the job and left it; returns its main reason."""
+        new = "New job is waiting for scheduling"
+        self.until(lambda: not self.job(job_id).pending_reasons[0].startswith(new), f"job {job_id} is not looked at")
+        view = self.job(job_id)
+        assert view.state == "PEND", view
+        return view.pending_reasons[0]
+
+    def client(self, wait_s: float = PATIENCE_S) -> Client:
+        return Client(read_address(str(self.conf)), wait_s=wait_s)
+
+    def job(self, job_id: int) -> JobView:
+        with self.client() as client:
+            return next(iter(client.jobs(JobFilter(ids=(job_id,), user="all", finished=True))))
+
+    def wait(self, *job_ids: int, timeout_s: float = PATIENCE_S) -> list[JobView]:
+        """Wait until the jobs have finished (driven by events)."""
+        with self.client() as client:
+            done = client.wait(job_ids, timeout_s=timeout_s)
+        return [done[job_id] for job_id in job_ids]
+
+    def pid(self, name: str) -> int:
+        """Process id of the daemon `master`, `door` or `agent-HOST`."""
+        pid = daemons.running_pid(load(str(self.conf)).required().locations.run_dir, name)
+        assert pid, f"the {name} does not run"
+        return pid
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        """Kill a daemon and wait until it is gone."""
+        pid = self.pid(name)
+        os.kill(pid, number)
+        run_dir = load(str(self.conf)).required().locations.run_dir
+        self.until(lambda: daemons.running_pid(run_dir, name) != pid, f"{name} still runs")
+
+    def until(self, is_true: Callable[[], object], complaint: str, timeout_s: float = PATIENCE_S) -> None:
+        """Wait for something that no event tells of."""
+        deadline = time.monotonic() + timeout_s
+        while not is_true():
+            assert time.monotonic() < deadline, complaint
+            time.sleep(0.02)
+
+    def logs(self) -> str:
+        """All that the daemons have logged."""
+        return "".join(path.read_text("utf8", "replace") for path in sorted((self.folder / "log").glob("*.log")))
+
+    @property
+    def host(self) -> str:
+        return next(iter(load(str(self.conf)).required().hosts))
