@@ -1,4 +1,4 @@
-"""Submit to start on an idle cluster: from the return of the call to the first instruction. Goal: median under 50 ms."""
+"""Submit to start on an idle cluster: from the call returning to the first instruction. Goal: median under 50 ms."""
 
 from __future__ import annotations
 
