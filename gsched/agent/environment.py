@@ -48,7 +48,7 @@ def job_environment(
     part = next(part for part in allocation.hosts if part.host == host)
     found.update(_batch(job_id, spec, allocation, effective_req, user))
     found.update(GSCHED_JOB_ID=str(job_id), GSCHED_ATTEMPT=str(attempt), GSCHED_CLUSTER=cluster)
-    found["PWD"] = spec.cwd
+    found["PWD"] = spec.run_dir
     if spec.home:
         found.setdefault("HOME", spec.home)
     _set_gpus(found, part, gpu_unrequested)
@@ -77,7 +77,7 @@ def _batch(job_id: int, spec: JobSpec, allocation: Allocation, effective_req: st
         found["LSB_HOSTS"] = hosts
     for name, path, suffix in (("LSB_OUTPUTFILE", spec.output_file, "out"), ("LSB_ERRORFILE", spec.error_file, "err")):
         if path:
-            found[name] = output_path(path, job_id, spec.cwd, suffix)
+            found[name] = output_path(path, job_id, spec.run_dir, suffix)
     if spec.input_file:
         found["LSB_INPUTFILE"] = expand_job_id(spec.input_file, job_id)
     return found

@@ -48,7 +48,7 @@ class Submission:
     """Every -R, in order."""
     hosts: tuple[str, ...] = ()
     cwd: str = ""
-    """Absolute directory to run in."""
+    """Absolute directory of submission."""
     specified_cwd: str = ""
     input_file: str = ""
     output_file: str = ""
@@ -222,8 +222,8 @@ def _submission(options: Parsed, source: _Source, env: Mapping[str, str], cwd: s
         slots=_slots(options.last("n", "1")),
         requirements=tuple(text for text in options.all("R") if text.strip()),
         hosts=tuple(_hosts(options.last("m"))),
-        cwd=posixpath.normpath(posixpath.join(cwd, specified)) if specified else cwd,
-        specified_cwd=specified,
+        cwd=cwd,
+        specified_cwd=posixpath.normpath(posixpath.join(cwd, specified)) if specified else "",
         input_file=_path(options, "i"),
         output_file=output_file,
         output_overwrite=output_overwrite,

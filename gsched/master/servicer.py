@@ -10,13 +10,14 @@ import msgspec
 
 from gsched import __version__
 from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound, PermissionDenied
+from gsched.base.patterns import expand_job_id
 from gsched.config.files import load
 from gsched.core.command import Command, ControlHosts, ControlJobs, Reconfigure, Submit
 from gsched.master.board import Board
 from gsched.master.feed import Feed
 from gsched.master.loop import EngineLoop, Item, refusal
 from gsched.master.sessions import Sessions
-from gsched.model.job import PENDING, JobSpec
+from gsched.model.job import FINISHED, PENDING, JobSpec
 from gsched.model.view import (
     ClusterView,
     JobFilter,
@@ -207,6 +208,9 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             raise NotFound(f"Job <{request.job_id}> is not found")
         if job.state in PENDING or job.allocation is None:
             raise Conflict(f"Job <{request.job_id}> : Not yet started.")
+        if job.state in FINISHED and job.spec.output_file:
+            where = expand_job_id(job.spec.output_file, job.job_id)
+            raise Conflict(f"Job <{request.job_id}> : Job has already finished; its output is in {where}")
         async for chunk in self._sessions.output(job):
             yield to_proto(chunk, model_pb2.OutputChunk)
 

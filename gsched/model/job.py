@@ -70,7 +70,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
     """-m; empty means any."""
     cwd: str = ""
+    """Where it was submitted."""
     specified_cwd: str = ""
+    """-cwd as an absolute path; empty when not given."""
     home: str = ""
     submit_host: str = ""
     input_file: str = ""
@@ -87,6 +89,11 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """No GPU was asked for and GPU_UNREQUESTED is auto=1: one is given where the host has GPUs."""
     warnings: tuple[str, ...] = ()
     """Said at submission and again by `gjobs -l`."""
+
+    @property
+    def run_dir(self) -> str:
+        """The job's working directory; relative file names are relative to it."""
+        return self.specified_cwd or self.cwd or "/"
 
     @property
     def display_name(self) -> str:

@@ -47,7 +47,7 @@ def test_every_option_travels(master: FakeMaster, call: NewCall) -> None:
         "err.%J",
         False,
     )
-    assert (sent.input_file, sent.cwd, sent.specified_cwd) == ("in", "/opt/DL/caffe-nv/sub", "sub")
+    assert (sent.input_file, sent.cwd, sent.specified_cwd) == ("in", "/opt/DL/caffe-nv", "/opt/DL/caffe-nv/sub")
     assert (sent.project, sent.run_limit_s, sent.hold, sent.hosts) == ("cifar", 5400, True, ("a", "b"))
     assert sent.res_req == "select[ngpus>0] rusage[mem=10]"
     assert sent.command == 'sh -c "a; b"'

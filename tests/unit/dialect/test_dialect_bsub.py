@@ -50,7 +50,7 @@ def test_every_option() -> None:
     job = submit(*words, "sub/../run", "-P", "p", "-W", "1:30", "-K", "-H", "-R", "a", "-R", "b", "prog")
     assert (job.name, job.queue, job.queue_named, job.slots, job.hosts) == ("한글 이름", "gpu", True, 4, ("a", "b"))
     assert (job.output_file, job.output_overwrite, job.error_file, job.error_overwrite) == ("o.%J", False, "e.%J", True)
-    assert (job.input_file, job.cwd, job.specified_cwd) == ("in", "/work/dir/run", "sub/../run")
+    assert (job.input_file, job.cwd, job.specified_cwd) == ("in", "/work/dir", "/work/dir/run")
     assert (job.project, job.run_limit_s, job.wait, job.hold) == ("p", 5400, True, True)
     assert job.requirements == ("a", "b")
 
