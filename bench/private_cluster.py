@@ -50,21 +50,20 @@ def submission(command: str, output: str = "/dev/null") -> Submission:
     return Submission(spec=spec, environment=b"PATH=/usr/bin:/bin\0")
 
 
-def wall_ms(command: Sequence[str], environment: dict[str, str], times: int) -> float:
-    """Median wall time of a command in milliseconds."""
-    null = subprocess.DEVNULL
-    return median_ms(lambda: subprocess.run(command, env=environment, stdout=null, stderr=null, check=True), times)
+def wall_ms(
+    command: Sequence[str], environment: dict[str, str], times: int, settle: Callable[[], object] = lambda: None
+) -> float:
+    """Median wall time of a command in milliseconds, after one run that is not counted.
 
-
-def median_ms(action: Callable[[], object], times: int) -> float:
-    """Median duration of an action in milliseconds, after one that is not counted."""
-    action()
+    `settle` runs between the runs, untimed: the job of one gsub must not run beside the next.
+    """
     found = []
-    for _ in range(times):
+    for _ in range(times + 1):
         start = time.perf_counter()
-        action()
+        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
         found.append((time.perf_counter() - start) * 1000)
-    return statistics.median(found)
+        settle()
+    return statistics.median(found[1:])
 
 
 def report(bench: str, figures: dict[str, float]) -> None:
