@@ -25,7 +25,7 @@ def submit(
             raise FileNotFoundError(path)
         return files[path]
 
-    return read_submission(words, read_stdin=lambda: stdin, read_file=read_file, env=env, cwd="/work/dir")
+    return read_submission(words, read_stdin=lambda: stdin, read_file=read_file, env=env, cwd="/home/ann/dir")
 
 
 def refusal(*words: str, stdin: bytes = b"", files: Mapping[str, bytes] | None = None, **env: str) -> str:
@@ -42,7 +42,7 @@ def test_the_command_of_the_transcript() -> None:
     assert job.command == "sudo A=/opt/a:/opt/b time ./train.sh"
     assert job.requirements == ("select[ngpus>0] rusage[ngpus_excl_p=1]",)
     assert (job.script, job.queue, job.queue_named, job.slots, job.run_limit_s) == (None, "", False, 1, None)
-    assert job.cwd == "/work/dir" and job.environment == ENV
+    assert job.cwd == "/home/ann/dir" and job.environment == ENV
 
 
 def test_every_option() -> None:
@@ -50,7 +50,7 @@ def test_every_option() -> None:
     job = submit(*words, "sub/../run", "-P", "p", "-W", "1:30", "-K", "-H", "-R", "a", "-R", "b", "prog")
     assert (job.name, job.queue, job.queue_named, job.slots, job.hosts) == ("한글 이름", "gpu", True, 4, ("a", "b"))
     assert (job.output_file, job.output_overwrite, job.error_file, job.error_overwrite) == ("o.%J", False, "e.%J", True)
-    assert (job.input_file, job.cwd, job.specified_cwd) == ("in", "/work/dir", "/work/dir/run")
+    assert (job.input_file, job.cwd, job.specified_cwd) == ("in", "/home/ann/dir", "/home/ann/dir/run")
     assert (job.project, job.run_limit_s, job.wait, job.hold) == ("p", 5400, True, True)
     assert job.requirements == ("a", "b")
 
