@@ -33,6 +33,10 @@ from gsched.wire.server import answers, streams
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
 JOBS_PER_MESSAGE = 500
+BYTES_PER_MESSAGE = 4 << 20
+"""Commands may be long: a reply is cut off here, far below what a message may hold."""
+MOST_PER_JOB = 48 << 20
+"""Bytes of one submission: its order must fit into one message to an agent."""
 HISTORY_LIMIT = 10_000
 EVENTS_PER_PAGE = 2_000
 
@@ -73,6 +77,8 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         caller = self._auth.caller(context)
         specs, blobs = [], {}
         for message in request.submissions:
+            if message.ByteSize() > MOST_PER_JOB:
+                raise BadRequest(f"a job of {message.ByteSize()} bytes is too large: {MOST_PER_JOB} are the most")
             spec, texts = _spec(from_proto(message, Submission))
             specs.append(spec)
             blobs.update(texts)
@@ -124,10 +130,14 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         wanted = from_proto(request, JobFilter)
         _check_filter(wanted, self._board)
         jobs = self._board.jobs(wanted)
-        for start in range(0, len(jobs), JOBS_PER_MESSAGE):
-            reply = scheduler_pb2.JobsReply()
-            for job in jobs[start : start + JOBS_PER_MESSAGE]:
-                fill(reply.jobs.add(), job)
+        reply, size = scheduler_pb2.JobsReply(), 0
+        for job in jobs:
+            fill(reply.jobs.add(), job)
+            size += len(job.spec.command)
+            if len(reply.jobs) >= JOBS_PER_MESSAGE or size >= BYTES_PER_MESSAGE:
+                yield reply
+                reply, size = scheduler_pb2.JobsReply(), 0
+        if reply.jobs:
             yield reply
 
     @answers

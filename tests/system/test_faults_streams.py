@@ -167,6 +167,24 @@ def test_malformed_and_oversized_requests_do_no_harm(module_two_hosts: Cluster):
     assert end_of(module_two_hosts.wait(job_id)[0]) == ("exit", 0)
 
 
+def test_many_large_jobs_at_once_fit_through_every_stream(two_hosts: Cluster):
+    """Together they are larger than the largest message that gRPC takes."""
+    text = b"#!/bin/sh\n#" + b"x" * (12 << 20) + b"\nexit 3\n"
+    two_hosts.run("gadmin", "hclose", "a")
+    with two_hosts.client() as client:
+        spec = JobSpec(command="large", user="", queue="", cwd="/", hosts=("a",), output_file="/dev/null")
+        ids = [client.submit(Submission(spec=spec, script=text)).job_id for _ in range(6)]
+        long = Submission(spec=JobSpec(command="x" * 1_000_000, user="", queue="", hold=True))
+        held = [job.job_id for _ in range(2) for job in client.submit_many([long] * 35)]
+        assert {job.job_id for job in client.jobs(JobFilter(user="all"))} == {*ids, *held}
+        assert len(list(client.history(JobFilter(ids=tuple(held), user="all")))) == 70
+        client.control("kill", held)
+        too_large = Submission(spec=JobSpec(command="true", user="", queue=""), script=b"x" * (60 << 20))
+        assert "is too large" in is_refused(lambda: client.submit(too_large))
+    two_hosts.run("gadmin", "hopen", "a")
+    assert [end_of(job) for job in two_hosts.wait(*ids)] == [("exit", 3)] * 6
+
+
 STRANGE = [
     {"slots": 0},
     {"slots": -3},
