@@ -32,6 +32,8 @@ from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
 log = logging.getLogger(__name__)
 
 PROTOCOL = 1
+_TRANSPORT = (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError)
+"""What a stream raises when its other end has gone."""
 RECONNECT_S = 0.1
 RECONNECT_MOST_S = 0.5
 
@@ -150,7 +152,7 @@ class Agent:
                 task.cancel()
             ends = await asyncio.gather(*ways, return_exceptions=True)
         for end in ends:
-            if isinstance(end, Exception) and not isinstance(end, grpc.RpcError | asyncio.InvalidStateError):
+            if isinstance(end, Exception) and not isinstance(end, _TRANSPORT):
                 log.error("the session broke", exc_info=end)
         return self._heard
 

@@ -141,7 +141,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
 def _note_failure(way: asyncio.Task[None]) -> None:
     """A way that broke because the agent went away is nothing special; anything else is said."""
     error = None if way.cancelled() else way.exception()
-    if error is not None and not isinstance(error, grpc.aio.UsageError | asyncio.InvalidStateError | grpc.RpcError):
+    if error is not None and not isinstance(error, grpc.aio.BaseError | asyncio.InvalidStateError | grpc.RpcError):
         log.error("a session with an agent broke", exc_info=error)
 
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable
 
-from gsched.base.errors import Unavailable
+from gsched.base.errors import GschedError, Unavailable
 from gsched.core.instruction import (
     ConfigureAgent,
     ForgetAttempts,
@@ -82,7 +82,7 @@ class Sessions:
             try:
                 message = self._message(instruction)
             except Exception as error:  # one that cannot be sent must not hold up the others
-                log.exception("%s cannot be sent", instruction)
+                log.error("%s cannot be sent: %s", instruction, error, exc_info=not isinstance(error, GschedError))
                 failed.append((instruction, str(error)))
                 continue
             if message is not None:

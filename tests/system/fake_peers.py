@@ -115,6 +115,7 @@ class FakeMaster(agent_pb2_grpc.AgentServiceServicer):
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.sessions: queue.SimpleQueue[MasterSession] = queue.SimpleQueue()
+        self._opened: list[MasterSession] = []
         self._server = grpc.server(futures.ThreadPoolExecutor(8))
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self, self._server)
         address = f"unix:{run_dir(cluster)}/fake.sock"
@@ -127,10 +128,13 @@ class FakeMaster(agent_pb2_grpc.AgentServiceServicer):
 
     def __exit__(self, *_: object) -> None:
         self._server.stop(0).wait()
+        for session in self._opened:
+            session.close()  # its thread waits for what it is to send
 
     def Session(self, request_iterator: Any, context: Any) -> Iterator[Any]:
         session = MasterSession(self.cluster)
         threading.Thread(target=session.take, args=(request_iterator,), daemon=True).start()
+        self._opened.append(session)
         self.sessions.put(session)
         for message in iter(session.outgoing.get, None):
             yield agent_pb2.MasterBatch(messages=[message])

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import msgspec
 import psutil
 from live_cluster import Cluster
 
+from gsched.app import daemons
 from gsched.base.errors import GschedError
 from gsched.config.files import load
 from gsched.model.event import AnyEvent, JobDispatched, JobFinished, JobStarted, JobSubmitted, decode_event
@@ -38,6 +40,11 @@ class Book:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.path = cluster.folder / "starts"
+        self.path.unlink(missing_ok=True)
+        with cluster.client() as client:
+            known = [job.job_id for job in client.jobs(JobFilter(user="all", finished=True))]
+        self.first = max(known, default=0) + 1
+        """Jobs before this one are not ours."""
         self.expected: dict[int, tuple[str, int] | None] = {}
         """Job -> ("exit", code) or ("signal", number); None: it may end in any way (somebody kills it)."""
 
@@ -55,10 +62,11 @@ class Book:
         ids = sorted(self.expected)
         assert len(set(ids)) == len(ids)
         with self.cluster.client() as client:
-            jobs = {job.job_id: job for job in client.jobs(JobFilter(user="all", finished=True))}
+            found = {job.job_id: job for job in client.jobs(JobFilter(user="all", finished=True))}
+            jobs = {job_id: job for job_id, job in found.items() if job_id >= self.first}
             histories = {
                 item.job_id: [decode_event(record.payload.encode()) for record in item.events]
-                for item in client.history(JobFilter(user="all", finished=True))
+                for item in client.history(JobFilter(ids=tuple(ids), user="all", finished=True))
             }
         assert sorted(jobs) == ids, f"lost {set(ids) - set(jobs)}, never acknowledged {set(jobs) - set(ids)}"
         starts = self.starts()
@@ -171,6 +179,32 @@ class Stream:
             self.book.expected[job_id] = end
 
 
+@contextlib.contextmanager
+def lent(cluster: Cluster) -> Iterator[Cluster]:
+    """A cluster that several tests use one after the other: whole and idle before and after, its files as they were."""
+    before = {path: path.read_bytes() for path in cluster.conf.iterdir() if not path.name.startswith(".")}
+    complete(cluster)
+    yield cluster
+    complete(cluster)
+    for path in [path for path, data in before.items() if path.read_bytes() != data]:
+        path.write_bytes(before[path])
+        cluster.run("gadmin", "reconfig")
+    with cluster.client() as client:
+        left = [job.job_id for job in client.jobs(JobFilter(user="all"))]
+        if left:
+            client.control("kill", left)
+            client.wait(left, timeout_s=COMMAND_WAIT_S)
+    for name in ("go", "end"):
+        (cluster.folder / name).unlink(missing_ok=True)
+
+
+def complete(cluster: Cluster) -> None:
+    """Start what does not run."""
+    names = ("master", *(f"agent-{host}" for host in load(str(cluster.conf)).required().hosts), "door")
+    if not all(daemons.running_pid(str(run_dir(cluster)), name) for name in names):
+        cluster.up()
+
+
 def settings(cluster: Cluster, **values: object) -> None:
     """Change lsf.conf of a running cluster."""
     path = cluster.conf / "lsf.conf"
@@ -195,10 +229,12 @@ def supervisor_of(job: JobView) -> int:
 
 def kill_and_wait(pid: int) -> None:
     """SIGKILL a process that is not our child and wait until it is gone."""
-    process = psutil.Process(pid)
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process.kill()
-        process.wait(10)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while _lives(pid):
+        assert time.monotonic() < deadline, f"process {pid} does not die"
+        time.sleep(0.01)
 
 
 def run_dir(cluster: Cluster) -> Path:
@@ -211,7 +247,7 @@ def kill_everything(cluster: Cluster) -> None:
     pids = [cluster.pid(name) for name in names]
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
-    cluster.until(lambda: not any(psutil.pid_exists(pid) and _lives(pid) for pid in pids), "a killed daemon lives")
+    cluster.until(lambda: not any(map(_lives, pids)), "a killed daemon lives")
 
 
 def _lives(pid: int) -> bool:

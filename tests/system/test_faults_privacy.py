@@ -7,17 +7,29 @@ import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from fault_tools import end_of, kill_everything, run_dir
+from fault_tools import end_of, kill_everything, lent, run_dir
 from live_cluster import Cluster
 
 from gsched.app import daemons
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
 SECRET = "tell-nobody-4711"
+
+
+@pytest.fixture(scope="module")
+def shared(module_cluster: Callable[..., Cluster]) -> Cluster:
+    return module_cluster("--sim-gpus", "4:exclusive_process")
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Iterator[Cluster]:
+    with lent(shared):
+        yield shared
 
 
 def open_to_others(folder: Path) -> list[str]:
@@ -29,7 +41,8 @@ def open_to_others(folder: Path) -> list[str]:
     return found
 
 
-def test_secrets_stay_in_closed_folders_and_off_command_lines(cluster: Cluster):
+def test_secrets_stay_in_closed_folders_and_off_command_lines(make_cluster: Callable[..., Cluster]):
+    cluster = make_cluster("--sim-gpus", "1:exclusive_process")
     job_id = cluster.submit("while [ ! -e go ]; do sleep 0.01; done; echo done", MY_SECRET=SECRET)
     script = cluster.folder / "script"
     script.write_text(f"#!/bin/sh\n# {SECRET}\nwhile [ ! -e go ]; do sleep 0.01; done\n")
@@ -61,7 +74,7 @@ def test_secrets_stay_in_closed_folders_and_off_command_lines(cluster: Cluster):
     assert SECRET not in cluster.logs()
 
 
-def test_daemons_keep_what_they_write_closed_whatever_the_umask(make_cluster):
+def test_daemons_keep_what_they_write_closed_whatever_the_umask(make_cluster: Callable[..., Cluster]):
     before = os.umask(0)
     try:
         cluster = make_cluster("--sim-gpus", "1:exclusive_process")

@@ -10,11 +10,10 @@ import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
-from fault_tools import Book, end_of, kill_and_wait, kill_everything, state_of, submission, supervisor_of
+from fault_tools import Book, end_of, kill_and_wait, kill_everything, lent, state_of, submission, supervisor_of
 from live_cluster import Cluster
 
 from gsched.app import daemons
@@ -24,6 +23,17 @@ pytestmark = [pytest.mark.system, pytest.mark.fault]
 UNTIL_GO = "while [ ! -e go ]; do sleep 0.01; done"
 ONE_GPU = ("-R", "select[ngpus>0] rusage[ngpus_excl_p=1]")
 STUCK = "the master cannot store anything now ("
+
+
+@pytest.fixture(scope="module")
+def shared(module_cluster: Callable[..., Cluster]) -> Cluster:
+    return module_cluster("--sim-gpus", "4:exclusive_process")
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Iterator[Cluster]:
+    with lent(shared):
+        yield shared
 
 
 @contextlib.contextmanager
@@ -40,8 +50,9 @@ def no_room(cluster: Cluster) -> Iterator[None]:
 
 def test_without_room_commands_are_refused_queries_answered_and_work_goes_on_afterwards(cluster: Cluster):
     book = Book(cluster)
-    book.expected[cluster.submit("-o", "/dev/null", book.command(("exit", 3), UNTIL_GO))] = ("exit", 3)
-    cluster.until(lambda: cluster.job(1).started_at, "the job did not start")
+    first = cluster.submit("-o", "/dev/null", book.command(("exit", 3), UNTIL_GO))
+    book.expected[first] = ("exit", 3)
+    cluster.until(lambda: cluster.job(first).started_at, "the job did not start")
     with no_room(cluster):
         stuck = subprocess.Popen(
             ["gsub", "-o", "/dev/null", book.command(("exit", 4))],
@@ -52,22 +63,23 @@ def test_without_room_commands_are_refused_queries_answered_and_work_goes_on_aft
         )
         with cluster.client() as client:
             cluster.until(lambda: client.cluster().store_problem, "the master does not notice")
-        for words in (["gsub", "true"], ["gkill", "1"], ["gstop", "1"], ["gadmin", "hclose"]):
+        for words in (["gsub", "true"], ["gkill", str(first)], ["gstop", str(first)], ["gadmin", "hclose"]):
             done = cluster.run(*words, check=False)
             assert done.returncode == 255, done
             assert STUCK in done.stderr
             assert len(done.stderr.splitlines()) == 1, done.stderr
-        assert state_of(cluster, 1) == "RUN"
-        assert "1 " in cluster.run("gjobs", "-a").stdout
+        assert state_of(cluster, first) == "RUN"
+        assert str(first) in cluster.run("gjobs", "-a").stdout
         cluster.run("ghosts")
-        cluster.run("ghist", "-l", "1")
+        cluster.run("ghist", "-l", str(first))
         status = cluster.run("gsched", "status", "--dir", str(cluster.folder)).stdout
         assert "attention: the store" in status
         (cluster.folder / "go").touch()
         # It has ended, and its agent has said so; the master cannot note it yet.
-        cluster.until((cluster.folder / "spool" / cluster.host / "attempts/1.1/status").exists, "the job did not end")
+        attempt = cluster.folder / "spool" / cluster.host / "attempts" / f"{first}.1"
+        cluster.until((attempt / "status").exists, "the job did not end")
         assert stuck.poll() is None
-        assert state_of(cluster, 1) == "RUN"
+        assert state_of(cluster, first) == "RUN"
     out, _ = stuck.communicate(timeout=30)
     book.expected[int(out.split("<")[1].split(">")[0])] = ("exit", 4)
     cluster.wait(*book.expected)
@@ -94,8 +106,9 @@ def test_a_master_that_ends_without_room_goes_on_where_it_was(cluster: Cluster, 
 
 
 @pytest.fixture
-def small_disk(cluster: Cluster) -> Iterator[Path]:
-    """The state of a cluster on a file system of 40 MiB of its own."""
+def on_small_disk(make_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
+    """A cluster with its state on a file system of 40 MiB of its own."""
+    cluster = make_cluster()
     cluster.run("gsched", "down", "--dir", str(cluster.folder))
     state = cluster.folder / "state"
     kept = cluster.folder / "kept"
@@ -106,18 +119,19 @@ def small_disk(cluster: Cluster) -> Iterator[Path]:
     if mounted.returncode:
         pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
     shutil.copytree(kept, state, dirs_exist_ok=True)
-    yield state
+    cluster.up()
+    yield cluster
     cluster.down()
     subprocess.run(["umount", "-l", str(state)], check=True)
 
 
 @pytest.mark.needs_root
-def test_a_disk_that_fills_up(cluster: Cluster, small_disk: Path):
-    cluster.up()
+def test_a_disk_that_fills_up(on_small_disk: Cluster):
+    cluster = on_small_disk
     book = Book(cluster)
     book.expected[cluster.submit("-o", "/dev/null", book.command(("exit", 3), UNTIL_GO))] = ("exit", 3)
     cluster.until(lambda: cluster.job(1).started_at, "the job did not start")
-    ballast = small_disk / "ballast"
+    ballast = cluster.folder / "state" / "ballast"
     with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while file.write(b"x" * 4096):
             pass

@@ -22,10 +22,10 @@ from gsched.wire.v1 import agent_pb2
 pytestmark = [pytest.mark.system, pytest.mark.fault]
 
 
-@pytest.fixture
-def two_hosts(make_cluster: Callable[..., Cluster]) -> Cluster:
-    """Hosts a and b; the agent of b is gone, so that a test can play it."""
-    cluster = make_cluster("--sim-gpus", "2:exclusive_process", "--hosts", "a,b")
+@pytest.fixture(scope="module")
+def two_hosts(module_cluster: Callable[..., Cluster]) -> Cluster:
+    """Hosts a and b; the agent of b is gone, so that tests can play it. No log may hold a traceback in the end."""
+    cluster = module_cluster("--sim-gpus", "2:exclusive_process", "--hosts", "a,b")
     cluster.kill("agent-b")
     return cluster
 
@@ -100,6 +100,7 @@ def test_an_agent_that_falls_silent_is_given_up(two_hosts: Cluster):
         two_hosts.until(lambda: state_of(two_hosts, job_id) == "RUN", "the job is still unknown")
         agent.ended(job_id, 1, signal=15)
         assert end_of(two_hosts.wait(job_id)[0]) == ("signal", 15)
+    settings(two_hosts, GSCHED_HOST_LOST=10)
 
 
 @pytest.mark.parametrize(
@@ -111,24 +112,16 @@ def test_an_agent_that_falls_silent_is_given_up(two_hosts: Cluster):
         ({"hello": agent_pb2.Hello(host="", protocol=1)}, "is not in the Host section"),
     ],
 )
-def test_an_agent_that_does_not_fit_is_told_why(module_two_hosts: Cluster, message: dict, text: str):
-    with FakeAgent(module_two_hosts, "b") as agent:
+def test_an_agent_that_does_not_fit_is_told_why(two_hosts: Cluster, message: dict, text: str):
+    with FakeAgent(two_hosts, "b") as agent:
         agent.send(**message)
         assert text in agent.wait(lambda m: m.HasField("refusal")).refusal.text
         agent.wait_for_end()
 
 
-@pytest.fixture(scope="module")
-def module_two_hosts(module_cluster: Callable[..., Cluster]) -> Cluster:
-    """Like `two_hosts`, shared by tests that leave it as it was; no log of it may hold a traceback."""
-    cluster = module_cluster("--sim-gpus", "2:exclusive_process", "--hosts", "a,b")
-    cluster.kill("agent-b")
-    return cluster
-
-
-def test_what_cannot_be_understood_is_dropped_and_the_stream_goes_on(module_two_hosts: Cluster):
-    job_id = submit_to_b(module_two_hosts)
-    with FakeAgent(module_two_hosts, "b") as agent:
+def test_what_cannot_be_understood_is_dropped_and_the_stream_goes_on(two_hosts: Cluster):
+    job_id = submit_to_b(two_hosts)
+    with FakeAgent(two_hosts, "b") as agent:
         agent.hello()
         agent.wait_for_start(job_id, 1)
         agent.send()
@@ -140,14 +133,14 @@ def test_what_cannot_be_understood_is_dropped_and_the_stream_goes_on(module_two_
         agent.send(output=agent_pb2.OutputReply(request=99, data=b"nobody asked"))
         agent.started(job_id, 1)
         agent.ended(job_id, 1, exit_code=7)
-        assert end_of(module_two_hosts.wait(job_id)[0]) == ("exit", 7)
+        assert end_of(two_hosts.wait(job_id)[0]) == ("exit", 7)
 
 
-def test_malformed_and_oversized_requests_do_no_harm(module_two_hosts: Cluster):
-    pid = module_two_hosts.pid("master")
+def test_malformed_and_oversized_requests_do_no_harm(two_hosts: Cluster):
+    pid = two_hosts.pid("master")
     rng = random.Random(1)
     with grpc.insecure_channel(
-        read_address(str(module_two_hosts.conf)), options=[("grpc.max_send_message_length", -1)]
+        read_address(str(two_hosts.conf)), options=[("grpc.max_send_message_length", -1)]
     ) as channel:
         for name in ("Submit", "Control", "HostControl", "Hosts", "Queues", "Cluster", "NoSuchMethod"):
             method = channel.unary_unary(f"/gsched.wire.v1.Scheduler/{name}")
@@ -162,9 +155,9 @@ def test_malformed_and_oversized_requests_do_no_harm(module_two_hosts: Cluster):
         for data in (b"\xff\xff", b"\0" * (65 << 20)):
             with pytest.raises(grpc.RpcError):
                 list(stream(iter([data]), timeout=10))
-    assert module_two_hosts.pid("master") == pid
-    job_id = module_two_hosts.submit("-m", "a", "-o", "/dev/null", "true")
-    assert end_of(module_two_hosts.wait(job_id)[0]) == ("exit", 0)
+    assert two_hosts.pid("master") == pid
+    job_id = two_hosts.submit("-m", "a", "-o", "/dev/null", "true")
+    assert end_of(two_hosts.wait(job_id)[0]) == ("exit", 0)
 
 
 def test_many_large_jobs_at_once_fit_through_every_stream(two_hosts: Cluster):
@@ -222,8 +215,8 @@ STRANGE = [
 ]
 
 
-def test_strange_submissions_are_refused_or_run_and_never_stop_a_daemon(module_two_hosts: Cluster):
-    cluster = module_two_hosts
+def test_strange_submissions_are_refused_or_run_and_never_stop_a_daemon(two_hosts: Cluster):
+    cluster = two_hosts
     pids = {name: cluster.pid(name) for name in ("master", "agent-a")}
     accepted = []
     with cluster.client() as client:
