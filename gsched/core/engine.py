@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import Any
 
-from gsched.base.errors import BadRequest, Conflict, NotFound
+from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotFound
 from gsched.core import attempts, control
 from gsched.core.admission import admit
 from gsched.core.cluster import ClusterState, audit
@@ -49,6 +49,10 @@ FORGET_MOST = 1000
 """Most jobs that one tick forgets; the next tick follows at once."""
 
 
+class HalfDone(Exception):
+    """A command failed after some of its events had been applied: memory and store have parted."""
+
+
 class Engine:
     """Owns the state. Not thread-safe: one thread drives it."""
 
@@ -59,6 +63,8 @@ class Engine:
         self.reasons: dict[Bucket, tuple[str, ...]] = {}
         self.summary = "no scheduling cycle yet"
         self.needs_cycle = True
+        self.failure: Exception | None = None
+        """Why the last scheduling cycle failed; None when it did not."""
         self._judge = judge_for(config)
         self._outlook = Outlook(state, self.observations)
         self._schedule = schedule
@@ -83,9 +89,22 @@ class Engine:
     # -- commands -------------------------------------------------------------------------------------------------
 
     def handle(self, command: Command, now: float) -> Decision:
-        """Decide one command. Raises GschedError when it is refused; nothing has changed then."""
+        """Decide one command. Raises GschedError when it is refused; nothing has changed then.
+
+        A fault is a refusal too (Internal) as long as no event was applied; after that it is raised as it is, for only
+        a replay can say what the state is.
+        """
         decision = Decision(self.state)
-        self._handlers[type(command)](command, now, decision)
+        try:
+            self._handlers[type(command)](command, now, decision)
+        except Exception as error:
+            if decision.events:
+                raise HalfDone(f"{type(command).__name__} failed after {len(decision.events)} events") from error
+            if isinstance(error, GschedError):
+                raise
+            raise Internal(
+                f"{type(command).__name__} failed; nothing was changed, the master's log says why"
+            ) from error
         return decision
 
     def _submit(self, command: Submit, now: float, decision: Decision) -> None:
@@ -249,7 +268,13 @@ class Engine:
         if not self.state.pending:
             self.reasons, self._tried = {}, {}
             return decision
-        plan = self._schedule(self.snapshot(now, self._tried), now, budget)
+        try:
+            plan = self._schedule(self.snapshot(now, self._tried), now, budget)
+        except Exception as error:  # planning changes nothing: whoever waits goes on waiting, and all else goes on
+            self.failure, self._tried = error, {}
+            self.summary = f"the scheduling cycle failed, nothing was placed: {error!r}"
+            return decision
+        self.failure = None
         reasons = {**self._tried, **plan.reasons}
         refused = [text for placement in plan.placements if (text := self._dispatch(placement, reasons, now, decision))]
         self.reasons = reasons

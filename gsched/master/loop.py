@@ -95,6 +95,7 @@ class EngineLoop:
         """Reports that came while a batch could not be stored; they come before the inbox."""
         self._stopping = threading.Event()
         self._since_checkpoint = 0
+        self._said = ""
         self._worked_at = float("-inf")
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self.problem = ""
@@ -140,6 +141,7 @@ class EngineLoop:
             if self._engine.needs_cycle:
                 batch = _Batch()
                 batch.add(self._engine.cycle(self._clock.now()))
+                self._note_failure()
                 self._commit(batch)
             tick_at = self._engine.next_deadline(self._clock.now())
             self._worked_at = time.monotonic()
@@ -148,6 +150,13 @@ class EngineLoop:
                 return
             if self._since_checkpoint >= CHECKPOINT_EVENTS:
                 self._checkpoint()
+
+    def _note_failure(self) -> None:
+        """Say once why scheduling cycles fail."""
+        failure = self._engine.failure
+        if failure is not None and repr(failure) != self._said:
+            log.error("%s", self._engine.summary, exc_info=failure)
+        self._said = repr(failure)
 
     def _take(self, tick_at: float) -> list[Item]:
         """Wait for the next command or deadline; then all that is there, up to a batch."""
@@ -177,14 +186,11 @@ class EngineLoop:
         try:
             decision = self._engine.handle(item.command, now)
         except GschedError as error:
+            if isinstance(error, Internal):
+                log.error("%s", error.text, exc_info=error.__cause__ or error)
             if item.reply is not None:
                 item.reply(None, error)
             return
-        except Exception:
-            log.exception("%s failed", type(item.command).__name__)
-            if item.reply is not None:
-                item.reply(None, Internal(f"{type(item.command).__name__} failed; the master's log says why"))
-            raise
         batch.add(decision)
         batch.blobs.update(item.blobs)
         if item.reply is not None:

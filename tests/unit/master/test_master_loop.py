@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gsched.base.clock import SystemClock
-from gsched.base.errors import GschedError, ResourceExhausted
+from gsched.base.errors import Conflict, GschedError, Internal, ResourceExhausted
 from gsched.core.cluster import ClusterState
 from gsched.core.command import AttemptStarted, ControlHosts, HostDisconnected, HostHello, Submit
 from gsched.core.engine import Engine
@@ -69,8 +69,9 @@ class Master:
         self.fatal: list[str] = []
         self.answers: dict[str, Any] = {}
         self.changed = threading.Condition()
+        self.engine = Engine(ClusterState(), config, clock.now())
         self.loop = EngineLoop(
-            Engine(ClusterState(), config, clock.now()),
+            self.engine,
             self.store,  # type: ignore[arg-type]
             self.board,
             clock,
@@ -172,6 +173,59 @@ def test_a_master_that_is_asked_to_end_does_not_wait_for_room(master: Master) ->
     assert time.monotonic() - begun < 2
     assert not master.fatal
     assert not master.answers
+
+
+def test_a_command_that_fails_is_refused_and_the_next_one_carried_out(master: Master) -> None:
+    real = master.engine._handlers[ControlHosts]
+    master.engine._handlers[ControlHosts] = lambda command, now, decision: {}["missing"]
+    master.ask("fails", ControlHosts("u", True, "close", ("a",)))
+    master.until(lambda: "fails" in master.answers)
+    assert isinstance(master.answers["fails"], Internal)
+    master.engine._handlers[ControlHosts] = real
+    master.ask("works", ControlHosts("u", True, "close", ("a",)))
+    master.until(lambda: "works" in master.answers)
+    assert master.answers["works"] == ["a"]
+    assert not master.fatal
+
+
+@pytest.mark.parametrize("error", [KeyError("missing"), Conflict("refused too late")])
+def test_a_command_that_fails_half_way_ends_the_process(master: Master, error: Exception) -> None:
+    real = master.engine._handlers[ControlHosts]
+
+    def half(command: Any, now: float, decision: Any) -> None:
+        real(command, now, decision)
+        raise error
+
+    master.engine._handlers[ControlHosts] = half
+    master.ask("half", ControlHosts("u", True, "close", ("a",)))
+    master.until(lambda: master.fatal)
+    assert "half" not in master.answers
+    assert not master.store.batches
+
+
+def test_a_cycle_that_fails_loses_nothing_and_stops_nobody(master: Master, caplog: pytest.LogCaptureFixture) -> None:
+    real = master.engine._schedule
+
+    def fail(*_: Any) -> Any:
+        raise ZeroDivisionError("in the policy")
+
+    master.engine._schedule = fail
+    for name in ("one", "two"):
+        master.submit(name)
+        master.until(lambda name=name: name in master.answers)
+    master.loop.put(Item(HostDisconnected("a", 0)))
+    master.submit("three")
+    master.until(lambda: "three" in master.answers)
+    assert "in the policy" in master.board.summary
+    assert sum("in the policy" in record.message for record in caplog.records) == 1
+    assert not master.fatal
+    master.engine._schedule = real
+    master.submit("four")
+    master.until(lambda: "four" in master.answers)
+    master.ask("last", ControlHosts("u", True, "close", ("a",)))
+    master.until(lambda: "last" in master.answers)
+    assert "failed" not in master.board.summary
+    assert [master.board.job(job_id) is not None for job_id in (1, 2, 3, 4)] == [True] * 4
 
 
 def test_a_refused_command_changes_nothing_and_stores_nothing(master: Master) -> None:
