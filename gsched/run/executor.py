@@ -33,6 +33,8 @@ _LOOK_AGAIN_S = 0.05
 _MAX_LOOKS = 40
 _KILL_PATIENCE_S = 2.0
 _KILL_AGAIN_S = 1.0
+_LOOKS_S = (0.02, 0.1, 0.5)
+"""When, after a signal, one looks again for processes that it has not reached."""
 
 
 class ProcessExecutor:
@@ -359,16 +361,35 @@ class ProcessExecutor:
     async def _end(self, held: Attempt, interval_s: float) -> None:
         await held.let_go.wait()
         for signum in (signal.SIGINT, signal.SIGTERM):
-            tree = self._tree(held)
-            contain.send_all(tree, signum)
-            if self._spool.is_suspended(held.name):  # a stopped process takes no notice until it goes on
-                contain.send_all(tree, signal.SIGCONT)
-            if await self._ends_within(held, interval_s):
+            if await self._ends_by(held, signum, interval_s):
                 return
         while True:
             contain.send_all(self._tree(held), signal.SIGKILL)
             if await self._ends_within(held, _KILL_AGAIN_S):
                 return
+
+    async def _ends_by(self, held: Attempt, signum: int, interval_s: float) -> bool:
+        """Signal every process of the attempt once and wait; whether it has ended within `interval_s`.
+
+        A process that was forked while we looked, or had not become its program yet, is signalled a moment later: a
+        shell puts an interrupt off until the command that it has started ends.
+        """
+        seen: set[tuple[int, int, str]] = set()
+        looked_s = 0.0
+        for at_s in (*_LOOKS_S, interval_s):
+            tree = self._tree(held)
+            fresh = [each for each in tree if (each.pid, each.start, each.name) not in seen]
+            seen.update((each.pid, each.start, each.name) for each in fresh)
+            contain.send_all(fresh, signum)
+            if self._spool.is_suspended(held.name):  # a stopped process takes no notice until it goes on
+                contain.send_all(fresh, signal.SIGCONT)
+            until_s = min(at_s, interval_s)
+            if await self._ends_within(held, until_s - looked_s):
+                return True
+            looked_s = until_s
+            if looked_s >= interval_s:
+                break
+        return False
 
     async def _ends_within(self, held: Attempt, seconds: float) -> bool:
         try:

@@ -40,6 +40,22 @@ def test_terminate_begins_with_an_interrupt(on_host):
     on_host(scenario)
 
 
+def test_an_interrupt_finds_a_shell_that_is_just_starting_its_next_command(on_host):
+    """A shell puts an interrupt off until the command has ended that it started behind our back."""
+
+    async def scenario(host):
+        count = 120
+        for job in range(1, count + 1):
+            await host.executor.start(host.order("/bin/true; " * (job % 5) + "sleep 60; true", job))
+        for job in range(1, count + 1):
+            await host.start_of(job)
+            await host.executor.terminate(job, 1, 30)
+        await host.until(lambda: len(host.ended) == count)
+        assert {result.signal for result in host.ended.values()} == {signal.SIGINT}
+
+    on_host(scenario)
+
+
 def test_terminate_goes_on_to_kill_the_whole_tree(on_host):
     async def scenario(host):
         ignore = "[signal.signal(s, signal.SIG_IGN) for s in (2, 15)]"
