@@ -97,7 +97,10 @@ class Master:
         write_address(self._config.locations.conf_dir, MASTER_FILE, address)
         log.info("gsched %s: master of cluster %s listens on %s", __version__, self._config.cluster, address)
         await self._until_signal()
-        await server.stop(SHUTDOWN_GRACE_S)
+        stopping = asyncio.create_task(server.stop(SHUTDOWN_GRACE_S))
+        await asyncio.sleep(0)  # from here on nobody new is let in
+        self._sessions.end_all()
+        await stopping
         await asyncio.to_thread(self._loop.stop)
         history.close()
         log.info("master of cluster %s ends", self._config.cluster)

@@ -72,6 +72,11 @@ class Sessions:
             if asked == host:
                 answers.put_nowait(None)
 
+    def end_all(self) -> None:
+        """End every session, so that the process need not wait for agents before it ends."""
+        for _, outgoing in self._outgoing.values():
+            outgoing.put_nowait(None)
+
     def deliver(self, instructions: Iterable[Instruction]) -> list[tuple[Instruction, str]]:
         """Put each instruction into its host's stream; returns those that cannot be sent, each with the reason."""
         failed: list[tuple[Instruction, str]] = []
