@@ -142,7 +142,9 @@ def open_stage(stage: Stage, *, simulate: bool) -> Gpus:
         stage.screen.say(f"{why}: the {gpus.count} GPUs of this walk-through are SIMULATED.")
     shutil.copy(TRAIN, stage.work)
     for name, options in (("train.sh", ""), ("train_many.sh", f" --gpus {gpus.half}"), ("train_cpu.sh", " --gpus 0")):
-        (stage.work / name).write_text(f"#!/bin/sh\npython train.py{options}\n")
+        script = stage.work / name
+        script.write_text(f"#!/bin/sh\npython train.py{options}\n")
+        script.chmod(0o755)
     if not gpus.has_cuda:
         pretended = stage.work / "gpus"
         pretended.mkdir()

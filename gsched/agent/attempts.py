@@ -27,8 +27,8 @@ from gsched.wire.v1 import agent_pb2
 log = logging.getLogger(__name__)
 
 OUTPUT_PIECE = 256 * 1024
-OUTPUT_MOST = 32 * 1024 * 1024
-"""gpeek shows at most the last so many bytes of a stream."""
+OUTPUT_MOST = 1 << 30
+"""gpeek shows at most so many bytes of a stream, and says when there is more."""
 
 
 class Attempts:
@@ -194,12 +194,13 @@ class Attempts:
         key = (request.job_id, request.attempt)
         for stream in ("stdout", "stderr"):
             offset = 0
-            while offset < OUTPUT_MOST:
-                data = self._read(key, stream, offset)
-                if not data:
-                    break
+            while data := self._read(key, stream, offset):
                 offset += len(data)
                 yield agent_pb2.OutputReply(request=request.request, stream=stream, data=data)
+                if offset >= OUTPUT_MOST:
+                    cut = f"\n[gpeek stops after {OUTPUT_MOST >> 20} MiB of {stream}; there is more]\n".encode()
+                    yield agent_pb2.OutputReply(request=request.request, stream=stream, data=cut)
+                    break
         yield agent_pb2.OutputReply(request=request.request, last=True)
 
     def _read(self, key: AttemptKey, stream: str, offset: int) -> bytes:

@@ -79,6 +79,11 @@ def lock_path(run_dir: str, name: str) -> Path:
     return Path(run_dir) / f"{name}.lock"
 
 
+def known(run_dir: str) -> set[str]:
+    """Names of the daemons that have ever run here."""
+    return {path.stem for path in Path(run_dir).glob("*.lock")}
+
+
 def running_pid(run_dir: str, name: str) -> int | None:
     """Process id of the running daemon, or None."""
     try:

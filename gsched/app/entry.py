@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from gsched import __version__
-from gsched.base.errors import ConfigError, GschedError
+from gsched.base.errors import LSF_FAILURE, BadRequest, ConfigError, GschedError
 
 FAILURE = 1
 OPTION_DIR = click.option(
@@ -42,6 +42,10 @@ def run(command: click.Command) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(141)
+    except OSError as error:  # a folder that cannot be made or entered, a full disk
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"{command.name}: {where}{error.strerror or error}", err=True)
+        sys.exit(LSF_FAILURE)
     except Exception as error:
         if os.environ.get("GSCHED_DEBUG") == "1":
             raise
@@ -269,15 +273,20 @@ def _host_control(envdir: str | None, action: str, hosts: tuple[str, ...], comme
 
 
 def _client(envdir: str | None) -> Any:
-    from gsched.base.envdir import conf_dir
+    from gsched.base.envdir import conf_dir, read_setting
     from gsched.wire.address import read_address
     from gsched.wire.client import DEFAULT_WAIT_S, Client
 
     def waiting() -> None:
         click.echo("gsched: the master is not responding. Please wait ...", err=True)
 
-    wait_s = float(os.environ.get("GSCHED_COMMAND_WAIT", DEFAULT_WAIT_S))
-    return Client(read_address(envdir or conf_dir(os.environ)), wait_s=wait_s, on_wait=waiting)
+    folder = envdir or conf_dir(os.environ)
+    text = os.environ.get("GSCHED_COMMAND_WAIT") or read_setting(folder, "GSCHED_COMMAND_WAIT")
+    try:
+        wait_s = float(text or DEFAULT_WAIT_S)
+    except ValueError:
+        raise BadRequest(f"GSCHED_COMMAND_WAIT={text}: not a number of seconds") from None
+    return Client(read_address(folder), wait_s=wait_s, on_wait=waiting)
 
 
 if __name__ == "__main__":

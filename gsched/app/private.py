@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from gsched.app import daemons
-from gsched.base.errors import BadRequest, GschedError, PermissionDenied
+from gsched.base.envdir import read_setting
+from gsched.base.errors import BadRequest, ConfigError, GschedError, PermissionDenied
 from gsched.config.files import load
 from gsched.config.template import private_texts, write_private
 from gsched.model.config import ClusterConfig, Locations
@@ -26,7 +27,7 @@ from gsched.model.view import JobFilter
 from gsched.probe.gpu import inventory_path
 from gsched.probe.inventory import parse_sim_spec, write_inventory
 from gsched.store.filesystem import check_filesystem
-from gsched.wire.address import DEFAULT_DIR, DOOR_FILE, MAX_SOCKET_PATH, read_address
+from gsched.wire.address import DEFAULT_DIR, DOOR_FILE, MASTER_FILE, MAX_SOCKET_PATH, read_address
 from gsched.wire.auth import user_name
 from gsched.wire.client import Client
 
@@ -68,6 +69,13 @@ class Home:
         if not self.exists:
             raise BadRequest(f"there is no cluster in {self.folder}: make one with `gsched up --dir {self.folder}`")
         return load(str(self.conf), host_name()).required()
+
+    def run_dir(self) -> str:
+        """Where the locks of the daemons lie, also while the files have errors. Raises BadRequest."""
+        if not self.exists:
+            raise BadRequest(f"there is no cluster in {self.folder}: make one with `gsched up --dir {self.folder}`")
+        found = read_setting(str(self.conf), "GSCHED_RUNDIR")
+        return found or self.config().locations.run_dir
 
 
 def host_name() -> str:
@@ -233,17 +241,31 @@ def _say_how(home: Home, say: Say) -> None:
 
 def down(home: Home, *, kill: bool, say: Say) -> None:
     """Stop all daemons; running jobs go on unless `kill`, pending ones wait for the next `up`. Raises GschedError."""
-    config = home.config()
-    run_dir = config.locations.run_dir
+    with daemons.one_at_a_time(home.folder):
+        _down(home, kill, say)
+
+
+def _down(home: Home, kill: bool, say: Say) -> None:
+    run_dir = home.run_dir()
     closed: list[str] = []
     if daemons.running_pid(run_dir, "master"):
         closed = _close_hosts(home) if kill else []
         _settle_jobs(home, kill, say)
-    stopped = [name for name in ("door", *_agents(config)) if daemons.stop(run_dir, name)]
+    others = sorted(daemons.known(run_dir) - {"master"}, key=lambda name: name != "door")
+    stopped = [name for name in others if daemons.stop(run_dir, name)]
     if closed:
         _open_hosts(home, closed, say)
     stopped += ["master"] if daemons.stop(run_dir, "master") else []
-    say(f"cluster {config.cluster} is down" if stopped else f"cluster {config.cluster} was not up")
+    # Nobody is coming back: commands need not wait for a master that was ended on purpose.
+    (home.conf / MASTER_FILE).unlink(missing_ok=True)
+    say(f"{_name(home)} {'is down' if stopped else 'was not up'}")
+
+
+def _name(home: Home) -> str:
+    try:
+        return f"cluster {home.config().cluster}"
+    except ConfigError:
+        return f"the cluster in {home.folder}"
 
 
 def _settle_jobs(home: Home, kill: bool, say: Say) -> None:
@@ -281,10 +303,14 @@ def _open_hosts(home: Home, names: list[str], say: Say) -> None:
 
 def status(home: Home, say: Say) -> bool:
     """Say what runs; returns whether everything does. Raises GschedError if there is no cluster."""
-    config = home.config()
-    run_dir = config.locations.run_dir
+    run_dir = home.run_dir()
     whole = True
-    for name in ("master", *_agents(config), "door"):
+    try:
+        names = ["master", *_agents(home.config()), "door"]
+    except ConfigError as error:
+        say(f"the configuration has errors; what runs goes on with the last good one:\n{error.text}")
+        whole, names = False, sorted(daemons.known(run_dir))
+    for name in names:
         pid = daemons.running_pid(run_dir, name)
         whole = whole and bool(pid)
         say(f"{name:<20} {f'running (process {pid})' if pid else 'not running'}")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
+
+from gsched.base.errors import BadRequest
 
 SITE_CONF_DIR = "/etc/gsched"
 
@@ -16,3 +19,28 @@ def conf_dir(environment: Mapping[str, str]) -> str:
     home = environment.get("HOME") or os.path.expanduser("~")
     private = os.path.join(home, ".gsched", "conf")
     return private if os.path.isdir(private) else SITE_CONF_DIR
+
+
+def setting(environment: Mapping[str, str], name: str) -> str:
+    """A parameter from the environment, else from lsf.conf, else empty: for programs that need one line of it.
+
+    Raises BadRequest when the file cannot be read.
+    """
+    return environment.get(name) or read_setting(conf_dir(environment), name)
+
+
+def read_setting(folder: str, name: str) -> str:
+    """A parameter of `folder`'s lsf.conf; empty when it is not there. Raises BadRequest when it cannot be read."""
+    path = Path(folder) / "lsf.conf"
+    try:
+        text = path.read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+    except OSError as problem:
+        raise BadRequest(f"{path}: cannot be read: {problem.strerror}") from None
+    found = ""
+    for line in text.splitlines():
+        key, equals, value = line.partition("=")
+        if equals and key.strip() == name:
+            found = value.partition("#")[0].strip().strip("\"'")
+    return found

@@ -61,8 +61,8 @@ def _show(call: Call, client: Client, job_id: int, *, follow: bool) -> int:
             for chunk in client.output(job_id):
                 seen.show(chunk.stream, sizes[chunk.stream], chunk.data)
                 sizes[chunk.stream] += len(chunk.data)
-        except Conflict:
-            call.error(f"Job <{job_id}> : Not yet started.\n")
+        except Conflict as error:
+            call.error(f"{error.text}\n")
             return LSF_FAILURE
         if has_ended:
             seen.show("stdout", 0, b"")

@@ -17,7 +17,7 @@ from typing import Any
 
 import grpc
 
-from gsched.base.envdir import conf_dir
+from gsched.base.envdir import conf_dir, read_setting
 from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, PermissionDenied, Unavailable
 from gsched.cli.call import Call, Cancelled
 from gsched.model.view import EventRecord
@@ -122,9 +122,17 @@ def _with_home(call: Call) -> dict[str, str]:
         return {**call.env, "HOME": "/"}
 
 
+def _configured_wait(call: Call) -> str:
+    """lsf.conf's value; the folder is relative to the caller's directory. A file that cannot be read says nothing."""
+    try:
+        return read_setting(os.path.join(call.cwd, conf_dir(_with_home(call))), WAIT_VARIABLE)
+    except BadRequest:
+        return ""
+
+
 def wait_s(call: Call) -> float:
     """Seconds the call waits for a master that does not answer (GSCHED_COMMAND_WAIT). Raises BadRequest."""
-    text = call.env.get(WAIT_VARIABLE, "")
+    text = call.env.get(WAIT_VARIABLE, "") or _configured_wait(call)
     if not text:
         return DEFAULT_WAIT_S
     try:

@@ -180,7 +180,8 @@ def attempt_ended(state: ClusterState, report: AttemptEnded, seen: Observation, 
             )
         return
     result = report.result
-    if not result.started and result.exit_code is None and result.signal is None and not job.kill_by:
+    never_ran = not result.started and job.started_at is None and result.exit_code is None and result.signal is None
+    if never_ran and not job.kill_by:
         _requeue(job, report, now, decision)
         return
     _finish(job, result, _within(job, result.ended_at, now), decision)

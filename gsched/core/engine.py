@@ -31,6 +31,7 @@ from gsched.core.judgement import judge_for
 from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
 from gsched.core.values import slot_limit
+from gsched.model.allocation import Allocation
 from gsched.model.config import ClusterConfig
 from gsched.model.event import ConfigApplied, JobDispatched, JobForgotten, JobSubmitted
 from gsched.model.job import JobSpec, JobState
@@ -298,7 +299,7 @@ class Engine:
                 job_id=job.job_id,
                 attempt=job.attempt + 1,
                 allocation=placement.allocation,
-                effective_req=job.spec.combined_req,
+                effective_req=_effective(job.spec, placement.allocation),
             )
         )
         for part in placement.allocation.hosts:
@@ -339,3 +340,9 @@ class Engine:
         ledger.observe_gpus(seen.gpus if host is not None and seen.connected else None)
         self._outlook.forget(name)
         self.state.touched_hosts.add(name)
+
+
+def _effective(spec: JobSpec, allocation: Allocation) -> str:
+    """The requirement the job starts with; a GPU that it did not ask for (auto=1) is said there."""
+    claims = {gpu.claim for part in allocation.hosts for gpu in part.gpus} if spec.auto_gpu else set()
+    return spec.combined_req + "".join(f" rusage[{claim}=1.00]" for claim in sorted(claims))

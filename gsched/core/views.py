@@ -8,7 +8,7 @@ from gsched.core.cluster import ClusterState
 from gsched.core.observed import Observation
 from gsched.core.values import host_type, host_values, slot_limit
 from gsched.model.config import ClusterConfig
-from gsched.model.host import HostConfig, HostState
+from gsched.model.host import COUNTER_OF_MODE, HostConfig, HostState
 from gsched.model.job import STARTED, JobState
 from gsched.model.ledger import HostLedger
 from gsched.model.queue import Queue
@@ -102,6 +102,17 @@ def _external(name: str, config: ClusterConfig, ledger: HostLedger, value: objec
     return ResourceValue(name=name, total=max(0.0, float(value) - held), reserved=held, consumable=resource.consumable)
 
 
+def _changed_modes(ledger: HostLedger) -> Iterable[str]:
+    """GPUs whose mode somebody changed under the job that holds them."""
+    for uuid, holders in ledger.holders.items():
+        gpu = ledger.gpus.get(uuid)
+        if gpu is None or gpu.mode is None:
+            continue
+        for (job_id, _), claim in holders.items():
+            if claim not in ("ngpus", COUNTER_OF_MODE[gpu.mode]):
+                yield f"GPU {gpu.index} is held as {claim} by job {job_id}, but its mode is now {gpu.mode.value}"
+
+
 def _notes(host: HostConfig, config: ClusterConfig, ledger: HostLedger, seen: Observation) -> Iterable[str]:
     """Lines that explain what the numbers do not."""
     if not seen.connected:
@@ -119,6 +130,7 @@ def _notes(host: HostConfig, config: ClusterConfig, ledger: HostLedger, seen: Ob
         yield from (
             f"GPU {gpu.index} ({gpu.uuid}) is not offered: {gpu.problem}" for gpu in seen.gpus.gpus if gpu.problem
         )
+    yield from _changed_modes(ledger)
     if seen.load is not None:
         yield from seen.load.notes
         for name in config.external_on(host.name):

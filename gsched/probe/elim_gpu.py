@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Protocol
 
-from gsched.base.envdir import conf_dir
+from gsched.base.envdir import setting
 from gsched.base.errors import BadRequest
 from gsched.model.host import GpuReport
 from gsched.probe.gpu import GpuProbe, count_gpus, probe_for
@@ -91,25 +90,6 @@ def format_line(report: GpuReport, wanted: str = "") -> str:
 def provider_of(env: Mapping[str, str]) -> str:
     """GSCHED_GPU_PROVIDER of the environment, else of lsf.conf, else "nvml"."""
     return setting(env, "GSCHED_GPU_PROVIDER") or "nvml"
-
-
-def setting(env: Mapping[str, str], name: str) -> str:
-    """A parameter from the environment, else from lsf.conf, else empty."""
-    if env.get(name):
-        return env[name]
-    path = Path(conf_dir(env)) / "lsf.conf"
-    try:
-        text = path.read_text("utf-8", "replace")
-    except FileNotFoundError:
-        return ""
-    except OSError as problem:
-        raise BadRequest(f"elim.gpu: {path}: cannot be read: {problem.strerror}") from None
-    found = ""
-    for line in text.splitlines():
-        key, equals, value = line.partition("=")
-        if equals and key.strip() == name:
-            found = value.partition("#")[0].strip().strip("\"'")
-    return found
 
 
 def main(call: Surroundings) -> int:

@@ -284,7 +284,9 @@ class ProcessExecutor:
             self._orphaned(held)
 
     def _examine_unclaimed(self, held: Attempt) -> None:
-        if not self._spool.is_claimed(held.name):
+        if held.started is not None:  # somebody removed its folder; it has run, and must not run again
+            self._orphaned(held)
+        elif not self._spool.is_claimed(held.name):
             self._request(held)
         elif held.looks < _MAX_LOOKS:  # the claim is being written at this moment
             self._look_again(held)

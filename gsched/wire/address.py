@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gsched.base.errors import Unavailable
+from gsched.base.errors import PermissionDenied, Unavailable
 
 MASTER_FILE = ".master"
 DOOR_FILE = ".door"
@@ -28,6 +28,8 @@ def read_address(folder: str, name: str = MASTER_FILE) -> str:
     """The address published there. Raises Unavailable with the way out if there is none."""
     try:
         return (Path(folder) / name).read_text(encoding="utf8").strip()
+    except PermissionError:
+        raise PermissionDenied(f"{folder} is not yours to use: permission denied") from None
     except OSError:
         raise Unavailable(
             f"no cluster is known in {folder}: start one with `gsched up`, "

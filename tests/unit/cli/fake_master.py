@@ -125,7 +125,7 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServicer):
 
     def Output(self, request, context):
         if not self.outputs:
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "Job has not started yet")
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"Job <{request.job_id}> : Not yet started.")
         chunks = self.outputs.pop(0) if len(self.outputs) > 1 else self.outputs[0]
         if len(self.outputs) == 1 and self.last_views is not None:
             self.views = self.last_views
