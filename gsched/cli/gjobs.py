@@ -5,6 +5,7 @@ Streams, texts and exit codes are bjobs'; LSB_BJOBS_CONSISTENT_EXIT_CODE=Y makes
 
 from __future__ import annotations
 
+import pwd
 import time
 from collections.abc import Sequence
 
@@ -82,9 +83,23 @@ def main(call: Call) -> int:
         call.write(_layout(call, options, chosen, records))
     if missing:
         call.error(not_found(missing))
+    elif not records and not _is_user(options.last("u", "all")):
+        call.error(f"{options.last('u')}: Unknown user\n")
+        return LSF_FAILURE
     elif not records:
         call.error(_nothing(options))
     return LSF_FAILURE if missing or (not records and _is_consistent(call)) else 0
+
+
+def _is_user(name: str) -> bool:
+    """Whether this host knows the user; asked only when nothing was found, as a user may be known elsewhere."""
+    if name == "all":
+        return True
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
 
 
 def _answer_json(

@@ -121,7 +121,9 @@ def _read_resources(section: Section, shared: Shared, findings: Findings) -> Non
 
 
 def _resource(row: Row, name: str, findings: Findings) -> Resource:
-    type_ = read_cell(row, "TYPE", _type, ResourceType.BOOLEAN, findings)
+    type_ = read_cell(row, "TYPE", _type, None, findings)
+    if type_ is None:  # a wrong one has been reported; taken for Numeric, it brings no further complaints
+        type_ = ResourceType.BOOLEAN if cell(row, "TYPE").is_empty else ResourceType.NUMERIC
     interval = read_cell(row, "INTERVAL", integer(1, 86_400), None, findings)
     increasing = read_cell(row, "INCREASING", yes_or_no, None, findings)
     consumable = read_cell(row, "CONSUMABLE", yes_or_no, None, findings)

@@ -122,12 +122,14 @@ class Settings:
         self._where = where
         self._fold = fold_case
         self._entries: dict[str, Entry] = {}
+        self._repeats: dict[str, list[Entry]] = {}
         self._taken: list[str] = []
         for entry in entries:
             key = self._key(entry.key)
             if key in self._entries:
                 first = self._entries[key].at
                 findings.error(entry.at, f"{show(entry.key)} is set twice (first at line {first.line})")
+                self._repeats.setdefault(key, []).append(entry)
             else:
                 self._entries[key] = entry
 
@@ -137,6 +139,12 @@ class Settings:
         entry = self._entries.get(self._key(name))
         if entry is None:
             return default
+        # A repeat does not count, but what is wrong with it is said at once with the rest.
+        for repeat in self._repeats.get(self._key(name), ()):
+            self._read(repeat, name, read, default)
+        return self._read(entry, name, read, default)
+
+    def _read(self, entry: Entry, name: str, read: Callable[[str], T], default: T) -> T:
         try:
             if not entry.value:
                 raise BadRequest("the value is empty")

@@ -127,6 +127,8 @@ def test_times_are_those_of_the_caller(master: FakeMaster, call: NewCall) -> Non
         (["-r"], "No running job found\n", 0),
         (["-d"], "No DONE/EXIT job found\n", 0),
         (["-q", "normal"], "No unfinished job found in queue <normal>\n", 0),
+        (["-u", "root"], "No unfinished job found\n", 0),
+        (["-u", "no-such-user"], "no-such-user: Unknown user\n", 255),
         (["-q", "normal", "-m", "h"], "No unfinished job found in queue <normal> and on host/group <h>\n", 0),
         (["123"], "Job <123> is not found\n", 255),
         (["abc"], "abc: Illegal job ID.\n", 255),

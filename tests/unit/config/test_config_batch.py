@@ -343,3 +343,20 @@ def test_a_file_full_of_mistakes_is_cut_and_refused():
     checked = hosts("HOST_NAME MXJ", *(f"x{number} 1" for number in range(5000)))
     assert len(checked.errors) == 201
     assert checked.errors[-1].endswith("more than 200 problems in this file; the rest is not listed")
+
+
+def test_what_is_wrong_with_a_repeated_parameter_is_said_at_once():
+    errors = params("CLEAN_PERIOD = 60", "CLEAN_PERIOD = abc").errors
+    assert [error.split(": ", 1)[1] for error in errors if "set twice" in error] == [
+        "CLEAN_PERIOD is set twice (first at line 2)"
+    ]
+    assert any("'abc'" in error for error in errors)
+    assert len(errors) == 2
+
+
+def test_a_wrong_type_brings_no_other_complaints():
+    rows = ["Begin Resource", "RESOURCENAME TYPE INTERVAL INCREASING DESCRIPTION", "odd Foo 60 N (x)", "End Resource"]
+    checked = check(with_lines("lsf.shared", *rows))
+    assert len(checked.errors) == 1
+    assert "Foo" in checked.errors[0]
+    assert checked.notes == []
