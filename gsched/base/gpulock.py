@@ -130,7 +130,7 @@ def _try_lock(fd: int, owner: str) -> bool:
     Who gets it alone writes his name and then opens it for sharing. Changing the kind of a lock is not atomic, so
     the name is read again under the shared lock.
     """
-    name = owner.encode()[:_OWNER_BYTES]
+    name = _written(owner)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -143,6 +143,16 @@ def _try_lock(fd: int, owner: str) -> bool:
     except BlockingIOError:
         return False
     return os.pread(fd, _OWNER_BYTES + 1, 0) == name
+
+
+def _written(owner: str) -> bytes:
+    """The owner as it stands in the file: a name too long for it by its digest, or two could look alike."""
+    name = owner.encode()
+    if len(name) <= _OWNER_BYTES:
+        return name
+    from hashlib import sha256  # noqa: PLC0415 - hardly ever needed, and the fork server starts without it
+
+    return sha256(name).hexdigest().encode()
 
 
 def _is_current(folder_fd: int, uuid: str, fd: int) -> bool:

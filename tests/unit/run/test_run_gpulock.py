@@ -32,6 +32,14 @@ def test_clusters_exclude_each_other_and_share_within(folder):
     release(theirs)
 
 
+def test_long_names_that_begin_alike_are_two_clusters(folder):
+    long = "c:/" + "deep/" * 60
+    mine = lock_gpus(["GPU-a"], long + "one", folder)
+    with pytest.raises(GpuLockError):
+        lock_gpus(["GPU-a"], long + "two", folder, patience_s=0)
+    release([*mine, *lock_gpus(["GPU-a"], long + "one", folder)])
+
+
 def test_it_is_all_or_nothing(folder):
     theirs = lock_gpus(["GPU-b"], "two", folder)
     before = len(os.listdir("/proc/self/fd"))
