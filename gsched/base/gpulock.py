@@ -150,7 +150,7 @@ def _written(owner: str) -> bytes:
     name = owner.encode()
     if len(name) <= _OWNER_BYTES:
         return name
-    from hashlib import sha256  # noqa: PLC0415 - hardly ever needed, and the fork server starts without it
+    from hashlib import sha256  # here, as it is hardly ever needed and the fork server starts without it
 
     return sha256(name).hexdigest().encode()
 
