@@ -42,5 +42,12 @@ def read_setting(folder: str, name: str) -> str:
     for line in text.splitlines():
         key, equals, value = line.partition("=")
         if equals and key.strip() == name:
-            found = value.partition("#")[0].strip().strip("\"'")
+            found = _unquoted(value.strip())
     return found
+
+
+def _unquoted(value: str) -> str:
+    """What stands between the quotes, or before a comment."""
+    if value[:1] in ('"', "'"):
+        return value[1:].partition(value[0])[0]
+    return value.partition("#")[0].strip()
