@@ -241,12 +241,12 @@ def _say_how(home: Home, say: Say) -> None:
 
 def down(home: Home, *, kill: bool, say: Say) -> None:
     """Stop all daemons; running jobs go on unless `kill`, pending ones wait for the next `up`. Raises GschedError."""
-    with daemons.one_at_a_time(home.folder):
-        _down(home, kill, say)
-
-
-def _down(home: Home, kill: bool, say: Say) -> None:
     run_dir = home.run_dir()
+    with daemons.one_at_a_time(home.folder):
+        _down(home, run_dir, kill, say)
+
+
+def _down(home: Home, run_dir: str, kill: bool, say: Say) -> None:
     closed: list[str] = []
     if daemons.running_pid(run_dir, "master"):
         closed = _close_hosts(home) if kill else []
