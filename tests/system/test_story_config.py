@@ -140,7 +140,8 @@ def test_every_problem_is_named_at_once_and_nothing_changes(cluster: Cluster) ->
     wanted = [
         (shared, 2, "CONSUMEABLE"),
         (params, 2, "GPU_SHARED_JOB"),
-        (params, 3, "CLEAN_PERIOD"),
+        (params, 3, "CLEAN_PERIOD is set twice"),
+        (params, 3, "CLEAN_PERIOD: 'soon'"),
         (queues, 1, "normal"),
         (queues, 3, "PRIORITY"),
         (queues, 4, "gpu9"),
