@@ -27,11 +27,11 @@ from gsched.run.contain import boot_id
 from gsched.wire.address import read_address
 from gsched.wire.batch import next_batch
 from gsched.wire.client import CHANNEL_OPTIONS
+from gsched.wire.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
 
 log = logging.getLogger(__name__)
 
-PROTOCOL = 1
 _TRANSPORT = (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError)
 """What a stream raises when its other end has gone."""
 RECONNECT_S = 0.1

@@ -14,7 +14,8 @@ from gsched.config.findings import Findings, Place, show
 from gsched.config.sections import Row, Section
 from gsched.config.tables import Columns, cell, read_cell, read_columns, read_key
 from gsched.config.values import cluster_name, integer, number, yes_or_no
-from gsched.model.resource import ALIASES, BUILTIN, GPU_COUNTERS, Resource, ResourceType, gpu_counter_claims
+from gsched.model.resource import BUILTIN, GPU_COUNTERS, Resource, ResourceType, gpu_counter_claims
+from gsched.resreq.names import ALIASES
 
 _LSF_RESERVED = """
     cpu cpuf io logins ls idle maxmem maxswp maxtmp type model status it mem ncpus nprocs ncores nthreads ndisks pg

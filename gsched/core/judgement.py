@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from gsched.base.errors import RequirementError
 from gsched.model.config import ClusterConfig
-from gsched.model.resource import ALIASES, BUILTIN, GPU_COUNTERS, ResourceType
+from gsched.model.resource import BUILTIN, GPU_COUNTERS, ResourceType
 from gsched.policy.demand import reserved_amounts
 from gsched.resreq.ast import Requirement, Reservation
 from gsched.resreq.combine import combine
@@ -67,7 +67,7 @@ def _has_type(config: ClusterConfig, name: str, wanted: ResourceType) -> bool:
 def _check_known(requirement: Requirement, config: ClusterConfig) -> None:
     check_names(
         requirement,
-        lambda name: config.resource(ALIASES.get(name, name)) is not None,
+        lambda name: config.resource(canonical(name)) is not None,
         [*BUILTIN, *config.resources],
         is_text=lambda name: _has_type(config, name, ResourceType.STRING),
     )

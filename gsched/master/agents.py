@@ -20,11 +20,10 @@ from gsched.model.host import GpuReport, LoadReport
 from gsched.model.job import AttemptResult, Usage
 from gsched.wire.batch import next_batch
 from gsched.wire.convert import from_proto
+from gsched.wire.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
 
 log = logging.getLogger(__name__)
-PROTOCOL = 1
-"""Version of the contract with agents; both sides must have the same."""
 SILENT_REPORTS = 3
 """So many reports an agent may leave out before its session is given up."""
 MOST_LATE_S = 1.0

@@ -82,9 +82,6 @@ STATIC_RESOURCES: tuple[Resource, ...] = (
 
 BUILTIN: dict[str, Resource] = {resource.name: resource for resource in (*LOAD_INDICES, *STATIC_RESOURCES)}
 
-ALIASES: dict[str, str] = {"cpu": "r1m", "login": "ls", "swap": "swp", "idle": "it"}
-"""Other names of load indices that a requirement may use."""
-
 GPU_COUNTERS: tuple[str, ...] = ("ngpus", "ngpus_shared", "ngpus_excl_t", "ngpuprohibited", "ngpus_excl_p")
 """Resources whose values are projections of a host's devices. In rusage they are claims on devices."""
 
