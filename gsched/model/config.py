@@ -10,8 +10,10 @@ from enum import StrEnum
 import msgspec
 
 from gsched.model.host import HostConfig
+from gsched.model.limit import Limit
 from gsched.model.queue import Queue
 from gsched.model.resource import BUILTIN, Resource
+from gsched.model.user import UserGroup, UserLimits
 
 
 class GpuUnrequested(StrEnum):
@@ -21,6 +23,21 @@ class GpuUnrequested(StrEnum):
     ALLOW = "allow"
     AUTO = "auto"
     """One shared or exclusive GPU is asked for on the job's behalf (auto=1)."""
+
+
+class FairshareFactors(msgspec.Struct, frozen=True, kw_only=True):
+    """Weights of LSF's dynamic user priority. Times count in hours there. Source: lsb.params(5)."""
+
+    cpu_time: float = 0.7
+    run_time: float = 0.7
+    run_job: float = 3.0
+    committed_run_time: float = 0.0
+    gpu_run_time: float = 0.0
+    hist_hours: float = 5.0
+    """HIST_HOURS: past use has fallen to a tenth after so many hours; 0: it does not decay."""
+    hist_run_time: bool = False
+    """ENABLE_HIST_RUN_TIME: run time of finished jobs counts too."""
+    gpu_hist_run_time: bool = False
 
 
 class Params(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +54,30 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     host_lost_after_s: float = 30.0
     """How long after its agent's last sign of life a host is unavail and its jobs UNKWN."""
     root_may_submit: bool = True
+    max_array_size: int = 1_000_000
+    """MAX_JOB_ARRAY_SIZE: the largest index of an array."""
+    max_user_priority: int | None = None
+    """MAX_USER_PRIORITY; None: -sp is not allowed."""
+    priority_over_time: tuple[int, int] | None = None
+    """JOB_PRIORITY_OVER_TIME: so much more priority every so many minutes of pending."""
+    dependency_last_only: bool = False
+    """JOB_DEP_LAST_SUB: of several jobs of a name the newest counts."""
+    end_on_invalid_dependency: bool = True
+    """KILL_ON_INVALID_DEPENDENCY (ours): a job whose dependency can never hold ends at once."""
+    gpu_req: str = ""
+    """GPU_REQ (LSB_GPU_REQ): what `-gpu -` and options that are not given mean."""
+    gpu_req_merge: bool = False
+    reserve_cores_per_gpu: int = 0
+    """RESERVE_CORES_PER_GPU (ours): slots that a job without GPUs must leave for each free GPU of a host."""
+    min_run_before_preempt_s: float = 0.0
+    """MIN_RUN_BEFORE_PREEMPT (ours)."""
+    preempt_requeue: bool = False
+    """PREEMPT_ACTION=requeue (ours): rerunnable jobs that are preempted go back to pending instead of being
+    suspended. GPUs are only ever freed that way: a suspended process keeps its memory on the device."""
+    max_job_preempt: int | None = None
+    """MAX_JOB_PREEMPT: how often one job may be preempted."""
+    max_dispatch_per_cycle: int | None = None
+    fairshare: FairshareFactors = FairshareFactors()
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +130,16 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     gpu_provider: str = "nvml"
     """GSCHED_GPU_PROVIDER: "nvml", "none" or "sim:FOLDER" (inventory FOLDER/HOST.json)."""
     host_types: tuple[str, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    users: dict[str, UserLimits] = {}
+    """lsb.users by name; "default" and `group@` too."""
+    user_groups: dict[str, UserGroup] = {}
+    host_groups: dict[str, tuple[str, ...]] = {}
+    """HostGroup name -> hosts, nested groups resolved."""
+    compute_units: dict[str, dict[str, tuple[str, ...]]] = {}
+    """ComputeUnit type (enclosure, rack …) -> unit name -> hosts, as lsb.hosts' ComputeUnit section says."""
+    reservation_method: dict[str, str] = {}
+    """ReservationUsage: resource -> "job", "task" or "host"."""
     digest: str = ""
     """Fingerprint of the files, for the record of a reconfig."""
 

@@ -9,6 +9,9 @@ from enum import StrEnum
 
 import msgspec
 
+from gsched.model.queue import Threshold
+from gsched.model.window import Window
+
 
 class ComputeMode(StrEnum):
     """NVML's compute modes; the values are the words that `gsched sim-gpu` and inventory files use."""
@@ -96,6 +99,11 @@ class HostConfig(msgspec.Struct, frozen=True, kw_only=True):
     """JL/U: slots one user may hold on the host; None no limit."""
     compute_mode: ComputeMode | None = None
     """GPU_MODE (ours): compute mode that the agent sets at its start, where it may."""
+    thresholds: dict[str, Threshold] = {}
+    """Load thresholds of lsb.hosts; the stricter of these and the queue's holds."""
+    dispatch_window: tuple[Window, ...] = ()
+    exclusive_resources: tuple[str, ...] = ()
+    """`!resource` of lsf.cluster: only jobs that name one of them may use the host."""
     source: str = ""
 
 
@@ -104,6 +112,9 @@ class HostState(StrEnum):
 
     OK = "ok"
     CLOSED_ADM = "closed_Adm"
+    CLOSED_EXCL = "closed_Excl"
+    CLOSED_WIND = "closed_Wind"
     CLOSED_FULL = "closed_Full"
+    CLOSED_BUSY = "closed_Busy"
     UNAVAIL = "unavail"
     UNREACH = "unreach"

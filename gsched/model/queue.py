@@ -4,6 +4,33 @@ from __future__ import annotations
 
 import msgspec
 
+from gsched.model.user import Share
+from gsched.model.window import Window
+
+
+class Threshold(msgspec.Struct, frozen=True):
+    """`loadSched/loadStop` of a load index: beyond the first no job starts, beyond the second jobs are suspended."""
+
+    sched: float | None = None
+    stop: float | None = None
+
+
+class RunLimits(msgspec.Struct, frozen=True):
+    """`[default] maximum` of a per-job limit of a queue, in the limit's unit."""
+
+    maximum: float | None = None
+    default: float | None = None
+
+
+class Preemption(msgspec.Struct, frozen=True):
+    """PREEMPTION. `preemptive`: queues whose jobs this queue's may preempt (None: none; empty: every lower one), each
+    with its preference (`low+2`; larger is preempted first). `preemptable_by`: queues that may preempt this one
+    (None: only those that say so themselves; empty: every higher one).
+    """
+
+    preemptive: tuple[tuple[str, int], ...] | None = None
+    preemptable_by: tuple[str, ...] | None = None
+
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """One queue. A larger `priority` is served first; None stands for "no limit" or "all"."""
@@ -13,14 +40,58 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     nice: int = 0
     hosts: tuple[str, ...] | None = None
+    """Names of hosts, groups resolved."""
+    host_levels: dict[str, int] = {}
+    """`hostA+2`: hosts that are preferred, larger first; a job's own -m preferences override it."""
     users: tuple[str, ...] | None = None
+    """Names of users, groups resolved."""
+    excluded_users: tuple[str, ...] = ()
+    """`all ~user`."""
+    administrators: tuple[str, ...] = ()
     job_limit: int | None = None
     """QJOB_LIMIT: slots the queue's jobs may hold together."""
     user_limit: int | None = None
     """UJOB_LIMIT: slots of one user in the queue."""
     host_limit: int | None = None
     """HJOB_LIMIT: slots of the queue on one host."""
+    processor_limit: float | None = None
+    """PJOB_LIMIT: slots of the queue on one host for each of its CPUs."""
+    task_limit: tuple[int, int, int] | None = None
+    """TASKLIMIT (PROCLIMIT): least, default and most slots of one job."""
     run_limit_s: int | None = None
     default_run_limit_s: int | None = None
+    limits: dict[str, RunLimits] = {}
+    """CPULIMIT (s), MEMLIMIT, SWAPLIMIT (MiB), PROCESSLIMIT, THREADLIMIT (counts), FILELIMIT, DATALIMIT, STACKLIMIT,
+    CORELIMIT (KiB) -> default and maximum."""
     res_req: str = ""
+    gpu_req: str = ""
+    exclusive: bool = False
+    """-x may be used."""
+    rerunnable: bool = False
+    requeue_exit_values: str = ""
+    max_requeue: int | None = None
+    """MAX_JOB_REQUEUE."""
+    run_window: tuple[Window, ...] = ()
+    """Outside of it no job starts and running ones are suspended."""
+    dispatch_window: tuple[Window, ...] = ()
+    thresholds: dict[str, Threshold] = {}
+    """Load index or external resource -> thresholds."""
+    stop_cond: str = ""
+    resume_cond: str = ""
+    fairshare: tuple[Share, ...] | None = None
+    """USER_SHARES; None: first come first served."""
+    preemption: Preemption = Preemption()
+    backfill: bool = False
+    """BACKFILL: jobs of the queue may use what is reserved for others while it is not needed."""
+    reserve_s: float | None = None
+    """SLOT_RESERVE or RESOURCE_RESERVE: how long a job that cannot start keeps its reservation before it pauses for one
+    cycle; None: no pause. Every queue's head job is reserved for."""
+    new_job_delay_s: float = 0.0
+    """NEW_JOB_SCHED_DELAY."""
+    accept_interval_s: float | None = None
+    """JOB_ACCEPT_INTERVAL x MBD_SLEEP_TIME; None: as for the cluster."""
     source: str = ""
+
+    def admits(self, user: str) -> bool:
+        """Whether USERS lets the user in."""
+        return (self.users is None or user in self.users) and user not in self.excluded_users

@@ -1,0 +1,44 @@
+"""Time windows of queues, hosts and limits: `[day:]hour[:minute]-[day:]hour[:minute]`, days 0 (Sunday) to 6.
+
+A window is minutes of the week in the master's local time; whoever asks gives that minute. It never reads a clock.
+Source: lsb.queues(5), RUN_WINDOW and DISPATCH_WINDOW.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+WEEK_MIN = 7 * 24 * 60
+DAY_MIN = 24 * 60
+
+
+class Window(msgspec.Struct, frozen=True):
+    """Open from `start` up to but not including `end`, in minutes. `weekly`: of the week (else of every day).
+
+    An end before the start wraps round.
+    """
+
+    start: int
+    end: int
+    weekly: bool = False
+
+    def is_open(self, minute_of_week: int) -> bool:
+        """Whether the window is open at that minute of the week (0: Sunday 00:00)."""
+        minute = minute_of_week if self.weekly else minute_of_week % DAY_MIN
+        if self.start <= self.end:
+            return self.start <= minute < self.end
+        return minute >= self.start or minute < self.end
+
+    def until_change_min(self, minute_of_week: int) -> int:
+        """Minutes until it opens or closes, at least 1."""
+        span = WEEK_MIN if self.weekly else DAY_MIN
+        minute = minute_of_week % span
+        return min((edge - minute - 1) % span + 1 for edge in (self.start, self.end))
+
+
+def is_open(windows: Iterable[Window], minute_of_week: int) -> bool:
+    """Whether one of the windows is open; no windows at all means always."""
+    windows = tuple(windows)
+    return not windows or any(window.is_open(minute_of_week) for window in windows)
