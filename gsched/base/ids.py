@@ -1,4 +1,8 @@
-"""Identifiers that the engine does not decide: submission tokens, and the form of an attempt's name."""
+"""Identifiers: submission tokens, numbers of jobs and of array elements, and the form of an attempt's name.
+
+An element of an array is a job of its own: its number holds the array's in the low 32 bits and the index above them.
+Source of the encoding: LSF's 64-bit job ids.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,31 @@ import uuid
 def new_token() -> str:
     """A token for one submission: the same token never makes a second job."""
     return uuid.uuid4().hex
+
+
+_INDEX_SHIFT = 32
+_ARRAY_MASK = (1 << _INDEX_SHIFT) - 1
+
+
+def element_id(array_id: int, index: int) -> int:
+    """Number of an array's element; with index 0 that of the array itself."""
+    return index << _INDEX_SHIFT | array_id
+
+
+def array_of(job_id: int) -> int:
+    """JOBID as people see it: the array's number for an element, the job's own otherwise."""
+    return job_id & _ARRAY_MASK
+
+
+def index_of(job_id: int) -> int:
+    """Index of an array's element; 0 for a job that is none."""
+    return job_id >> _INDEX_SHIFT
+
+
+def show_job(job_id: int) -> str:
+    """`12`, or `12[3]` for an element."""
+    index = index_of(job_id)
+    return f"{array_of(job_id)}[{index}]" if index else str(job_id)
 
 
 def attempt_name(job_id: int, attempt: int) -> str:

@@ -9,7 +9,7 @@ from gsched.model.config import ClusterConfig
 from gsched.model.host import GpuReport, LoadReport
 from gsched.model.job import AttemptResult, JobSpec, Usage
 from gsched.model.ledger import AttemptKey
-from gsched.model.view import JobFilter
+from gsched.model.view import JobFilter, ReservationView
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,9 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class ControlJobs:
-    """Kill, signal, stop or resume jobs: the ids, or the caller's unfinished jobs that the filter admits."""
+    """Kill, signal, stop, resume, requeue, move (top, bottom) or run jobs: the ids, or the caller's jobs that the
+    filter admits. The number of an array stands for all its elements.
+    """
 
     user: str
     is_admin: bool
@@ -31,6 +33,64 @@ class ControlJobs:
     job_ids: tuple[int, ...] = ()
     wanted: JobFilter | None = None
     signal: int = 0
+    position: int = 1
+    """top, bottom: the place from there."""
+    hosts: tuple[str, ...] = ()
+    """run: where."""
+    hold: bool = False
+    """requeue: wait as PSUSP."""
+    states: tuple[str, ...] = ()
+    """requeue: only jobs in these states (RUN, DONE, EXIT); empty: RUN."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModifyJobs:
+    """Give the jobs other values for the named fields of their specs, taken from `spec` (gmod, gswitch)."""
+
+    user: str
+    is_admin: bool
+    job_ids: tuple[int, ...]
+    spec: JobSpec
+    fields: tuple[str, ...]
+    """Names of JobSpec fields; `queue` alone is a switch."""
+    wanted: JobFilter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ControlQueues:
+    """`open`, `close`, `activate` or `inactivate` queues."""
+
+    user: str
+    is_admin: bool
+    action: str
+    queues: tuple[str, ...]
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlGroups:
+    """`add`, `modify` or `remove` job groups. `job_limit` -1: no limit."""
+
+    user: str
+    is_admin: bool
+    action: str
+    groups: tuple[str, ...]
+    job_limit: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ControlReservations:
+    """`add`, `modify` or `remove` an advance reservation."""
+
+    user: str
+    is_admin: bool
+    action: str
+    reservation: ReservationView
+    slots: int = 0
+    """Slots to be found on hosts that meet `requirement`, where `reservation` names no hosts with slots."""
+    gpus: int = 0
+    hosts: tuple[str, ...] = ()
+    requirement: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +184,11 @@ class HostDisconnected:
 Command = (
     Submit
     | ControlJobs
+    | ModifyJobs
     | ControlHosts
+    | ControlQueues
+    | ControlGroups
+    | ControlReservations
     | Reconfigure
     | AttemptStarted
     | AttemptEnded

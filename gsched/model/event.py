@@ -32,6 +32,44 @@ class JobSubmitted(JobEvent, frozen=True, kw_only=True, tag="job_submitted"):
     place: int = 0
 
 
+class JobReleased(JobEvent, frozen=True, kw_only=True, tag="job_released"):
+    """The job's dependency condition has come true; it stays true."""
+
+
+class JobModified(JobEvent, frozen=True, kw_only=True, tag="job_modified"):
+    """The job (of an array: all its elements that have not started) is as `spec` says now.
+
+    `changes` tells of each change in words, for the history.
+    """
+
+    by: str
+    spec: JobSpec
+    changes: tuple[str, ...] = ()
+
+
+class JobSwitched(JobEvent, frozen=True, kw_only=True, tag="job_switched"):
+    """The job is in another queue; `spec` holds that queue and what follows from it."""
+
+    by: str
+    spec: JobSpec
+
+
+class JobMoved(JobEvent, frozen=True, kw_only=True, tag="job_moved"):
+    """gtop, gbot: the job's place in the order of its queue is `order` now."""
+
+    by: str
+    order: float
+    position: int
+    to_top: bool
+
+
+class JobForced(JobEvent, frozen=True, kw_only=True, tag="job_forced"):
+    """grun: the job is to start on these hosts at once, whatever the policies say."""
+
+    by: str
+    hosts: tuple[str, ...]
+
+
 class JobDispatched(JobEvent, frozen=True, kw_only=True, tag="job_dispatched"):
     """The job was given an allocation; its attempt is about to be started there."""
 
@@ -81,26 +119,58 @@ class JobPostProcessed(JobEvent, frozen=True, kw_only=True, tag="job_post_proces
     attempt: int
 
 
+class ArrayElementsFinished(JobEvent, frozen=True, kw_only=True, tag="array_elements_finished"):
+    """Elements of the array `job_id` that had not started ended all at once (killed, dependency never satisfied)."""
+
+    indices: str
+    """As gsched.base.indices prints them."""
+    result: AttemptResult
+
+
+class JobRequeueRequested(JobEvent, frozen=True, kw_only=True, tag="job_requeue_requested"):
+    """The started job is to end and then wait again: grequeue, or preemption by job `preempted_by`."""
+
+    by: str
+    hold: bool = False
+    """It is to be PSUSP then."""
+    preempted_by: int = 0
+
+
 class JobRequeued(JobEvent, frozen=True, kw_only=True, tag="job_requeued"):
-    """The attempt is given up and the job is pending again; what it held is free."""
+    """The attempt is given up (or was over) and the job is pending again; what it held is free."""
 
     attempt: int
     reason: str
     avoid_host: str = ""
     not_before: float = 0.0
     """No new attempt before this time (back-off of starts that fail)."""
+    failed_start: bool = True
+    """Its command was never executed; otherwise it ran, and is to run again."""
+    result: AttemptResult | None = None
+    """How the attempt ended, where that is known."""
+    by: str = ""
+    """Who asked for it; empty: nobody."""
+    hold: bool = False
+    at_head: bool = False
+    """It is served before its equals (requeue exit values)."""
 
 
 class JobSuspended(JobEvent, frozen=True, kw_only=True, tag="job_suspended"):
-    """PEND -> PSUSP or RUN -> USUSP."""
+    """PEND -> PSUSP or RUN -> USUSP; by the system RUN -> SSUSP. Of an array: its elements that have not started."""
 
     by: str
+    by_system: bool = False
+    reason: str = ""
+    """For SSUSP: LSF's suspending reason."""
+    preempted_by: int = 0
+    """The job that took its slots; 0 when it keeps them."""
 
 
 class JobResumed(JobEvent, frozen=True, kw_only=True, tag="job_resumed"):
-    """PSUSP -> PEND or USUSP -> RUN."""
+    """PSUSP -> PEND, USUSP or SSUSP -> RUN. Of an array: its elements that have not started."""
 
     by: str
+    by_system: bool = False
 
 
 class JobSignalRequested(JobEvent, frozen=True, kw_only=True, tag="job_signal_requested"):
@@ -149,6 +219,51 @@ class HostOpened(Event, frozen=True, kw_only=True, tag="host_opened"):
     by: str
 
 
+class QueueControlled(Event, frozen=True, kw_only=True, tag="queue_controlled"):
+    """An administrator opened or closed the queue for submission, activated or inactivated it for dispatch."""
+
+    queue: str
+    by: str
+    is_open: bool = True
+    is_active: bool = True
+    comment: str = ""
+
+
+class JobGroupMade(Event, frozen=True, kw_only=True, tag="job_group_made"):
+    """A job group exists, or has this limit now. None: no limit. Groups above it are made with it."""
+
+    group: str
+    by: str
+    job_limit: int | None = None
+
+
+class JobGroupRemoved(Event, frozen=True, kw_only=True, tag="job_group_removed"):
+    """The job group, which was empty, is gone."""
+
+    group: str
+    by: str
+
+
+class ReservationMade(Event, frozen=True, kw_only=True, tag="reservation_made"):
+    """An advance reservation (grsvadd, grsvmod): so many slots and GPUs on each host from `start` to `end`."""
+
+    name: str
+    by: str
+    users: tuple[str, ...]
+    """Users and user groups as named."""
+    start: float
+    end: float
+    slots: dict[str, int] = {}
+    gpus: dict[str, int] = {}
+
+
+class ReservationRemoved(Event, frozen=True, kw_only=True, tag="reservation_removed"):
+    """The advance reservation was deleted, or its time is over."""
+
+    name: str
+    by: str
+
+
 class ConfigApplied(Event, frozen=True, kw_only=True, tag="config_applied"):
     """The master started with, or was switched to, the configuration with this digest."""
 
@@ -159,12 +274,19 @@ class ConfigApplied(Event, frozen=True, kw_only=True, tag="config_applied"):
 
 AnyEvent = (
     JobSubmitted
+    | JobReleased
+    | JobModified
+    | JobSwitched
+    | JobMoved
+    | JobForced
     | JobDispatched
     | JobStarted
     | JobMessagePosted
     | JobNoted
     | JobFinished
     | JobPostProcessed
+    | ArrayElementsFinished
+    | JobRequeueRequested
     | JobRequeued
     | JobSuspended
     | JobResumed
@@ -175,6 +297,11 @@ AnyEvent = (
     | StaleResultRecorded
     | HostClosed
     | HostOpened
+    | QueueControlled
+    | JobGroupMade
+    | JobGroupRemoved
+    | ReservationMade
+    | ReservationRemoved
     | ConfigApplied
 )
 

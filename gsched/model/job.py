@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from gsched.base.ids import index_of
+
 
 class JobState(StrEnum):
     """LSF's own codes, as users see them."""
@@ -29,26 +31,35 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     JobState.PEND: frozenset({JobState.PSUSP, JobState.RUN, JobState.EXIT}),
     JobState.PSUSP: frozenset({JobState.PEND, JobState.EXIT}),
     JobState.RUN: frozenset(
-        {JobState.USUSP, JobState.SSUSP, JobState.UNKWN, JobState.DONE, JobState.EXIT, JobState.PEND}
+        {JobState.USUSP, JobState.SSUSP, JobState.UNKWN, JobState.DONE, JobState.EXIT, JobState.PEND, JobState.PSUSP}
     ),
     JobState.USUSP: frozenset(
-        {JobState.RUN, JobState.SSUSP, JobState.UNKWN, JobState.DONE, JobState.EXIT, JobState.PEND}
+        {JobState.RUN, JobState.SSUSP, JobState.UNKWN, JobState.DONE, JobState.EXIT, JobState.PEND, JobState.PSUSP}
     ),
     JobState.SSUSP: frozenset(
-        {JobState.RUN, JobState.USUSP, JobState.UNKWN, JobState.DONE, JobState.EXIT, JobState.PEND}
+        {JobState.RUN, JobState.USUSP, JobState.UNKWN, JobState.DONE, JobState.EXIT, JobState.PEND, JobState.PSUSP}
     ),
     JobState.UNKWN: frozenset(
-        {JobState.RUN, JobState.USUSP, JobState.SSUSP, JobState.ZOMBI, JobState.DONE, JobState.EXIT, JobState.PEND}
+        {
+            JobState.RUN,
+            JobState.USUSP,
+            JobState.SSUSP,
+            JobState.ZOMBI,
+            JobState.DONE,
+            JobState.EXIT,
+            JobState.PEND,
+            JobState.PSUSP,
+        }
     ),
     JobState.ZOMBI: frozenset({JobState.EXIT, JobState.DONE}),
-    JobState.DONE: frozenset(),
-    JobState.EXIT: frozenset(),
+    JobState.DONE: frozenset({JobState.PEND, JobState.PSUSP}),
+    JobState.EXIT: frozenset({JobState.PEND, JobState.PSUSP}),
 }
-"""From each state, the states an event may lead to."""
+"""From each state, the states an event may lead to. A finished job goes back to PEND when it is requeued (grequeue)."""
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What was submitted; it never changes. Texts are as the user gave them.
+    """What was submitted; only a JobModified or JobSwitched replaces it. Texts are as the user gave them.
 
     `environment` and `script` are ids of blobs in the store (content-addressed), since thousands of jobs share one;
     empty when there is none. Paths may hold %J.
@@ -63,12 +74,57 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """-J; empty means that the command stands for it."""
     project: str = "default"
     slots: int = 1
+    """-n; of a range the least."""
+    max_slots: int = 0
+    """The most of -n min,max; 0: exactly `slots`."""
     res_req: str = ""
     """Requested Resources, several -R merged."""
     combined_req: str = ""
     """The requirement with defaults and the queue's merged in, as printed by `gjobs -l`."""
+    gpu_req: str = ""
+    """-gpu as typed; "-" asks for what the queue or the cluster says."""
+    combined_gpu_req: str = ""
+    """The GPU requirement with all levels merged in, as `gjobs -l` prints it; empty: no GPU by -gpu."""
     hosts: tuple[str, ...] = ()
-    """-m; empty means any."""
+    """-m; empty means any. Groups are resolved by the master."""
+    host_levels: tuple[int, ...] = ()
+    """`host+n`: preference of each of `hosts`, larger first; empty: all alike."""
+    other_hosts: bool = False
+    """`others` stood in -m."""
+    first_hosts: tuple[str, ...] = ()
+    """`host!`: one of these must be the first execution host."""
+    exclusive: bool = False
+    """-x."""
+    rerunnable: bool | None = None
+    """-r, -rn; None: as the queue says."""
+    begin_at: float | None = None
+    """-b, UTC seconds."""
+    terminate_at: float | None = None
+    """-t, UTC seconds: the job is ended then, started or not."""
+    priority: int | None = None
+    """-sp; None: half of MAX_USER_PRIORITY."""
+    dependency: str = ""
+    """-w as typed."""
+    conditions: str = ""
+    """The dependency with names resolved to job numbers at submission."""
+    group: str = ""
+    """-g, a path such as /risk/night."""
+    user_group: str = ""
+    """-G."""
+    reservation: str = ""
+    """-U."""
+    requeue_exit_values: str = ""
+    """-Q; empty: as the queue says."""
+    indices: str = ""
+    """Array: the index list as `gsched.base.indices` prints it (`1-10:2,20`); empty: no array."""
+    array_limit: int = 0
+    """`%n` of an array: most elements started at a time; 0: no limit."""
+    description: str = ""
+    """-Jd."""
+    estimate_s: int | None = None
+    """-We: estimated run time, enforced by nobody."""
+    limits: dict[str, float] = {}
+    """Per-job limits by LSF's names, in the units of model.queue.Queue.limits: -c -M -v -p -T -F -D -S -C."""
     cwd: str = ""
     """Where it was submitted."""
     specified_cwd: str = ""
@@ -97,8 +153,13 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def display_name(self) -> str:
-        """JOB_NAME: -J, else the command line."""
+        """JOB_NAME: -J without an index list, else the command line."""
         return self.name or self.command
+
+    def shown_name(self, job_id: int) -> str:
+        """JOB_NAME of the job with this number: that of an array's element ends in its index, `train[3]`."""
+        index = index_of(job_id)
+        return f"{self.name}[{index}]" if index else self.display_name
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +201,19 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 TERM_TEXTS: dict[str, str] = {
+    "TERM_PREEMPT": "job killed after preemption",
+    "TERM_WINDOW": "job killed after queue run window is closed",
+    "TERM_LOAD": "job killed after load exceeds threshold",
     "TERM_RUNLIMIT": "job killed after reaching LSF run time limit",
+    "TERM_DEADLINE": "job killed after deadline expires",
+    "TERM_PROCESSLIMIT": "job killed after reaching LSF process limit",
+    "TERM_REQUEUE_OWNER": "job killed and requeued by owner",
+    "TERM_REQUEUE_ADMIN": "job killed and requeued by root or LSF administrator",
+    "TERM_CPULIMIT": "job killed after reaching LSF CPU usage limit",
+    "TERM_MEMLIMIT": "job killed after reaching LSF memory usage limit",
+    "TERM_SWAP": "job killed after reaching LSF swap usage limit",
+    "TERM_THREADLIMIT": "job killed after reaching LSF thread limit",
+    "TERM_ORPHAN_SYSTEM": "job killed because its dependency condition can never be satisfied",
     "TERM_OWNER": "job killed by owner",
     "TERM_ADMIN": "job killed by root or LSF administrator",
     "TERM_FORCE_OWNER": "job killed by owner without time for cleanup",

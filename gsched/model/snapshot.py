@@ -1,18 +1,20 @@
-"""What a scheduling cycle sees: pending jobs in ordered buckets, hosts with values and books, limits already used.
+"""What a scheduling cycle sees and what it decides: waiting jobs by class, hosts, books, limits already used.
 
-A snapshot shares structure with the state; the policy treats everything in it as read-only except the
-forked ledger.
+A snapshot shares structure with the state; the policy treats everything in it as read-only except the forked ledger
+and columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gsched.model.allocation import Allocation
-from gsched.model.ledger import Ledger
+from gsched.model.ledger import AttemptKey, Ledger
+from gsched.model.limit import Limit
 from gsched.model.queue import Queue
+from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.resource import BUILTIN
 
 HostValues = Mapping[str, float | str | bool | None]
@@ -20,22 +22,90 @@ HostValues = Mapping[str, float | str | bool | None]
 
 
 class RequirementClass(NamedTuple):
-    """Jobs that can hold exactly the same places: what decides which hosts could take them."""
+    """Jobs that can hold exactly the same places for the same time: what decides which hosts could take them."""
 
     requirement: str
-    """Combined requirement text."""
-    slots: int
-    asked_hosts: tuple[str, ...]
-    avoid_host: str
-    auto_gpu: bool
+    """Combined requirement text (gsched.resreq: simple, compound or alternatives)."""
+    slots: int = 1
+    asked_hosts: tuple[str, ...] = ()
+    """-m; empty means any."""
+    avoid_host: str = ""
+    auto_gpu: bool = False
+    max_slots: int = 0
+    """-n min,max; 0: exactly `slots`."""
+    gpu: str = ""
+    """Combined -gpu requirement, as gsched.resreq.gpu prints it; empty: none."""
+    host_levels: tuple[int, ...] = ()
+    """Preference of each of `asked_hosts`, larger first; empty: all alike."""
+    other_hosts: bool = False
+    """`others` stood in -m: further hosts may be used, with preference 0."""
+    first_hosts: tuple[str, ...] = ()
+    """`host!` in -m: one of these must be the first execution host."""
+    exclusive: bool = False
+    """-x: alone on its hosts."""
+    run_s: float | None = None
+    """Longest run time in seconds, for backfill; None: nobody knows."""
+    reservation: str = ""
+    """-U."""
+    waited_s: float = 0.0
+    """Delay of the alternative that the job may use by now (0 at first)."""
 
 
 class Bucket(NamedTuple):
-    """Jobs that are served in the same order: one queue, one user, one requirement class."""
+    """Jobs that are equal in everything that order and limits look at, except for their rank."""
 
     queue: str
     user: str
     requirement: RequirementClass
+    project: str = ""
+    user_group: str = ""
+    """-G: the share group charged."""
+    job_group: str = ""
+    array: int = 0
+    """Number of the array when it has a slot limit (%n), else 0."""
+
+
+class Rank(NamedTuple):
+    """Place within a queue that serves first come first served: the smallest is served first."""
+
+    priority: float
+    """The negative of -sp, aged by JOB_PRIORITY_OVER_TIME in a way that does not depend on when one looks."""
+    order: float
+    """Number of the submission; gtop and gbot change it."""
+    index: int = 0
+
+
+class Line(Protocol):
+    """The jobs of a bucket in order."""
+
+    def __iter__(self) -> Iterator[tuple[Rank, int]]:
+        """(rank, job id), first to be served first."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+class Running(NamedTuple):
+    """A started job as reservation and preemption see it."""
+
+    job_id: int
+    attempt: int
+    bucket: Bucket
+    allocation: Allocation
+    state: str
+    """RUN, USUSP, SSUSP, UNKWN or ZOMBI."""
+    started_at: float
+    ends_at: float
+    """Latest end by its run limit, UTC seconds; infinite when it has none. In the past: it is overdue."""
+    is_ending: bool = False
+    """It has been asked to end (killed, requeued, preempted)."""
+    rerunnable: bool = False
+    preempted: int = 0
+    """How often it has been preempted."""
+
+    @property
+    def key(self) -> AttemptKey:
+        return (self.job_id, self.attempt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +114,45 @@ class HostSnapshot:
 
     name: str
     values: HostValues
+    """As reported and configured, before reservations."""
     closed: str = ""
-    queue_slots: Mapping[str, int] = field(default_factory=dict)
-    user_slots: Mapping[str, int] = field(default_factory=dict)
     user_limit: int | None = None
+    """JL/U."""
     last_dispatch: float = float("-inf")
+    busy: Mapping[str, str] = field(default_factory=dict)
+    """Queue ("" for all) -> the loadSched threshold that the host is beyond, as a pending reason."""
+    exclusive_resources: tuple[str, ...] = ()
+    ncpus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceReservation:
+    """A reservation made with grsvadd. `parts`: what it keeps on each host from `start` to `end` (UTC seconds)."""
+
+    name: str
+    users: tuple[str, ...]
+    """Who may use it; user groups resolved."""
+    start: float
+    end: float
+    slots: Mapping[str, int] = field(default_factory=dict)
+    """Host -> slots."""
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    """Host -> GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class FairshareUse:
+    """What a user has used in a queue's fairshare tree, decayed to the cycle's time. Times in seconds."""
+
+    cpu_s: float = 0.0
+    hist_run_s: float = 0.0
+    run_s: float = 0.0
+    """Of jobs that run now."""
+    slots: int = 0
+    hist_gpu_s: float = 0.0
+    gpu_s: float = 0.0
+    gpus: int = 0
+    committed_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +163,46 @@ class Snapshot:
     hosts: Mapping[str, HostSnapshot]
     ledger: Ledger
     """A fork: the policy may take from it."""
-    pending: Mapping[Bucket, Iterable[int]]
-    """Ids of the jobs of each bucket, first come first."""
-    queue_slots: Mapping[str, int]
-    queue_user_slots: Mapping[tuple[str, str], int]
+    pending: Mapping[RequirementClass, Mapping[Bucket, Line]]
+    queue_slots: Mapping[str, int] = field(default_factory=dict)
+    queue_user_slots: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    running: Mapping[int, Running] = field(default_factory=dict)
+    inactive_queues: Mapping[str, str] = field(default_factory=dict)
+    """Queue -> why it starts nothing now (inactivated, window closed), as a pending reason."""
+    limits: tuple[Limit, ...] = ()
+    gpu_seconds: Mapping[str, float] = field(default_factory=dict)
+    """Budget limit's name and member (`NAME`, `NAME/user`) -> GPU seconds used within its window."""
+    minute_of_week: int = 0
+    """Local time of the master, for windows of limits."""
+    user_limits: Mapping[str, int] = field(default_factory=dict)
+    """User -> MAX_JOBS slots, groups' `group@` and `default` resolved by `user_limit_of`; "default" may be there."""
+    group_limits: Mapping[str, tuple[tuple[str, ...], int]] = field(default_factory=dict)
+    """User group -> (members, MAX_JOBS of all of them together)."""
+    user_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Group -> users."""
+    job_group_limits: Mapping[str, int] = field(default_factory=dict)
+    """Job group -> most jobs started at a time (gbgadd -L)."""
+    job_group_jobs: Mapping[str, int] = field(default_factory=dict)
+    """Job group -> started jobs in it and below."""
+    array_limits: Mapping[int, int] = field(default_factory=dict)
+    array_jobs: Mapping[int, int] = field(default_factory=dict)
+    """Array -> started elements."""
+    shares: Mapping[str, Mapping[str, FairshareUse]] = field(default_factory=dict)
+    """Fairshare queue -> user -> use."""
+    reservations: tuple[AdvanceReservation, ...] = ()
+    planned: Mapping[int, PlannedStart] = field(default_factory=dict)
+    """Plans of the cycle before: kept while they still hold."""
     increasing: frozenset[str] = frozenset(resource.name for resource in BUILTIN.values() if resource.increasing)
     """Resources of which less is better; order[] sorts these upwards and all others downwards."""
     local_type: str = ""
     job_accept_interval_s: float = 0.0
+    reserve_cores_per_gpu: int = 0
+    min_run_before_preempt_s: float = 0.0
+    preempt_requeue: bool = False
+    max_job_preempt: int | None = None
+    compute_units: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    terminate_s: float = 10.0
+    """How long a job that is asked to end may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +211,31 @@ class Placement:
 
     job_id: int
     allocation: Allocation
+    effective: str = ""
+    """What of the requirement is used where it offers alternatives; empty: all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preempted:
+    """A started job that makes room for `by`. `requeue`: it ends and waits again; otherwise it is suspended."""
+
+    job_id: int
+    by: int
+    requeue: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a cycle decided: placements in order, a reason for every bucket that is left waiting, one sentence."""
+    """What a cycle decided: placements in order, a reason for every class or bucket that waits, one sentence."""
 
     placements: tuple[Placement, ...]
-    reasons: Mapping[Bucket, tuple[str, ...]]
+    reasons: Mapping[Bucket | tuple[str, RequirementClass], tuple[PendingReason, ...]]
+    """A bucket's own reasons, or those of all jobs of a class in a queue (queue, class). Never empty tuples."""
     summary: str
     truncated: bool = False
     """The budget of steps ran out; another cycle should follow."""
+    planned: Mapping[int, PlannedStart] = field(default_factory=dict)
+    """Job id -> when it will start, for the jobs that something is reserved for."""
+    preempted: tuple[Preempted, ...] = ()
+    resumed: tuple[int, ...] = ()
+    """Preempted jobs that may go on."""

@@ -10,6 +10,7 @@ import msgspec
 from gsched.model.allocation import Allocation
 from gsched.model.host import Gpu
 from gsched.model.job import AttemptResult, JobSpec, Usage
+from gsched.model.reason import PendingReason, PlannedStart
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,9 +42,15 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     messages: tuple[Message, ...] = ()
     notes: tuple[str, ...] = ()
-    pending_reasons: tuple[str, ...] = ()
+    pending_reasons: tuple[PendingReason, ...] = ()
     """Dominant reason first; never empty for a pending job."""
+    suspending_reason: str = ""
+    planned: PlannedStart | None = None
+    """When it will start, for a pending job that something is known of."""
     queue_priority: int = 0
+    is_forced: bool = False
+    requeues: int = 0
+    """How often it has gone back to pending after it ran."""
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +67,10 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     states: tuple[str, ...] = ()
     finished: bool = False
     """Also those that finished within CLEAN_PERIOD."""
+    group: str = ""
+    """-g: jobs of this job group and of those below it."""
+    arrays: bool = False
+    """Only array elements."""
 
 
 class ResourceValue(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +91,78 @@ class GpuView(msgspec.Struct, frozen=True, kw_only=True):
     gpu: Gpu
     holders: tuple[str, ...] = ()
     """Attempts, `17.1`."""
+
+
+class ShareView(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of a fairshare queue's share table; times in seconds. `depth` 0 is the queue's own level."""
+
+    path: str
+    """QUEUE/ or QUEUE/GROUP/."""
+    name: str
+    shares: int
+    priority: float
+    started: int = 0
+    reserved: int = 0
+    cpu_s: float = 0.0
+    run_s: float = 0.0
+    adjust: float = 0.0
+    gpu_s: float = 0.0
+
+
+class ArrayView(msgspec.Struct, frozen=True, kw_only=True):
+    """A job array's counts, for gjobs -A."""
+
+    job_id: int
+    name: str
+    user: str
+    counts: dict[str, int] = {}
+    """Job state -> elements in it."""
+
+
+class JobGroupView(msgspec.Struct, frozen=True, kw_only=True):
+    """A job group with the counts of its jobs and of those below it."""
+
+    name: str
+    counts: dict[str, int] = {}
+    job_limit: int | None = None
+    owner: str = ""
+
+
+class ReservationView(msgspec.Struct, frozen=True, kw_only=True):
+    """An advance reservation; `active`: its time has come."""
+
+    name: str
+    users: tuple[str, ...] = ()
+    start: float = 0.0
+    end: float = 0.0
+    slots: dict[str, int] = {}
+    gpus: dict[str, int] = {}
+    used: dict[str, int] = {}
+    """Host -> slots that jobs of the reservation hold."""
+    active: bool = False
+
+
+class ReasonCount(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of gjobs -psum: so many jobs (or host occurrences) have this reason."""
+
+    text: str
+    count: int
+    is_host_based: bool = False
+
+
+class FragmentView(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of gadmin frag: what fits a host now, and what holds the rest back."""
+
+    host: str
+    gpus: int = 0
+    free: int = 0
+    partly_free: int = 0
+    """Devices that are shared and have room left."""
+    slots_free: int | None = None
+    mem_free_mib: float | None = None
+    usable: int = 0
+    """GPUs that one more job could get there."""
+    blocked_by: str = ""
 
 
 class HostView(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,6 +218,16 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
     """Where its jobs may run; empty means everywhere."""
     res_req: str = ""
+    gpu_req: str = ""
+    policies: tuple[str, ...] = ()
+    """SCHEDULING POLICIES as LSF prints them: FAIRSHARE, BACKFILL, EXCLUSIVE, PREEMPTIVE …"""
+    shares: tuple[ShareView, ...] = ()
+    administrators: tuple[str, ...] = ()
+    processor_limit: float | None = None
+    thresholds: dict[str, str] = {}
+    """Load index -> `sched/stop`, as configured."""
+    facts: dict[str, str] = {}
+    """Further parameters by LSF's names (PREEMPTION, RUN_WINDOWS, REQUEUE_EXIT_VALUES …) as text."""
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,4 +302,12 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to kill, stop or resume of one job: `error` empty when it was accepted."""
 
     job_id: int
+    error: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a control of something that is no job (queue, job group, reservation): a line for people."""
+
+    name: str
+    text: str = ""
     error: str = ""
