@@ -32,7 +32,18 @@ class Counter(NamedTuple):
 class HostLedger:
     """The books of one host. Devices and slot limit come from observation, holders from events."""
 
-    __slots__ = ("gpus", "gpus_known", "held", "holders", "host", "max_slots", "reserved", "shared_jobs", "slots_used")
+    __slots__ = (
+        "gpus",
+        "gpus_known",
+        "held",
+        "holders",
+        "host",
+        "max_slots",
+        "reserved",
+        "shared_jobs",
+        "slots_used",
+        "suspended",
+    )
 
     def __init__(self, host: str) -> None:
         self.host = host
@@ -46,6 +57,8 @@ class HostLedger:
         self.holders: dict[str, dict[AttemptKey, str]] = {}
         """GPU uuid -> attempt -> the counter it was claimed as."""
         self.reserved: dict[str, float] = {}
+        self.suspended: set[AttemptKey] = set()
+        """Preempted attempts: they keep GPUs and amounts, but not their slots."""
 
     def copy(self) -> HostLedger:
         """A ledger of its own: changes to it leave this one alone."""
@@ -55,6 +68,7 @@ class HostLedger:
         twin.held = dict(self.held)
         twin.holders = {uuid: dict(holders) for uuid, holders in self.holders.items()}
         twin.reserved = dict(self.reserved)
+        twin.suspended = set(self.suspended)
         return twin
 
     def observe_gpus(self, report: GpuReport | None) -> None:
@@ -125,7 +139,10 @@ class HostLedger:
     def give(self, key: AttemptKey) -> None:
         """End a holding. Raises KeyError if there is none."""
         part = self.held.pop(key)
-        self.slots_used -= part.slots
+        if key in self.suspended:
+            self.suspended.remove(key)
+        else:
+            self.slots_used -= part.slots
         for gpu in part.gpus:
             holders = self.holders[gpu.uuid]
             del holders[key]
@@ -139,9 +156,31 @@ class HostLedger:
             else:
                 self.reserved.pop(name, None)
 
+    def suspend(self, key: AttemptKey) -> None:
+        """Free the slots of a preempted attempt; it keeps GPUs and amounts. A repetition changes nothing.
+
+        Raises KeyError if the attempt holds nothing here.
+        """
+        part = self.held[key]
+        if key not in self.suspended:
+            self.suspended.add(key)
+            self.slots_used -= part.slots
+
+    def resume(self, key: AttemptKey) -> None:
+        """Give a preempted attempt its slots again (as a fact: nothing is checked). A repetition changes nothing.
+
+        Raises KeyError if the attempt holds nothing here.
+        """
+        part = self.held[key]
+        if key in self.suspended:
+            self.suspended.remove(key)
+            self.slots_used += part.slots
+
     def miscounts(self) -> Iterator[str]:
         """One line for each number that is not the sum of what is held."""
-        slots = sum(part.slots for part in self.held.values())
+        slots = sum(part.slots for key, part in self.held.items() if key not in self.suspended)
+        if not self.suspended <= self.held.keys():
+            yield f"{self.host}: {sorted(self.suspended - self.held.keys())} are suspended and hold nothing"
         if slots != self.slots_used:
             yield f"{self.host}: {self.slots_used} slots are counted, {slots} are held"
         holders: dict[str, dict[AttemptKey, str]] = {}
@@ -179,6 +218,8 @@ class Ledger:
     def __init__(self) -> None:
         self.hosts: dict[str, HostLedger] = {}
         self._shared: set[str] | None = None
+        self.suspended: dict[AttemptKey, Allocation] = {}
+        """Preempted attempts -> what they hold but for the slots."""
 
     def host(self, name: str) -> HostLedger:
         """The books of `name`, opened when they are first needed."""
@@ -192,6 +233,7 @@ class Ledger:
         twin = Ledger()
         twin.hosts = dict(self.hosts)
         twin._shared = set(self.hosts)
+        twin.suspended = dict(self.suspended)
         return twin
 
     def misfit(self, key: AttemptKey, allocation: Allocation) -> str:
@@ -216,8 +258,21 @@ class Ledger:
 
     def give(self, key: AttemptKey, allocation: Allocation) -> None:
         """Take all parts of an allocation off the books."""
+        self.suspended.pop(key, None)
         for part in allocation.hosts:
             self._own(part.host).give(key)
+
+    def suspend(self, key: AttemptKey, allocation: Allocation) -> None:
+        """Free the slots of a preempted attempt on all its hosts; GPUs and amounts stay held."""
+        for part in allocation.hosts:
+            self._own(part.host).suspend(key)
+        self.suspended[key] = allocation
+
+    def resume(self, key: AttemptKey, allocation: Allocation) -> None:
+        """Give a preempted attempt its slots again, on all its hosts."""
+        for part in allocation.hosts:
+            self._own(part.host).resume(key)
+        self.suspended.pop(key, None)
 
     def _own(self, name: str) -> HostLedger:
         if self._shared is not None and name in self._shared:

@@ -102,6 +102,8 @@ class Running(NamedTuple):
     rerunnable: bool = False
     preempted: int = 0
     """How often it has been preempted."""
+    resumed_at: float = float("-inf")
+    """When it last went on after a preemption."""
 
     @property
     def key(self) -> AttemptKey:
