@@ -102,10 +102,13 @@ def _host(row: Row, name: str, shared: Shared, findings: Findings) -> HostConfig
         findings.error(row.at, f"host type {show(type_)} is not defined in lsf.shared (HostType){known}")
     flags: dict[str, None] = {}
     values: dict[str, float | str] = {}
+    exclusive: dict[str, None] = {}
     for word in cell(row, "RESOURCES").text.split():
         if findings.is_full(row.at.path):
             break
-        _read_host_resource(row, word, shared, flags, values, findings)
+        _read_host_resource(row, word.removeprefix("!"), shared, flags, values, findings)
+        if word.startswith("!"):
+            _read_exclusive(row, word[1:], shared, exclusive, findings)
     return HostConfig(
         name=name,
         model=model,
@@ -114,6 +117,7 @@ def _host(row: Row, name: str, shared: Shared, findings: Findings) -> HostConfig
         cpu_factor=shared.models.get(model, 1.0),
         resources=tuple(flags),
         values=values,
+        exclusive_resources=tuple(exclusive),
         source=str(row.at),
     )
 
@@ -121,11 +125,8 @@ def _host(row: Row, name: str, shared: Shared, findings: Findings) -> HostConfig
 def _read_host_resource(
     row: Row, word: str, shared: Shared, flags: dict[str, None], values: dict[str, float | str], findings: Findings
 ) -> None:
-    """One word of RESOURCES: `flag` or `name=value`."""
+    """One word of RESOURCES without its `!`: `flag` or `name=value`."""
     if word == "-":
-        return
-    if word.startswith("!"):
-        findings.error(row.at, f"RESOURCES: '{show(word)}': exclusive resources are not supported yet")
         return
     name, equals, text = word.partition("=")
     resource = shared.resources.get(name)
@@ -146,6 +147,15 @@ def _read_host_resource(
             values[name] = _static_value(resource, text)
         except BadRequest as error:
             findings.error(row.at, f"RESOURCES: {error.text}")
+
+
+def _read_exclusive(row: Row, name: str, shared: Shared, exclusive: dict[str, None], findings: Findings) -> None:
+    """`!flag`: only jobs that ask for the flag may use the host."""
+    resource = shared.resources.get(name.partition("=")[0])
+    if resource is None or resource.type is ResourceType.BOOLEAN:
+        exclusive[name] = None
+    else:
+        findings.error(row.at, f"RESOURCES: '!{show(name)}': only a Boolean resource can keep a host for itself")
 
 
 def _static_value(resource: Resource, text: str) -> float | str:

@@ -22,28 +22,31 @@ from gsched.config.cluster import Cluster, read_cluster
 from gsched.config.findings import Findings, Place, show, suggestion
 from gsched.config.hosts import read_hosts
 from gsched.config.lsfconf import LsfConf, read_lsf_conf
-from gsched.config.params import ParamsFile, read_params
-from gsched.config.queues import read_queues
+from gsched.config.params import ParamsFile, check_sleep_time, read_params
+from gsched.config.queues import Known, read_queues
+from gsched.config.resources import Named, read_resources
 from gsched.config.sections import MAX_FILE_BYTES, Section, decode, read_assignments, read_sections
 from gsched.config.shared import Shared, read_shared
 from gsched.config.users import read_users
 from gsched.config.values import cluster_name
-from gsched.model.config import ClusterConfig
+from gsched.model.config import ClusterConfig, Params
 
 CLUSTER_PREFIX = "lsf.cluster."
 
 _UNSUPPORTED_FILES = (
-    "lsb.resources",
     "lsb.applications",
     "lsb.serviceclasses",
     "lsb.reasons",
     "lsb.threshold",
     "lsb.globalpolicies",
 )
+_ORDER = ("lsb.params", "lsb.queues", "lsb.hosts", "lsb.users", "lsb.resources")
+"""In which order problems of the files are listed."""
 _OPTIONAL = {
     "lsb.params": "every parameter has its default",
     "lsb.hosts": "every host has as many slots as CPUs",
     "lsb.users": "",
+    "lsb.resources": "",
 }
 
 
@@ -143,11 +146,15 @@ def _build(conf_dir: str, contents: Mapping[str, bytes | None], hostname: str, f
     cluster = Cluster()
     if cluster_file in contents:
         cluster = read_cluster(folder.path(cluster_file), folder.sections(cluster_file), shared, findings)
-    params = read_params(folder.sections("lsb.params"), findings)
-    queues = read_queues(folder.sections("lsb.queues"), cluster.hosts, shared.resources, findings)
-    hosts = read_hosts(folder.sections("lsb.hosts"), cluster.hosts, findings)
-    read_users(folder.sections("lsb.users"), findings)
+    params = read_params(folder.sections("lsb.params"), shared.resources, findings)
+    users = read_users(folder.sections("lsb.users"), findings)
+    hosts = read_hosts(folder.sections("lsb.hosts"), cluster.hosts, shared.resources, params.unit_types, findings)
+    known = Known(hosts.names, users.names, shared.resources, params.sleep_s)
+    queues = read_queues(folder.sections("lsb.queues"), known, findings)
+    named = Named(users.names, hosts.names, queues, shared.resources)
+    resources = read_resources(folder.sections("lsb.resources"), named, findings)
     _check_default_queue(folder, params, queues)
+    check_sleep_time(params, queues, findings)
     master = _master(folder, conf, cluster, cluster_file, hostname)
     _check_intervals(conf, cluster, findings)
 
@@ -157,24 +164,41 @@ def _build(conf_dir: str, contents: Mapping[str, bytes | None], hostname: str, f
             cluster=shared.cluster or cluster_file.removeprefix(CLUSTER_PREFIX),
             master_host=master,
             administrators=cluster.administrators,
-            hosts=hosts,
+            hosts=hosts.hosts,
             queues=queues,
             resources=shared.resources,
             mapped=cluster.mapped,
             shared_values=cluster.shared_values,
-            params=msgspec.structs.replace(
-                params.params, host_lost_after_s=conf.host_lost_after_s, root_may_submit=conf.root_may_submit
-            ),
+            params=_params(conf, params, findings),
             timing=msgspec.structs.replace(
                 conf.timing, exchange_s=cluster.exchange_s, usage_sample_s=params.usage_sample_s
             ),
             locations=conf.locations,
             gpu_provider=conf.gpu_provider,
             host_types=tuple(shared.types),
+            limits=tuple(resources.limits),
+            users=users.limits,
+            user_groups=users.names.groups,
+            host_groups=hosts.names.groups,
+            compute_units=hosts.compute_units,
+            reservation_method=resources.methods,
             digest=_digest(contents),
         )
-    order = ["lsf.conf", "lsf.shared", cluster_file, "lsb.params", "lsb.queues", "lsb.hosts", "lsb.users"]
+    order = ["lsf.conf", "lsf.shared", cluster_file, *_ORDER]
     return Loaded(config, findings.sorted([conf_dir, *map(folder.path, order)]))
+
+
+def _params(conf: LsfConf, file: ParamsFile, findings: Findings) -> Params:
+    """lsb.params with what lsf.conf adds to it. GPU_REQ counts before the older LSB_GPU_REQ."""
+    if conf.gpu_req_at is not None and file.gpu_req_at is not None:
+        findings.note(conf.gpu_req_at, "LSB_GPU_REQ has no effect: GPU_REQ of lsb.params is set")
+    return msgspec.structs.replace(
+        file.params,
+        host_lost_after_s=conf.host_lost_after_s,
+        root_may_submit=conf.root_may_submit,
+        max_dispatch_per_cycle=conf.max_dispatch_per_cycle,
+        gpu_req=file.params.gpu_req or conf.gpu_req,
+    )
 
 
 def _check_presence(folder: _Folder) -> None:

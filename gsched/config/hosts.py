@@ -1,114 +1,156 @@
-"""lsb.hosts: job slots of hosts. Source: lsb.hosts(5); the column GPU_MODE is gsched's."""
+"""lsb.hosts: job slots, thresholds and windows of hosts; its groups and compute units are read by `hostgroups`.
+
+Source: lsb.hosts(5); the column GPU_MODE is gsched's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
 from gsched.base.errors import BadRequest
-from gsched.config.findings import Findings, Place, show, suggestion
-from gsched.config.sections import Row, Section, is_table, read_table
-from gsched.config.tables import THRESHOLDS, Columns, cell, read_cell, read_columns, read_key
+from gsched.config.findings import Findings, Place, show
+from gsched.config.grouping import is_pattern
+from gsched.config.hostgroups import HostNames, read_compute_units, read_host_groups
+from gsched.config.sections import Row, Section
+from gsched.config.tables import Columns, read_cell, read_columns, read_key
+from gsched.config.thresholds import load_names, threshold
+from gsched.config.users import refuse_filled
 from gsched.config.values import host_name, integer
+from gsched.config.windows import parse_windows
 from gsched.model.host import ComputeMode, HostConfig
-
-_COLUMNS = Columns(
-    required=("HOST_NAME",),
-    optional=("MXJ", "JL/U", "GPU_MODE"),
-    refused={
-        **dict.fromkeys(THRESHOLDS, "load thresholds"),
-        "DISPATCH_WINDOW": "hosts take jobs at any time",
-        "CHKPNT": "",
-        "MIG": "",
-        "EXIT_RATE": "",
-        "AFFINITY": "",
-    },
-)
-_OTHER_SECTIONS = ("HostGroup", "HostPartition", "ComputeUnit")
+from gsched.model.queue import Threshold
+from gsched.model.resource import Resource
+from gsched.model.window import Window
 
 _UNLIMITED = -1
 _MAX_SLOTS = 1_000_000
+_REFUSED = dict.fromkeys(("CHKPNT", "MIG", "EXIT_RATE", "AFFINITY"), "")
 
 
-class _Slots(msgspec.Struct, frozen=True):
-    """What a row says about a host."""
+class _Row(msgspec.Struct, frozen=True):
+    """What a row says about a host. `is_own`: it names the host itself, not a group."""
 
-    max_slots: int | None
-    user_slots: int | None
-    mode: ComputeMode | None
+    max_slots: int | None = None
+    user_slots: int | None = None
+    mode: ComputeMode | None = None
+    thresholds: Mapping[str, Threshold] = {}
+    window: tuple[Window, ...] = ()
     at: Place | None = None
+    is_own: bool = False
+
+
+@dataclass(slots=True)
+class HostsFile:
+    """What lsb.hosts says, joined with lsf.cluster's hosts."""
+
+    hosts: dict[str, HostConfig]
+    names: HostNames
+    compute_units: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
 
 
 def read_hosts(
-    sections: Sequence[Section], hosts: Mapping[str, HostConfig], findings: Findings
-) -> dict[str, HostConfig]:
-    """`hosts` with their slots. A host without a row gets the row `default`, without that as many slots as CPUs."""
-    rows: dict[str, _Slots] = {}
-    default = _Slots(None, None, None)
+    sections: Sequence[Section],
+    hosts: Mapping[str, HostConfig],
+    resources: Mapping[str, Resource],
+    unit_types: Sequence[str],
+    findings: Findings,
+) -> HostsFile:
+    """`hosts` with what their rows say. A host's own row counts, else its group's, else the row `default`; without
+    any it has as many slots as CPUs. `unit_types` are COMPUTE_UNIT_TYPES, the default one first.
+    """
+    by_kind: dict[str, list[Section]] = {"host": [], "hostgroup": [], "computeunit": []}
     for section in sections:
         kind = section.name.casefold()
-        if kind in (name.casefold() for name in _OTHER_SECTIONS):
+        if kind in by_kind:
+            by_kind[kind].append(section)
+        elif kind == "hostpartition":
             refuse_filled(section, findings)
-        elif kind != "host":
-            findings.error(section.at, f"unknown section {section.name} in lsb.hosts; it holds Host")
         else:
-            default = _read_rows(section, hosts, rows, default, findings)
-    slots = {name: rows.get(name, default) for name in hosts}
-    return {
-        name: msgspec.structs.replace(
-            host,
-            max_slots=slots[name].max_slots,
-            user_slots=slots[name].user_slots,
-            compute_mode=slots[name].mode,
-        )
-        for name, host in hosts.items()
-    }
+            known = "it holds Host, HostGroup and ComputeUnit"
+            findings.error(section.at, f"unknown section {section.name} in lsb.hosts; {known}")
+    names = HostNames(hosts)
+    # Groups first, whatever the order in the file: rows of hosts and compute units name them.
+    read_host_groups(by_kind["hostgroup"], names, findings)
+    units = read_compute_units(by_kind["computeunit"], names, unit_types, findings)
+    rows: dict[str, _Row] = {}
+    for section in by_kind["host"]:
+        _read_rows(section, names, resources, rows, findings)
+    default = rows.get("default", _Row())
+    return HostsFile({name: _joined(host, rows.get(name, default)) for name, host in hosts.items()}, names, units)
 
 
-def refuse_filled(section: Section, findings: Findings) -> None:
-    """A section that is known but not supported: an empty one, or one with only a keyword line, says nothing."""
-    filled = section.body[1:] if is_table(section) else section.body
-    if filled:
-        findings.error(filled[0].at, f"section {section.name} is not supported yet; it must be empty")
-    else:
-        read_table(section, findings)
+def _joined(host: HostConfig, row: _Row) -> HostConfig:
+    return msgspec.structs.replace(
+        host,
+        max_slots=row.max_slots,
+        user_slots=row.user_slots,
+        compute_mode=row.mode,
+        thresholds=dict(row.thresholds),
+        dispatch_window=row.window,
+    )
 
 
 def _read_rows(
-    section: Section, hosts: Mapping[str, HostConfig], rows: dict[str, _Slots], default: _Slots, findings: Findings
-) -> _Slots:
-    """Adds the section's rows to `rows`; returns the row `default`, this section's or the one so far."""
-    for row in read_columns(section, _COLUMNS, findings):
-        if cell(row, "HOST_NAME").text == "default":
-            if default.at is not None:
-                findings.error(row.at, f"the row default is given twice (first at line {default.at.line})")
-            default = _slots(row, findings)
-            continue
-        name = read_key(row, "HOST_NAME", host_name, findings)
-        slots = _slots(row, findings)
+    section: Section, names: HostNames, resources: Mapping[str, Resource], rows: dict[str, _Row], findings: Findings
+) -> None:
+    """Adds the section's rows to `rows`: host name, or "default" -> row."""
+    loads = load_names(resources)
+    columns = Columns(
+        required=("HOST_NAME",),
+        optional=("MXJ", "JL/U", "GPU_MODE", "DISPATCH_WINDOW", *loads),
+        refused=_REFUSED,
+    )
+    for row in read_columns(section, columns, findings):
+        name = read_key(row, "HOST_NAME", _named, findings)
+        values = _row(row, loads, resources, name is not None and name in names.hosts, findings)
         if name is None:
             continue
-        if name not in hosts:
-            findings.error(row.at, f"host {name} is not defined in lsf.cluster{suggestion(name, hosts)}")
-        elif not hosts[name].server:
-            findings.error(row.at, f"host {name} is a client in lsf.cluster (server 0) and runs no jobs")
-        elif name in rows:
-            findings.error(row.at, f"host {name} has two rows (first at {rows[name].at})")
-        else:
-            rows[name] = slots
-    return default
+        if name == "default":
+            if name in rows:
+                findings.error(row.at, f"the row default is given twice (first at line {_line(rows[name])})")
+            else:
+                rows[name] = values
+            continue
+        try:
+            _assign(names.expand(name), values, rows)
+        except BadRequest as error:
+            findings.error(row.at, error.text)
 
 
-def _slots(row: Row, findings: Findings) -> _Slots:
+def _assign(hosts: Sequence[str], row: _Row, rows: dict[str, _Row]) -> None:
+    for host in hosts:
+        other = rows.get(host)
+        if other is not None and other.is_own == row.is_own:
+            what = "rows" if row.is_own else "rows of groups"
+            raise BadRequest(f"host {host} has two {what} (first at {other.at})")
+        if other is None or row.is_own:
+            rows[host] = row
+
+
+def _row(row: Row, loads: Sequence[str], resources: Mapping[str, Resource], is_own: bool, findings: Findings) -> _Row:
     # An empty MXJ is "no limit", a missing column is "as many as CPUs": LSF's two defaults.
     unset = _UNLIMITED if "mxj" in row.cells else None
-    return _Slots(
+    found = {name: read_cell(row, name, threshold(name, resources), None, findings) for name in loads}
+    return _Row(
         read_cell(row, "MXJ", _max_slots, unset, findings),
         read_cell(row, "JL/U", integer(0, _MAX_SLOTS), None, findings),
         read_cell(row, "GPU_MODE", _mode, None, findings),
+        {name: each for name, each in found.items() if each is not None},
+        read_cell(row, "DISPATCH_WINDOW", parse_windows, (), findings),
         row.at,
+        is_own,
     )
+
+
+def _line(row: _Row) -> int:
+    return row.at.line if row.at else 0
+
+
+def _named(text: str) -> str:
+    return text if text == "default" or is_pattern(text) else host_name(text)
 
 
 def _max_slots(text: str) -> int | None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
 from gsched.config.findings import Findings, Place, show
+from gsched.config.requirements import gpu_notes, gpu_requirement
 from gsched.config.sections import Entry
 from gsched.config.unsupported import REFUSED_CONF, WITHOUT_EFFECT_CONF
-from gsched.config.values import Settings, absolute_path, host_name, seconds, yes_or_no
+from gsched.config.values import Settings, absolute_path, host_name, integer, seconds, yes_or_no
 from gsched.model.config import Locations, Params, Timing
 
 MAX_RUN_DIR_BYTES = 91
@@ -33,6 +34,9 @@ class LsfConf:
     gpu_provider: str
     master: str | None
     master_at: Place | None
+    max_dispatch_per_cycle: int | None
+    gpu_req: str
+    gpu_req_at: Place | None
 
 
 def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: Findings) -> LsfConf:
@@ -52,9 +56,15 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
         gpu_provider=settings.take("GSCHED_GPU_PROVIDER", read_gpu_provider, DEFAULT_GPU_PROVIDER),
         master=settings.take("LSF_MASTER_LIST", _master, None),
         master_at=settings.place("LSF_MASTER_LIST"),
+        max_dispatch_per_cycle=settings.take("LSB_MAX_JOB_DISPATCH_PER_SESSION", integer(1, 2**31 - 2), None),
+        gpu_req=settings.take("LSB_GPU_REQ", gpu_requirement, ""),
+        gpu_req_at=settings.place("LSB_GPU_REQ"),
     )
     settings.take("LSF_UNIT_FOR_LIMITS", _unit, "MB")
     settings.finish(REFUSED_CONF, WITHOUT_EFFECT_CONF)
+    if conf.gpu_req_at is not None:
+        for text in gpu_notes(conf.gpu_req):
+            findings.note(conf.gpu_req_at, f"LSB_GPU_REQ: {text}")
     return conf
 
 

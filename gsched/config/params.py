@@ -1,22 +1,31 @@
 """lsb.params: what holds for the whole cluster.
 
-Source: lsb.params(5); GPU_SHARED_JOBS and GPU_UNREQUESTED are gsched's own.
+Source: lsb.params(5); GPU_SHARED_JOBS, GPU_UNREQUESTED, KILL_ON_INVALID_DEPENDENCY, MIN_RUN_BEFORE_PREEMPT,
+PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
-from gsched.config.findings import Findings, Place, show
+from gsched.config.findings import Findings, Place, show, suggestion
+from gsched.config.requirements import GPUS_OF_LSF, gpu_notes, gpu_requirement
 from gsched.config.sections import Entry, Section, read_entries
 from gsched.config.unsupported import REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS
-from gsched.config.values import Settings, integer, number, plain_text, queue_name, seconds
-from gsched.model.config import GpuUnrequested, Params, Timing
+from gsched.config.values import Settings, group_name, integer, plain_text, queue_name, real, seconds, yes_or_no
+from gsched.model.config import FairshareFactors, GpuUnrequested, Params, Timing
+from gsched.model.queue import Queue
+from gsched.model.resource import BUILTIN, GPU_COUNTERS, Resource
 
 DEFAULT_SLEEP_S = 10.0
-"""MBD_SLEEP_TIME where it is not set: the unit of JOB_ACCEPT_INTERVAL."""
+"""MBD_SLEEP_TIME where it is not set: the unit of JOB_ACCEPT_INTERVAL and of MAX_RESERVE_TIME."""
+
+_LARGEST = 2**31 - 2
+_FACTOR = real(0, 1e6)
+_WORDS_OF_PREEMPTION = {"suspend": False, "requeue": True}
 
 
 @dataclass(slots=True)
@@ -25,10 +34,15 @@ class ParamsFile:
 
     params: Params
     usage_sample_s: float
+    sleep_s: float
+    sleep_at: Place | None
+    unit_types: tuple[str, ...]
+    """COMPUTE_UNIT_TYPES, the default one first."""
     default_queue_at: Place | None = None
+    gpu_req_at: Place | None = None
 
 
-def read_params(sections: Sequence[Section], findings: Findings) -> ParamsFile:
+def read_params(sections: Sequence[Section], resources: Mapping[str, Resource], findings: Findings) -> ParamsFile:
     """lsb.params' sections as one value; defaults for what is not set. Every problem goes to `findings`."""
     entries: list[Entry] = []
     for section in sections:
@@ -37,32 +51,100 @@ def read_params(sections: Sequence[Section], findings: Findings) -> ParamsFile:
         else:
             findings.error(section.at, f"unknown section {section.name} in lsb.params; it holds Parameters")
     settings = Settings(entries, findings, where="lsb.params")
+    sleep_s = settings.take("MBD_SLEEP_TIME", seconds(0.05), DEFAULT_SLEEP_S)
+    params = _params(settings, sleep_s)
+    sample_s = settings.take("SBD_SLEEP_TIME", seconds(0.05), Timing().usage_sample_s)
+    unit_types = settings.take("COMPUTE_UNIT_TYPES", _unit_types, ())
+    _check_preemptable(settings, params, resources, findings)
+    settings.finish(REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS)
+    gpu_req_at = settings.place("GPU_REQ")
+    if gpu_req_at is not None:
+        for text in gpu_notes(params.gpu_req):
+            findings.note(gpu_req_at, f"GPU_REQ: {text}")
+    return ParamsFile(
+        params=params,
+        usage_sample_s=sample_s,
+        sleep_s=sleep_s,
+        sleep_at=settings.place("MBD_SLEEP_TIME"),
+        unit_types=unit_types,
+        default_queue_at=settings.place("DEFAULT_QUEUE"),
+        gpu_req_at=gpu_req_at,
+    )
+
+
+def check_sleep_time(file: ParamsFile, queues: Mapping[str, Queue], findings: Findings) -> None:
+    """Notes a MBD_SLEEP_TIME that is the unit of nothing."""
+    is_used = file.params.job_accept_interval_s > 0 or any(
+        queue.reserve_s is not None or queue.accept_interval_s for queue in queues.values()
+    )
+    if file.sleep_at is not None and not is_used:
+        why = "it is the unit of JOB_ACCEPT_INTERVAL, which is 0, and of MAX_RESERVE_TIME, which no queue sets"
+        findings.note(file.sleep_at, f"MBD_SLEEP_TIME has no effect: {why}")
+
+
+def _params(settings: Settings, sleep_s: float) -> Params:
     default = Params()
-    params = Params(
+    return Params(
         default_queue=settings.take("DEFAULT_QUEUE", _default_queue, default.default_queue),
         default_project=settings.take("DEFAULT_PROJECT", _project, default.default_project),
-        job_accept_interval_s=_accept_interval(settings, findings),
+        job_accept_interval_s=settings.take("JOB_ACCEPT_INTERVAL", _FACTOR, 0.0) * sleep_s,
         clean_period_s=settings.take("CLEAN_PERIOD", integer(0, 10**9), default.clean_period_s),
         max_job_id=settings.take("MAX_JOBID", integer(1, 2147483646), default.max_job_id),
         job_terminate_interval_s=settings.take("JOB_TERMINATE_INTERVAL", seconds(0), default.job_terminate_interval_s),
         gpu_shared_jobs=settings.take("GPU_SHARED_JOBS", integer(1, 1024), default.gpu_shared_jobs),
         gpu_unrequested=settings.take("GPU_UNREQUESTED", _unrequested, default.gpu_unrequested),
+        max_array_size=settings.take("MAX_JOB_ARRAY_SIZE", integer(1, _LARGEST), default.max_array_size),
+        max_user_priority=settings.take("MAX_USER_PRIORITY", integer(1, _LARGEST), None),
+        priority_over_time=settings.take("JOB_PRIORITY_OVER_TIME", _over_time, None),
+        dependency_last_only=settings.take("JOB_DEP_LAST_SUB", _zero_or_one, default.dependency_last_only),
+        end_on_invalid_dependency=settings.take(
+            "KILL_ON_INVALID_DEPENDENCY", yes_or_no, default.end_on_invalid_dependency
+        ),
+        gpu_req=settings.take("GPU_REQ", gpu_requirement, default.gpu_req),
+        gpu_req_merge=settings.take("GPU_REQ_MERGE", yes_or_no, default.gpu_req_merge),
+        reserve_cores_per_gpu=settings.take("RESERVE_CORES_PER_GPU", integer(0, 4096), default.reserve_cores_per_gpu),
+        min_run_before_preempt_s=settings.take("MIN_RUN_BEFORE_PREEMPT", seconds(0), default.min_run_before_preempt_s),
+        preempt_requeue=settings.take("PREEMPT_ACTION", _preempt_action, default.preempt_requeue),
+        max_job_preempt=settings.take("MAX_JOB_PREEMPT", integer(1, _LARGEST), None),
+        fairshare=_factors(settings),
     )
-    sample_s = settings.take("SBD_SLEEP_TIME", seconds(0.05), Timing().usage_sample_s)
-    settings.finish(REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS)
-    return ParamsFile(params, sample_s, settings.place("DEFAULT_QUEUE"))
 
 
-def _accept_interval(settings: Settings, findings: Findings) -> float:
-    sleep_s = settings.take("MBD_SLEEP_TIME", seconds(0.05), DEFAULT_SLEEP_S)
-    times = settings.take("JOB_ACCEPT_INTERVAL", _not_negative, 0.0)
-    at = settings.place("MBD_SLEEP_TIME")
-    if at is not None and times == 0:
-        findings.note(
-            at,
-            "MBD_SLEEP_TIME has no effect: it is the unit of JOB_ACCEPT_INTERVAL, which is 0",
-        )
-    return sleep_s * times
+def _factors(settings: Settings) -> FairshareFactors:
+    default = FairshareFactors()
+    return FairshareFactors(
+        cpu_time=settings.take("CPU_TIME_FACTOR", _FACTOR, default.cpu_time),
+        run_time=settings.take("RUN_TIME_FACTOR", _FACTOR, default.run_time),
+        run_job=settings.take("RUN_JOB_FACTOR", _FACTOR, default.run_job),
+        committed_run_time=settings.take("COMMITTED_RUN_TIME_FACTOR", _FACTOR, default.committed_run_time),
+        gpu_run_time=settings.take("GPU_RUN_TIME_FACTOR", _FACTOR, default.gpu_run_time),
+        hist_hours=settings.take("HIST_HOURS", _FACTOR, default.hist_hours),
+        hist_run_time=settings.take("ENABLE_HIST_RUN_TIME", yes_or_no, default.hist_run_time),
+        gpu_hist_run_time=settings.take("ENABLE_GPU_HIST_RUN_TIME", yes_or_no, default.gpu_hist_run_time),
+    )
+
+
+def _check_preemptable(
+    settings: Settings, params: Params, resources: Mapping[str, Resource], findings: Findings
+) -> None:
+    """PREEMPTABLE_RESOURCES: what a job that is suspended would have to give back, which it never does here."""
+    names = settings.take("PREEMPTABLE_RESOURCES", lambda text: tuple(text.split()), ())
+    at = settings.place("PREEMPTABLE_RESOURCES")
+    known = {GPUS_OF_LSF: None, **resources, **BUILTIN}
+    for name in names:
+        if at is None or findings.is_full(at.path):
+            return
+        if name not in known:
+            near = suggestion(name, known)
+            findings.error(at, f"PREEMPTABLE_RESOURCES: {show(name)} is not defined in lsf.shared{near}")
+        elif params.preempt_requeue:
+            findings.note(at, f"PREEMPTABLE_RESOURCES: {name} has no effect: a job that is requeued frees all it held")
+        elif name == GPUS_OF_LSF or name in GPU_COUNTERS:
+            why = "GPUs are freed only by requeueing a job (PREEMPT_ACTION = requeue)"
+            findings.note(at, f"PREEMPTABLE_RESOURCES: {name} has no effect: {why}")
+        else:
+            why = "a job that is suspended keeps what it reserved; PREEMPT_ACTION = requeue frees all of it"
+            findings.error(at, f"PREEMPTABLE_RESOURCES: {name} is not supported yet: {why}")
 
 
 def _default_queue(text: str) -> str:
@@ -77,16 +159,38 @@ def _project(text: str) -> str:
     return plain_text(text)
 
 
-def _not_negative(text: str) -> float:
-    value = number(text)
-    if not 0 <= value <= 1e6:
-        raise BadRequest(f"'{show(text)}' is not a number from 0 to 1000000")
-    return value
-
-
 def _unrequested(text: str) -> GpuUnrequested:
     if text.replace(" ", "").casefold() == "auto=1":
         return GpuUnrequested.AUTO
     if text.casefold() in ("hide", "allow"):
         return GpuUnrequested(text.casefold())
     raise BadRequest(f"'{show(text)}' is none of hide, allow and auto=1")
+
+
+def _over_time(text: str) -> tuple[int, int]:
+    """(increment, minutes) of `increment/minutes`."""
+    found = re.fullmatch(r"([0-9]{1,9})\s*/\s*([0-9]{1,9})", text, re.ASCII)
+    if found is None or not int(found[1]) or not int(found[2]):
+        raise BadRequest(f"'{show(text)}' is not of the form INCREMENT/MINUTES, both at least 1")
+    return int(found[1]), int(found[2])
+
+
+def _zero_or_one(text: str) -> bool:
+    return text == "1" if text in ("0", "1") else yes_or_no(text)
+
+
+def _preempt_action(text: str) -> bool:
+    if text.casefold() not in _WORDS_OF_PREEMPTION:
+        raise BadRequest(f"'{show(text)}' is neither suspend nor requeue")
+    return _WORDS_OF_PREEMPTION[text.casefold()]
+
+
+def _unit_types(text: str) -> tuple[str, ...]:
+    """Types of compute units, the one marked `!` first."""
+    words = text.split()
+    if sum(word.endswith("!") for word in words) > 1:
+        raise BadRequest(f"'{show(text)}': one type at most is the default (TYPE!)")
+    types = [group_name(word.removesuffix("!")) for word in sorted(words, key=lambda word: not word.endswith("!"))]
+    if len(set(types)) != len(types):
+        raise BadRequest(f"'{show(text)}' names a type twice")
+    return tuple(types)

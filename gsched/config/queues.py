@@ -1,129 +1,181 @@
-"""lsb.queues: one section per queue. Source: lsb.queues(5).
-
-A queue's RES_REQ is checked with the grammar that jobs' requirements are read with.
-"""
+"""lsb.queues: one section per queue, with all its policies. Source: lsb.queues(5)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
-from gsched.base.units import parse_run_limit
-from gsched.config.findings import Findings, show, suggestion
-from gsched.config.sections import Section, read_entries
+from gsched.config.exits import exit_values
+from gsched.config.findings import Findings, Place, show
+from gsched.config.hostgroups import HostNames
+from gsched.config.joblimits import default_and_maximum, job_limits, task_limit, time_s
+from gsched.config.preemption import check_preemption, preemption
+from gsched.config.queuehosts import QueueHosts, queue_hosts
+from gsched.config.requirements import condition, gpu_notes, gpu_requirement, requirement
+from gsched.config.sections import Entry, Section, read_entries
+from gsched.config.shares import fairshare
+from gsched.config.tables import THRESHOLDS
+from gsched.config.thresholds import load_names, threshold
 from gsched.config.unsupported import REFUSED_QUEUE
-from gsched.config.values import Settings, integer, plain_text, queue_name, user_name
-from gsched.model.host import HostConfig
-from gsched.model.queue import Queue
-from gsched.model.resource import BUILTIN, Resource, ResourceType, gpu_counter_claims
-from gsched.resreq.names import canonical, check_names
-from gsched.resreq.syntax import parse
+from gsched.config.users import UserNames
+from gsched.config.values import Settings, integer, plain_text, queue_name, real, seconds, yes_or_no
+from gsched.config.windows import parse_windows
+from gsched.model.queue import Preemption, Queue, Threshold
+from gsched.model.resource import Resource
 
 _LIMIT = integer(0, 2**31 - 2)
+_RESERVE = re.compile(r"MAX_RESERVE_TIME\s*\[\s*([0-9]{1,6})\s*\]", re.IGNORECASE)
 
 
-def read_queues(
-    sections: Sequence[Section],
-    hosts: Mapping[str, HostConfig],
-    resources: Mapping[str, Resource],
-    findings: Findings,
-) -> dict[str, Queue]:
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What queues refer to. `sleep_s` is MBD_SLEEP_TIME, the unit of reservations and of JOB_ACCEPT_INTERVAL."""
+
+    hosts: HostNames
+    users: UserNames
+    resources: Mapping[str, Resource]
+    sleep_s: float
+
+
+def read_queues(sections: Sequence[Section], known: Known, findings: Findings) -> dict[str, Queue]:
     """All queues by name in file order. Every problem goes to `findings`; that there is no queue is the caller's."""
     queues: dict[str, Queue] = {}
+    preempting: dict[str, Place] = {}
     for section in sections:
         if findings.is_full(section.at.path):
             break
         if section.name.casefold() != "queue":
             findings.error(section.at, f"unknown section {section.name} in lsb.queues; it holds Queue")
             continue
-        queue = _read_queue(section, hosts, resources, findings)
-        if queue is not None and queue.name in queues:
+        entries = read_entries(section, findings)
+        thresholds, rest = _apart(entries, known.resources)
+        settings = Settings(rest, findings, where="section Queue")
+        queue = _read_queue(section, settings, _thresholds(thresholds, known.resources, findings), known, findings)
+        if not queue.name:
+            continue
+        if queue.name in queues:
             findings.error(section.at, f"queue {queue.name} is defined twice (first at {queues[queue.name].source})")
-        elif queue is not None:
-            queues[queue.name] = queue
+            continue
+        queues[queue.name] = queue
+        at = settings.place("PREEMPTION")
+        if at is not None:
+            preempting[queue.name] = at
+    check_preemption(queues, preempting, findings)
     return queues
 
 
 def _read_queue(
-    section: Section, hosts: Mapping[str, HostConfig], resources: Mapping[str, Resource], findings: Findings
-) -> Queue | None:
-    settings = Settings(read_entries(section, findings), findings, where="section Queue")
+    section: Section, settings: Settings, thresholds: dict[str, Threshold], known: Known, findings: Findings
+) -> Queue:
+    """The queue; its name is empty when it has none that can be used (which is reported)."""
     name = settings.take("QUEUE_NAME", queue_name, "")
     if not name and settings.place("QUEUE_NAME") is None:
         findings.error(section.at, "the queue has no QUEUE_NAME")
-    no_limits: tuple[int | None, int | None] = (None, None)
-    run_limit, default_run_limit = settings.take("RUNLIMIT", _run_limits, no_limits)
+    default_run_limit, run_limit = settings.take("RUNLIMIT", default_and_maximum(time_s), (None, None))
+    hosts = settings.take("HOSTS", lambda text: queue_hosts(text, known.hosts), QueueHosts())
+    users, excluded = settings.take("USERS", known.users.choose, (None, ()))
     queue = Queue(
         name=name,
         priority=settings.take("PRIORITY", integer(1, 2**31 - 2), 1),
         description=settings.take("DESCRIPTION", plain_text, ""),
         nice=settings.take("NICE", integer(-20, 19), 0),
-        hosts=settings.take("HOSTS", lambda text: _hosts(text, hosts), None),
-        users=settings.take("USERS", _users, None),
+        hosts=hosts.hosts,
+        host_levels=dict(hosts.levels),
+        users=users,
+        excluded_users=excluded,
+        administrators=settings.take("ADMINISTRATORS", known.users.listed, ()),
         job_limit=settings.take("QJOB_LIMIT", _LIMIT, None),
         user_limit=settings.take("UJOB_LIMIT", _LIMIT, None),
         host_limit=settings.take("HJOB_LIMIT", _LIMIT, None),
+        processor_limit=settings.take("PJOB_LIMIT", real(0, 1e6), None),
+        task_limit=_task_limit(settings, findings),
         run_limit_s=run_limit,
         default_run_limit_s=default_run_limit,
-        res_req=settings.take("RES_REQ", lambda text: _requirement(text, resources), ""),
+        limits=job_limits(settings),
+        res_req=settings.take("RES_REQ", lambda text: requirement(text, known.resources), ""),
+        gpu_req=settings.take("GPU_REQ", gpu_requirement, ""),
+        exclusive=settings.take("EXCLUSIVE", _exclusive, False),
+        rerunnable=settings.take("RERUNNABLE", yes_or_no, False),
+        requeue_exit_values=settings.take("REQUEUE_EXIT_VALUES", exit_values, ""),
+        max_requeue=settings.take("MAX_JOB_REQUEUE", _LIMIT, None),
+        run_window=settings.take("RUN_WINDOW", parse_windows, ()),
+        dispatch_window=settings.take("DISPATCH_WINDOW", parse_windows, ()),
+        thresholds=thresholds,
+        stop_cond=settings.take("STOP_COND", lambda text: condition(text, known.resources), ""),
+        resume_cond=settings.take("RESUME_COND", lambda text: condition(text, known.resources), ""),
+        fairshare=settings.take("FAIRSHARE", lambda text: fairshare(text, known.users.groups), None),
+        preemption=settings.take("PREEMPTION", preemption, Preemption()),
+        backfill=settings.take("BACKFILL", yes_or_no, False),
+        reserve_s=_reserve(settings, known.sleep_s, findings),
+        new_job_delay_s=settings.take("NEW_JOB_SCHED_DELAY", seconds(0), 0.0),
+        accept_interval_s=settings.take("JOB_ACCEPT_INTERVAL", lambda text: real(0, 1e6)(text) * known.sleep_s, None),
         source=str(section.at),
     )
-    settings.finish(REFUSED_QUEUE, {})
-    return queue if name else None
+    settings.finish(REFUSED_QUEUE, {}, load_names(known.resources))
+    _note(settings, queue, findings)
+    return queue
 
 
-def _run_limits(text: str) -> tuple[int | None, int | None]:
-    """(maximum, default) in seconds of `[default] maximum`."""
-    words = text.split()
-    if any("/" in word for word in words):
-        raise BadRequest(f"'{show(text)}': a run limit normalized by a host is not supported yet")
-    if len(words) not in (1, 2):
-        raise BadRequest(f"'{show(text)}' is not of the form [default] maximum")
-    limits = [parse_run_limit(word) for word in words]
-    if limits[0] > limits[-1]:
-        raise BadRequest(f"the default {words[0]} exceeds the maximum {words[-1]}")
-    return limits[-1], limits[0] if len(limits) == 2 else None
+def _note(settings: Settings, queue: Queue, findings: Findings) -> None:
+    """What is allowed but seldom meant."""
+    at = settings.place("HOSTS")
+    if at is not None and queue.hosts == ():
+        findings.note(at, "HOSTS: none: no job of this queue will ever start")
+    at = settings.place("GPU_REQ")
+    if at is not None:
+        for text in gpu_notes(queue.gpu_req):
+            findings.note(at, f"GPU_REQ: {text}")
 
 
-def _hosts(text: str, hosts: Mapping[str, HostConfig]) -> tuple[str, ...] | None:
-    """Host names in the order written, or None for `all`; `all ~h` is worked out here."""
-    words = text.split()
-    if words == ["all"]:
-        return None
-    for word in words:
-        name = word.removeprefix("~")
-        if "+" in word or word in ("others", "none", "allremote") or "@" in word:
-            raise BadRequest(f"'{show(word)}': host preferences and others, none, allremote are not supported yet")
-        if name != "all" and name not in hosts:
-            near = suggestion(name, hosts)
-            raise BadRequest(f"host {show(name)} is not defined in lsf.cluster (groups are not supported yet){near}")
-        if name != "all" and not hosts[name].server:
-            raise BadRequest(f"host {name} is a client (server 0) and runs no jobs")
-    excluded = {word[1:] for word in words if word.startswith("~")}
-    if not excluded and "all" not in words:
-        return tuple(dict.fromkeys(words))
-    if words[0] != "all" or len(excluded) == 0 or any(not word.startswith("~") for word in words[1:]):
-        raise BadRequest(f"'{show(text)}' is neither a list of hosts nor of the form all ~HOST ...")
-    left = tuple(host.name for host in hosts.values() if host.server and host.name not in excluded)
-    if not left:
-        raise BadRequest(f"'{show(text)}' leaves no host")
-    return left
+def _apart(entries: Sequence[Entry], resources: Mapping[str, Resource]) -> tuple[list[Entry], list[Entry]]:
+    """(lines that set thresholds, the others). Names of resources are told apart by case, LSF's parameters are not."""
+    known = load_names(resources)
+    loads: list[Entry] = []
+    rest: list[Entry] = []
+    for entry in entries:
+        if entry.key.casefold() in THRESHOLDS:
+            loads.append(Entry(entry.key.casefold(), entry.value, entry.at))
+        else:
+            (loads if entry.key in known else rest).append(entry)
+    return loads, rest
 
 
-def _users(text: str) -> tuple[str, ...] | None:
-    words = text.split()
-    if words == ["all"]:
-        return None
-    return tuple(dict.fromkeys(user_name(word) for word in words))
+def _thresholds(
+    entries: Sequence[Entry], resources: Mapping[str, Resource], findings: Findings
+) -> dict[str, Threshold]:
+    settings = Settings(entries, findings, where="section Queue", fold_case=False)
+    names = dict.fromkeys(entry.key for entry in entries)
+    return {name: settings.take(name, threshold(name, resources), Threshold()) for name in names}
 
 
-def _requirement(text: str, resources: Mapping[str, Resource]) -> str:
-    """The text, once it is known that jobs can be held to it. Raises RequirementError or BadRequest."""
-    requirement = parse(text)
-    known = {**BUILTIN, **resources}
-    check_names(requirement, known.__contains__, known, is_text=lambda name: known[name].type is ResourceType.STRING)
-    for item in requirement.rusage:
-        resource = known[canonical(item.name)]
-        if resource.name not in gpu_counter_claims() and not resource.consumable:
-            raise BadRequest(f"rusage[{resource.name}]: the resource is not consumable, jobs cannot reserve it")
-    return text
+def _task_limit(settings: Settings, findings: Findings) -> tuple[int, int, int] | None:
+    limits = {name: settings.take(name, task_limit, None) for name in ("TASKLIMIT", "PROCLIMIT")}
+    at = settings.place("PROCLIMIT")
+    if at is not None and settings.place("TASKLIMIT") is not None:
+        findings.error(at, "PROCLIMIT is the older name of TASKLIMIT; only one of them may be set")
+    return limits["TASKLIMIT"] or limits["PROCLIMIT"]
+
+
+def _reserve(settings: Settings, sleep_s: float, findings: Findings) -> float | None:
+    """Seconds. RESOURCE_RESERVE counts where both are given, as in LSF."""
+    times = {name: settings.take(name, _reserve_times, None) for name in ("RESOURCE_RESERVE", "SLOT_RESERVE")}
+    at = settings.place("SLOT_RESERVE")
+    if at is not None and settings.place("RESOURCE_RESERVE") is not None:
+        findings.note(at, "SLOT_RESERVE has no effect: RESOURCE_RESERVE is set")
+    found = times["RESOURCE_RESERVE"] if times["RESOURCE_RESERVE"] is not None else times["SLOT_RESERVE"]
+    return None if found is None else found * sleep_s
+
+
+def _reserve_times(text: str) -> int:
+    found = _RESERVE.fullmatch(text)
+    if found is None or int(found[1]) == 0:
+        raise BadRequest(f"'{show(text)}' is not of the form MAX_RESERVE_TIME[NUMBER]")
+    return int(found[1])
+
+
+def _exclusive(text: str) -> bool:
+    if re.match(r"CU\s*\[", text, re.IGNORECASE):
+        raise BadRequest(f"'{show(text)}': exclusive compute units are not supported yet; Y or N may stand here")
+    return yes_or_no(text)

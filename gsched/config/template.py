@@ -180,12 +180,33 @@ End Host
 """
 
 _LSB_USERS = """\
-# lsb.users: nothing is limited. UJOB_LIMIT of a queue limits the slots of one user.
+# lsb.users: nothing is limited. MAX_JOBS: slots of a user in all queues; a row group@ limits each member of a group.
 
 Begin User
 USER_NAME  MAX_JOBS  JL/P
 default    ()        ()
 End User
+"""
+
+
+_LSB_RESOURCES = """\
+# lsb.resources: what users, projects, queues and hosts may hold together. Nothing is limited as it stands:
+# remove a '#' before each line of an example to use it, then say `gadmin reconfig`.
+
+# Nobody holds more than 4 GPUs at a time.
+#Begin Limit
+#NAME     = gpus_of_one_user
+#PER_USER = all
+#ngpus    = 4
+#End Limit
+
+# Each project uses at most 100 GPU hours in any 7 days.
+#Begin Limit
+#NAME        = budget
+#PER_PROJECT = all
+#GPU_HOURS   = 100
+#WINDOW      = 7d
+#End Limit
 """
 
 
@@ -231,6 +252,7 @@ def private_texts(
         "lsb.queues": _LSB_QUEUES,
         "lsb.hosts": _LSB_HOSTS,
         "lsb.users": _LSB_USERS,
+        "lsb.resources": _LSB_RESOURCES,
     }
     return {name: text.format_map(values) for name, text in texts.items()}
 

@@ -1,43 +1,187 @@
-"""lsb.users: limits and groups of users. Source: lsb.users(5).
+"""lsb.users: limits and groups of users, and what a user's or group's name stands for. Source: lsb.users(5).
 
-The scheduler enforces neither yet, so anything that would limit somebody is refused by name; rows that set nothing
-(the shipped `default` row, say) are fine.
+Accounts are not looked up: a word that is no group's name is taken for a user.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from gsched.config.findings import Findings
-from gsched.config.hosts import refuse_filled
-from gsched.config.sections import Section
-from gsched.config.tables import Columns, read_columns, read_key
-from gsched.config.values import user_name
+from gsched.base.errors import BadRequest, GschedError
+from gsched.config.findings import Findings, Place, show, suggestion
+from gsched.config.grouping import EVERYBODY, MAX_GROUPS, Choice, Definition, choose, resolve
+from gsched.config.sections import Row, Section, is_table, read_table
+from gsched.config.shares import REMAINDERS, read_shares
+from gsched.config.tables import Columns, cell, read_cell, read_columns, read_key
+from gsched.config.values import integer, real, user_name
+from gsched.model.user import Share, UserGroup, UserLimits
 
-_WHY = "use UJOB_LIMIT of a queue"
-_COLUMNS = Columns(
+_USER = Columns(
     required=("USER_NAME",),
-    refused={"MAX_JOBS": _WHY, "JL/P": _WHY, "MAX_PEND_JOBS": "", "MAX_PEND_SLOTS": "", "PRIORITY": ""},
+    optional=("MAX_JOBS", "JL/P", "MAX_PEND_JOBS"),
+    refused={"MAX_PEND_SLOTS": "use MAX_PEND_JOBS", "PRIORITY": ""},
 )
+_GROUP = Columns(
+    required=("GROUP_NAME", "GROUP_MEMBER"), optional=("USER_SHARES", "GROUP_ADMIN"), refused={"PRIORITY": ""}
+)
+_COUNT = integer(0, 2**31 - 2)
 
 
-def read_users(sections: Sequence[Section], findings: Findings) -> None:
-    """Check lsb.users' sections. Every problem goes to `findings`."""
-    seen: dict[str, int] = {}
+@dataclass(slots=True)
+class UserNames:
+    """All names under which users can be named."""
+
+    groups: dict[str, UserGroup] = field(default_factory=dict)
+
+    def expand(self, word: str) -> tuple[str, ...]:
+        """The users that a user's or group's name stands for; ("all",) is everybody. Raises BadRequest."""
+        if word == EVERYBODY:
+            return (EVERYBODY,)
+        group = self.groups.get(word)
+        return group.users if group is not None else (user_name(word),)
+
+    def consumers(self, text: str) -> Choice:
+        """What a list of users and groups, `all` or `all ~name ...` means. Raises BadRequest."""
+        return choose(text, self.expand)
+
+    def choose(self, text: str) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+        """USERS of a queue: (users, None for all; those left out). Raises BadRequest."""
+        chosen = self.consumers(text)
+        return chosen.names or None, chosen.excluded
+
+    def listed(self, text: str) -> tuple[str, ...]:
+        """Users by name or group; everybody is refused. Raises BadRequest."""
+        chosen = self.consumers(text)
+        if not chosen.names:
+            raise BadRequest(f"'{show(text)}': all cannot stand here; name users or groups")
+        return chosen.names
+
+
+@dataclass(slots=True)
+class Users:
+    """What lsb.users says."""
+
+    limits: dict[str, UserLimits] = field(default_factory=dict)
+    names: UserNames = field(default_factory=UserNames)
+    places: dict[str, Place] = field(default_factory=dict)
+    """Where each limit stands."""
+
+
+def read_users(sections: Sequence[Section], findings: Findings) -> Users:
+    """lsb.users' sections as one value. Every problem goes to `findings`."""
+    users = Users()
+    limiting: list[Section] = []
+    grouping: list[Section] = []
     for section in sections:
-        kind = section.name.casefold()
-        if kind in ("usergroup", "usermap"):
-            refuse_filled(section, findings)
-        elif kind != "user":
-            findings.error(section.at, f"unknown section {section.name} in lsb.users; it holds User and UserGroup")
+        match section.name.casefold():
+            case "user":
+                limiting.append(section)
+            case "usergroup":
+                grouping.append(section)
+            case "usermap":
+                refuse_filled(section, findings)
+            case _:
+                findings.error(section.at, f"unknown section {section.name} in lsb.users; it holds User and UserGroup")
+    # Groups first, whatever the order in the file: limits name them.
+    users.names.groups.update(_read_groups(grouping, findings))
+    for section in limiting:
+        _read_limits(section, users, findings)
+    return users
+
+
+def refuse_filled(section: Section, findings: Findings) -> None:
+    """A section that is known but not supported: an empty one, or one with only a keyword line, says nothing."""
+    filled = section.body[1:] if is_table(section) else section.body
+    if filled:
+        findings.error(filled[0].at, f"section {section.name} is not supported yet; it must be empty")
+    else:
+        read_table(section, findings)
+
+
+def _read_limits(section: Section, users: Users, findings: Findings) -> None:
+    for row in read_columns(section, _USER, findings):
+        name = read_key(row, "USER_NAME", lambda text: _limited(text, users.names), findings)
+        limits = UserLimits(
+            name=name or "?",
+            max_jobs=read_cell(row, "MAX_JOBS", _COUNT, None, findings),
+            max_jobs_per_processor=read_cell(row, "JL/P", real(0, 1e6), None, findings),
+            max_pending=read_cell(row, "MAX_PEND_JOBS", _COUNT, None, findings),
+        )
+        if name is None:
+            continue
+        if name in users.places:
+            findings.error(row.at, f"user {name} has two rows (first at line {users.places[name].line})")
         else:
-            for row in read_columns(section, _COLUMNS, findings):
-                name = read_key(row, "USER_NAME", _user_or_default, findings)
-                if name is not None and name in seen:
-                    findings.error(row.at, f"user {name} has two rows (first at line {seen[name]})")
-                elif name is not None:
-                    seen[name] = row.at.line
+            users.limits[name] = limits
+            users.places[name] = row.at
 
 
-def _user_or_default(text: str) -> str:
-    return text if text == "default" else user_name(text)
+def _limited(text: str, names: UserNames) -> str:
+    """Whom a row limits: default, a group together, each member of a `group@`, or a user."""
+    if text == "default" or text in names.groups:
+        return text
+    if text.endswith("@"):
+        if text[:-1] not in names.groups:
+            near = suggestion(text[:-1], names.groups)
+            raise BadRequest(f"{show(text)}: there is no user group {show(text[:-1])}{near}")
+        return text
+    return user_name(text)
+
+
+def _read_groups(sections: Sequence[Section], findings: Findings) -> dict[str, UserGroup]:
+    rows: dict[str, Row] = {}
+    for section in sections:
+        for row in read_columns(section, _GROUP, findings):
+            name = read_key(row, "GROUP_NAME", user_name, findings)
+            if cell(row, "GROUP_MEMBER").is_empty:
+                findings.error(row.at, "GROUP_MEMBER: nobody is named")
+            elif "!" in cell(row, "GROUP_MEMBER").text:
+                findings.error(row.at, "GROUP_MEMBER: '!': groups that a program lists (egroup) are not supported yet")
+            elif name is not None and name in rows:
+                findings.error(row.at, f"user group {name} is defined twice (first at {rows[name].at})")
+            elif name is not None and len(rows) < MAX_GROUPS:
+                rows[name] = row
+            elif name is not None:
+                findings.error(row.at, f"more than {MAX_GROUPS} groups")
+                return {}
+    definitions = {
+        name: Definition(row.at, tuple(cell(row, "GROUP_MEMBER").text.split())) for name, row in rows.items()
+    }
+    users = resolve("user group", definitions, _user_or_all, findings)
+    return {
+        name: UserGroup(
+            name=name,
+            members=definitions[name].words,
+            users=users[name],
+            shares=_shares(row, definitions, users[name], findings),
+            admins=read_cell(row, "GROUP_ADMIN", _administrators, (), findings),
+        )
+        for name, row in rows.items()
+    }
+
+
+def _user_or_all(word: str) -> tuple[str, ...]:
+    return (EVERYBODY,) if word == EVERYBODY else (user_name(word),)
+
+
+def _administrators(text: str) -> tuple[str, ...]:
+    if "[" in text:
+        raise BadRequest(f"'{show(text)}': rights in brackets are not supported yet")
+    return tuple(dict.fromkeys(user_name(word) for word in text.split()))
+
+
+def _shares(row: Row, groups: dict[str, Definition], users: tuple[str, ...], findings: Findings) -> tuple[Share, ...]:
+    """USER_SHARES of a group, each for one of its members."""
+    try:
+        value = cell(row, "USER_SHARES")
+        shares = () if value.is_empty else read_shares(value.text, groups)
+        known = {*users, *cell(row, "GROUP_MEMBER").text.split(), *REMAINDERS}
+        for share in shares:
+            name = share.name.removesuffix("@")
+            if name not in known and EVERYBODY not in users:
+                raise BadRequest(f"{show(name)} is not a member of the group{suggestion(name, known)}")
+    except GschedError as error:
+        findings.error(row.at, f"USER_SHARES: {error.text}")
+        return ()
+    return shares

@@ -16,6 +16,7 @@ from gsched.config.findings import Findings, Place, show, suggestion
 from gsched.config.sections import Entry
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 MAX_INTERVAL_S = 86_400 * 365
 RESERVED_WORDS = frozenset({"all", "default", "others", "none", "allremote"})
@@ -45,6 +46,18 @@ def number(text: str) -> float:
     if not math.isfinite(value):
         raise BadRequest(f"'{show(text)}' is too large")
     return value
+
+
+def real(low: float, high: float) -> Callable[[str], float]:
+    """A reader of numbers from `low` to `high`."""
+
+    def read(text: str) -> float:
+        value = number(text)
+        if not low <= value <= high:
+            raise BadRequest(f"'{show(text)}' is not a number from {low:g} to {high:.0f}")
+        return value
+
+    return read
 
 
 def seconds(low: float) -> Callable[[str], float]:
@@ -98,6 +111,13 @@ def queue_name(text: str) -> str:
     return text
 
 
+def group_name(text: str) -> str:
+    """Name of a group of hosts or users, or of a compute unit."""
+    if not _NAME.fullmatch(text) or text.casefold() in RESERVED_WORDS:
+        raise BadRequest(f"'{show(text)}' cannot be the name of a group")
+    return text
+
+
 def cluster_name(text: str) -> str:
     """A cluster's name: it is part of a file's name, so it holds nothing but letters, digits and `_ . -`."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,38}", text):
@@ -106,10 +126,8 @@ def cluster_name(text: str) -> str:
 
 
 def user_name(text: str) -> str:
-    """An account's name. Groups and exclusions are refused."""
-    if text.startswith("~") or text.endswith(("@", "/")):
-        raise BadRequest(f"'{show(text)}': exclusions and user groups are not supported yet")
-    if not _USER.fullmatch(text) or text.casefold() in RESERVED_WORDS:
+    """An account's name. Reserved words are refused."""
+    if text.endswith(("@", "/")) or not _USER.fullmatch(text) or text.casefold() in RESERVED_WORDS:
         raise BadRequest(f"'{show(text)}' cannot be the name of a user")
     return text
 
@@ -133,7 +151,7 @@ class Settings:
             else:
                 self._entries[key] = entry
 
-    def take(self, name: str, read: Callable[[str], T], default: T) -> T:
+    def take(self, name: str, read: Callable[[str], T], default: D) -> T | D:
         """The value of `name`, or `default` when it is not set or cannot be read (which is reported)."""
         self._taken.append(name)
         entry = self._entries.get(self._key(name))
@@ -144,7 +162,7 @@ class Settings:
             self._read(repeat, name, read, default)
         return self._read(entry, name, read, default)
 
-    def _read(self, entry: Entry, name: str, read: Callable[[str], T], default: T) -> T:
+    def _read(self, entry: Entry, name: str, read: Callable[[str], T], default: D) -> T | D:
         try:
             if not entry.value:
                 raise BadRequest("the value is empty")
@@ -158,10 +176,13 @@ class Settings:
         entry = self._entries.get(self._key(name))
         return entry.at if entry else None
 
-    def finish(self, refused: Mapping[str, str], without_effect: Mapping[str, str]) -> None:
+    def finish(
+        self, refused: Mapping[str, str], without_effect: Mapping[str, str], also_known: Iterable[str] = ()
+    ) -> None:
         """Report every line that nobody took.
 
         `refused` and `without_effect` map names that LSF knows to a word of explanation, which may be empty.
+        `also_known` are names that are read elsewhere; one of them may be what was meant.
         """
         known = {self._key(name) for name in self._taken}
         by_key = {self._key(name): name for name in (*refused, *without_effect)}
@@ -176,7 +197,7 @@ class Settings:
                 because = f": {refused[name]}" if refused[name] else ""
                 self._findings.error(entry.at, f"{name} is not supported yet{because}")
             else:
-                near = suggestion(entry.key, (*self._taken, *refused, *without_effect))
+                near = suggestion(entry.key, (*self._taken, *refused, *without_effect, *also_known))
                 self._findings.error(entry.at, f"unknown parameter {show(entry.key)} in {self._where}{near}")
 
     def _key(self, name: str) -> str:

@@ -144,7 +144,7 @@ def test_what_a_job_sees_that_asked_for_no_gpu(word, mode):
         ("CLEAN_PERIOD = 1h", "CLEAN_PERIOD: '1h' is not a whole number from 0 to 1000000000"),
         ("GPU_SHARED_JOBS = 0", "GPU_SHARED_JOBS: '0' is not a whole number from 1 to 1024"),
         ("GPU_UNREQUESTED = auto=2", "GPU_UNREQUESTED: 'auto=2' is none of hide, allow and auto=1"),
-        ("GPU_REQ_MERGE = Y", "GPU_REQ_MERGE is not supported yet"),
+        ("MAX_PEND_JOBS = 5", "MAX_PEND_JOBS is not supported yet"),
         ("CLEANPERIOD = 5", "unknown parameter CLEANPERIOD in lsb.params; did you mean CLEAN_PERIOD?"),
     ],
 )
@@ -156,7 +156,8 @@ def test_a_line_of_lsb_params_that_is_refused(line, error):
 
 def test_parameters_without_effect_are_noted():
     assert params("MBD_SLEEP_TIME = 10", "MAX_JOB_NUM = 5").notes == [
-        "lsb.params:2: note: MBD_SLEEP_TIME has no effect: it is the unit of JOB_ACCEPT_INTERVAL, which is 0",
+        "lsb.params:2: note: MBD_SLEEP_TIME has no effect: it is the unit of JOB_ACCEPT_INTERVAL, which is 0, "
+        "and of MAX_RESERVE_TIME, which no queue sets",
         "lsb.params:3: note: MAX_JOB_NUM has no effect: events are kept in a database, not in files that are switched",
     ]
 
@@ -196,18 +197,14 @@ def test_hosts_and_users_of_a_queue():
     [
         ("PRIORITY = 0", "PRIORITY: '0' is not a whole number from 1 to 2147483646"),
         ("NICE = 20", "NICE: '20' is not a whole number from -20 to 19"),
-        ("HOSTS = h1 h9", "HOSTS: host h9 is not defined in lsf.cluster (groups are not supported yet)"),
+        ("HOSTS = h1 h9", "HOSTS: host h9 is not defined in lsf.cluster, nor a group of lsb.hosts"),
         ("HOSTS = client", "HOSTS: host client is a client (server 0) and runs no jobs"),
-        ("HOSTS = h1+2 h2", "HOSTS: 'h1+2': host preferences and others, none, allremote are not supported yet"),
-        ("HOSTS = none", "HOSTS: 'none': host preferences and others, none, allremote are not supported yet"),
         ("HOSTS = all h1", "HOSTS: 'all h1' is neither a list of hosts nor of the form all ~HOST ..."),
-        ("HOSTS = h1 ~h2", "HOSTS: 'h1 ~h2' is neither a list of hosts nor of the form all ~HOST ..."),
         ("HOSTS = all ~h1 ~h2 ~h3", "HOSTS: 'all ~h1 ~h2 ~h3' leaves no host"),
-        ("USERS = alice ~bob", "USERS: '~bob': exclusions and user groups are not supported yet"),
-        ("USERS = all bob", "USERS: 'all' cannot be the name of a user"),
+        ("USERS = all bob", "USERS: 'all bob': beside all only ~NAME may stand"),
         ("QJOB_LIMIT = -1", "QJOB_LIMIT: '-1' is not a whole number from 0"),
         ("RUNLIMIT = 10 5", "RUNLIMIT: the default 10 exceeds the maximum 5"),
-        ("RUNLIMIT = 10/h1", "RUNLIMIT: '10/h1': a run limit normalized by a host is not supported yet"),
+        ("RUNLIMIT = 10/h1", "RUNLIMIT: '10/h1': a limit normalized by a host is not supported yet"),
         ("RUNLIMIT = 1 2 3", "RUNLIMIT: '1 2 3' is not of the form [default] maximum"),
         ("RUNLIMIT = soon", "RUNLIMIT: 'soon' is not a run limit of the form [hours:]minutes"),
         ("RES_REQ = select[mem>", "RES_REQ: Bad resource requirement syntax"),
@@ -216,8 +213,6 @@ def test_hosts_and_users_of_a_queue():
             "RES_REQ = rusage[tokens=1]",
             "RES_REQ: rusage[tokens]: the resource is not consumable, jobs cannot reserve it",
         ),
-        ("FAIRSHARE = USER_SHARES[[default,1]]", "FAIRSHARE is not supported yet"),
-        ("mem = 10/5", "mem is not supported yet: load thresholds"),
         ("PRIORTY = 5", "unknown parameter PRIORTY in section Queue; did you mean PRIORITY?"),
         ("QUEUE_NAME = other", "QUEUE_NAME is set twice (first at line 2)"),
     ],
@@ -283,43 +278,19 @@ def test_the_default_row_serves_hosts_without_a_row():
     ("row", "error"),
     [
         ("h9 1 () () ()", "host h9 is not defined in lsf.cluster"),
-        ("client 1 () () ()", "host client is a client in lsf.cluster (server 0) and runs no jobs"),
+        ("client 1 () () ()", "host client is a client (server 0) and runs no jobs"),
         ("h2 1 () () ()", "host h2 has two rows (first at lsb.hosts:3)"),
         ("default 1 () () ()", "the row default is given twice (first at line 4)"),
         ("h1 many () () ()", "MXJ: 'many' is not a whole number from 0 to 1000000"),
         ("h1 1 x () ()", "JL/U: 'x' is not a whole number from 0 to 1000000"),
         ("h1 1 () fast ()", "GPU_MODE: 'fast' is none of default, exclusive_thread, prohibited, exclusive_process"),
-        (
-            "h1 1 () () (5:19:00-1:8:30)",
-            "DISPATCH_WINDOW is not supported yet (found '5:19:00-1:8:30'): hosts take jobs",
-        ),
+        ("h1 1 () () (5:19:00-8:30)", "DISPATCH_WINDOW: '5:19:00-8:30': a day must be given at both ends or at none"),
     ],
 )
 def test_a_row_of_lsb_hosts_that_is_refused(row, error):
     errors = hosts("HOST_NAME MXJ JL/U GPU_MODE DISPATCH_WINDOW", "h2 1 () () ()", "default 1 () () ()", row).errors
     assert len(errors) == 1
     assert errors[0].startswith(f"lsb.hosts:5: {error}")
-
-
-def test_groups_are_refused_when_they_say_something():
-    group = ["Begin HostGroup", "GROUP_NAME GROUP_MEMBER", "g (h1 h2)", "End HostGroup"]
-    assert check(with_lines("lsb.hosts", *group)).errors == [
-        "lsb.hosts:7: section HostGroup is not supported yet; it must be empty"
-    ]
-    assert check(with_lines("lsb.hosts", *group[:2], group[3])).errors == []
-    assert check({"lsb.users": "Begin UserGroup\nGROUP_NAME GROUP_MEMBER\ng (a b)\nEnd UserGroup\n"}).errors == [
-        "lsb.users:3: section UserGroup is not supported yet; it must be empty"
-    ]
-
-
-def test_limits_of_users_are_refused_by_name():
-    text = "Begin User\nUSER_NAME MAX_JOBS JL/P\nalice 4 -\ndefault () 1\nalice - -\nEnd User\n"
-    assert check({"lsb.users": text}).errors == [
-        "lsb.users:3: MAX_JOBS is not supported yet (found '4'): use UJOB_LIMIT of a queue",
-        "lsb.users:4: JL/P is not supported yet (found '1'): use UJOB_LIMIT of a queue",
-        "lsb.users:5: user alice has two rows (first at line 3)",
-    ]
-    assert check({"lsb.users": None}).errors == []
 
 
 def test_unknown_sections_are_named():

@@ -92,9 +92,9 @@ def test_a_cluster_file_of_another_cluster_is_noted_and_not_read():
 
 
 def test_a_file_that_is_not_supported_is_refused_when_it_says_something():
-    assert check({"lsb.resources": "# nothing\n"}).errors == []
-    assert check({"lsb.resources": "\nBegin Limit\nNAME = x\nEnd Limit\n"}).errors == [
-        "lsb.resources:2: section Limit: lsb.resources is not supported yet"
+    assert check({"lsb.applications": "# nothing\n"}).errors == []
+    assert check({"lsb.applications": "\nBegin Application\nNAME = x\nEnd Application\n"}).errors == [
+        "lsb.applications:2: section Application: lsb.applications is not supported yet"
     ]
 
 

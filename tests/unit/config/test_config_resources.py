@@ -208,7 +208,9 @@ def test_hosts_with_resources():
         ("h1 ! ! 1 (gpu gpu)", "RESOURCES: gpu is given twice"),
         ("h1 ! ! 1 (lic)", "RESOURCES: lic needs a value: lic=VALUE"),
         ("h1 ! ! 1 (lic=many)", "RESOURCES: 'many' is not a number"),
-        ("h1 ! ! 1 (!gpu)", "RESOURCES: '!gpu': exclusive resources are not supported yet"),
+        ("h1 ! ! 1 (!gpus)", "RESOURCES: gpus is not defined in lsf.shared; did you mean gpu?"),
+        ("h1 ! ! 1 (!gpu=2)", "RESOURCES: gpu is Boolean and takes no value; naming it means the host has it"),
+        ("h1 ! ! 1 (!fabric=ib)", "RESOURCES: '!fabric=ib': only a Boolean resource can keep a host for itself"),
         (
             "h1 ! ! 1 (scratch=5)",
             "RESOURCES: scratch has an INTERVAL, so elims report it: place it with ResourceMap instead",

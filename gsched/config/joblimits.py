@@ -1,0 +1,96 @@
+"""Limits that a queue sets on each of its jobs: `[default] maximum` of times, sizes and counts, and of slots
+`[min [default]] max`.
+
+Bare sizes are in MB (LSF_UNIT_FOR_LIMITS). Source: lsb.queues(5), RUNLIMIT, CPULIMIT, MEMLIMIT …, TASKLIMIT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from gsched.base.errors import BadRequest
+from gsched.base.units import parse_mib, parse_run_limit
+from gsched.config.findings import show
+from gsched.config.values import Settings, integer
+from gsched.model.queue import RunLimits
+
+Number = TypeVar("Number", int, float)
+
+MAX_SLOTS = 1_000_000
+_COUNT = integer(1, 2**31 - 2)
+_SLOTS = integer(1, MAX_SLOTS)
+
+
+def default_and_maximum(read: Callable[[str], Number]) -> Callable[[str], tuple[Number | None, Number]]:
+    """A reader of `[default] maximum`: (default, maximum)."""
+
+    def read_both(text: str) -> tuple[Number | None, Number]:
+        words = text.split()
+        if len(words) not in (1, 2):
+            raise BadRequest(f"'{show(text)}' is not of the form [default] maximum")
+        limits = [read(word) for word in words]
+        if limits[0] > limits[-1]:
+            raise BadRequest(f"the default {show(words[0])} exceeds the maximum {show(words[-1])}")
+        return (limits[0] if len(limits) == 2 else None), limits[-1]
+
+    return read_both
+
+
+def time_s(text: str) -> int:
+    """Seconds of `[hours:]minutes`. Raises BadRequest."""
+    if "/" in text:
+        raise BadRequest(f"'{show(text)}': a limit normalized by a host is not supported yet")
+    return parse_run_limit(text)
+
+
+def task_limit(text: str) -> tuple[int, int, int]:
+    """(least, default, most) of `[min [default]] max`. Raises BadRequest."""
+    words = text.split()
+    if len(words) not in (1, 2, 3):
+        raise BadRequest(f"'{show(text)}' is not of the form [minimum [default]] maximum")
+    numbers = [_SLOTS(word) for word in words]
+    if numbers != sorted(numbers):
+        raise BadRequest(f"'{show(text)}': each number must be at least as large as the one before it")
+    least = numbers[0] if len(numbers) > 1 else 1
+    return least, numbers[1] if len(numbers) == 3 else least, numbers[-1]
+
+
+def job_limits(settings: Settings) -> dict[str, RunLimits]:
+    """All limits but RUNLIMIT that the queue sets, by name; CPULIMIT in s, memory in MiB, other sizes in KiB."""
+    found: dict[str, RunLimits] = {}
+    for name, read in _READERS.items():
+        both = settings.take(name, default_and_maximum(read), None)
+        if both is not None:
+            default, maximum = both
+            found[name] = RunLimits(float(maximum), None if default is None else float(default))
+    return found
+
+
+def _positive_mib(text: str) -> float:
+    size = parse_mib(text)
+    if size <= 0:
+        raise BadRequest(f"'{show(text)}': a limit of 0 lets nothing run")
+    return size
+
+
+def _positive_kib(text: str) -> float:
+    return _positive_mib(text) * 1024
+
+
+def _kib(text: str) -> float:
+    return parse_mib(text) * 1024
+
+
+_READERS: dict[str, Callable[[str], float]] = {
+    "CPULIMIT": time_s,
+    "MEMLIMIT": _positive_mib,
+    "SWAPLIMIT": _positive_mib,
+    "PROCESSLIMIT": _COUNT,
+    "THREADLIMIT": _COUNT,
+    "FILELIMIT": _positive_kib,
+    "DATALIMIT": _positive_kib,
+    "STACKLIMIT": _positive_kib,
+    # 0 is the usual value here: no core files.
+    "CORELIMIT": _kib,
+}

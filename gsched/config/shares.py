@@ -1,0 +1,59 @@
+"""USER_SHARES: how a fairshare policy divides a queue, or a group what it was given.
+
+    FAIRSHARE = USER_SHARES[[name, shares] ...]
+
+Source: lsb.queues(5), FAIRSHARE; lsb.users(5), USER_SHARES.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from gsched.base.errors import BadRequest
+from gsched.config.findings import show, suggestion
+from gsched.config.values import integer, user_name
+from gsched.model.user import Share
+
+_SHARES = integer(1, 2**31 - 2)
+_ONE = re.compile(r"\s*\[([^\[\],]*),([^\[\],]*)\]\s*,?")
+_POLICY = re.compile(r"USER_SHARES\s*\[(.*)\]", re.IGNORECASE | re.DOTALL)
+REMAINDERS = ("default", "others")
+"""Each other user; all other users together."""
+
+
+def fairshare(text: str, groups: Collection[str]) -> tuple[Share, ...]:
+    """FAIRSHARE's shares. Raises BadRequest."""
+    found = _POLICY.fullmatch(text.strip())
+    if found is None:
+        raise BadRequest(f"'{show(text)}' is not of the form USER_SHARES[[NAME, SHARES] ...]")
+    return read_shares(found[1], groups)
+
+
+def read_shares(text: str, groups: Collection[str]) -> tuple[Share, ...]:
+    """`[name, shares] ...`. A name may be a user, a group, `group@`, default or others. Raises BadRequest."""
+    shares: dict[str, Share] = {}
+    text, position = text.strip(), 0
+    while position < len(text):
+        found = _ONE.match(text, position)
+        if found is None:
+            raise BadRequest(f"'{show(text[position:].strip())}' is not of the form [NAME, SHARES]")
+        share = Share(_name(found[1].strip(), groups), _SHARES(found[2].strip()))
+        if share.name in shares:
+            raise BadRequest(f"{share.name} has two shares")
+        shares[share.name] = share
+        position = found.end()
+    if not shares:
+        raise BadRequest("nobody has a share: [NAME, SHARES] is missing")
+    return tuple(shares.values())
+
+
+def _name(name: str, groups: Collection[str]) -> str:
+    if name in REMAINDERS or name in groups:
+        return name
+    if name.endswith("@"):
+        if name[:-1] not in groups:
+            near = suggestion(name[:-1], groups)
+            raise BadRequest(f"{show(name)}: there is no user group {show(name[:-1])} in lsb.users{near}")
+        return name
+    return user_name(name)
