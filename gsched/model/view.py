@@ -150,6 +150,27 @@ class ReasonCount(msgspec.Struct, frozen=True, kw_only=True):
     is_host_based: bool = False
 
 
+class PendingSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """gjobs -psum: how many jobs wait, and for what; several reasons may hold for one job."""
+
+    jobs: int = 0
+    published_at: float = 0.0
+    reasons: tuple[ReasonCount, ...] = ()
+
+
+class LimitView(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of glimits: what a limit allows its consumers and how much of it they use. "": not one it tells apart."""
+
+    name: str
+    user: str = ""
+    queue: str = ""
+    host: str = ""
+    project: str = ""
+    resource: str = ""
+    used: float = 0.0
+    allowed: float = 0.0
+
+
 class FragmentView(msgspec.Struct, frozen=True, kw_only=True):
     """A line of gadmin frag: what fits a host now, and what holds the rest back."""
 

@@ -24,18 +24,25 @@ from gsched.base.errors import (
     Unavailable,
 )
 from gsched.base.ids import new_token
-from gsched.model.job import FINISHED
+from gsched.model.job import FINISHED, JobSpec
 from gsched.model.view import (
+    Answer,
+    ArrayView,
     ClusterView,
     Control,
     EventRecord,
+    FragmentView,
     HostView,
     JobFilter,
+    JobGroupView,
     JobHistory,
     JobView,
+    LimitView,
     OutputChunk,
+    PendingSummary,
     QueueView,
     ReconfigResult,
+    ReservationView,
     Submission,
     Submitted,
 )
@@ -76,6 +83,13 @@ _ERRORS: dict[grpc.StatusCode, type[GschedError]] = {
 
 class _BrokenOff(Unavailable):
     """A stream ended in the middle: some of it was received, the rest can be asked for again."""
+
+
+def _set_filter(request: Any, wanted: JobFilter | None) -> None:
+    """Put the filter into the request's field `filter`; its absence is told apart from one that admits all."""
+    if wanted is not None:
+        fill(request.filter, wanted)
+        request.filter.SetInParent()
 
 
 def error_from_rpc(error: grpc.RpcError) -> GschedError:
@@ -152,19 +166,103 @@ class Client:
         return from_proto(self._call(self._stub.Cluster, scheduler_pb2.ClusterRequest()), ClusterView)
 
     def control(
-        self, action: str, job_ids: Sequence[int] = (), *, wanted: JobFilter | None = None, signal: int = 0
+        self,
+        action: str,
+        job_ids: Sequence[int] = (),
+        *,
+        wanted: JobFilter | None = None,
+        signal: int = 0,
+        position: int = 1,
+        hosts: Sequence[str] = (),
+        hold: bool = False,
+        states: Sequence[str] = (),
     ) -> list[Control]:
-        """`kill`, `signal`, `stop` or `resume` jobs: the given ids, or those of the caller that the filter admits."""
-        request = scheduler_pb2.ControlRequest(action=action, job_ids=job_ids, signal=signal)
-        if wanted is not None:
-            fill(request.filter, wanted)
-            request.filter.SetInParent()
+        """`kill`, `signal`, `stop`, `resume`, `requeue`, `top`, `bottom` or `run` jobs: the given ids, or those of the
+        caller that the filter admits. An array's number stands for all its elements.
+
+        `position` counts from 1 (top, bottom); `hosts` is where to run; `hold` and `states` are for requeue.
+        """
+        request = scheduler_pb2.ControlRequest(
+            action=action, job_ids=job_ids, signal=signal, position=position, hosts=hosts, hold=hold, states=states
+        )
+        _set_filter(request, wanted)
         return [from_proto(item, Control) for item in self._call(self._stub.Control, request).results]
+
+    def modify(
+        self, job_ids: Sequence[int], spec: JobSpec, fields: Sequence[str], wanted: JobFilter | None = None
+    ) -> list[Control]:
+        """Give jobs the values that `spec` has for the named fields; `queue` alone switches them to that queue.
+
+        With no ids: the caller's jobs that `wanted` admits.
+        """
+        request = scheduler_pb2.ModifyRequest(job_ids=job_ids, fields=fields)
+        fill(request.spec, spec)
+        _set_filter(request, wanted)
+        return [from_proto(item, Control) for item in self._call(self._stub.Modify, request).results]
 
     def host_control(self, action: str, hosts: Sequence[str], comment: str = "") -> list[str]:
         """`open` or `close` hosts for new jobs; returns the hosts that were named."""
         request = scheduler_pb2.HostControlRequest(action=action, hosts=hosts, comment=comment)
         return list(self._call(self._stub.HostControl, request).hosts)
+
+    def queue_control(self, action: str, queues: Sequence[str] = (), comment: str = "") -> list[Answer]:
+        """`open`, `close`, `activate` or `inactivate` queues; none named means all."""
+        request = scheduler_pb2.QueueControlRequest(action=action, queues=queues, comment=comment)
+        return [from_proto(item, Answer) for item in self._call(self._stub.QueueControl, request).answers]
+
+    def groups(self, names: Iterable[str] = ()) -> list[JobGroupView]:
+        """All job groups by name, or the named ones. Raises NotFound."""
+        reply = self._call(self._stub.Groups, scheduler_pb2.GroupsRequest(names=list(names)))
+        return [from_proto(item, JobGroupView) for item in reply.groups]
+
+    def group_control(self, action: str, groups: Sequence[str], job_limit: int = -1) -> list[Answer]:
+        """`add`, `modify` or `remove` job groups; `job_limit` -1 means none."""
+        request = scheduler_pb2.GroupControlRequest(action=action, groups=groups, job_limit=job_limit)
+        return [from_proto(item, Answer) for item in self._call(self._stub.GroupControl, request).answers]
+
+    def reservations(self, names: Iterable[str] = ()) -> list[ReservationView]:
+        """All advance reservations by their start, or the named ones. Raises NotFound."""
+        reply = self._call(self._stub.Reservations, scheduler_pb2.ReservationsRequest(names=list(names)))
+        return [from_proto(item, ReservationView) for item in reply.reservations]
+
+    def reservation_control(
+        self,
+        action: str,
+        reservation: ReservationView,
+        *,
+        slots: int = 0,
+        gpus: int = 0,
+        hosts: Sequence[str] = (),
+        requirement: str = "",
+    ) -> Answer:
+        """`add`, `modify` or `remove` an advance reservation. The answer names it (the master finds a name for one
+        without). `slots` and `gpus` are to be found on `hosts` (none: any) that meet `requirement`.
+        """
+        request = scheduler_pb2.ReservationControlRequest(
+            action=action, slots=slots, gpus=gpus, hosts=hosts, requirement=requirement
+        )
+        fill(request.reservation, reservation)
+        return from_proto(self._call(self._stub.ReservationControl, request), Answer)
+
+    def limits(self) -> list[LimitView]:
+        """Limits that somebody uses something of, in the order of their configuration."""
+        reply = self._call(self._stub.Limits, scheduler_pb2.LimitsRequest())
+        return [from_proto(item, LimitView) for item in reply.limits]
+
+    def arrays(self, job_ids: Sequence[int] = (), wanted: JobFilter | None = None) -> list[ArrayView]:
+        """Job arrays with the counts of their elements: those of the given numbers, or those that `wanted` admits."""
+        request = to_proto(wanted or JobFilter(), model_pb2.JobFilter)
+        request.ids.extend(job_ids)
+        return [from_proto(item, ArrayView) for item in self._call(self._stub.Arrays, request).arrays]
+
+    def pending_summary(self) -> PendingSummary:
+        """What all pending jobs wait for, counted by reason."""
+        return from_proto(self._call(self._stub.Pending, scheduler_pb2.PendingRequest()), PendingSummary)
+
+    def fragmentation(self) -> list[FragmentView]:
+        """Per host: the GPUs that one more job could get there now, and what holds the others back."""
+        reply = self._call(self._stub.Fragmentation, scheduler_pb2.FragmentationRequest())
+        return [from_proto(item, FragmentView) for item in reply.hosts]
 
     def history(self, wanted: JobFilter, *, limit: int = 0) -> Iterator[JobHistory]:
         """Stored events of the jobs that the filter admits, also of those long finished."""

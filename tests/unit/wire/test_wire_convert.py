@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
-from gsched.model import allocation, event, host, job, view
+from gsched.model import allocation, event, host, job, reason, view
 from gsched.wire.convert import from_proto, to_proto
 from gsched.wire.v1 import model_pb2
 
 MIRRORED = {
     name: value
-    for module in (view, job, host, allocation)
+    for module in (view, job, host, allocation, reason)
     for name, value in vars(module).items()
     if isinstance(value, type) and issubclass(value, msgspec.Struct) and hasattr(model_pb2, name)
 }
@@ -41,8 +41,8 @@ def _field(hint: typing.Any, field: typing.Any) -> st.SearchStrategy[typing.Any]
     if typing.get_origin(hint) is tuple:
         return st.lists(_field(arguments[0], field), max_size=3).map(tuple)
     if typing.get_origin(hint) is dict:
-        mixed = arguments[1] == float | str
-        return st.dictionaries(_TEXTS, _NUMBERS | _TEXTS if mixed else _NUMBERS, max_size=3)
+        kinds = {float | str: _NUMBERS | _TEXTS, str: _TEXTS, int: st.integers(-(2**31), 2**31 - 1)}
+        return st.dictionaries(_TEXTS, kinds.get(arguments[1], _NUMBERS), max_size=3)
     if issubclass(hint, msgspec.Struct):
         return values_of(hint, field.message_type)
     if hint is int:
@@ -55,7 +55,7 @@ def _field(hint: typing.Any, field: typing.Any) -> st.SearchStrategy[typing.Any]
 def test_every_type_has_a_mirror_or_a_reason_to_have_none() -> None:
     missing = {
         name
-        for module in (view, job, host, allocation)
+        for module in (view, job, host, allocation, reason)
         for name, value in vars(module).items()
         if isinstance(value, type) and issubclass(value, msgspec.Struct) and value.__module__ == module.__name__
     } - MIRRORED.keys()
