@@ -1,4 +1,4 @@
-"""What a resource requirement says, as frozen values: select expressions and the sections around them.
+"""What a resource requirement says, as frozen values: expressions, sections, compounds, alternatives.
 
 Two values are equal when they say the same; where a name stood in the text (`position`) does not count.
 This module must never look at a text or at a host: reading is syntax's work, judging is evaluate's.
@@ -6,6 +6,7 @@ This module must never look at a text or at a host: reading is syntax's work, ju
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -117,18 +118,40 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 @dataclass(frozen=True, slots=True)
 class OrderKey:
-    """One name of `order[...]`; `is_reversed` when a `-` stood before it."""
+    """One key of `order[...]`: a resource, or an expression such as `mem/2`, whose text is then the `name`.
+
+    `is_reversed` when a `-` stood before it, `resort` when a `!` did (hosts are sorted anew after each placement).
+    An expression sorts in the direction of the resource that it names first.
+    """
 
     name: str
     is_reversed: bool = False
     position: int = field(default=0, compare=False)
+    expression: Expression | None = None
+    resort: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One phase of a reservation: `amount` for `duration_s` seconds, then the next; None lasts to the job's end.
+
+    With `decay` the amount falls linearly to nothing over the duration.
+    """
+
+    amount: float
+    text: str
+    duration_s: float | None = None
+    decay: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """One `name=amount[/method]` of `rusage[...]`. Sizes are MiB; `text` is the amount as typed.
 
-    `method` is "job", "host", "task" or empty for the cluster's default.
+    `method` is "job", "host", "task" or empty for the cluster's default. Without `duration_s` (seconds) it lasts as
+    long as the job; with `decay` it falls linearly to nothing over that time. `threshold` must hold before the job
+    starts, beside the amount. `phases` is empty unless several were given as `mem=(50 20)`; `amount`, `duration_s`
+    and `decay` are the first phase's then. `gpu_options` are (key, value) such as ("gmem", "1G") of a GPU resource.
     """
 
     name: str
@@ -136,17 +159,34 @@ class Reservation:
     text: str
     method: str = ""
     position: int = field(default=0, compare=False)
+    duration_s: float | None = None
+    decay: bool = False
+    threshold: float | None = None
+    phases: tuple[Phase, ...] = ()
+    gpu_options: tuple[tuple[str, str], ...] = ()
+
+
+BY_HOST = 0
+"""Value of `ptile` and `gtile` for `!`: as many as the host's own figure says."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """`span[hosts=1]` (all on one host), `span[hosts=-1]` (lifts the queue's span) or `span[ptile=n]` (n per host).
+    """How tasks spread over hosts. At most one of hosts, ptile, block and stripe is set; gtile may stand beside it.
 
-    Exactly one of the two is set.
+    hosts: 1 (all on one host) or -1 (lifts the queue's span). ptile: tasks per host, BY_HOST for `'!'` (the host's
+    slots), and `ptile_types` has (host type or model, tasks) that differ. block: tasks are placed in blocks of so
+    many. stripe: tasks are dealt round the hosts, at most so many on each, 0 for no such limit. gtile: GPUs per
+    socket, BY_HOST for `!` (evenly over the sockets).
     """
 
     hosts: int | None = None
     ptile: int | None = None
+    ptile_types: tuple[tuple[str, int], ...] = ()
+    block: int | None = None
+    stripe: int | None = None
+    gtile: int | None = None
+    position: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +198,50 @@ class SameKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Cu:
+    """`cu[...]`: how tasks spread over compute units. What was not given is empty, None or False.
+
+    `pref` is "config", "minavail", "maxavail" or "bestfit"; `usablecuslots` the fewest slots that a unit must offer.
+    """
+
+    type: str = ""
+    maxcus: int | None = None
+    pref: str = ""
+    excl: bool = False
+    balance: bool = False
+    usablecuslots: int | None = None
+    position: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Affinity:
+    """`affinity[unit(number,same=..,exclusive=(level,scope))*factor:cpubind=..:membind=..:distribute=..]`.
+
+    `unit` and the levels are "numa", "socket", "core" or "thread"; `number` units per task, `factor` times as many in
+    all. `exclusive` is (level, scope), the scope empty when not given. `distribute` is "any", "balance" or "pack";
+    `pack_level` and `pack_number` are set for `pack(socket=1)`.
+    """
+
+    unit: str
+    number: int = 1
+    factor: int = 1
+    same: str = ""
+    exclusive: tuple[str, str] = ("", "")
+    cpubind: str = ""
+    membind: str = ""
+    distribute: str = ""
+    pack_level: str = ""
+    pack_number: int = 0
+    position: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Requirement:
-    """A whole requirement; a section that was not given is None or empty. `source` is the text it was read from."""
+    """A simple requirement; a section that was not given is None or empty. `source` is the text it was read from.
+
+    `rusage` is the first of the alternatives that `rusage[a || b]` gives; `rusage_alternatives` holds all of them,
+    the first included, and is empty when there is only one.
+    """
 
     select: Expression | None = None
     order: tuple[OrderKey, ...] = ()
@@ -167,3 +249,83 @@ class Requirement:
     span: Span | None = None
     same: tuple[SameKey, ...] = ()
     source: str = field(default="", compare=False)
+    rusage_alternatives: tuple[tuple[Reservation, ...], ...] = ()
+    cu: Cu | None = None
+    affinity: Affinity | None = None
+
+    @property
+    def every_rusage(self) -> tuple[tuple[Reservation, ...], ...]:
+        """All alternatives of rusage, the first choice first; one empty one when nothing is reserved."""
+        return self.rusage_alternatives or (self.rusage,)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """`count*{requirement}` of a compound requirement; a count of None takes the tasks that the others leave."""
+
+    count: int | None
+    requirement: Requirement
+    position: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Compound:
+    """`2*{...} + 3*{...}`, or `{2*{...} + 3*{...}} same[...]`: each term's tasks have a requirement of their own.
+
+    Terms are placed in this order. Only the last may lack a count. `same` holds over all hosts of the job.
+    """
+
+    terms: tuple[Term, ...]
+    same: tuple[SameKey, ...] = ()
+    source: str = field(default="", compare=False)
+    position: int = field(default=0, compare=False)
+
+    @property
+    def tasks(self) -> int | None:
+        """The tasks of all terms, which -n must equal; None when the last term takes what is left."""
+        counts = [term.count for term in self.terms]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One choice of alternatives. It counts from `delay_s` seconds after submission on; 0 for the first."""
+
+    requirement: Requirement | Compound
+    delay_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """`{...} || {...}@120`: the first choice that can be met is taken; at least two."""
+
+    choices: tuple[Alternative, ...]
+    source: str = field(default="", compare=False)
+    position: int = field(default=0, compare=False)
+
+
+AnyRequirement: TypeAlias = Requirement | Compound | Alternatives
+
+
+def simple_parts(requirement: AnyRequirement) -> Iterator[Requirement]:
+    """The simple requirements of which `requirement` is made, in the order of its text."""
+    match requirement:
+        case Compound():
+            yield from (term.requirement for term in requirement.terms)
+        case Alternatives():
+            for choice in requirement.choices:
+                yield from simple_parts(choice.requirement)
+        case _:
+            yield requirement
+
+
+def compounds(requirement: AnyRequirement) -> Iterator[Compound]:
+    """The compound requirements in `requirement`, itself or among its alternatives."""
+    match requirement:
+        case Compound():
+            yield requirement
+        case Alternatives():
+            for choice in requirement.choices:
+                yield from compounds(choice.requirement)
+        case _:
+            pass

@@ -96,8 +96,25 @@ def compile_select(expression: Expression | None, *, local_type: str | None = No
     return judge
 
 
+def compile_number(expression: Expression) -> Callable[[Values], float | None]:
+    """A function that gives a host's value of `expression`, as order[mem/2] needs it; None where it is unknown.
+
+    It takes a host's values by canonical name and never raises.
+    """
+    compute = _value(expression, None)
+
+    def number(values: Values) -> float | None:
+        value = compute(values)
+        return None if value is None or isinstance(value, str) else float(value)
+
+    return number
+
+
 def order_keys(requirement: Requirement) -> list[tuple[str, bool]]:
-    """(canonical name, reversed) of each sort key, the first the most important; r15s:pg when none is given."""
+    """(canonical name, reversed) of each sort key, the first the most important; r15s:pg when none is given.
+
+    An expression's name is its text, `mem/2`: `compile_number` of the key's expression gives a host's value.
+    """
     return [(canonical(key.name), key.is_reversed) for key in requirement.order] or list(DEFAULT_ORDER)
 
 
@@ -126,7 +143,7 @@ def _condition(expression: Expression, local_type: str | None) -> Callable[[Valu
             return _every([_condition(term, local_type) for term in terms], decisive=True)
         case Defined(name):
             wanted = canonical(name)
-            return lambda values: values.get(wanted) is not None
+            return lambda values: _known(values.get(wanted)) is not None
         case Comparison():
             return _comparison(expression, local_type)
         case _:

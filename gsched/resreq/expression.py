@@ -50,6 +50,14 @@ def read_expression(cursor: Cursor, max_depth: int) -> Expression:
     return _Reader(cursor, max_depth).binary(1).expression
 
 
+def read_sum(cursor: Cursor, max_depth: int) -> Expression:
+    """An expression without comparisons and logic outside parentheses, such as `mem/2`. Raises RequirementError."""
+    built = _Reader(cursor, max_depth).binary(_ADDING)
+    if isinstance(built.expression, Name) and built.expression.name in TEXT_NAMES:
+        cursor.fail(f"'{built.expression.name}' is text", built.expression.position)
+    return built.expression
+
+
 class _Reader:
     def __init__(self, cursor: Cursor, max_depth: int) -> None:
         self._cursor = cursor

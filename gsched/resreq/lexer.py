@@ -9,6 +9,7 @@ input can keep the reader busy.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -114,6 +115,14 @@ class Cursor:
         """The token `ahead` places on, without moving; the end token beyond the end."""
         return self._tokens[min(self._index + ahead, len(self._tokens) - 1)]
 
+    def seek(self, token: Token) -> None:
+        """Moves back (or on) to `token`, which this cursor gave out."""
+        self._index = self._tokens.index(token)
+
+    def count(self, sign: str) -> int:
+        """How often `sign` stands in the whole text."""
+        return sum(token.kind == "sign" and token.text == sign for token in self._tokens)
+
     def take(self) -> Token:
         """The token here; the cursor moves on."""
         token = self.peek()
@@ -140,6 +149,28 @@ class Cursor:
         """Moves over `sign`; raises RequirementError if it is not here."""
         if not self.accept(sign):
             self.fail(f"'{sign}' is wanted {where}, not {self.peek()}")
+
+    def word(self, what: str, choices: Sequence[str] = ()) -> Token:
+        """Moves over a word, one of `choices` if there are any; raises RequirementError that `what` is wanted."""
+        token = self.peek()
+        if token.kind != "word" or (choices and token.text not in choices):
+            self.fail(f"{what} is wanted, not {token}")
+        return self.take()
+
+    def resource(self, where: str) -> Token:
+        """Moves over the name of a resource; raises RequirementError that `where` wants one."""
+        token = self.peek()
+        if token.kind != "word" or not is_name(token.text):
+            self.fail(f"{where} wants the name of a resource, not {token}")
+        return self.take()
+
+    def whole_number(self, what: str, least: int = 1) -> int:
+        """Moves over a whole number of at most nine digits; raises RequirementError that `what` takes one."""
+        token = self.peek()
+        is_number = token.kind == "word" and token.text.isascii() and token.text.isdigit() and len(token.text) < 10
+        if not is_number or int(token.text) < least:
+            self.fail(f"{what} takes a whole number of at least {least}, not {token}")
+        return int(self.take().text)
 
     def fail(self, detail: str, position: int | None = None) -> NoReturn:
         """Raises RequirementError at `position`, or here."""

@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 
 from gsched.resreq.ast import (
+    AnyRequirement,
     Comparison,
     Defined,
     Expression,
     Name,
-    OrderKey,
     Requirement,
     Reservation,
     SameKey,
     Text,
     children,
+    compounds,
+    simple_parts,
 )
 from gsched.resreq.expression import TEXT_NAMES
 from gsched.resreq.lexer import BAD_NAME, BAD_SYNTAX, refuse
@@ -28,6 +30,9 @@ ALIASES: dict[str, str] = {"cpu": "r1m", "login": "ls", "swap": "swp", "idle": "
 
 LOAD_INDEX_NAMES = ("r15s", "r1m", "r15m", "ut", "pg", "io", "ls", "it", "tmp", "swp", "mem")
 """The built-in load indices in the order in which LSF prints them."""
+
+INCREASING_INDICES = frozenset({"r15s", "r1m", "r15m", "ut", "pg", "io", "ls"})
+"""The built-in load indices of which more is worse."""
 
 IsName = Callable[[str], bool]
 """Answers a question about the resource of a name."""
@@ -60,23 +65,33 @@ def select_names(expression: Expression, is_text: IsName | None = None) -> Itera
                 yield from select_names(child, is_text)
 
 
-def names_in(requirement: Requirement, is_text: IsName | None = None) -> dict[str, int]:
+def _part_names(part: Requirement, is_text: IsName | None) -> Iterator[tuple[str, int]]:
+    if part.select is not None:
+        yield from select_names(part.select, is_text)
+    for key in part.order:
+        yield from select_names(key.expression) if key.expression is not None else [(canonical(key.name), key.position)]
+    items: list[Reservation | SameKey] = [*(item for usage in part.every_rusage for item in usage), *part.same]
+    yield from ((canonical(item.name), item.position) for item in items)
+
+
+def names_in(requirement: AnyRequirement, is_text: IsName | None = None) -> dict[str, int]:
     """Canonical name of every resource -> 0-based position in `requirement.source` where it first stands.
 
     `is_text` tells which resources have text values; a bare word compared with one of these is a value, not a name.
+    Types of compute units, host types and GPU models are no resources and not in it.
     """
     names: dict[str, int] = {}
-    if requirement.select is not None:
-        for name, position in select_names(requirement.select, is_text):
+    for part in simple_parts(requirement):
+        for name, position in _part_names(part, is_text):
             names.setdefault(name, position)
-    items: tuple[OrderKey | Reservation | SameKey, ...] = (*requirement.order, *requirement.rusage, *requirement.same)
-    for item in items:
-        names.setdefault(canonical(item.name), item.position)
+    for compound in compounds(requirement):
+        for key in compound.same:
+            names.setdefault(canonical(key.name), key.position)
     return names
 
 
 def check_names(
-    requirement: Requirement, is_known: IsName, known_names: Iterable[str], *, is_text: IsName | None = None
+    requirement: AnyRequirement, is_known: IsName, known_names: Iterable[str], *, is_text: IsName | None = None
 ) -> None:
     """Raises RequirementError for the first resource that is not known, with the nearest of `known_names`.
 
@@ -87,10 +102,11 @@ def check_names(
             near = get_close_matches(name, [*known_names, *ALIASES], n=1, cutoff=0.6)
             hint = f" (did you mean {near[0]}?)" if near else ""
             refuse(name + hint, requirement.source, position, BAD_NAME)
-    if is_text is None or requirement.select is None:
+    if is_text is None:
         return
-    for part in walk(requirement.select):
-        match part:
-            case Comparison(_, Name(name, position), Text(value)) if name not in TEXT_NAMES:
-                if not is_text(canonical(name)):
-                    refuse(f"{name} is a number and '{value}' is text", requirement.source, position, BAD_SYNTAX)
+    for select in (part.select for part in simple_parts(requirement) if part.select is not None):
+        for part in walk(select):
+            match part:
+                case Comparison(_, Name(name, position), Text(value)) if name not in TEXT_NAMES:
+                    if not is_text(canonical(name)):
+                        refuse(f"{name} is a number and '{value}' is text", requirement.source, position, BAD_SYNTAX)

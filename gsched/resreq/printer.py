@@ -7,13 +7,21 @@ Source: transcripts of `bjobs -l` of LSF 10.1.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from decimal import Decimal
 
 from gsched.resreq.ast import (
+    BY_HOST,
+    Affinity,
     AllOf,
+    Alternatives,
     AnyOf,
+    AnyRequirement,
     Arithmetic,
     Comparison,
+    Compound,
+    Cu,
     Defined,
     Expression,
     Group,
@@ -21,12 +29,17 @@ from gsched.resreq.ast import (
     Negate,
     Not,
     Number,
+    OrderKey,
+    Phase,
     Requirement,
     Reservation,
+    SameKey,
     Span,
     Text,
 )
 from gsched.resreq.lexer import is_name
+
+_WORD = re.compile(r"[A-Za-z0-9_.]+", re.ASCII)
 
 
 def format_amount(value: float) -> str:
@@ -80,29 +93,104 @@ def _quoted(value: str) -> str:
     return f'"{value}"' if "'" in value else f"'{value}'"
 
 
+def format_duration(seconds: float) -> str:
+    """Whole seconds as `8h`, `90m` or `45s`, in the largest unit that divides them."""
+    whole = int(seconds)
+    for unit, size in (("h", 3600), ("m", 60)):
+        if whole % size == 0:
+            return f"{whole // size}{unit}"
+    return f"{whole}s"
+
+
 def print_reservation(reservation: Reservation, *, combined: bool = False) -> str:
-    """`mem=16G/host`, or `mem=16384.00/host` if `combined`."""
-    amount = format_amount(reservation.amount) if combined else reservation.text
-    return f"{reservation.name}={amount}{'/' if reservation.method else ''}{reservation.method}"
+    """`mem=16G/host:duration=8h:decay=0`, or `mem=16384.00/host:duration=8h:decay=0` if `combined`."""
+    phases = reservation.phases or (
+        Phase(reservation.amount, reservation.text, reservation.duration_s, reservation.decay),
+    )
+    amounts = _list([format_amount(phase.amount) if combined else phase.text for phase in phases])
+    parts = [f"{reservation.name}={amounts}{'/' if reservation.method else ''}{reservation.method}"]
+    parts += [f"{key}={value}" for key, value in reservation.gpu_options]
+    times = [format_duration(phase.duration_s) for phase in phases if phase.duration_s is not None]
+    if times:
+        parts.append(f"duration={_list(times)}")
+        parts.append(f"decay={_list(['1' if phase.decay else '0' for phase in phases])}")
+    if reservation.threshold is not None:
+        parts.append(f"threshold={format_amount(reservation.threshold)}")
+    return ":".join(parts)
+
+
+def _list(values: list[str]) -> str:
+    return values[0] if len(values) == 1 else f"({' '.join(values)})"
+
+
+def print_order_key(key: OrderKey) -> str:
+    """`mem`, `-mem`, `!mem` or `mem/2`."""
+    return ("!" if key.resort else "") + ("-" if key.is_reversed else "") + key.name
 
 
 def _print_span(span: Span) -> str:
-    return f"span[hosts={span.hosts}]" if span.hosts is not None else f"span[ptile={span.ptile}]"
+    parts = []
+    if span.hosts is not None:
+        parts.append(f"hosts={span.hosts}")
+    if span.ptile is not None:
+        parts.append("ptile='!'" if span.ptile == BY_HOST else f"ptile={span.ptile}")
+        parts += [f"{name if _WORD.fullmatch(name) else _quoted(name)}:{count}" for name, count in span.ptile_types]
+    if span.block is not None:
+        parts.append(f"block={span.block}")
+    if span.stripe is not None:
+        parts.append(f"stripe={span.stripe}" if span.stripe else "stripe")
+    if span.gtile is not None:
+        parts.append("gtile='!'" if span.gtile == BY_HOST else f"gtile={span.gtile}")
+    return f"span[{','.join(parts)}]"
+
+
+def _print_same(keys: tuple[SameKey, ...]) -> str:
+    return f"same[{':'.join(key.name for key in keys)}]"
+
+
+def _print_cu(cu: Cu) -> str:
+    values = [("type", cu.type), ("maxcus", cu.maxcus), ("pref", cu.pref), ("usablecuslots", cu.usablecuslots)]
+    parts = [f"{key}={value}" for key, value in values if value]
+    parts += [word for word, holds in (("excl", cu.excl), ("balance", cu.balance)) if holds]
+    return f"cu[{':'.join(parts)}]"
+
+
+def _print_affinity(affinity: Affinity) -> str:
+    level, scope = affinity.exclusive
+    options = [str(affinity.number)]
+    if affinity.same:
+        options.append(f"same={affinity.same}")
+    if level:
+        options.append(f"exclusive=({level}{',' if scope else ''}{scope})")
+    parts = [f"{affinity.unit}({','.join(options)}){f'*{affinity.factor}' if affinity.factor != 1 else ''}"]
+    pack = f"({affinity.pack_level}={affinity.pack_number})" if affinity.pack_level else ""
+    binds = [
+        ("cpubind", affinity.cpubind),
+        ("membind", affinity.membind),
+        ("distribute", affinity.distribute and affinity.distribute + pack),
+    ]
+    parts += [f"{key}={value}" for key, value in binds if value]
+    return f"affinity[{':'.join(parts)}]"
 
 
 def print_sections(requirement: Requirement, *, combined: bool = False) -> list[str]:
     """The sections after select, in LSF's order."""
     sections = []
     if requirement.order:
-        keys = ":".join(("-" if key.is_reversed else "") + key.name for key in requirement.order)
-        sections.append(f"order[{keys}]")
+        sections.append(f"order[{':'.join(print_order_key(key) for key in requirement.order)}]")
     if requirement.rusage:
-        amounts = ",".join(print_reservation(item, combined=combined) for item in requirement.rusage)
-        sections.append(f"rusage[{amounts}]")
+        usages = [
+            ",".join(print_reservation(item, combined=combined) for item in usage) for usage in requirement.every_rusage
+        ]
+        sections.append(f"rusage[{' || '.join(usages)}]")
     if requirement.span is not None:
         sections.append(_print_span(requirement.span))
     if requirement.same:
-        sections.append(f"same[{':'.join(key.name for key in requirement.same)}]")
+        sections.append(_print_same(requirement.same))
+    if requirement.cu is not None:
+        sections.append(_print_cu(requirement.cu))
+    if requirement.affinity is not None:
+        sections.append(_print_affinity(requirement.affinity))
     return sections
 
 
@@ -112,3 +200,25 @@ def print_requirement(requirement: Requirement) -> str:
     if requirement.select is not None:
         sections.insert(0, f"select[{print_expression(requirement.select)}]")
     return " ".join(sections)
+
+
+def print_any(requirement: AnyRequirement, part: Callable[[Requirement, int | None], str] | None = None) -> str:
+    """A requirement of any form as text; `parse_any` reads it back as an equal value.
+
+    `part` prints a simple requirement; it is told its place in its compound, None where it is in none.
+    """
+    write = part or (lambda simple, _: print_requirement(simple))
+    match requirement:
+        case Compound(terms, same):
+            text = " + ".join(
+                f"{'' if term.count is None else f'{term.count}*'}{{{write(term.requirement, place)}}}"
+                for place, term in enumerate(terms)
+            )
+            return f"{{{text}}} {_print_same(same)}" if same else text
+        case Alternatives(choices):
+            return " || ".join(
+                f"{{{print_any(choice.requirement, part)}}}{f'@{choice.delay_s}' if choice.delay_s else ''}"
+                for choice in choices
+            )
+        case _:
+            return write(requirement, None)

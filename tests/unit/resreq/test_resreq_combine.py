@@ -1,21 +1,17 @@
-"""Combined and Effective, byte for byte as LSF prints them, and the examples of the user's guide."""
+"""Combined and Effective, byte for byte as LSF prints them."""
 
 from __future__ import annotations
-
-import re
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gsched.base.errors import RequirementError
+from gsched.resreq.ast import Alternatives, Compound
 from gsched.resreq.combine import combine
 from gsched.resreq.evaluate import compile_select, order_keys, rusage_amounts
 from gsched.resreq.printer import format_amount
-from gsched.resreq.syntax import parse, parse_combined
-
-GUIDE = Path(__file__).parents[3] / "docs" / "requirements.md"
+from gsched.resreq.syntax import parse, parse_combined, parse_combined_any
 
 
 @pytest.mark.parametrize(
@@ -75,7 +71,7 @@ GUIDE = Path(__file__).parents[3] / "docs" / "requirements.md"
         ("model==K80", "mem>1", "select[(model == K80 ) && (mem>1) && (type == any)] order[r15s:pg]"),
         ("order[ut]", "order[mem] span[ptile=2]", "select[type == local] order[ut] span[ptile=2]"),
         ("span[hosts=-1]", "span[ptile=2]", "select[type == local] order[r15s:pg] span[hosts=-1]"),
-        ("same[model]", "same[type]", "select[type == local] order[r15s:pg] same[model]"),
+        ("same[model]", "same[type:model]", "select[type == local] order[r15s:pg] same[model:type]"),
         ("rusage[mem=2G/task]", "", "select[type == local] order[r15s:pg] rusage[mem=2048.00/task]"),
         ("order[cpu] rusage[swap=1]", "rusage[swp=2]", "select[type == local] order[r1m] rusage[swp=1.00]"),
     ],
@@ -143,31 +139,116 @@ def test_format_amount(value: float, text: str) -> None:
     assert format_amount(value) == text
 
 
-def _examples(kind: str) -> list[str]:
-    blocks = re.findall(rf"^```{kind}\n(.*?)^```$", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    return [line for block in blocks for line in block.splitlines() if line.strip()]
+@pytest.mark.parametrize(
+    ("job", "app", "queue", "text"),
+    [
+        (
+            "a>1",
+            "b>1 rusage[mem=2:lic=1]",
+            "c>1 rusage[mem=3,tmp=4] order[mem]",
+            "select[(a>1) && (b>1) && (c>1) && (type == local)] order[mem] rusage[tmp=4.00,mem=2.00,lic=1.00]",
+        ),
+        ("", "type==any", "", "select[(type == any ) && (type == any)] order[r15s:pg]"),
+        ("", "order[ut]", "order[mem] cu[excl]", "select[type == local] order[ut] cu[excl]"),
+        (
+            "affinity[core(2)]",
+            "affinity[thread]",
+            "cu[type=rack]",
+            "select[type == local] order[r15s:pg] cu[type=rack] affinity[core(2)]",
+        ),
+        # LSF keeps a queue's duration and decay for a resource whose amount the job gives.
+        (
+            "rusage[mem=100]",
+            "",
+            "rusage[mem=200:duration=20:decay=1]",
+            "select[type == local] order[r15s:pg] rusage[mem=100.00:duration=20m:decay=1]",
+        ),
+        (
+            "rusage[mem=100:duration=480]",
+            "",
+            "rusage[mem=200:duration=20:decay=1:threshold=1G]",
+            "select[type == local] order[r15s:pg] rusage[mem=100.00:duration=8h:decay=0:threshold=1024.00]",
+        ),
+        (
+            "rusage[mem=(50 20):duration=(10):decay=(0)]",
+            "",
+            "rusage[mem=9:duration=5]",
+            "select[type == local] order[r15s:pg] rusage[mem=(50.00 20.00):duration=10m:decay=(0 0)]",
+        ),
+        (
+            "rusage[ngpus_physical=2:gmem=1G]",
+            "",
+            "rusage[ngpus_physical=1:gmem=2G:gmodel=K80-12G]",
+            "select[type == local] order[r15s:pg] rusage[ngpus_physical=2.00:gmem=1G:gmodel=K80-12G]",
+        ),
+        # A level's alternatives of rusage replace what lower levels reserve.
+        (
+            "rusage[a=1||b=1]",
+            "",
+            "rusage[mem=1||c=1]",
+            "select[type == local] order[r15s:pg] rusage[a=1.00 || b=1.00]",
+        ),
+        (
+            "rusage[mem=5]",
+            "",
+            "rusage[a=1||mem=3,b=1]",
+            "select[type == local] order[r15s:pg] rusage[mem=5.00,a=1.00 || mem=5.00,b=1.00]",
+        ),
+        ("order[-mem/2:!ut]", "", "", "select[type == local] order[-mem/2:!ut]"),
+        (
+            "span[ptile='!',HP:8] rusage[mem=1]",
+            "",
+            "span[hosts=1]",
+            "select[type == local] order[r15s:pg] rusage[mem=1.00] span[ptile='!',HP:8]",
+        ),
+        # Braces: each part is combined with the simple requirements below it.
+        (
+            "2*{a>1 rusage[mem=1]}+{span[ptile=1]}",
+            "",
+            "b>1 rusage[mem=9,lic=1/job] span[hosts=1] same[type]",
+            "2*{select[(a>1) && (b>1) && (type == local)] order[r15s:pg] rusage[mem=1.00,lic=1.00/job] span[hosts=1]}"
+            " + {select[(b>1) && (type == local)] order[r15s:pg] rusage[mem=9.00] span[ptile=1]}",
+        ),
+        (
+            "{1*{a}+1*{b}} same[model]",
+            "",
+            "same[type]",
+            "{1*{select[(a) && (type == local)] order[r15s:pg]} + 1*{select[(b) && (type == local)] order[r15s:pg]}}"
+            " same[model]",
+        ),
+        (
+            "{big} || {mem>1G}@120",
+            "",
+            "order[mem]",
+            "{select[(big) && (type == any)] order[mem]} || {select[(mem>1024.00) && (type == local)] order[mem]}@120",
+        ),
+        ("", "", "1*{a}", "1*{select[(a) && (type == local)] order[r15s:pg]}"),
+    ],
+)
+def test_levels_and_braces(job: str, app: str, queue: str, text: str) -> None:
+    combined = combine(job, queue, app, is_boolean=lambda name: name == "big")
+    assert combined.text == text
+    assert combined.whole == parse_combined_any(text)
+    assert combined.ignored == ()
 
 
-def test_the_guide_has_examples() -> None:
-    assert len(_examples("resreq")) > 8
-    assert len(_examples("resreq-refused")) > 8
+def test_a_lower_level_with_braces_counts_only_alone() -> None:
+    combined = combine("a>1", "2*{b}+{c}", "{d} || {e}")
+    assert combined.text == "select[(a>1) && (type == local)] order[r15s:pg]"
+    assert combined.ignored == ("application", "queue")
+    assert combine("", "2*{b}+{c}", "{d} || {e}").ignored == ("queue",)
+    assert isinstance(combine("", "", "{d} || {e}").whole, Alternatives)
 
 
-@pytest.mark.parametrize("text", _examples("resreq"))
-def test_examples_of_the_guide_are_read(text: str) -> None:
-    assert combine(text).requirement.select is not None
+def test_a_caller_that_wants_a_simple_requirement_is_told_what_it_got() -> None:
+    combined = combine("2*{a}+1*{b}")
+    assert isinstance(combined.whole, Compound)
+    with pytest.raises(RequirementError, match=r"a compound requirement .* is not supported here"):
+        _ = combined.requirement
 
 
-@pytest.mark.parametrize("text", _examples("resreq-refused"))
-def test_what_the_guide_calls_unsupported_is_refused(text: str) -> None:
-    with pytest.raises(RequirementError, match="is not supported"):
-        parse(text)
-
-
-def test_the_guide_shows_combined_requirements_as_they_are() -> None:
-    rows = re.findall(
-        r"^\| (?:`(.*?)` )?\| (?:`(.*?)` )?\| `(select\[.*?)` \|$", GUIDE.read_text("utf-8"), re.MULTILINE
-    )
-    assert len(rows) == 4
-    for job, queue, text in rows:
-        assert combine(job, queue).text == text
+def test_what_grows_too_long_is_refused() -> None:
+    parts = "+".join(["1*{a}"] * 64)
+    assert len(combine(parts, "b").text) < 65536
+    with pytest.raises(RequirementError, match="characters when combined, 65536 are allowed"):
+        combine(parts, "&&".join(["mem>100"] * 450))

@@ -207,8 +207,8 @@ def test_text_values() -> None:
         ("rusage[ ]", 8, "rusage[] is empty"),
         ("select [a]", 0, "no blank may stand between select and ["),
         ("selct[a]", 0, "'selct' is not a section"),
-        ("order[ut] order[mem]", 10, "order is given twice"),
-        ("a select[b]", 2, "select is given twice"),
+        ("order[ut] spam[mem]", 10, "did you mean span?"),
+        ("filter[a]", 0, "filter[...] is not supported"),
         ("order[ut] a", 10, "unexpected 'a'"),
         ("mem>1 swp>1", 6, "unexpected 'swp'"),
         ("a<b<c", 3, "after a comparison"),
@@ -251,40 +251,62 @@ def test_wrong_texts_say_what_and_where(text: str, position: int, words: str) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "position", "what"),
+    ("text", "what"),
     [
-        ("2*{span[hosts=1]}+4*{a}", 2, "a compound requirement (n*{...})"),
-        ("{2*{a}+4*{b}} same[type]", 0, "a compound requirement (n*{...})"),
-        ("{a} || {b}@60", 0, "an alternative requirement ({...} || {...})"),
-        ("cu[type=enclosure]", 0, "cu[...]"),
-        ("mem>5 affinity[core(1)]", 6, "affinity[...]"),
-        ("rusage[mem=1||swp=1]", 12, "an alternative (||) in rusage[...]"),
-        ("rusage[mem=1:duration=8h]", 13, "duration= in rusage[...]"),
-        ("rusage[mem=1:duration=(5 5)]", 13, "duration= in rusage[...]"),
-        ("rusage[mem=1:decay=1]", 13, "decay= in rusage[...]"),
-        ("rusage[mem=1:threshold=5]", 13, "threshold= in rusage[...]"),
-        ("rusage[mem=(50 20)]", 11, "a list of amounts in rusage[...]"),
-        ("rusage[ngpus_physical=2:gmodel=K80-12G]", 24, "gmodel= in rusage[...]"),
-        ("span[ptile='!',HP:8]", 11, "span[ptile='!']"),
-        ("span[ptile=!]", 11, "span[ptile='!']"),
-        ("span[stripe]", 5, "span[stripe...]"),
-        ("span[ptile=4,HP:8]", 13, "a list in span[...]"),
-        ("order[!mem]", 6, "order[!resource]"),
-        ("order[mem/2]", 9, "an expression in order[...]"),
-        ("model==local", 7, "model == local"),
-        ("swp=20:mem=10:cserver", 6, "the old form"),
+        ("2*{span[hosts=1]}+4*{a}", "a compound requirement (n*{...})"),
+        ("{2*{a}+4*{b}} same[type]", "a compound requirement (n*{...})"),
+        ("{a} || {b}@60", "an alternative requirement ({...} || {...})"),
     ],
 )
-def test_what_is_not_there_yet_is_refused_by_name(text: str, position: int, what: str) -> None:
+def test_where_only_a_simple_requirement_can_stand_others_are_refused_by_name(text: str, what: str) -> None:
     with pytest.raises(RequirementError) as caught:
         parse(text)
-    assert what in caught.value.detail
-    assert "not supported" in caught.value.detail
-    assert caught.value.position == position
+    assert caught.value.detail == f"{what} is not supported here"
+    assert caught.value.position == 0
+
+
+def test_model_local_is_refused() -> None:
+    with pytest.raises(RequirementError, match=r"model == local is not supported .* position 8"):
+        parse("model==local")
 
 
 def test_decay_zero_is_the_default_and_taken() -> None:
     assert parse("rusage[mem=1:decay=0]") == parse("rusage[mem=1]")
+
+
+def test_a_section_given_again_is_joined_with_the_first() -> None:
+    assert parse("a select[b||c] select[d]") == parse("select[(a)&&(b||c)&&(d)]")
+    assert parse("order[ut] order[mem]") == parse("order[mem]")
+    assert parse("a>1 rusage[mem=1] rusage[swp=2:lic=3]") == parse("a>1 rusage[mem=1,swp=2,lic=3]")
+    assert parse("same[type] span[hosts=1] same[model:type] span[ptile=2]") == parse("span[ptile=2] same[type:model]")
+    assert parse("cu[type=rack] affinity[core] cu[excl] affinity[thread(2)]") == parse("cu[excl] affinity[thread(2)]")
+    assert parse("rusage[a=1||b=1] rusage[c=1||d=1]") == parse("rusage[a=1,c=1||a=1,d=1||b=1,c=1||b=1,d=1]")
+    with pytest.raises(RequirementError, match=r"'swap' is reserved twice in rusage.* position 22"):
+        parse("rusage[swp=1] rusage[swap=2]")
+    with pytest.raises(RequirementError, match="more than 64 alternatives"):
+        parse(" ".join(f"rusage[{name}=1||{name}=2]" for name in "abcdefg"))
+    with pytest.raises(RequirementError, match="more than 64 levels deep"):
+        parse("select[" + "(" * 63 + "a" + ")" * 63 + "] select[b]")
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("swp=20:mem=10:cserver", "swp>=20&&mem>=10&&cserver"),
+        ("r1m=0.5:ut=0.3:login=3", "r1m<=0.5&&ut<=0.3&&login<=3"),
+        ("type=any:!big:fab=ib0 order[mem]", "type=any&&!big&&fab=ib0 order[mem]"),
+        ("select[mem=16G:swp=1]", "select[mem>=16G&&swp>=1]"),
+        ("swp=20", "swp=20"),
+    ],
+)
+def test_the_old_form_with_colons(text: str, meaning: str) -> None:
+    assert parse(text) == parse(meaning)
+
+
+def test_the_old_form_asks_the_caller_which_resources_rise() -> None:
+    assert parse("heat=5:mem=1", is_increasing=lambda name: name == "heat") == parse("heat<=5&&mem>=1")
+    with pytest.raises(RequirementError, match="no expression at position 8"):
+        parse("swp=20:mem>10")
 
 
 def test_length_and_depth_are_bounded() -> None:
@@ -320,3 +342,11 @@ def test_merge() -> None:
         merge(["a" * 3000, "b" * 3000])
     with pytest.raises(RequirementError, match="select\\[\\] is empty"):
         merge(["select[]", "span[hosts=1]"])
+    assert merge(["rusage[mem=20,license=1:duration=2]", "rusage[v20=1||v15=1]"]) == (
+        "rusage[mem=20,license=1:duration=2m:decay=0,v20=1 || mem=20,license=1:duration=2m:decay=0,v15=1]"
+    )
+    assert merge([" 2*{a}+{b} "]) == "2*{a}+{b}"
+    with pytest.raises(RequirementError, match="cannot be one of several -R at position 1 of <2"):
+        merge(["mem>1", "2*{a}+{b}"])
+    with pytest.raises(RequirementError, match=r"to close '{'"):
+        merge(["2*{a"])

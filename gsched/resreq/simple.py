@@ -1,0 +1,141 @@
+"""Reads one simple requirement: a bare select expression and sections, in any order.
+
+It must never leave a word unread: what is neither an expression nor a section is refused at its place.
+
+A section that is given again is joined with the first, as LSF does for several -R: selects are ANDed, rusage and same
+joined, the later order, span, cu and affinity count. Source: bsub(1), option -R.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from itertools import chain, product
+from math import prod
+from typing import NoReturn
+
+from gsched.resreq.affinity import read_affinity
+from gsched.resreq.ast import AllOf, Expression, Group, Requirement, Reservation, children
+from gsched.resreq.classic import is_classic, read_classic
+from gsched.resreq.expression import read_expression
+from gsched.resreq.lexer import Cursor, Token, refuse
+from gsched.resreq.names import IsName
+from gsched.resreq.order import read_order, read_same
+from gsched.resreq.rusage import MAX_ALTERNATIVES, check_repeats, read_rusage
+from gsched.resreq.span import read_cu, read_span
+
+SECTIONS = ("select", "order", "rusage", "span", "same", "cu", "affinity")
+"""Section keywords in the order in which LSF prints them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a text may have: characters, levels of nesting. `is_increasing` tells the direction of a resource."""
+
+    length: int
+    depth: int
+    is_increasing: IsName | None = None
+
+
+def read_simple(cursor: Cursor, limits: Limits) -> Requirement:
+    """The requirement at the cursor, up to the end of the text or a closing brace. Raises RequirementError."""
+    pieces: list[Requirement] = []
+    while cursor.peek().kind != "end" and not cursor.sees("}"):
+        token = cursor.peek()
+        if token.kind == "word" and cursor.sees("[", 1):
+            pieces.append(_section(cursor, limits))
+        elif not pieces:
+            pieces.append(Requirement(select=_select(cursor, limits)))
+        else:
+            _refuse_stray(cursor, token)
+    joined = join(pieces, cursor.source)
+    check_repeats(joined.every_rusage, cursor.source)
+    if len(pieces) > 1 and joined.select is not None and _depth(joined.select) > limits.depth:
+        cursor.fail(f"the expression is nested more than {limits.depth} levels deep")
+    return joined
+
+
+def join(pieces: Sequence[Requirement], source: str) -> Requirement:
+    """One requirement of several: selects ANDed, rusage and same joined, the later order, span, cu and affinity.
+
+    A resource reserved twice is not noticed here. Raises RequirementError for too many alternatives of rusage.
+    """
+    joined = Requirement(source=source)
+    for piece in pieces:
+        joined = replace(
+            joined,
+            order=piece.order or joined.order,
+            span=piece.span or joined.span,
+            same=joined.same + tuple(key for key in piece.same if key not in joined.same),
+            cu=piece.cu or joined.cu,
+            affinity=piece.affinity or joined.affinity,
+        )
+    selects = [piece.select for piece in pieces if piece.select is not None]
+    if selects:
+        select = selects[0] if len(selects) == 1 else AllOf(tuple(Group(each) for each in selects))
+        joined = replace(joined, select=select)
+    usages = [piece.every_rusage for piece in pieces if piece.rusage]
+    if prod(map(len, usages)) > MAX_ALTERNATIVES:
+        refuse(f"the rusage sections have more than {MAX_ALTERNATIVES} alternatives together", source, 0)
+    return with_rusage(joined, [tuple(chain.from_iterable(choice)) for choice in product(*usages)])
+
+
+def with_rusage(requirement: Requirement, alternatives: Sequence[tuple[Reservation, ...]]) -> Requirement:
+    """`requirement` with these alternatives of rusage, at least one; one that is there already counts once."""
+    distinct = tuple(dict.fromkeys(alternatives))
+    return replace(requirement, rusage=distinct[0], rusage_alternatives=distinct if len(distinct) > 1 else ())
+
+
+def _section(cursor: Cursor, limits: Limits) -> Requirement:
+    keyword = cursor.peek()
+    name = keyword.text
+    if name == "filter":
+        cursor.fail("filter[...] is not supported")
+    if name not in SECTIONS:
+        near = get_close_matches(name, SECTIONS, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        cursor.fail(f"{keyword} is not a section{hint}; these are: {', '.join(SECTIONS)}")
+    if not cursor.is_glued(1):
+        cursor.fail(f"no blank may stand between {name} and [")
+    cursor.take()
+    cursor.take()
+    if cursor.sees("]"):
+        cursor.fail(f"{name}[] is empty")
+    found = _read_section(cursor, keyword, limits)
+    cursor.expect("]", f"to close {name}[")
+    return found
+
+
+def _read_section(cursor: Cursor, keyword: Token, limits: Limits) -> Requirement:
+    match keyword.text:
+        case "select":
+            return Requirement(select=_select(cursor, limits))
+        case "order":
+            return Requirement(order=read_order(cursor, limits.depth))
+        case "rusage":
+            return with_rusage(Requirement(), read_rusage(cursor))
+        case "span":
+            return Requirement(span=read_span(cursor, keyword.start))
+        case "same":
+            return Requirement(same=read_same(cursor))
+        case "cu":
+            return Requirement(cu=read_cu(cursor, keyword.start))
+        case _:
+            return Requirement(affinity=read_affinity(cursor, keyword.start))
+
+
+def _select(cursor: Cursor, limits: Limits) -> Expression:
+    if is_classic(cursor):
+        return read_classic(cursor, limits.depth, limits.is_increasing)
+    return read_expression(cursor, limits.depth)
+
+
+def _refuse_stray(cursor: Cursor, token: Token) -> NoReturn:
+    if token.text == "||":
+        cursor.fail("|| between sections is not supported: alternatives are written {...} || {...}")
+    cursor.fail(f"unexpected {token}: an operator, or a section such as rusage[...], is wanted")
+
+
+def _depth(expression: Expression) -> int:
+    return 1 + max(map(_depth, children(expression)), default=0)
