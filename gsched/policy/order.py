@@ -1,60 +1,341 @@
-"""Who is served first: queues by priority, within a queue first come first served.
+"""Who is served first: queues by priority; within a queue by rank (-sp, then the order of submission) or by fairshare.
 
-Buckets are merged lazily, so that a bucket that cannot be placed costs nothing more, however many jobs wait in it.
+It never decides whether a job may start or where. What it costs grows with the jobs that are served and with the
+buckets of classes that can be placed at all, never with the jobs that wait.
+
+    order = ServingOrder(snapshot, live, closed)
+    for job_id, bucket in order:          exactly one of the following, or nothing, before the next turn:
+        order.placed(bucket, allocation)      it starts: counts for fairshare
+        order.drop(bucket)                    no more jobs of this bucket
+        order.drop_class(queue, requirement)  no more jobs of this class in this queue, whoever owns them
+        order.drop_queue(queue)               no more jobs of this queue
+    order.passed_over()                   keys (as in Plan.reasons) that a reason is owed for
+    order.unreached()                     keys that were not come to, when the loop was left early
+
+`live`: the requirement classes that could be placed on some host; None: all. `closed`: queues that start nothing
+(gsched.policy.limits.LimitUse.closed_queues). Jobs of other classes and of those queues are never touched.
+
+The order, with every tie-break:
+- The queue of larger PRIORITY first. A queue that no longer exists has priority 0.
+- Queues of equal priority are one queue: those without fairshare are merged by rank; one with fairshare offers the
+  first job of the user whose turn it is; of all these offers the smallest (rank, job id) is served.
+- Without fairshare: the smallest (rank, job id).
+- With fairshare: from the top of the share tree down, the group or user of the largest dynamic priority among those
+  who have a job to serve; among equals the one whose next job has the smallest (rank, job id). Then his jobs by rank.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from heapq import heapify, heappop, heappush, heapreplace
+from operator import itemgetter
+from typing import Final
 
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
+from gsched.model.allocation import Allocation
+from gsched.model.snapshot import Bucket, Line, Rank, RequirementClass, Snapshot
+from gsched.policy.fairshare import ShareNode, ShareTree, tree_of
+
+ReasonKey = Bucket | tuple[str, RequirementClass]
+"""A key of Plan.reasons: one bucket, or all jobs of a class in a queue."""
+
+_Entry = tuple[Rank, int, Bucket, Iterator[tuple[Rank, int]], "_Kind"]
+"""The head of a bucket: its rank and job, what follows it, its class. Job ids differ: nothing beyond is compared."""
+_BUCKET: Final = 2
+_KIND: Final = 4
+_UNKNOWN = Rank(float("-inf"), 0.0)
+"""Of someone whose jobs have not been looked at yet: before everybody of equal priority, so that they are."""
+
+_queue_of: Callable[[Bucket], str] = itemgetter(0)
+
+
+class _Kind:
+    """The jobs of one requirement class in one queue. The heap of its buckets' heads is made when it is needed."""
+
+    __slots__ = ("dead", "heap", "lines", "queue", "requirement")
+
+    def __init__(self, queue: str, requirement: RequirementClass, lines: list[tuple[Bucket, Line]]) -> None:
+        self.queue = queue
+        self.requirement = requirement
+        self.lines = lines
+        self.heap: list[_Entry] = []
+        self.dead = False
+
+    def gather(self) -> None:
+        """Make the heap."""
+        heap = self.heap
+        for bucket, line in self.lines:
+            following = iter(line)
+            for rank, job_id in following:
+                heap.append((rank, job_id, bucket, following, self))
+                break
+        heapify(heap)
 
 
 class ServingOrder:
-    """Iterates over (job id, bucket) in serving order; `drop` takes a whole requirement class of a queue out."""
+    """See the module. Iterate once."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._dropped: set[tuple[str, RequirementClass]] = set()
-        self._dropped_buckets: set[Bucket] = set()
-        self._passed_over: list[Bucket] = []
-        self._heap: list[tuple[int, int, int, Bucket, Iterator[int]]] = []
-        for number, (bucket, ids) in enumerate(snapshot.pending.items()):
-            iterator = iter(ids)
-            first = next(iterator, None)
-            if first is not None:
-                self._heap.append((-_priority(snapshot.queues, bucket.queue), first, number, bucket, iterator))
-        heapq.heapify(self._heap)
-
-    def drop(self, bucket: Bucket, *, whole_class: bool) -> None:
-        """Serve no more jobs of this bucket, or of this requirement class in this queue (whoever owns them)."""
-        self._dropped_buckets.add(bucket)
-        if whole_class:
-            self._dropped.add((bucket.queue, bucket.requirement))
+    def __init__(
+        self, snapshot: Snapshot, live: Container[RequirementClass] | None = None, closed: Collection[str] = ()
+    ) -> None:
+        self._snapshot = snapshot
+        self._kinds: dict[str, dict[RequirementClass, _Kind]] = {}
+        self._trees: dict[str, ShareTree] = {}
+        self._untouched: list[RequirementClass] = []
+        self._owed: dict[ReasonKey, None] = {}
+        self._dropped: set[Bucket] = set()
+        self._current: Bucket | None = None
+        self._is_current_dropped = False
+        for requirement, buckets in snapshot.pending.items():
+            if live is None or requirement in live:
+                self._sort_in(requirement, buckets)
+            else:
+                self._untouched.append(requirement)
+        for queue in closed:
+            self.drop_queue(queue)
 
     def __iter__(self) -> Iterator[tuple[int, Bucket]]:
-        while self._heap:
-            priority, job_id, number, bucket, iterator = self._heap[0]
-            if self._is_dropped(bucket):
-                heapq.heappop(self._heap)
-                self._passed_over.append(bucket)
-                continue
-            following = next(iterator, None)
-            if following is None:
-                heapq.heappop(self._heap)
+        queues = self._snapshot.queues
+        levels: dict[int, list[str]] = {}
+        for name in sorted(self._kinds):
+            levels.setdefault(queues[name].priority if name in queues else 0, []).append(name)
+        for priority in sorted(levels, reverse=True):
+            yield from self._serve(levels[priority])
+
+    def drop(self, bucket: Bucket) -> None:
+        """Serve no more jobs of this bucket."""
+        self._owed[bucket] = None
+        if bucket is self._current:
+            self._is_current_dropped = True
+        else:
+            self._dropped.add(bucket)
+
+    def drop_class(self, queue: str, requirement: RequirementClass) -> None:
+        """Serve no more jobs of this requirement class in this queue, whoever owns them."""
+        kind = self._kinds.get(queue, {}).get(requirement)
+        if kind is not None:
+            kind.dead = True
+            self._owed[queue, requirement] = None
+
+    def drop_queue(self, queue: str) -> None:
+        """Serve no more jobs of this queue. A reason is owed for each of its classes."""
+        for requirement, kind in self._kinds.get(queue, {}).items():
+            kind.dead = True
+            self._owed[queue, requirement] = None
+
+    def placed(self, bucket: Bucket, allocation: Allocation) -> None:
+        """A job of the bucket starts; in a queue with fairshare its owner's priority falls."""
+        tree = self._trees.get(bucket.queue)
+        if tree is not None:
+            gpus = sum(len(part.gpus) for part in allocation.hosts)
+            tree.placed(tree.leaf(bucket.user, bucket.user_group), allocation.slots, gpus)
+
+    def passed_over(self) -> list[ReasonKey]:
+        """What a reason is owed for: dropped buckets, dropped classes and those that were not live, by queue.
+
+        Together with the jobs that were served these are all jobs, once the loop has come to its end.
+        """
+        owed = dict(self._owed)
+        for requirement in self._untouched:
+            for queue in sorted(set(map(_queue_of, self._snapshot.pending[requirement]))):
+                owed[queue, requirement] = None
+        return list(owed)
+
+    def unreached(self) -> list[ReasonKey]:
+        """Classes that may still have jobs to serve: for a loop that was left early."""
+        return [
+            (queue, requirement)
+            for queue, kinds in self._kinds.items()
+            for requirement, kind in kinds.items()
+            if not kind.dead
+        ]
+
+    def _sort_in(self, requirement: RequirementClass, buckets: Mapping[Bucket, Line]) -> None:
+        lines: dict[str, list[tuple[Bucket, Line]]] = {queue: [] for queue in set(map(_queue_of, buckets))}
+        if len(lines) == 1:
+            lines = {queue: list(buckets.items()) for queue in lines}
+        else:
+            for item in buckets.items():
+                lines[item[0][0]].append(item)
+        for queue, found in lines.items():
+            self._kinds.setdefault(queue, {})[requirement] = _Kind(queue, requirement, found)
+
+    def _serve(self, names: list[str]) -> Iterator[tuple[int, Bucket]]:
+        """The jobs of queues of one priority."""
+        turns: list[_Arrivals | _ShareTurns] = []
+        arriving: list[_Kind] = []
+        for name in names:
+            queue = self._snapshot.queues.get(name)
+            if queue is not None and queue.fairshare is not None:
+                tree = self._trees[name] = tree_of(self._snapshot, queue)
+                turns.append(_ShareTurns(tree, self._kinds[name], self._dropped))
             else:
-                heapq.heapreplace(self._heap, (priority, following, number, bucket, iterator))
-            yield job_id, bucket
+                arriving += self._kinds[name].values()
+        if arriving:
+            turns.append(_Arrivals(arriving, self._dropped))
+        while turns:
+            chosen, first = turns[0], turns[0].head()
+            for other in turns[1:]:
+                head = other.head()
+                if first is None or (head is not None and head < first):
+                    chosen, first = other, head
+            if first is None:
+                return
+            self._current, self._is_current_dropped = first[_BUCKET], False
+            yield first[1], first[_BUCKET]
+            chosen.advance(dropped=self._is_current_dropped)
+        self._current = None
 
-    def passed_over(self) -> list[Bucket]:
-        """Buckets that were dropped, or are of a class that was, and hold jobs that were not served."""
-        return [*self._passed_over, *(entry[3] for entry in self._heap if self._is_dropped(entry[3]))]
 
-    def _is_dropped(self, bucket: Bucket) -> bool:
-        return bucket in self._dropped_buckets or (bucket.queue, bucket.requirement) in self._dropped
+class _Arrivals:
+    """First come first served over the classes of queues: a heap of classes over heaps of buckets, so that a dropped
+    class costs one step however many buckets it has.
+    """
+
+    def __init__(self, kinds: list[_Kind], dropped: Container[Bucket]) -> None:
+        self._dropped = dropped
+        self._heap: list[tuple[Rank, int, _Kind]] = []
+        for kind in kinds:
+            if not kind.dead:
+                kind.gather()
+                if kind.heap:
+                    self._heap.append((*kind.heap[0][:2], kind))
+        heapify(self._heap)
+
+    def head(self) -> _Entry | None:
+        """The next to be served."""
+        heap = self._heap
+        while heap:
+            _, job_id, kind = heap[0]
+            if kind.dead or not kind.heap:
+                heappop(heap)
+                continue
+            first = kind.heap[0]
+            if self._dropped and first[_BUCKET] in self._dropped:
+                heappop(kind.heap)
+            elif first[1] == job_id:
+                return first
+            else:
+                heapreplace(heap, (first[0], first[1], kind))
+        return None
+
+    def advance(self, *, dropped: bool) -> None:
+        """The head was served; `dropped`: its bucket goes."""
+        kind = self._heap[0][2]
+        if not kind.dead:
+            _advance(kind.heap, dropped=dropped)
 
 
-def _priority(queues: Mapping[str, Queue], name: str) -> int:
-    queue = queues.get(name)
-    return queue.priority if queue else 0
+class _ShareTurns:
+    """Turns in a queue with fairshare. Priorities only fall and ranks only grow while a cycle lasts, so what a heap
+    holds is never too late: a head is checked, and put back if it has become worse, when it is looked at.
+    """
+
+    def __init__(self, tree: ShareTree, kinds: Mapping[RequirementClass, _Kind], dropped: Container[Bucket]) -> None:
+        self._kinds = list(kinds.values())
+        self._turns: dict[ShareNode, _Group] = {tree.root: _Group(tree.root)}
+        self._root = self._turns[tree.root]
+        owners: dict[ShareNode, _Owner] = {}
+        for kind in self._kinds:
+            if kind.dead:
+                continue
+            for bucket, line in kind.lines:
+                leaf = tree.leaf(bucket.user, bucket.user_group)
+                owner = owners.get(leaf)
+                if owner is None:
+                    owner = owners[leaf] = _Owner(leaf, dropped)
+                    self._join(owner)
+                owner.lines.append((bucket, line, kind))
+
+    def head(self) -> _Entry | None:
+        """The next to be served."""
+        if all(kind.dead for kind in self._kinds):
+            return None
+        return self._root.head()
+
+    def advance(self, *, dropped: bool) -> None:
+        """The head was served; `dropped`: its bucket goes."""
+        self._root.advance(dropped=dropped)
+
+    def _join(self, turn: _Owner | _Group) -> None:
+        parent = turn.node.parent
+        assert parent is not None
+        group = self._turns.get(parent)
+        if group is None:
+            group = self._turns[parent] = _Group(parent)
+            self._join(group)
+        group.add(turn)
+
+
+class _Owner:
+    """A user in a share tree: the heap of his buckets' heads, made when it is his turn for the first time."""
+
+    __slots__ = ("_dropped", "_heap", "lines", "node")
+
+    def __init__(self, node: ShareNode, dropped: Container[Bucket]) -> None:
+        self.node = node
+        self.lines: list[tuple[Bucket, Line, _Kind]] = []
+        self._dropped = dropped
+        self._heap: list[_Entry] | None = None
+
+    def head(self) -> _Entry | None:
+        heap = self._heap
+        if heap is None:
+            heap = self._heap = []
+            for bucket, line, kind in self.lines:
+                if not kind.dead:
+                    following = iter(line)
+                    for rank, job_id in following:
+                        heap.append((rank, job_id, bucket, following, kind))
+                        break
+            heapify(heap)
+        while heap:
+            first = heap[0]
+            if first[_KIND].dead or (self._dropped and first[_BUCKET] in self._dropped):
+                heappop(heap)
+            else:
+                return first
+        return None
+
+    def advance(self, *, dropped: bool) -> None:
+        if self._heap:
+            _advance(self._heap, dropped=dropped)
+
+
+class _Group:
+    """A group (or the queue itself) in a share tree: those below it who may have jobs to serve, by priority."""
+
+    __slots__ = ("_heap", "node")
+
+    def __init__(self, node: ShareNode) -> None:
+        self.node = node
+        self._heap: list[tuple[float, Rank, int, _Owner | _Group]] = []
+
+    def add(self, turn: _Owner | _Group) -> None:
+        heappush(self._heap, (-turn.node.priority, _UNKNOWN, -len(self._heap), turn))
+
+    def head(self) -> _Entry | None:
+        heap = self._heap
+        while heap:
+            key, rank, job_id, turn = heap[0]
+            first = turn.head()
+            if first is None:
+                heappop(heap)
+                continue
+            priority = -turn.node.priority
+            if priority == key and first[1] == job_id and first[0] == rank:
+                return first
+            heapreplace(heap, (priority, first[0], first[1], turn))
+        return None
+
+    def advance(self, *, dropped: bool) -> None:
+        self._heap[0][3].advance(dropped=dropped)
+
+
+def _advance(heap: list[_Entry], *, dropped: bool) -> None:
+    """Replace the head by the next job of its bucket, if there is one and it is wanted."""
+    _, _, bucket, following, kind = heap[0]
+    if not dropped:
+        for rank, job_id in following:
+            heapreplace(heap, (rank, job_id, bucket, following, kind))
+            return
+    heappop(heap)
