@@ -21,6 +21,7 @@ MARK_VARIABLE = "GSCHED_ATTEMPT_ID"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MAX_ROUNDS = 100
+_HAS_CHILDREN_FILES = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 
 
 class Process:
@@ -99,6 +100,34 @@ def descendants(root: int, table: dict[int, Process]) -> list[Process]:
             frontier.append(child.pid)
             found.append(child)
     return [process for process in found if not process.is_dead]
+
+
+def family(root: int) -> list[Process]:
+    """Like `descendants`, but it reads nothing of other processes: for frequent looks at one job.
+
+    A process that is handed to another parent at this very moment may be missed. Source: proc(5), task/TID/children;
+    a kernel without those files has all its processes read.
+    """
+    if not _HAS_CHILDREN_FILES:
+        return descendants(root, scan())
+    found: list[Process] = []
+    frontier = [root]
+    while frontier:
+        for pid in _children(frontier.pop(0)):
+            process = read_process(pid)
+            if process is not None:
+                frontier.append(pid)
+                found.append(process)
+    return [process for process in found if not process.is_dead]
+
+
+def _children(pid: int) -> list[int]:
+    """Children of a process: each of its threads has a list of its own."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    return [int(child) for thread in threads for child in _read(f"/proc/{pid}/task/{thread}/children").split()]
 
 
 def marked(mark: str, table: dict[int, Process]) -> list[Process]:

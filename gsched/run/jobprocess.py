@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
+
+from gsched.run import limits as job_limits
 
 GO = b"g"
 """What a forked job waits for on its gate; an end of file instead means that it must not execute anything."""
@@ -22,11 +25,14 @@ _RESETTABLE = tuple(
 
 
 class Output:
-    """An open output file: its descriptor, its path, and its size before the job wrote anything."""
+    """An open output file: its descriptor, its path, and its size before the job wrote anything.
+
+    `line` is written below what a file holds already, so that the attempts of one job can be told apart.
+    """
 
     __slots__ = ("fd", "path", "size")
 
-    def __init__(self, path: str, overwrite: bool, mode: int) -> None:
+    def __init__(self, path: str, overwrite: bool, mode: int, line: str = "") -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
         if overwrite:
             flags |= os.O_TRUNC
@@ -34,7 +40,21 @@ class Output:
         self.fd = os.open(path, flags | os.O_NONBLOCK, mode)
         os.set_blocking(self.fd, True)
         self.path = path
-        self.size = os.fstat(self.fd).st_size
+        about = os.fstat(self.fd)
+        if line and about.st_size and stat.S_ISREG(about.st_mode):
+            os.write(self.fd, f"{'' if _ends_a_line(path) else chr(10)}{line}\n".encode(errors="surrogateescape"))
+            about = os.fstat(self.fd)
+        self.size = about.st_size
+
+
+def _ends_a_line(path: str) -> bool:
+    """Whether the file ends with a newline, as far as it may be read."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+    except OSError:
+        return True
 
 
 def become_job(
@@ -42,6 +62,7 @@ def become_job(
     environment: dict[str, str],
     umask: int,
     nice: int,
+    limits: dict[str, float],
     streams: tuple[int, int, int],
     gate: int,
 ) -> None:
@@ -64,6 +85,7 @@ def become_job(
         if os.read(gate, 1) != GO:
             os._exit(code)
         environment = {**environment, "LS_JOBPID": str(os.getpid())}
+        job_limits.restrict(limits)
         failure: Exception | None = None
         for argv in programs:
             try:

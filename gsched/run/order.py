@@ -45,6 +45,13 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of run time, time suspended not counted. At the limit SIGUSR2, then INT, TERM, KILL."""
     terminate_interval_s: float = 10.0
     """Seconds between those signals."""
+    limits: dict[str, float] = {}
+    """Limits by LSF's names, in the units of model.queue.Queue.limits; those of memory kill at once, the others begin
+    with signals that a job can take notice of."""
+    hostfile: str = ""
+    """Text of the file `hostfile` in the attempt's folder: a host per slot. Empty: no such file."""
+    attempt_line: str = ""
+    """Not empty: the job has run before. Its output files are not overwritten; this line goes in between."""
     gpu_lock_uuids: tuple[str, ...] = ()
     """Real GPUs to lock machine-wide against other clusters."""
     holding: HostAllocation | None = None

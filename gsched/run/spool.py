@@ -1,8 +1,9 @@
 """Attempt folders: what an agent and its supervisors tell each other through files, and what survives both.
 
 SPOOL/attempts/JOB.ATTEMPT/ holds `order` (by the agent), `claim`, `started`, `status` (by the supervisor), the job's
-output where it has no file of its own, and its script. Folders are 0700, files 0600. Everything read here may
-be missing or torn by a crash of the machine; then it counts as not there. Never waits and never deletes what runs.
+output where it has no file of its own, its script and its list of hosts. Folders are 0700, files 0600. Everything
+read here may be missing or torn by a crash of the machine; then it counts as not there. Never waits and never deletes
+what runs.
 """
 
 from __future__ import annotations
@@ -88,6 +89,9 @@ class Spool:
                 supervisor.write_file(f"{folder}/{supervisor.SCRIPT}", text)
                 (folder / supervisor.SCRIPT).chmod(0o700)
                 order = msgspec.structs.replace(order, script=order.script.partition("\n")[0])
+            if order.hostfile:
+                supervisor.write_file(f"{folder}/{supervisor.HOSTFILE}", order.hostfile.encode())
+                order = msgspec.structs.replace(order, hostfile="")
             # json of the standard library, for it carries bytes that are not UTF-8 (as lone surrogates) both ways.
             data = json.dumps(msgspec.to_builtins(order)).encode()
             supervisor.write_file(f"{folder}/{supervisor.ORDER}.new", data)

@@ -11,20 +11,21 @@ once the job runs; it tells the agent by a byte line on a pipe, and by files in 
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from gsched.base import gpulock
-from gsched.run import contain
+from gsched.run import contain, limits
 from gsched.run.jobprocess import GO, Output, become_job, interpreter, why
 from gsched.run.shellline import plain_words
 
 ORDER, CLAIM, STARTED, STATUS, SCRIPT, SUSPENDED = "order", "claim", "started", "status", "script", "suspended"
-STDOUT, STDERR = "stdout", "stderr"
+STDOUT, STDERR, HOSTFILE = "stdout", "stderr", "hostfile"
 """Names of the files in an attempt's folder."""
 
 SWEEP_GRACE_S = 2.0
@@ -163,7 +164,15 @@ class Supervisor:
         if self.pid == 0:
             os.close(gate_out)  # else the gate would never report that the supervisor died
             order = self.order
-            become_job(self._programs(), order["environment"], order["umask"], order.get("nice", 0), streams, gate_in)
+            become_job(
+                self._programs(),
+                order["environment"],
+                order["umask"],
+                order.get("nice", 0),
+                order.get("limits", {}),
+                streams,
+                gate_in,
+            )
         signal.pthread_sigmask(signal.SIG_SETMASK, _AWAITED)
         os.close(gate_in)
         for fd in set(streams):
@@ -206,9 +215,10 @@ class Supervisor:
     def _open_output(self, path: str, overwrite: bool, fallback: str) -> Output:
         """Where one stream goes: its file, or the attempt's folder when there is none or it cannot be opened."""
         spooled = f"{self.folder}/{fallback}"
+        line = self.order.get("attempt_line", "")
         if path:
             try:
-                return Output(os.path.abspath(path), overwrite, 0o666)
+                return Output(os.path.abspath(path), overwrite and not line, 0o666, line)
             except (OSError, ValueError) as error:
                 self._note(f"output file {path}: {why(error)}; the output is kept on the execution host")
         return Output(spooled, True, 0o600)
@@ -232,36 +242,21 @@ class Supervisor:
     # -- while the job runs --------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Wait for the job's main process; enforce the run limit. The limit counts the time not suspended."""
-        steps = self._limit_steps()
-        step = next(steps, None)
+        """Wait for the job's main process; enforce its limits. Run time does not count while it is suspended."""
+        order = self.order
+        guard = limits.Guard(order["run_limit_s"], order.get("limits", {}), order["terminate_interval_s"], self._tree)
         while True:
             self._reap()
             if self.main_status is not None:
-                return
-            if step is None or self.stopped_at is not None:
+                break
+            ran_s = time.monotonic() - self.began - self.stopped_s
+            if self.stopped_at is not None or guard.due == math.inf:
                 self._listen(None)
-                continue
-            left = step[0] - (time.monotonic() - self.began - self.stopped_s)
-            if left > 0:
-                self._listen(left)
-                continue
-            self.term_reason = "TERM_RUNLIMIT"
-            contain.send_all(self._tree(), step[1])
-            step = next(steps, None)
-
-    def _limit_steps(self) -> Iterator[tuple[float, int]]:
-        """(seconds of run time, signal) of each step from the run limit on: SIGUSR2 first, SIGKILL for ever."""
-        limit = self.order["run_limit_s"]
-        if limit is None:
-            return
-        interval = self.order["terminate_interval_s"]
-        for count, signum in enumerate((signal.SIGUSR2, signal.SIGINT, signal.SIGTERM)):
-            yield limit + count * interval, signum
-        at = limit + 3 * interval
-        while True:
-            yield at, signal.SIGKILL
-            at += 1.0
+            elif guard.due > ran_s:
+                self._listen(guard.due - ran_s)
+            else:
+                guard.act(ran_s, self.cpu_s)
+        self.term_reason = guard.term_reason or guard.explains(death(self.main_status))
 
     def _reap(self) -> bool:
         """Take what children have to report; add up their CPU time. False when no descendant is left."""
@@ -353,6 +348,13 @@ class Supervisor:
     def _note(self, text: str) -> None:
         if text:
             self.notes.append(text)
+
+
+def death(status: int) -> int:
+    """The signal that a wait status tells of, also where a shell passes its child's death on as 128 + signal."""
+    if os.WIFSIGNALED(status):
+        return os.WTERMSIG(status)
+    return max(os.WEXITSTATUS(status) - 128, 0)
 
 
 def detach(adopt_orphans: Callable[[], object]) -> None:

@@ -1,0 +1,203 @@
+"""Limits of real jobs: what ends them, by which signals, and what a job without limits does not pay for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from gsched.run import contain, limits
+from gsched.run.limits import Guard
+
+PYTHON = sys.executable
+HOLD = f"exec {PYTHON} -c 'import sys, time; held = bytearray(int(sys.argv[1]) << 20); time.sleep(60)'"
+
+
+@pytest.mark.parametrize(
+    ("command", "allowed", "reason"),
+    [
+        (f"{HOLD} 200", {"MEMLIMIT": 100.0}, "TERM_MEMLIMIT"),
+        ("sleep 60 & sleep 60 & sleep 60 & wait", {"PROCESSLIMIT": 2.0}, "TERM_PROCESSLIMIT"),
+        (
+            f"exec {PYTHON} -c 'import threading as t, time\nfor i in range(5): t.Timer(60, print).start()'",
+            {"THREADLIMIT": 4.0},
+            "TERM_THREADLIMIT",
+        ),
+    ],
+)
+def test_a_job_that_takes_too_much_is_ended(on_host, command, allowed, reason):
+    async def scenario(host):
+        result = await host.run(command, limits=allowed, terminate_interval_s=0.2)
+        assert result.term_reason == reason
+        assert result.run_s < 20
+
+    on_host(scenario)
+
+
+def test_cpu_time_counts_for_all_processes_together(on_host):
+    async def scenario(host):
+        burn = f"{PYTHON} -c 'while True: pass'"
+        result = await host.run(f"{burn} & {burn} & wait", limits={"CPULIMIT": 1.0}, terminate_interval_s=0.2)
+        assert result.term_reason == "TERM_CPULIMIT"
+        assert 0.9 <= result.usage.cpu_s < 15
+
+    on_host(scenario)
+
+
+def test_a_job_may_stay_below_its_limits(on_host):
+    async def scenario(host):
+        allowed = {"MEMLIMIT": 4096.0, "SWAPLIMIT": 4096.0, "CPULIMIT": 60.0, "PROCESSLIMIT": 9.0, "THREADLIMIT": 99.0}
+        result = await host.run("sleep 0.3; exit 3", limits=allowed)
+        assert (result.exit_code, result.term_reason) == (3, "")
+
+    on_host(scenario)
+
+
+def test_the_kernel_is_told_in_the_job_and_nowhere_else(on_host):
+    async def scenario(host):
+        allowed = {
+            "FILELIMIT": 2048.0,
+            "DATALIMIT": 4194304.0,
+            "STACKLIMIT": 4096.0,
+            "CORELIMIT": 0.0,
+            "CPULIMIT": 90.0,
+        }
+        script = (
+            "import resource as r\n"
+            "for kind in (r.RLIMIT_FSIZE, r.RLIMIT_DATA, r.RLIMIT_STACK, r.RLIMIT_CORE, r.RLIMIT_CPU):\n"
+            "    print(*r.getrlimit(kind))\n"
+        )
+        await host.run(script=f"#!{PYTHON}\n{script}", limits=allowed, job_id=1)
+        await host.run(script=f"#!{PYTHON}\n{script}", job_id=2)
+        limited = [tuple(map(int, line.split())) for line in host.output(1).splitlines()]
+        assert limited == [(2 << 20, 2 << 20), (4 << 30, 4 << 30), (4 << 20, 4 << 20), (0, 0), (90, 150)]
+        assert host.output(2) != host.output(1)
+
+    on_host(scenario)
+
+
+def test_a_file_grows_no_further_than_allowed(on_host):
+    async def scenario(host):
+        result = await host.run("dd if=/dev/zero of=big bs=1024 count=100", limits={"FILELIMIT": 10.0})
+        assert result.exit_code != 0
+        assert (host.root / "big").stat().st_size == 10 * 1024
+
+    on_host(scenario)
+
+
+class Clocked:
+    """A guard whose processes are one real child, and what it was sent."""
+
+    def __init__(self, monkeypatch, run_limit_s=None, allowed=None, used=()):
+        self.sent: list[int] = []
+        self.looks = 0
+        self.used = list(used)
+        monkeypatch.setattr(contain, "send_all", lambda found, signum: self.sent.append(signum) or "")
+        monkeypatch.setattr(contain, "family", self.family)
+        monkeypatch.setattr(
+            limits, "_used", lambda name, members, cpu_s: self.used[min(self.looks, len(self.used)) - 1]
+        )
+        self.guard = Guard(run_limit_s, allowed or {}, 10.0, list)
+
+    def family(self, root):
+        self.looks += 1
+        return []
+
+    def run_to(self, until):
+        times = []
+        while self.guard.due <= until:
+            at = self.guard.due
+            self.guard.act(at, 0.0)
+            times.append(round(at, 3))
+        return times
+
+
+def test_the_steps_of_the_run_limit(monkeypatch):
+    clocked = Clocked(monkeypatch, run_limit_s=60.0)
+    assert clocked.run_to(92) == [60, 70, 80, 90, 91, 92]
+    assert clocked.sent == [signal.SIGUSR2, signal.SIGINT, signal.SIGTERM, *[signal.SIGKILL] * 3]
+    assert clocked.guard.term_reason == "TERM_RUNLIMIT"
+    assert clocked.looks == 0
+
+
+def test_without_a_limit_nothing_is_ever_due(monkeypatch):
+    clocked = Clocked(monkeypatch, allowed={"FILELIMIT": 5.0, "CORELIMIT": 0.0})
+    assert clocked.guard.due == float("inf")
+
+
+def test_looks_come_often_at_first(monkeypatch):
+    clocked = Clocked(monkeypatch, allowed={"MEMLIMIT": 10.0}, used=[1.0])
+    assert clocked.run_to(4) == [0.1, 0.3, 0.7, 1.5, 2.5, 3.5]
+    assert clocked.guard.term_reason == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "signals"),
+    [
+        ("MEMLIMIT", [signal.SIGKILL] * 3),
+        ("SWAPLIMIT", [signal.SIGKILL] * 3),
+        ("CPULIMIT", [signal.SIGXCPU, signal.SIGINT, signal.SIGTERM]),
+        ("PROCESSLIMIT", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]),
+    ],
+)
+def test_what_follows_when_a_limit_is_reached(monkeypatch, name, signals):
+    clocked = Clocked(monkeypatch, run_limit_s=1000.0, allowed={name: 10.0}, used=[11.0])
+    clocked.run_to(25)
+    assert clocked.sent[:3] == signals
+    assert clocked.looks == 1
+
+
+def test_a_limit_is_what_is_allowed(monkeypatch):
+    clocked = Clocked(monkeypatch, allowed={"PROCESSLIMIT": 3.0}, used=[3.0])
+    clocked.run_to(5)
+    assert clocked.sent == []
+
+
+def test_only_the_cpu_limit_explains_a_signal_of_the_kernel():
+    assert Guard(None, {"CPULIMIT": 5.0}, 10.0, list).explains(signal.SIGXCPU) == "TERM_CPULIMIT"
+    assert Guard(None, {"CPULIMIT": 5.0}, 10.0, list).explains(signal.SIGKILL) == ""
+    assert Guard(None, {}, 10.0, list).explains(signal.SIGXCPU) == ""
+
+
+def test_a_family_is_all_that_a_process_has_started():
+    child = subprocess.Popen(["/bin/sh", "-c", "sleep 60 & echo; wait"], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert child.pid in [each.pid for each in contain.family(os.getpid())]
+        table = contain.scan()
+        wanted = [each.pid for each in contain.descendants(child.pid, table)]
+        assert [each.pid for each in contain.family(child.pid)] == wanted and wanted
+    finally:
+        for each in contain.family(child.pid):
+            contain.send(each, signal.SIGKILL)
+        child.kill()
+        child.communicate()
+
+
+def test_an_attempt_after_the_first_appends_below_a_line(on_host):
+    async def scenario(host):
+        out = host.root / "out"
+        line = "---- attempt 2 of job 1 on gpu1 at 2026-11-21 10:00:00 +0000 ----"
+        overwrite = {"output_file": "out", "output_overwrite": True}
+        await host.run("printf first", 1, **overwrite)
+        await host.run("echo second", 2, attempt_line=line, **overwrite)
+        assert out.read_text() == f"first\n{line}\nsecond\n"
+        assert host.output(2) == "second\n"
+        await host.run("echo third", 3, **overwrite)
+        assert out.read_text() == "third\n"
+        await host.run("echo a; echo b >&2", 4, attempt_line=line, output_file="new", error_file="err")
+        assert ((host.root / "new").read_text(), (host.root / "err").read_text()) == ("a\n", "b\n")
+
+    on_host(scenario)
+
+
+def test_the_list_of_hosts_is_a_file_of_the_attempt(on_host):
+    async def scenario(host):
+        await host.run(f"cat '{host.folder()}/hostfile'", hostfile="gpu1\ngpu1\ngpu2\n")
+        assert host.output() == "gpu1\ngpu1\ngpu2\n"
+
+    on_host(scenario)
