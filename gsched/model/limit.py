@@ -53,3 +53,16 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     gpu_hours: float | None = None
     budget_window_s: float = 0.0
     source: str = ""
+
+
+class HeldCounts(msgspec.Struct):
+    """What the started jobs hold of whatever limits are set on. gsched.policy.limits keeps and reads it."""
+
+    queue_host: dict[tuple[str, str], int] = {}
+    """(queue, host) -> slots."""
+    user_host: dict[tuple[str, str], int] = {}
+    """(user, host) -> slots."""
+    user: dict[str, int] = {}
+    """User -> slots."""
+    section: dict[str, dict[tuple[str, str, str, str], dict[str, float]]] = {}
+    """Limit's name -> (user, queue, host, project), "" where it tells nobody apart -> resource -> amount."""

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from gsched.model.allocation import Allocation
+from gsched.model.config import FairshareFactors
 from gsched.model.ledger import AttemptKey, Ledger
-from gsched.model.limit import Limit
+from gsched.model.limit import HeldCounts, Limit
 from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.resource import BUILTIN
+from gsched.model.user import Share
 
 HostValues = Mapping[str, float | str | bool | None]
 """Resource name -> value; None means unknown."""
@@ -49,6 +51,8 @@ class RequirementClass(NamedTuple):
     """-U."""
     waited_s: float = 0.0
     """Delay of the alternative that the job may use by now (0 at first)."""
+    excluded_hosts: tuple[str, ...] = ()
+    """Hosts that the job must not come back to (EXCLUDE of the requeue exit values)."""
 
 
 class Bucket(NamedTuple):
@@ -152,9 +156,13 @@ class FairshareUse:
     """Of jobs that run now."""
     slots: int = 0
     hist_gpu_s: float = 0.0
+    """Of finished jobs: run time multiplied by the GPUs that the job held alone, summed over jobs."""
     gpu_s: float = 0.0
+    """The same of jobs that run now."""
     gpus: int = 0
+    """GPUs held alone now; for the tables, since `gpu_s` has them in it."""
     committed_s: float = 0.0
+    """Run limits of the jobs that run now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +198,14 @@ class Snapshot:
     array_jobs: Mapping[int, int] = field(default_factory=dict)
     """Array -> started elements."""
     shares: Mapping[str, Mapping[str, FairshareUse]] = field(default_factory=dict)
-    """Fairshare queue -> user -> use."""
+    """Fairshare queue -> user (`group/user` for jobs charged to a group with -G) -> use."""
+    fairshare: FairshareFactors = FairshareFactors()
+    group_shares: Mapping[str, tuple[Share, ...]] = field(default_factory=dict)
+    """User group -> its own USER_SHARES; a group that has none divides equally among its members."""
+    processor_limits: Mapping[str, float] = field(default_factory=dict)
+    """User, `group@` or "default" -> JL/P."""
+    held: HeldCounts | None = None
+    """What limits count of the started jobs, when the core keeps it; None: it is counted from `running` if need be."""
     reservations: tuple[AdvanceReservation, ...] = ()
     planned: Mapping[int, PlannedStart] = field(default_factory=dict)
     """Plans of the cycle before: kept while they still hold."""
