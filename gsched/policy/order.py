@@ -38,12 +38,15 @@ from gsched.policy.fairshare import ShareNode, ShareTree, tree_of
 ReasonKey = Bucket | tuple[str, RequirementClass]
 """A key of Plan.reasons: one bucket, or all jobs of a class in a queue."""
 
-_Entry = tuple[Rank, int, Bucket, Iterator[tuple[Rank, int]], "_Kind"]
-"""The head of a bucket: its rank and job, what follows it, its class. Job ids differ: nothing beyond is compared."""
-_BUCKET: Final = 2
-_KIND: Final = 4
-_UNKNOWN = Rank(float("-inf"), 0.0)
-"""Of someone whose jobs have not been looked at yet: before everybody of equal priority, so that they are."""
+_Entry = tuple[float, float, int, int, Bucket, Iterator[tuple[Rank, int]], "_Kind"]
+"""The head of a bucket: its rank and job, what follows it, its class. The rank lies open because that compares in half
+the time; job ids differ, so nothing beyond them is compared.
+"""
+_JOB: Final = 3
+_BUCKET: Final = 4
+_KIND: Final = 6
+_UNKNOWN = float("-inf")
+"""Rank of someone whose jobs have not been looked at yet: before everybody of equal priority, so that they are."""
 
 _queue_of: Callable[[Bucket], str] = itemgetter(0)
 
@@ -65,8 +68,8 @@ class _Kind:
         heap = self.heap
         for bucket, line in self.lines:
             following = iter(line)
-            for rank, job_id in following:
-                heap.append((rank, job_id, bucket, following, self))
+            for (priority, order, index), job_id in following:
+                heap.append((priority, order, index, job_id, bucket, following, self))
                 break
         heapify(heap)
 
@@ -181,7 +184,7 @@ class ServingOrder:
             if first is None:
                 return
             self._current, self._is_current_dropped = first[_BUCKET], False
-            yield first[1], first[_BUCKET]
+            yield first[_JOB], first[_BUCKET]
             chosen.advance(dropped=self._is_current_dropped)
         self._current = None
 
@@ -193,34 +196,33 @@ class _Arrivals:
 
     def __init__(self, kinds: list[_Kind], dropped: Container[Bucket]) -> None:
         self._dropped = dropped
-        self._heap: list[tuple[Rank, int, _Kind]] = []
+        self._heap: list[_Entry] = []
         for kind in kinds:
             if not kind.dead:
                 kind.gather()
-                if kind.heap:
-                    self._heap.append((*kind.heap[0][:2], kind))
+                self._heap += kind.heap[:1]
         heapify(self._heap)
 
     def head(self) -> _Entry | None:
         """The next to be served."""
         heap = self._heap
         while heap:
-            _, job_id, kind = heap[0]
+            kind = heap[0][_KIND]
             if kind.dead or not kind.heap:
                 heappop(heap)
                 continue
             first = kind.heap[0]
             if self._dropped and first[_BUCKET] in self._dropped:
                 heappop(kind.heap)
-            elif first[1] == job_id:
+            elif first is heap[0]:
                 return first
             else:
-                heapreplace(heap, (first[0], first[1], kind))
+                heapreplace(heap, first)
         return None
 
     def advance(self, *, dropped: bool) -> None:
         """The head was served; `dropped`: its bucket goes."""
-        kind = self._heap[0][2]
+        kind = self._heap[0][_KIND]
         if not kind.dead:
             _advance(kind.heap, dropped=dropped)
 
@@ -284,8 +286,8 @@ class _Owner:
             for bucket, line, kind in self.lines:
                 if not kind.dead:
                     following = iter(line)
-                    for rank, job_id in following:
-                        heap.append((rank, job_id, bucket, following, kind))
+                    for (priority, order, index), job_id in following:
+                        heap.append((priority, order, index, job_id, bucket, following, kind))
                         break
             heapify(heap)
         while heap:
@@ -308,34 +310,35 @@ class _Group:
 
     def __init__(self, node: ShareNode) -> None:
         self.node = node
-        self._heap: list[tuple[float, Rank, int, _Owner | _Group]] = []
+        self._heap: list[tuple[float, float, float, int, int, _Owner | _Group]] = []
 
     def add(self, turn: _Owner | _Group) -> None:
-        heappush(self._heap, (-turn.node.priority, _UNKNOWN, -len(self._heap), turn))
+        heappush(self._heap, (-turn.node.priority, _UNKNOWN, 0.0, 0, -len(self._heap), turn))
 
     def head(self) -> _Entry | None:
         heap = self._heap
         while heap:
-            key, rank, job_id, turn = heap[0]
+            entry = heap[0]
+            turn = entry[-1]
             first = turn.head()
             if first is None:
                 heappop(heap)
                 continue
-            priority = -turn.node.priority
-            if priority == key and first[1] == job_id and first[0] == rank:
+            fresh = (-turn.node.priority, *first[:_BUCKET], turn)
+            if fresh == entry:
                 return first
-            heapreplace(heap, (priority, first[0], first[1], turn))
+            heapreplace(heap, fresh)
         return None
 
     def advance(self, *, dropped: bool) -> None:
-        self._heap[0][3].advance(dropped=dropped)
+        self._heap[0][-1].advance(dropped=dropped)
 
 
 def _advance(heap: list[_Entry], *, dropped: bool) -> None:
     """Replace the head by the next job of its bucket, if there is one and it is wanted."""
-    _, _, bucket, following, kind = heap[0]
+    _, _, _, _, bucket, following, kind = heap[0]
     if not dropped:
-        for rank, job_id in following:
-            heapreplace(heap, (rank, job_id, bucket, following, kind))
+        for (priority, order, index), job_id in following:
+            heapreplace(heap, (priority, order, index, job_id, bucket, following, kind))
             return
     heappop(heap)
