@@ -6,12 +6,25 @@ import msgspec
 
 
 class HeldGpu(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU of an allocation. `claim` is the counter it was claimed as (ngpus_excl_p, ngpus_shared …)."""
+    """One GPU of an allocation. `claim` is the counter it was claimed as (ngpus_excl_p, ngpus_shared …), or for -gpu
+    one of SHARED_CLAIM, ALONE_CLAIM, PROCESS_CLAIM.
+    """
 
     uuid: str
     index: int
     claim: str
     pci_bus_id: str = ""
+    share: float = 1.0
+    """Part of the GPU, above 0; 1 when no part was asked for."""
+    gmem_mib: float = 0.0
+    """Memory of the GPU that is set aside for the job."""
+
+
+SHARED_CLAIM, ALONE_CLAIM, PROCESS_CLAIM = "gpu_shared", "gpu_jexcl", "gpu_excl"
+"""Claims by -gpu: mode=shared, mode=shared with j_exclusive=yes, mode=exclusive_process."""
+
+COUNTER_OF_CLAIM = {SHARED_CLAIM: "ngpus_shared", ALONE_CLAIM: "ngpus_shared", PROCESS_CLAIM: "ngpus_excl_p"}
+"""The counter in which a GPU that is claimed by -gpu shows as reserved; a counter's own claims show in itself."""
 
 
 class HostAllocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +35,8 @@ class HostAllocation(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[HeldGpu, ...] = ()
     amounts: dict[str, float] = {}
     """Consumable resources that are not GPUs (mem, licences …) -> amount held."""
+    exclusive: bool = False
+    """-x: nothing else may be held on the host meanwhile."""
 
 
 class Allocation(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,6 +47,10 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     minor: int | None = None
     problem: str = ""
     """Why the GPU must not be offered (lost, locked by another cluster …); empty when it is fine."""
+    numa: int | None = None
+    """Number of the socket (NUMA node) that the GPU hangs on; None when nobody knows."""
+    links: tuple[str, ...] = ()
+    """UUIDs of the GPUs of the host that it is linked with (NVLink, xGMI); empty when there are none, or unknown."""
 
 
 class GpuReport(msgspec.Struct, frozen=True, kw_only=True):

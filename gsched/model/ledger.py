@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.allocation import (
+    ALONE_CLAIM,
+    COUNTER_OF_CLAIM,
+    PROCESS_CLAIM,
+    SHARED_CLAIM,
+    Allocation,
+    HeldGpu,
+    HostAllocation,
+)
 from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport
 
 AttemptKey = tuple[int, int]
@@ -19,7 +27,13 @@ _MODE_OF_CLAIM = {
     "ngpus_shared": ComputeMode.DEFAULT,
     "ngpus_excl_t": ComputeMode.EXCLUSIVE_THREAD,
     "ngpus_excl_p": ComputeMode.EXCLUSIVE_PROCESS,
+    SHARED_CLAIM: ComputeMode.DEFAULT,
+    ALONE_CLAIM: ComputeMode.DEFAULT,
+    PROCESS_CLAIM: ComputeMode.EXCLUSIVE_PROCESS,
 }
+_SHARING = frozenset({"ngpus_shared", SHARED_CLAIM})
+"""Claims that stand others of their kind beside them on a device."""
+_ROUNDING = 1e-9
 
 
 class Counter(NamedTuple):
@@ -33,6 +47,8 @@ class HostLedger:
     """The books of one host. Devices and slot limit come from observation, holders from events."""
 
     __slots__ = (
+        "_changes",
+        "exclusive",
         "gpus",
         "gpus_known",
         "held",
@@ -45,8 +61,10 @@ class HostLedger:
         "suspended",
     )
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, changes: set[str] | None = None) -> None:
+        """`changes`: where to note the host's name whenever something is taken, given or observed."""
         self.host = host
+        self._changes: set[str] = set() if changes is None else changes
         self.max_slots: int | None = None
         """None: no limit."""
         self.shared_jobs = 1
@@ -55,19 +73,22 @@ class HostLedger:
         self.gpus_known = False
         self.held: dict[AttemptKey, HostAllocation] = {}
         self.holders: dict[str, dict[AttemptKey, str]] = {}
-        """GPU uuid -> attempt -> the counter it was claimed as."""
+        """GPU uuid -> attempt -> what it was claimed as."""
+        self.exclusive: AttemptKey | None = None
+        """The attempt that has the host for itself (-x)."""
         self.reserved: dict[str, float] = {}
         self.suspended: set[AttemptKey] = set()
         """Preempted attempts: they keep GPUs and amounts, but not their slots."""
 
-    def copy(self) -> HostLedger:
-        """A ledger of its own: changes to it leave this one alone."""
-        twin = HostLedger(self.host)
+    def copy(self, changes: set[str] | None = None) -> HostLedger:
+        """A ledger of its own: changes to it leave this one alone, and are noted in `changes`."""
+        twin = HostLedger(self.host, changes)
         twin.max_slots, twin.shared_jobs, twin.slots_used = self.max_slots, self.shared_jobs, self.slots_used
         twin.gpus, twin.gpus_known = self.gpus, self.gpus_known  # replaced whole, never changed in place
         twin.held = dict(self.held)
         twin.holders = {uuid: dict(holders) for uuid, holders in self.holders.items()}
         twin.reserved = dict(self.reserved)
+        twin.exclusive = self.exclusive
         twin.suspended = set(self.suspended)
         return twin
 
@@ -75,17 +96,26 @@ class HostLedger:
         """Take over what a probe saw; None (or a failed probe) makes the devices unknown, and nothing is offered."""
         self.gpus_known = report is not None and report.known
         self.gpus = {gpu.uuid: gpu for gpu in report.gpus} if report is not None and report.known else {}
+        self._changes.add(self.host)
 
     @property
     def free_slots(self) -> int | None:
         """Slots left, never below 0; None when there is no limit."""
         return None if self.max_slots is None else max(0, self.max_slots - self.slots_used)
 
-    def claimable(self, claim: str) -> list[Gpu]:
-        """GPUs that one more attempt may claim as `claim`, least shared first, then by index."""
-        free = [gpu for gpu in self.gpus.values() if self._may_claim(gpu, claim)]
+    def claimable(self, claim: str, share: float = 1.0, gmem_mib: float = 0.0) -> list[Gpu]:
+        """GPUs that one more attempt may claim as `claim` (see HeldGpu), least shared first, then by index."""
+        free = [gpu for gpu in self.gpus.values() if self._may_claim(gpu, claim, share, gmem_mib)]
         free.sort(key=lambda gpu: (len(self.holders.get(gpu.uuid, ())), gpu.index))
         return free
+
+    def is_idle(self, gpu: Gpu) -> bool:
+        """Whether the GPU could be used and nobody holds it."""
+        return gpu.uuid not in self.holders and not gpu.problem and gpu.mode is not ComputeMode.PROHIBITED
+
+    def load_of(self, uuid: str) -> float:
+        """How much of a shared GPU is taken: the sum of its holders' parts, each 1/shared_jobs unless he named one."""
+        return sum(self._part(held.share) for held in self._holdings(uuid))
 
     def counter(self, name: str) -> Counter | None:
         """Total (what is left) and Reserved of a GPU counter; None while the devices are unknown.
@@ -95,7 +125,8 @@ class HostLedger:
         """
         if not self.gpus_known:
             return None
-        reserved = float(sum(claim == name for holders in self.holders.values() for claim in holders.values()))
+        claims = (claim for holders in self.holders.values() for claim in holders.values())
+        reserved = float(sum(COUNTER_OF_CLAIM.get(claim, claim) == name for claim in claims))
         if name == "ngpus":
             left = sum(not gpu.problem and "ngpus" not in self._claims_on(gpu) for gpu in self.gpus.values())
         elif name == "ngpuprohibited":
@@ -115,13 +146,17 @@ class HostLedger:
         free = self.free_slots
         if free is not None and part.slots > free:
             return f"{part.slots} slots wanted on {self.host}, {free} free"
+        if self.held and part.exclusive:
+            return f"{self.host} is wanted alone, {len(self.held)} attempts hold something there"
+        if self.exclusive is not None:
+            return f"{self.host} is held by attempt {self.exclusive} alone"
         if len({held.uuid for held in part.gpus}) != len(part.gpus):
             return f"a GPU of {self.host} is named twice"
         for held in part.gpus:
             gpu = self.gpus.get(held.uuid)
             if gpu is None:
                 return f"GPU {held.uuid} is not on {self.host}"
-            if not self._may_claim(gpu, held.claim):
+            if not self._may_claim(gpu, held.claim, held.share, held.gmem_mib):
                 return f"GPU {held.uuid} of {self.host} cannot be claimed as {held.claim} now"
         return ""
 
@@ -129,7 +164,10 @@ class HostLedger:
         """Enter a holding as a fact (it may come from replay, so nothing is checked). Raises ValueError if repeated."""
         if key in self.held:
             raise ValueError(f"attempt {key} already holds something on {self.host}")
+        self._changes.add(self.host)
         self.held[key] = part
+        if part.exclusive:
+            self.exclusive = key
         self.slots_used += part.slots
         for gpu in part.gpus:
             self.holders.setdefault(gpu.uuid, {})[key] = gpu.claim
@@ -139,6 +177,9 @@ class HostLedger:
     def give(self, key: AttemptKey) -> None:
         """End a holding. Raises KeyError if there is none."""
         part = self.held.pop(key)
+        self._changes.add(self.host)
+        if self.exclusive == key:
+            self.exclusive = next((other for other, its in self.held.items() if its.exclusive), None)
         if key in self.suspended:
             self.suspended.remove(key)
         else:
@@ -163,6 +204,7 @@ class HostLedger:
         """
         part = self.held[key]
         if key not in self.suspended:
+            self._changes.add(self.host)
             self.suspended.add(key)
             self.slots_used -= part.slots
 
@@ -173,6 +215,7 @@ class HostLedger:
         """
         part = self.held[key]
         if key in self.suspended:
+            self._changes.add(self.host)
             self.suspended.remove(key)
             self.slots_used += part.slots
 
@@ -198,18 +241,36 @@ class HostLedger:
     def _claims_on(self, gpu: Gpu) -> Iterable[str]:
         return self.holders.get(gpu.uuid, {}).values()
 
-    def _may_claim(self, gpu: Gpu, claim: str) -> bool:
+    def _may_claim(self, gpu: Gpu, claim: str, share: float = 1.0, gmem_mib: float = 0.0) -> bool:
         if gpu.problem or gpu.mode is None or gpu.mode is ComputeMode.PROHIBITED:
+            return False
+        if gmem_mib and (gpu.memory_mib is None or gmem_mib > gpu.memory_mib):
             return False
         holders = self.holders.get(gpu.uuid)
         if claim == "ngpus":
             return not holders
         if gpu.mode is not _MODE_OF_CLAIM.get(claim):
             return False
-        if not holders:
-            return True
-        shared = claim == "ngpus_shared" and all(other == "ngpus_shared" for other in holders.values())
-        return shared and len(holders) < self.shared_jobs
+        return not holders or (claim in _SHARING and self._can_share(gpu, share, gmem_mib))
+
+    def _can_share(self, gpu: Gpu, share: float, gmem_mib: float) -> bool:
+        """Whether one more fits beside those who hold a part of the GPU already."""
+        parts, memory = self._part(share), gmem_mib
+        for held in self._holdings(gpu.uuid):
+            if held.claim not in _SHARING:
+                return False
+            parts += self._part(held.share)
+            memory += held.gmem_mib
+        return parts <= 1.0 + _ROUNDING and (not memory or (gpu.memory_mib is not None and memory <= gpu.memory_mib))
+
+    def _part(self, share: float) -> float:
+        return share if share < 1.0 else 1.0 / max(1, self.shared_jobs)
+
+    def _holdings(self, uuid: str) -> Iterator[HeldGpu]:
+        for key in self.holders.get(uuid, ()):
+            for held in self.held[key].gpus:
+                if held.uuid == uuid:
+                    yield held
 
 
 class Ledger:
@@ -217,7 +278,10 @@ class Ledger:
 
     def __init__(self) -> None:
         self.hosts: dict[str, HostLedger] = {}
-        self._shared: set[str] | None = None
+        self.changed: set[str] = set()
+        """Hosts whose books have changed since whoever keeps values derived from them last emptied it."""
+        self._own_hosts: set[str] | None = None
+        """Of a fork: the hosts whose books are its own already."""
         self.suspended: dict[AttemptKey, Allocation] = {}
         """Preempted attempts -> what they hold but for the slots."""
 
@@ -225,14 +289,14 @@ class Ledger:
         """The books of `name`, opened when they are first needed."""
         ledger = self.hosts.get(name)
         if ledger is None:
-            ledger = self.hosts[name] = HostLedger(name)
+            ledger = self.hosts[name] = HostLedger(name, self.changed)
         return ledger
 
     def fork(self) -> Ledger:
         """A ledger for trying things: hosts are copied only when something is taken there."""
         twin = Ledger()
         twin.hosts = dict(self.hosts)
-        twin._shared = set(self.hosts)
+        twin._own_hosts = set()
         twin.suspended = dict(self.suspended)
         return twin
 
@@ -275,17 +339,20 @@ class Ledger:
         self.suspended.pop(key, None)
 
     def _own(self, name: str) -> HostLedger:
-        if self._shared is not None and name in self._shared:
-            self._shared.discard(name)
-            self.hosts[name] = self.hosts[name].copy()
+        if self._own_hosts is not None and name not in self._own_hosts:
+            self._own_hosts.add(name)
+            if name in self.hosts:
+                self.hosts[name] = self.hosts[name].copy(self.changed)
         return self.host(name)
 
 
 def double_owners(ledgers: Iterable[HostLedger]) -> list[str]:
-    """One line for each GPU that has an exclusive owner beside another holder; empty when all is well."""
+    """One line for each GPU or host that has an exclusive owner beside another holder; empty when all is well."""
     found = []
     for ledger in ledgers:
         for uuid, holders in ledger.holders.items():
-            if len(holders) > 1 and any(claim != "ngpus_shared" for claim in holders.values()):
+            if len(holders) > 1 and any(claim not in _SHARING for claim in holders.values()):
                 found.append(f"GPU {uuid} of {ledger.host} is held by {sorted(holders)}")
+        if len(ledger.held) > 1 and ledger.exclusive is not None:
+            found.append(f"{ledger.host} is held alone by {ledger.exclusive}, and by others of {sorted(ledger.held)}")
     return found
