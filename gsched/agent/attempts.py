@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gsched.agent.environment import job_environment, output_path
+from gsched.agent.environment import attempt_line, host_lines, job_environment, output_path
 from gsched.agent.outputs import KeptOutputs
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal
@@ -120,6 +120,7 @@ class Attempts:
             effective_req=message.effective_req,
             gpu_unrequested=message.gpu_unrequested,
             user=self._user,
+            hostfile=self._executor.hostfile(job_id, message.attempt),
         )
         return Order(
             job_id=job_id,
@@ -138,6 +139,9 @@ class Attempts:
             error_overwrite=spec.error_overwrite,
             run_limit_s=spec.run_limit_s,
             terminate_interval_s=self.terminate_interval_s,
+            limits=spec.limits,
+            hostfile=host_lines(allocation),
+            attempt_line=attempt_line(job_id, message.attempt, self._host, self._clock.now()),
             gpu_lock_uuids=tuple(gpu.uuid for gpu in part.gpus) if self._locks_gpus() else (),
             holding=part,
         )

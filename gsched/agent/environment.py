@@ -8,14 +8,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
+from gsched.base.ids import array_of, index_of, show_job
+from gsched.base.indices import Indices, parse_indices
 from gsched.base.patterns import expand_job_id
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.config import GpuUnrequested
 from gsched.model.job import JobSpec
 
+MAX_INDEX = (1 << 31) - 1
 MCPU_LIMIT = 4096
 """LSB_HOSTS is left out when it would be longer (LSF does the same)."""
+_SOMETIMES = (
+    *("LSB_HOSTS", "LSB_JOBGROUP", "LSB_EXIT_REQUEUE", "LSB_JOBINDEX_STEP", "LSB_JOBINDEX_END", "LSB_RESTART"),
+    *("LSB_DJOB_HOSTFILE", "LSB_DJOB_RANKFILE", "LSB_OUTPUTFILE", "LSB_ERRORFILE", "LSB_INPUTFILE"),
+    *("GSCHED_HOST_GPUS", "GSCHED_GPU_SHARE"),
+)
+"""Variables that only some jobs have."""
 
 
 def parse_environment(block: bytes) -> dict[str, str]:
@@ -42,30 +52,57 @@ def job_environment(
     effective_req: str,
     gpu_unrequested: str,
     user: str,
+    hostfile: str = "",
 ) -> dict[str, str]:
-    """The complete environment of the attempt on `host`."""
+    """The complete environment of the attempt on `host`; `hostfile` is the path of the file that `host_lines` fill."""
     found = parse_environment(block)
+    for name in _SOMETIMES:  # a job submitted by a job must not take the other's for its own
+        found.pop(name, None)
     part = next(part for part in allocation.hosts if part.host == host)
     found.update(_batch(job_id, spec, allocation, effective_req, user))
-    found.update(GSCHED_JOB_ID=str(job_id), GSCHED_ATTEMPT=str(attempt), GSCHED_CLUSTER=cluster)
+    found.update(_places(job_id, spec))
+    found.update(GSCHED_JOB_ID=show_job(job_id), GSCHED_ATTEMPT=str(attempt), GSCHED_CLUSTER=cluster)
+    if has_run_before(attempt):
+        found["LSB_RESTART"] = "Y"
+    if hostfile:
+        found["LSB_DJOB_HOSTFILE"] = found["LSB_DJOB_RANKFILE"] = hostfile
     found["PWD"] = spec.run_dir
     if spec.home:
         found.setdefault("HOME", spec.home)
     _set_gpus(found, part, gpu_unrequested)
+    if len(allocation.hosts) > 1 and (message := allocation.gpu_message()):
+        found["GSCHED_HOST_GPUS"] = message
     return found
 
 
-def _batch(job_id: int, spec: JobSpec, allocation: Allocation, effective_req: str, user: str) -> Mapping[str, str]:
-    hosts = " ".join(" ".join([part.host] * part.slots) for part in allocation.hosts)
+def has_run_before(attempt: int) -> bool:
+    """Whether the job may have run before this attempt."""
+    return attempt > 1
+
+
+def host_lines(allocation: Allocation) -> str:
+    """A line per slot with its host's name, first execution host first: what MPI and torchrun read as a host file."""
+    return "".join(f"{part.host}\n" * part.slots for part in allocation.hosts)
+
+
+def attempt_line(job_id: int, attempt: int, host: str, now: float) -> str:
+    """What stands between the outputs of two attempts in one file; empty for the first attempt. `now`: UTC seconds."""
+    if not has_run_before(attempt):
+        return ""
+    when = datetime.fromtimestamp(now, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
+    return f"---- attempt {attempt} of job {show_job(job_id)} on {host} at {when} ----"
+
+
+def _batch(job_id: int, spec: JobSpec, allocation: Allocation, effective_req: str, user: str) -> dict[str, str]:
     found = {
-        "LSB_JOBID": str(job_id),
-        "LSB_JOBINDEX": "0",
-        "LSB_BATCH_JID": str(job_id),
-        "LSB_JOBNAME": spec.display_name,
+        "LSB_JOBID": str(array_of(job_id)),
+        "LSB_JOBINDEX": str(index_of(job_id)),
+        "LSB_BATCH_JID": show_job(job_id),
+        "LSB_JOBNAME": spec.shown_name(job_id),
         "LSB_QUEUE": spec.queue,
         "LSB_MCPU_HOSTS": " ".join(f"{part.host} {part.slots}" for part in allocation.hosts),
         "LSB_DJOB_NUMPROC": str(allocation.slots),
-        "LSB_MAX_NUM_PROCESSORS": str(allocation.slots),
+        "LSB_MAX_NUM_PROCESSORS": str(spec.max_slots or spec.slots),
         "LSB_SUB_HOST": spec.submit_host,
         "LS_SUBCWD": spec.cwd,
         "LSB_PROJECT_NAME": spec.project,
@@ -73,8 +110,28 @@ def _batch(job_id: int, spec: JobSpec, allocation: Allocation, effective_req: st
         "LSB_JOB_EXECUSER": user,
         "LSFUSER": user,
     }
+    hosts = " ".join(" ".join([part.host] * part.slots) for part in allocation.hosts)
     if len(hosts) < MCPU_LIMIT:
         found["LSB_HOSTS"] = hosts
+    if spec.group:
+        found["LSB_JOBGROUP"] = spec.group
+    if spec.requeue_exit_values:
+        found["LSB_EXIT_REQUEUE"] = spec.requeue_exit_values
+    if index := index_of(job_id):
+        found.update(_array(spec.indices, index))
+    return found
+
+
+def _array(indices: str, index: int) -> Mapping[str, str]:
+    """Step and end of the array: of several ranges the step of the one with this index in it."""
+    ranges = parse_indices(indices, MAX_INDEX) if indices else Indices(((index, index, 1),))
+    step = next((step for start, end, step in ranges.ranges if start <= index <= end), 1)
+    return {"LSB_JOBINDEX_STEP": str(step), "LSB_JOBINDEX_END": str(ranges.largest)}
+
+
+def _places(job_id: int, spec: JobSpec) -> Mapping[str, str]:
+    """The job's files, by their final names."""
+    found = {}
     for name, path, suffix in (("LSB_OUTPUTFILE", spec.output_file, "out"), ("LSB_ERRORFILE", spec.error_file, "err")):
         if path:
             found[name] = output_path(path, job_id, spec.run_dir, suffix)
@@ -88,6 +145,8 @@ def _set_gpus(environment: dict[str, str], part: HostAllocation, gpu_unrequested
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu.index) for gpu in part.gpus)
         environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         environment["GSCHED_GPU_UUIDS"] = ",".join(gpu.uuid for gpu in part.gpus)
+        if (share := min(gpu.share for gpu in part.gpus)) < 1:
+            environment["GSCHED_GPU_SHARE"] = f"{share:g}"
     elif gpu_unrequested != GpuUnrequested.ALLOW:
         environment["CUDA_VISIBLE_DEVICES"] = ""
         environment.pop("GSCHED_GPU_UUIDS", None)

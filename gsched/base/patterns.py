@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from gsched.base.ids import array_of, index_of
 
-def expand_job_id(path: str, job_id: int, index: int = 0, *, extension: str = "") -> str:
+
+def expand_job_id(path: str, job_id: int, *, extension: str = "") -> str:
     """`path` with %J as the job's number and %I as its array index (0 for a job that is no array element).
 
-    A path that ends in `/` is a directory: the file in it is named `NUMBER.extension` (`.out` for output, `.err`).
+    A path that ends in `/` is a directory: the file in it is named `NUMBER.extension` (`.out` for output, `.err`), that
+    of an array's element `NUMBER.INDEX.extension`.
     """
     # One pass, so that nothing that was filled in is read again.
+    number, index = array_of(job_id), index_of(job_id)
     parts = path.split("%")
-    filled = parts[0] + "".join(_filled(part, job_id, index) for part in parts[1:])
-    return f"{filled}{job_id}.{extension}" if extension and filled.endswith("/") else filled
+    filled = parts[0] + "".join(_filled(part, number, index) for part in parts[1:])
+    if not (extension and filled.endswith("/")):
+        return filled
+    return f"{filled}{number}.{index}.{extension}" if index else f"{filled}{number}.{extension}"
 
 
-def _filled(part: str, job_id: int, index: int) -> str:
+def _filled(part: str, number: int, index: int) -> str:
     if part.startswith("J"):
-        return f"{job_id}{part[1:]}"
+        return f"{number}{part[1:]}"
     return f"{index}{part[1:]}" if part.startswith("I") else "%" + part

@@ -164,6 +164,10 @@ class ProcessExecutor:
         """Attempts that have not ended."""
         return [held.key for held in self._held.values() if not held.ended.is_set()]
 
+    def hostfile(self, job_id: int, attempt: int) -> str:
+        """Path of the file that an order's `hostfile` is written to."""
+        return str(self._spool.folder(attempt_name(job_id, attempt)) / supervisor.HOSTFILE)
+
     def order(self, job_id: int, attempt: int) -> Order | None:
         """The order of an attempt that is held here; None for another one."""
         name = attempt_name(job_id, attempt)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gsched.agent.environment import job_environment, output_path, parse_environment
+import msgspec
+
+from gsched.agent.environment import attempt_line, host_lines, job_environment, output_path, parse_environment
+from gsched.base.ids import element_id
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.job import JobSpec
 
@@ -14,14 +17,22 @@ SPEC = JobSpec(
 
 
 def environment_with(
-    *indices: int, block: bytes = b"PATH=/bin\0", gpu_unrequested: str = "hide", slots: int = 1, spec: JobSpec = SPEC
+    *indices: int,
+    block: bytes = b"PATH=/bin\0",
+    gpu_unrequested: str = "hide",
+    slots: int = 1,
+    spec: JobSpec = SPEC,
+    job_id: int = 17,
+    attempt: int = 1,
+    share: float = 1.0,
+    others: tuple[HostAllocation, ...] = (),
 ) -> dict[str, str]:
-    gpus = tuple(HeldGpu(uuid=f"GPU-{index}", index=index, claim="ngpus_excl_p") for index in indices)
-    allocation = Allocation(hosts=(HostAllocation(host="gpu1", slots=slots, gpus=gpus),))
+    gpus = tuple(HeldGpu(uuid=f"GPU-{index}", index=index, claim="ngpus_excl_p", share=share) for index in indices)
+    allocation = Allocation(hosts=(HostAllocation(host="gpu1", slots=slots, gpus=gpus), *others))
     return job_environment(
         block,
-        17,
-        1,
+        job_id,
+        attempt,
         spec,
         allocation,
         "gpu1",
@@ -29,6 +40,7 @@ def environment_with(
         effective_req="select[type == local]",
         gpu_unrequested=gpu_unrequested,
         user="ann",
+        hostfile="/spool/hostfile",
     )
 
 
@@ -81,3 +93,64 @@ def test_a_folder_as_output_gets_a_file_of_the_jobs_own(tmp_path: Path) -> None:
     assert output_path("logs", 5, str(tmp_path), "err") == "logs/5.err"
     assert output_path("out.%J.%I", 5, str(tmp_path), "out") == "out.5.0"
     assert output_path("", 5, str(tmp_path), "out") == ""
+    assert output_path("logs", element_id(5, 3), str(tmp_path), "out") == "logs/5.3.out"
+    assert output_path("out.%J.%I", element_id(5, 3), str(tmp_path), "out") == "out.5.3"
+
+
+def test_an_element_of_an_array_knows_its_index() -> None:
+    spec = msgspec.structs.replace(SPEC, name="train", indices="1-9:2,20-25", output_file="o.%J.%I", input_file="in.%I")
+    found = environment_with(spec=spec, job_id=element_id(17, 3))
+    assert (found["LSB_JOBID"], found["LSB_JOBINDEX"], found["LSB_JOBNAME"]) == ("17", "3", "train[3]")
+    assert (found["LSB_JOBINDEX_STEP"], found["LSB_JOBINDEX_END"]) == ("2", "25")
+    assert (found["LSB_OUTPUTFILE"], found["LSB_INPUTFILE"]) == ("o.17.3", "in.3")
+    assert found["LSB_BATCH_JID"] == found["GSCHED_JOB_ID"] == "17[3]"
+    assert environment_with(spec=spec, job_id=element_id(17, 21))["LSB_JOBINDEX_STEP"] == "1"
+    assert "LSB_JOBINDEX_END" not in environment_with()
+
+
+def test_a_parallel_job_knows_all_its_hosts() -> None:
+    gpu = HeldGpu(uuid="GPU-7", index=1, claim="ngpus_excl_p")
+    found = environment_with(
+        0,
+        2,
+        slots=2,
+        spec=msgspec.structs.replace(SPEC, slots=3, max_slots=8),
+        others=(HostAllocation(host="gpu2", slots=1, gpus=(gpu,)), HostAllocation(host="cpu", slots=1)),
+    )
+    assert found["LSB_HOSTS"] == "gpu1 gpu1 gpu2 cpu"
+    assert found["LSB_MCPU_HOSTS"] == "gpu1 2 gpu2 1 cpu 1"
+    assert (found["LSB_DJOB_NUMPROC"], found["LSB_MAX_NUM_PROCESSORS"]) == ("4", "8")
+    assert found["GSCHED_HOST_GPUS"] == "gpu1:gpus=0,2;gpu2:gpus=1;"
+    assert found["CUDA_VISIBLE_DEVICES"] == "0,2"
+    assert found["LSB_DJOB_HOSTFILE"] == found["LSB_DJOB_RANKFILE"] == "/spool/hostfile"
+    assert "GSCHED_HOST_GPUS" not in environment_with(0)
+
+
+def test_a_host_file_has_a_line_per_slot() -> None:
+    hosts = (HostAllocation(host="b", slots=2), HostAllocation(host="a", slots=1))
+    assert host_lines(Allocation(hosts=hosts)) == "b\nb\na\n"
+
+
+def test_a_share_of_a_gpu_is_told() -> None:
+    assert environment_with(0, share=0.25)["GSCHED_GPU_SHARE"] == "0.25"
+    assert "GSCHED_GPU_SHARE" not in environment_with(0)
+
+
+def test_a_job_submitted_by_a_job_is_not_taken_for_it() -> None:
+    outer = b"LSB_RESTART=Y\0LSB_JOBINDEX_END=9\0LSB_JOBGROUP=/a\0LSB_OUTPUTFILE=o\0GSCHED_GPU_SHARE=0.5\0LSB_X=1\0"
+    found = environment_with(block=outer)
+    stale = ("LSB_RESTART", "LSB_JOBINDEX_END", "LSB_JOBGROUP", "LSB_OUTPUTFILE", "GSCHED_GPU_SHARE")
+    assert not [name for name in stale if name in found]
+    assert found["LSB_X"] == "1"
+
+
+def test_what_only_some_jobs_are_told() -> None:
+    found = environment_with(attempt=2, spec=msgspec.structs.replace(SPEC, group="/risk", requeue_exit_values="30"))
+    assert (found["LSB_RESTART"], found["LSB_JOBGROUP"], found["LSB_EXIT_REQUEUE"]) == ("Y", "/risk", "30")
+    assert not {"LSB_RESTART", "LSB_JOBGROUP", "LSB_EXIT_REQUEUE"} & set(environment_with())
+
+
+def test_attempts_are_told_apart_in_one_file() -> None:
+    assert attempt_line(17, 1, "gpu1", 0.0) == ""
+    line = attempt_line(element_id(17, 3), 2, "gpu1", 1_500_000_000.0)
+    assert line.startswith("---- attempt 2 of job 17[3] on gpu1 at 2017-07-1") and line.endswith(" ----")

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
+from gsched.base.ids import element_id
 from gsched.base.patterns import expand_job_id
 from gsched.dialect.bsub import SCRIPT_LIMIT, Submission, read_submission, shown_command
 from gsched.dialect.directives import split_words
@@ -241,9 +242,9 @@ def test_any_script_is_taken_or_refused_with_one_line(script: bytes) -> None:
         ("out.%J.%I", "out.17.3"),
         ("%J%J/%%J", "1717/%17"),
         ("100%", "100%"),
-        ("dir/", "dir/17.out"),
+        ("dir/", "dir/17.3.out"),
         ("%x", "%x"),
     ],
 )
 def test_job_numbers_in_file_names(path: str, expected: str) -> None:
-    assert expand_job_id(path, 17, 3, extension="out") == expected
+    assert expand_job_id(path, element_id(17, 3), extension="out") == expected
