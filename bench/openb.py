@@ -1,0 +1,215 @@
+"""Placement quality on a trace of the OpenB format: how much GPU is allocated when the cluster is full.
+
+    python bench/openb.py NODES.csv PODS.csv [--seeds 42-51] [--policy scarce-room,fgd,best-fit]
+
+The protocol of "Beware of Fragmentation" (USENIX ATC 2023), one run per seed:
+1. The task list, and on top of it tasks drawn from it with replacement until the GPU asked for reaches 130 % of the
+   cluster's; a list that asks for more loses tasks at random until it is 130 %. Then it is shuffled.
+2. The tasks arrive one by one and never leave. A task that fits no node is dropped; one that fits is always placed.
+3. The figure: GPU allocated, in percent of the cluster's, when the GPU that arrived tasks asked for first reaches
+   100 % of the cluster's, and at the end (130 %).
+All chance comes from `random.Random(seed)`. A policy knows the list (as history), not the drawn order.
+
+The last line is JSON with the figures of the first policy named, the means over all seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gsched.base.errors import BadRequest, GschedError
+from gsched.policy.packing import WHOLE, BestFit, FragmentationGradient, Mix, Node, Packer, ScarceRoom, Scorer, Shape
+
+DEMAND = 1.3
+"""How much is asked for in the end, in clusters."""
+
+POLICIES: dict[str, Callable[[Mix], Scorer]] = {
+    "scarce-room": ScarceRoom,
+    "fgd": FragmentationGradient,
+    "best-fit": lambda mix: BestFit(),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table and the figures; exit code 0, or 1 and one line about what is wrong with a file."""
+    options = parser().parse_args(arguments)
+    try:
+        nodes, tasks = read_nodes(options.nodes), read_tasks(options.pods)
+        capacity = sum(len(node.free) for node in nodes) * WHOLE
+        if not capacity or not any(task.asked for task in tasks):
+            raise BadRequest(f"{options.nodes}, {options.pods}: no GPUs, or no task that asks for one")
+    except GschedError as error:
+        print(f"openb: {error.text}", file=sys.stderr)
+        return 1
+    print(f"{len(nodes)} nodes, {capacity // WHOLE} GPUs; {len(tasks)} tasks; seeds {options.seeds}")
+    print(f"{'policy':12} {'at 100 %':>9} {'at 130 %':>9} {'spread':>7} {'s/run':>6}")
+    figures = [measure(name, nodes, tasks, parse_seeds(options.seeds)) for name in options.policy]
+    print(json.dumps({"bench": "openb", "figures": {name: round(value, 3) for name, value in figures[0].items()}}))
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    found = argparse.ArgumentParser(prog="openb", description="Placement quality on a trace of the OpenB format.")
+    found.add_argument("nodes", type=Path, metavar="NODES.csv")
+    found.add_argument("pods", type=Path, metavar="PODS.csv")
+    found.add_argument("--seeds", default="42-51", type=checked_seeds, help="one, a list or a range (default 42-51)")
+    names = f"one or several of {', '.join(POLICIES)} (default {next(iter(POLICIES))})"
+    found.add_argument("--policy", default=[next(iter(POLICIES))], type=parse_policies, metavar="NAME,...", help=names)
+    return found
+
+
+def parse_seeds(text: str) -> list[int]:
+    """`42-51`, `42` or `42,45,47-49`."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        seeds.extend(range(int(first), int(last or first) + 1))
+    return seeds
+
+
+def checked_seeds(text: str) -> str:
+    """The text, when it names at least one seed."""
+    try:
+        seeds = parse_seeds(text)
+    except ValueError:
+        seeds = []
+    if not seeds:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of seeds such as 42-51")
+    return text
+
+
+def parse_policies(text: str) -> list[str]:
+    """Names of policies, separated by commas."""
+    names = text.split(",")
+    for name in names:
+        if name not in POLICIES:
+            raise argparse.ArgumentTypeError(f"no policy {name!r}; there are {', '.join(POLICIES)}")
+    return names
+
+
+class Row:
+    """A line of a file with a header: fields by column, and errors that say where."""
+
+    def __init__(self, where: str, fields: dict[str, str]) -> None:
+        self.where = where
+        self._fields = fields
+
+    def text(self, column: str) -> str:
+        """The field; empty where the file has no such column."""
+        return self._fields.get(column, "")
+
+    def number(self, column: str) -> int:
+        """The field as a whole number that is not negative. Raises BadRequest."""
+        text = self.text(column)
+        try:
+            value = int(text)
+        except ValueError:
+            raise BadRequest(f"{self.where}: {column} is {text!r}, not a whole number") from None
+        if value < 0:
+            raise BadRequest(f"{self.where}: {column} is {value}, less than nothing")
+        return value
+
+
+def rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    """The lines of a file that has these columns. Raises BadRequest where it cannot be read or is not of the kind."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.reader(file)
+            header = [name.strip() for name in next(reader, [])]
+            missing = [name for name in columns if name not in header]
+            if missing:
+                raise BadRequest(f"{path}:1: no column {', '.join(missing)}; there are {', '.join(header) or 'none'}")
+            for fields in reader:
+                if not fields:
+                    continue
+                where = f"{path}:{reader.line_num}"
+                if len(fields) != len(header):
+                    raise BadRequest(f"{where}: {len(fields)} fields under {len(header)} columns: {','.join(fields)}")
+                yield Row(where, {name: field.strip() for name, field in zip(header, fields, strict=True)})
+    except OSError as error:
+        raise BadRequest(f"{path}: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise BadRequest(f"{path}: not a table of text: {error}") from None
+
+
+def read_nodes(path: Path) -> list[Node]:
+    """The nodes: `cpu_milli`, `memory_mib`, `gpu` (their number), `model`. Raises BadRequest."""
+    return [
+        Node(row.number("cpu_milli"), row.number("memory_mib"), row.text("model"), (WHOLE,) * row.number("gpu"))
+        for row in rows(path, ("cpu_milli", "memory_mib", "gpu", "model"))
+    ]
+
+
+def read_tasks(path: Path) -> list[Shape]:
+    """The tasks: `cpu_milli`, `memory_mib`, `num_gpu`, `gpu_milli`, and `gpu_spec` where there is one. BadRequest."""
+    return [task_of(row) for row in rows(path, ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli"))]
+
+
+def task_of(row: Row) -> Shape:
+    """One task. Raises BadRequest."""
+    gpus = row.number("num_gpu")
+    share = row.number("gpu_milli") if gpus else WHOLE
+    models = frozenset(name for name in row.text("gpu_spec").split("|") if name)
+    try:
+        return Shape(row.number("cpu_milli"), row.number("memory_mib"), gpus, share, models)
+    except ValueError as error:
+        raise BadRequest(f"{row.where}: {error}") from None
+
+
+def draw(tasks: Sequence[Shape], capacity: int, seed: int) -> list[Shape]:
+    """The arrivals of one run."""
+    chance = random.Random(seed)
+    arrivals, goal = list(tasks), DEMAND * capacity
+    asked = sum(task.asked for task in arrivals)
+    if asked > goal:
+        chance.shuffle(arrivals)
+        while asked > goal:
+            asked -= arrivals.pop().asked
+    while asked < goal:
+        task = chance.choice(tasks)
+        arrivals.append(task)
+        asked += task.asked
+    chance.shuffle(arrivals)
+    return arrivals
+
+
+def run(nodes: Sequence[Node], tasks: Sequence[Shape], scorer: Scorer, seed: int) -> tuple[float, float]:
+    """One run: percent of the GPUs allocated at 100 % of demand and at the end."""
+    capacity = sum(len(node.free) for node in nodes) * WHOLE
+    packer = Packer(nodes, scorer)
+    arrived = allocated = 0
+    at_full: int | None = None
+    for task in draw(tasks, capacity, seed):
+        arrived += task.asked
+        placement = packer.choose(task)
+        if placement is not None:
+            packer.take(task, placement)
+            allocated += task.asked
+        if at_full is None and arrived >= capacity:
+            at_full = allocated
+    return 100 * (allocated if at_full is None else at_full) / capacity, 100 * allocated / capacity
+
+
+def measure(name: str, nodes: Sequence[Node], tasks: Sequence[Shape], seeds: Sequence[int]) -> dict[str, float]:
+    """A line of the table: the means over the seeds; spread is the standard deviation at 100 %."""
+    start = time.perf_counter()
+    mix = Mix.of(tasks)
+    found = np.array([run(nodes, tasks, POLICIES[name](mix), seed) for seed in seeds])
+    seconds = (time.perf_counter() - start) / len(seeds)
+    full, end = found.mean(axis=0)
+    print(f"{name:12} {full:9.2f} {end:9.2f} {found[:, 0].std():7.2f} {seconds:6.1f}", flush=True)
+    return {"allocated_at_100_percent": full, "allocated_at_130_percent": end, "seconds_per_run": seconds}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
