@@ -20,6 +20,8 @@ MAX_GROUPS = 10_000
 MAX_MEMBERS = 1_000_000
 """Members of all groups together, nested ones resolved."""
 
+_Range = tuple[int, int, int]
+"""First and last number, and how many digits a number with leading zeros has (0: none)."""
 _MAX_STARS = 2
 _MAX_RANGES = 3
 _RANGES = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*", re.ASCII)
@@ -74,15 +76,19 @@ def resolve(
     `leaf` says what a word stands for that is no group's name; it raises GschedError. `kind` names the groups in texts.
     """
     resolved: dict[str, tuple[str, ...]] = {}
+    order, broken = _innermost_first(kind, groups, findings)
     total = 0
-    for name in _innermost_first(kind, groups, findings):
+    for name in order:
         definition = groups[name]
         try:
             members = _members(definition.words, resolved, groups, leaf)
-            if not members:
+            if broken.intersection(word.removeprefix("~") for word in definition.words):
+                broken.add(name)  # what is inside has been complained about
+            elif not members:
                 raise BadRequest("it has no members")
         except GschedError as error:
             findings.error(definition.at, f"{kind} {name}: {error.text}")
+            broken.add(name)
             members = ()
         total += len(members)
         if total > MAX_MEMBERS:
@@ -112,8 +118,9 @@ def _members(
     return tuple(name for name in members if name not in excluded)
 
 
-def _innermost_first(kind: str, groups: Mapping[str, Definition], findings: Findings) -> list[str]:
-    """Names of groups, each after those that it holds. Each cycle is reported once and cut."""
+def _innermost_first(kind: str, groups: Mapping[str, Definition], findings: Findings) -> tuple[list[str], set[str]]:
+    """Names of groups, each after those that it holds; and those that hold themselves, each cycle reported once."""
+    broken: set[str] = set()
     inside = {
         name: {word for word in (each.removeprefix("~") for each in definition.words) if word in groups}
         for name, definition in groups.items()
@@ -121,7 +128,7 @@ def _innermost_first(kind: str, groups: Mapping[str, Definition], findings: Find
     place = {name: number for number, name in enumerate(groups)}
     for _ in range(MAX_PROBLEMS_PER_FILE):
         try:
-            return list(graphlib.TopologicalSorter(inside).static_order())
+            return list(graphlib.TopologicalSorter(inside).static_order()), broken
         except graphlib.CycleError as error:
             # The way round as people read it: who holds whom, beginning with the one that stands first in the file.
             cycle = list(reversed(error.args[1]))[1:]
@@ -130,7 +137,8 @@ def _innermost_first(kind: str, groups: Mapping[str, Definition], findings: Find
             shown = " > ".join(cycle if len(cycle) <= 10 else [*cycle[:8], "...", cycle[-1]])
             findings.error(groups[cycle[0]].at, f"{kind} {cycle[0]} holds itself: {shown}")
             inside[cycle[0]].discard(cycle[1])
-    return []
+            broken.update(cycle)
+    return [], broken
 
 
 def is_pattern(word: str) -> bool:
@@ -141,12 +149,13 @@ def is_pattern(word: str) -> bool:
 def matching(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
     """Those of `names` that match `gpu*` or `gpu[01-16,20]`: `*` any text, `[]` a number. Raises BadRequest."""
     pieces = re.split(r"(\*|\[[^\[\]]*\])", pattern)
-    text, ranges = "", list[list[tuple[int, int]]]()
+    text, ranges = "", list[list[_Range]]()
     for piece in pieces:
         if piece == "*":
             text += ".*"
         elif piece.startswith("[") and _RANGES.fullmatch(piece[1:-1]):
-            text += "([0-9]{1,9})"
+            # After a star the number begins where its digits do.
+            text += ("(?<![0-9])" if text.endswith(".*") else "") + "([0-9]{1,9})"
             ranges.append([_range(part) for part in piece[1:-1].split(",")])
         elif "[" in piece or "]" in piece:
             raise BadRequest(f"'{show(pattern)}' is not a pattern such as gpu* or gpu[01-16,20]")
@@ -159,13 +168,18 @@ def matching(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if _matches(expression.fullmatch(name), ranges))
 
 
-def _range(part: str) -> tuple[int, int]:
+def _range(part: str) -> _Range:
     low, dash, high = part.partition("-")
-    return int(low), int(high if dash else low)
+    return int(low), int(high if dash else low), len(low) if low.startswith("0") else 0
 
 
-def _matches(found: re.Match[str] | None, ranges: Sequence[Sequence[tuple[int, int]]]) -> bool:
+def _matches(found: re.Match[str] | None, ranges: Sequence[Sequence[_Range]]) -> bool:
     return found is not None and all(
-        any(low <= int(number) <= high for low, high in wanted)
-        for number, wanted in zip(found.groups(), ranges, strict=True)
+        any(_holds(number, *each) for each in wanted) for number, wanted in zip(found.groups(), ranges, strict=True)
     )
+
+
+def _holds(digits: str, low: int, high: int, width: int) -> bool:
+    """Whether the number is in the range and written as the range says: with zeros up to a width, or without any."""
+    number = int(digits)
+    return low <= number <= high and (len(digits) == width if width else digits == str(number))

@@ -90,5 +90,5 @@ def _minutes(time: re.Match[str], word: str) -> int:
 
 def _bounded(digits: str, most: int, what: str, word: str) -> int:
     if len(digits) > 2 or int(digits) > most:
-        raise BadRequest(f"'{show(word)}': {show(digits)} is not a {what} from 0 to {most}")
+        raise BadRequest(f"'{show(word)}': {show(digits)} is no {what} from 0 to {most}")
     return int(digits)

@@ -1,0 +1,131 @@
+"""The parameters of lsb.params and lsf.conf that policies read."""
+
+from __future__ import annotations
+
+import pytest
+from config_texts import check, with_lines
+
+from gsched.model.config import FairshareFactors, Params
+
+
+def params(*lines: str):
+    """BASE with these lines in lsb.params, from line 2 on."""
+    return check({"lsb.params": "\n".join(["Begin Parameters", *lines, "End Parameters"])})
+
+
+def test_every_parameter_of_policies():
+    checked = params(
+        "MAX_JOB_ARRAY_SIZE = 5000",
+        "MAX_USER_PRIORITY = 100",
+        "JOB_PRIORITY_OVER_TIME = 3 / 20",
+        "JOB_DEP_LAST_SUB = 1",
+        "KILL_ON_INVALID_DEPENDENCY = N",
+        "GPU_REQ = num=1:mode=shared",
+        "GPU_REQ_MERGE = Y",
+        "RESERVE_CORES_PER_GPU = 4",
+        "MIN_RUN_BEFORE_PREEMPT = 90",
+        "PREEMPT_ACTION = Requeue",
+        "MAX_JOB_PREEMPT = 5",
+        "CPU_TIME_FACTOR = 1",
+        "RUN_TIME_FACTOR = 2",
+        "RUN_JOB_FACTOR = 3.5",
+        "COMMITTED_RUN_TIME_FACTOR = 0.5",
+        "GPU_RUN_TIME_FACTOR = 4",
+        "HIST_HOURS = 0",
+        "ENABLE_HIST_RUN_TIME = Y",
+        "ENABLE_GPU_HIST_RUN_TIME = Y",
+    )
+    assert (checked.errors, checked.notes) == ([], [])
+    assert checked.config.params == Params(
+        root_may_submit=False,
+        max_array_size=5000,
+        max_user_priority=100,
+        priority_over_time=(3, 20),
+        dependency_last_only=True,
+        end_on_invalid_dependency=False,
+        gpu_req="num=1:mode=shared",
+        gpu_req_merge=True,
+        reserve_cores_per_gpu=4,
+        min_run_before_preempt_s=90,
+        preempt_requeue=True,
+        max_job_preempt=5,
+        fairshare=FairshareFactors(
+            cpu_time=1,
+            run_time=2,
+            run_job=3.5,
+            committed_run_time=0.5,
+            gpu_run_time=4,
+            hist_hours=0,
+            hist_run_time=True,
+            gpu_hist_run_time=True,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("MAX_JOB_ARRAY_SIZE = 0", "MAX_JOB_ARRAY_SIZE: '0' is not a whole number from 1 to 2147483646"),
+        ("MAX_USER_PRIORITY = 0", "MAX_USER_PRIORITY: '0' is not a whole number from 1"),
+        ("JOB_PRIORITY_OVER_TIME = 3", "JOB_PRIORITY_OVER_TIME: '3' is not of the form INCREMENT/MINUTES"),
+        ("JOB_PRIORITY_OVER_TIME = 3/0", "JOB_PRIORITY_OVER_TIME: '3/0' is not of the form INCREMENT/MINUTES"),
+        ("JOB_DEP_LAST_SUB = 2", "JOB_DEP_LAST_SUB: '2' is neither Y nor N"),
+        ("KILL_ON_INVALID_DEPENDENCY = 1", "KILL_ON_INVALID_DEPENDENCY: '1' is neither Y nor N"),
+        ("GPU_REQ = nums=1", "GPU_REQ: Bad GPU requirement: "),
+        ("GPU_REQ = num=1:mig=2", "GPU_REQ: 'num=1:mig=2': mig=2"),
+        ("GPU_REQ_MERGE = maybe", "GPU_REQ_MERGE: 'maybe' is neither Y nor N"),
+        ("RESERVE_CORES_PER_GPU = -1", "RESERVE_CORES_PER_GPU: '-1' is not a whole number from 0 to 4096"),
+        ("MIN_RUN_BEFORE_PREEMPT = soon", "MIN_RUN_BEFORE_PREEMPT: 'soon' is not a number"),
+        ("PREEMPT_ACTION = kill", "PREEMPT_ACTION: 'kill' is neither suspend nor requeue"),
+        ("MAX_JOB_PREEMPT = 0", "MAX_JOB_PREEMPT: '0' is not a whole number from 1"),
+        ("RUN_TIME_FACTOR = -0.7", "RUN_TIME_FACTOR: '-0.7' is not a number from 0 to 1000000"),
+        ("HIST_HOURS = x", "HIST_HOURS: 'x' is not a number"),
+        ("PREEMPTABLE_RESOURCES = ngpu", "PREEMPTABLE_RESOURCES: ngpu is not defined in lsf.shared"),
+        (
+            "PREEMPTABLE_RESOURCES = lic",
+            "PREEMPTABLE_RESOURCES: lic is not supported yet: a job that is suspended keeps",
+        ),
+        ("NEW_JOB_SCHED_DELAY = 5", "NEW_JOB_SCHED_DELAY is not supported yet: it is a parameter of queues"),
+    ],
+)
+def test_a_line_that_is_refused(line, error):
+    errors = params(line).errors
+    assert len(errors) == 1, errors
+    assert errors[0].startswith(f"lsb.params:2: {error}"), errors[0]
+
+
+def test_what_preemption_frees_is_said():
+    assert params("PREEMPTABLE_RESOURCES = ngpus_physical").notes == [
+        "lsb.params:2: note: PREEMPTABLE_RESOURCES: ngpus_physical has no effect: "
+        "GPUs are freed only by requeueing a job (PREEMPT_ACTION = requeue)"
+    ]
+    requeued = params("PREEMPTABLE_RESOURCES = lic", "PREEMPT_ACTION = requeue")
+    assert requeued.errors == []
+    assert requeued.notes == [
+        "lsb.params:2: note: PREEMPTABLE_RESOURCES: lic has no effect: a job that is requeued frees all it held"
+    ]
+
+
+def test_what_lsf_conf_says_of_jobs():
+    checked = check(with_lines("lsf.conf", "LSB_MAX_JOB_DISPATCH_PER_SESSION=50", 'LSB_GPU_REQ="num=2:mode=shared"'))
+    assert (checked.errors, checked.notes) == ([], [])
+    assert checked.config.params.max_dispatch_per_cycle == 50
+    assert checked.config.params.gpu_req == "num=2:mode=shared"
+
+
+def test_lsb_params_counts_before_lsf_conf():
+    text = "Begin Parameters\nGPU_REQ = num=1\nEnd Parameters\n"
+    checked = check({**with_lines("lsf.conf", "LSB_GPU_REQ=num=2"), "lsb.params": text})
+    assert checked.notes == ["lsf.conf:4: note: LSB_GPU_REQ has no effect: GPU_REQ of lsb.params is set"]
+    assert checked.config.params.gpu_req == "num=1"
+
+
+@pytest.mark.parametrize("line", ["LSB_MAX_JOB_DISPATCH_PER_SESSION=0", "LSB_GPU_REQ=num=many"])
+def test_a_line_of_lsf_conf_that_is_refused(line):
+    assert len(check(with_lines("lsf.conf", line)).errors) == 1
+
+
+def test_both_generations_of_gpu_requests_are_understood():
+    assert check(with_lines("lsf.conf", "LSB_GPU_NEW_SYNTAX=extend")).notes == [
+        "lsf.conf:4: note: LSB_GPU_NEW_SYNTAX has no effect: -gpu and the older ngpus_* resources are both understood"
+    ]
