@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from gsched.base.errors import BadRequest, PermissionDenied
-from gsched.core.judgement import Judge
+from gsched.core.cluster import ClusterState
+from gsched.core.completion import complete, queue_of
+from gsched.core.judgement import Judge, Judged, Usage
 from gsched.core.observed import Observation
 from gsched.core.values import slot_limit
 from gsched.model.config import ClusterConfig, GpuUnrequested
 from gsched.model.host import ComputeMode, HostConfig, LoadReport
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
-from gsched.policy.demand import gpu_claims
+from gsched.model.resource import GPU_COUNTERS
 
 Observed = Callable[[str], Observation]
 """What is known about the host of a name."""
@@ -27,10 +29,21 @@ _MODE_WORDS = {
     "ngpus_excl_p": (ComputeMode.EXCLUSIVE_PROCESS, "Exclusive_Process"),
     "ngpus_excl_t": (ComputeMode.EXCLUSIVE_THREAD, "Exclusive_Thread"),
     "ngpus_shared": (ComputeMode.DEFAULT, "Default"),
+    "gpu_excl": (ComputeMode.EXCLUSIVE_PROCESS, "Exclusive_Process"),
+    "gpu_jexcl": (ComputeMode.DEFAULT, "Default"),
+    "gpu_shared": (ComputeMode.DEFAULT, "Default"),
 }
 
 
-def admit(spec: JobSpec, user: str, config: ClusterConfig, observed: Observed, judge: Judge) -> JobSpec:
+def admit(
+    spec: JobSpec,
+    user: str,
+    config: ClusterConfig,
+    state: ClusterState,
+    observed: Observed,
+    judge: Judge,
+    now: float,
+) -> JobSpec:
     """The completed spec. Raises BadRequest, RequirementError, PermissionDenied (no full stop at the end)."""
     if not spec.command.strip():
         raise BadRequest("No command is specified")
@@ -38,79 +51,95 @@ def admit(spec: JobSpec, user: str, config: ClusterConfig, observed: Observed, j
         raise BadRequest(f"Command line too long ({len(spec.command)} characters, at most {MAX_TEXT})")
     if user == "root" and not config.params.root_may_submit:
         raise PermissionDenied("Root job submission is disabled")
-    queue = _queue(spec, user, config)
-    _check_hosts(spec, queue, config)
-    _check_slots(spec, queue, config, observed)
-    judged = judge(spec.res_req, queue.name, spec.slots)
-    _check_amounts(judged.amounts, spec, queue, config, observed)
-    claims = gpu_claims(judged.amounts)
-    _check_devices(claims, spec, queue, config, observed)
+    queue = queue_of(spec, user, config, state)
+    spec = complete(spec, user, queue, config, state, now)
+    judged = judge(spec.res_req, spec.gpu_req, queue.name, spec.slots)
+    spec = _check_slots(spec, queue, config, observed, judged)
+    _check_choices(judged, spec, queue, config, observed)
     return msgspec.structs.replace(
         spec,
-        user=user,
-        queue=queue.name,
-        project=spec.project or config.params.default_project,
-        run_limit_s=_run_limit(spec, queue),
         combined_req=judged.text,
-        auto_gpu=not claims and config.params.gpu_unrequested is GpuUnrequested.AUTO,
+        combined_gpu_req=judged.gpu_text,
+        auto_gpu=not judged.wants_gpus and config.params.gpu_unrequested is GpuUnrequested.AUTO,
+        warnings=tuple(dict.fromkeys((*spec.warnings, *judged.warnings))),
     )
 
 
-def _queue(spec: JobSpec, user: str, config: ClusterConfig) -> Queue:
-    name = spec.queue or config.params.default_queue
-    queue = config.queues.get(name)
-    if queue is None:
-        raise BadRequest(f"{name}: No such queue")
-    if queue.users is not None and user not in queue.users and user not in config.administrators:
-        raise PermissionDenied(f"{name}: User cannot use the queue")
-    return queue
+def _check_choices(judged: Judged, spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed) -> None:
+    """One of the alternatives must be one that hosts could meet; otherwise the first one's reason is raised."""
+    first: BadRequest | None = None
+    for choice in judged.choices:
+        try:
+            for term in choice:
+                _check_term(term, spec, queue, config, observed)
+            return
+        except BadRequest as error:
+            first = first or error
+    if first is not None:
+        raise first
 
 
-def _check_hosts(spec: JobSpec, queue: Queue, config: ClusterConfig) -> None:
-    for host in spec.hosts:
-        if host not in config.hosts:
-            raise BadRequest(f"{host}: Bad host name, host group name or cluster name")
-        if not config.hosts[host].server:
-            raise BadRequest(f"{host}: Host does not run jobs")
-        if queue.hosts is not None and host not in queue.hosts:
-            raise BadRequest(f"{host}: Host or host group is not used by the queue")
+def _check_term(
+    term: tuple[Usage, ...], spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed
+) -> None:
+    first: BadRequest | None = None
+    for usage in term:
+        try:
+            _check_amounts(usage.amounts, spec, queue, config, observed)
+            _check_devices(usage.claims, spec, queue, config, observed)
+            return
+        except BadRequest as error:
+            first = first or error
+    if first is not None:
+        raise first
 
 
 def _usable(spec: JobSpec, queue: Queue, config: ClusterConfig) -> Iterator[HostConfig]:
     """Hosts that the job may use."""
     for host in config.hosts.values():
-        asked = not spec.hosts or host.name in spec.hosts
+        asked = not spec.hosts or spec.other_hosts or host.name in spec.hosts
         if host.server and asked and (queue.hosts is None or host.name in queue.hosts):
             yield host
 
 
-def _check_slots(spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed) -> None:
-    if spec.slots < 1:
-        raise BadRequest(f"-n {spec.slots}: Bad argument")
-    for name, allowed in (
-        ("QJOB_LIMIT", queue.job_limit),
-        ("UJOB_LIMIT", queue.user_limit),
-        ("HJOB_LIMIT", queue.host_limit),
-    ):
-        if allowed and spec.slots > allowed:  # 0 drains the queue: its jobs wait
+def _check_slots(spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed, judged: Judged) -> JobSpec:
+    """The spec with the slots that it gets; refuses what limits and hosts could never give."""
+    least = judged.tasks or spec.slots
+    most = max(least, spec.max_slots)
+    if spec.slots < 1 or (spec.max_slots and spec.max_slots < spec.slots):
+        raise BadRequest(f"-n {spec.slots}{f',{spec.max_slots}' if spec.max_slots else ''}: Bad argument")
+    if queue.task_limit is not None:
+        fewest, _, largest = queue.task_limit
+        if least > largest:
+            raise BadRequest(f"Too many processors requested: -n {least}, queue {queue.name} allows {largest}")
+        if most < fewest:
+            raise BadRequest(f"Too few processors requested: -n {most}, queue {queue.name} wants {fewest}")
+        least, most = max(least, fewest), min(most, largest)
+    for name, allowed in (("QJOB_LIMIT", queue.job_limit), ("UJOB_LIMIT", queue.user_limit)):
+        if allowed and least > allowed:  # 0 drains the queue: its jobs wait
             where = f"queue {queue.name} allows {allowed} slots ({name})"
-            raise BadRequest(f"Too many processors requested: -n {spec.slots}, {where}")
-    most = 1  # hosts may be drained with MXJ 0: a job of one slot waits
+            raise BadRequest(f"Too many processors requested: -n {least}, {where}")
+    _check_hosts_slots(least, spec, queue, config, observed, on_one_host=judged.on_one_host)
+    return msgspec.structs.replace(spec, slots=least, max_slots=most if most > least else 0)
+
+
+def _check_hosts_slots(
+    least: int, spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed, *, on_one_host: bool
+) -> None:
+    """Refuse more slots than the hosts that the job may use have: each of them for span[hosts=1], else together."""
+    largest, total = 1, 0  # hosts may be drained with MXJ 0: a job of one slot waits
     for host in _usable(spec, queue, config):
         seen = observed(host.name)
         limit = slot_limit(host, seen)
-        if limit is None or limit >= spec.slots or (host.max_slots is None and seen.load is None):
-            return  # it fits, or that is not known yet
-        most = max(most, limit)
-    raise BadRequest(f"Too many processors requested: -n {spec.slots}, the largest usable host has {most} slots")
-
-
-def _run_limit(spec: JobSpec, queue: Queue) -> int | None:
-    wanted = spec.run_limit_s if spec.run_limit_s is not None else queue.default_run_limit_s
-    if wanted is not None and queue.run_limit_s is not None and wanted > queue.run_limit_s:
-        allowed = f"-W {wanted // 60} minutes, queue {queue.name} allows {queue.run_limit_s // 60}"
-        raise BadRequest(f"Cannot exceed queue's hard limit(s): {allowed}")
-    return wanted if wanted is not None else queue.run_limit_s
+        if limit is None or (host.max_slots is None and seen.load is None):
+            return  # no limit, or not known yet
+        if queue.host_limit is not None:
+            limit = min(limit, queue.host_limit or limit)
+        largest, total = max(largest, limit), total + limit
+    if on_one_host and least > largest:
+        raise BadRequest(f"Too many processors requested: -n {least}, the largest usable host has {largest} slots")
+    if least > max(total, 1):
+        raise BadRequest(f"Too many processors requested: -n {least}, the usable hosts have {total} slots together")
 
 
 def _has(host: HostConfig, name: str, config: ClusterConfig) -> bool:
@@ -172,7 +201,7 @@ def _check_devices(
         return
     inventories: dict[str, list[ComputeMode]] = {}
     for host in _usable(spec, queue, config):
-        if not all(_has(host, name, config) for name in claims):
+        if not all(name not in GPU_COUNTERS or _has(host, name, config) for name in claims):
             continue
         report = observed(host.name).gpus
         if report is None or not report.known or any(gpu.mode is None for gpu in report.gpus):
@@ -225,11 +254,16 @@ def _nearest(claim: str, wanted: int, inventories: Mapping[str, list[ComputeMode
         return f"{best} has the most such GPUs, {most}; ask for at most {claim}={most}"
     text = f"no GPU is in {_MODE_WORDS[claim][1]} mode"
     others = {
-        name: max(_countable(modes, name) for modes in inventories.values()) for name in _MODE_WORDS if name != claim
+        name: max(_countable(modes, name) for modes in inventories.values())
+        for name in _MODE_WORDS
+        if name in GPU_COUNTERS and name != claim
     }
     offer = max(others, key=lambda name: others[name])
     ask = f"ask for {offer}={min(wanted, others[offer])} instead"
+    if claim.startswith("gpu_"):
+        mode = "shared" if claim == "gpu_excl" else "exclusive_process"
+        ask = f'ask for -gpu "num={min(wanted, others[offer])}:mode={mode}" instead'
     if claim == "ngpus_excl_t":
         return f"{text} (today's drivers no longer have it); {ask}"
-    number = {"ngpus_excl_p": 3, "ngpus_shared": 0}[claim]
+    number = 3 if _MODE_WORDS[claim][0] is ComputeMode.EXCLUSIVE_PROCESS else 0
     return f"{text}; {ask}, or have an administrator set it (nvidia-smi -c {number})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gsched.base.ids import show_job
 from gsched.core.cluster import ClusterState
 from gsched.core.command import AttemptEnded, AttemptStarted, HostHello
 from gsched.core.decision import Decision
@@ -35,9 +36,12 @@ from gsched.model.event import (
     JobSuspended,
     StaleResultRecorded,
 )
+from gsched.model.exits import requeue_values
 from gsched.model.job import FINISHED, STARTED, AttemptResult, JobState
 from gsched.model.ledger import AttemptKey
 
+SYSTEM = "_system_"
+"""Who acts when nobody asked."""
 RETRY_FIRST_S = 1.0
 RETRY_MOST_S = 60.0
 HOW_TO_ASK = (
@@ -46,7 +50,9 @@ HOW_TO_ASK = (
 )
 
 
-def hello(state: ClusterState, hello: HostHello, seen: Observation, now: float, decision: Decision) -> None:
+def hello(
+    state: ClusterState, config: ClusterConfig, hello: HostHello, seen: Observation, now: float, decision: Decision
+) -> None:
     """Bring state and journal of a host together. Reply: None; the agent may be given work from now on."""
     for key in list(seen.strays):
         _drop_stray(state, seen, hello.host, key)
@@ -60,7 +66,7 @@ def hello(state: ClusterState, hello: HostHello, seen: Observation, now: float, 
     for start in hello.started:
         attempt_started(state, start, seen, now, decision)
     for report in hello.ended:
-        attempt_ended(state, report, seen, now, decision)
+        attempt_ended(state, config, report, seen, now, decision)
     known = {item.key for item in hello.held}
     for item in hello.held:
         job = state.jobs.get(item.job_id)
@@ -70,7 +76,7 @@ def hello(state: ClusterState, hello: HostHello, seen: Observation, now: float, 
         if item.job_id not in state.quarantined:
             decision.instruct(TerminateAttempt(hello.host, item.job_id, item.attempt))
     for job in _jobs_on(state, hello.host):
-        _reconcile(job, hello, job.key in known, now, decision)
+        _reconcile(job, config, hello, job.key in known, now, decision)
     state.touched_hosts.add(hello.host)
 
 
@@ -85,34 +91,38 @@ def _jobs_on(state: ClusterState, host: str) -> list[Job]:
     return [job for job in found if _is_on(job, host)]
 
 
-def _reconcile(job: Job, hello: HostHello, held: bool, now: float, decision: Decision) -> None:
+def _reconcile(job: Job, config: ClusterConfig, hello: HostHello, held: bool, now: float, decision: Decision) -> None:
     """One job that the state has on the host: still there, never arrived, or gone."""
-    never_arrived = not held and job.started_at is None and not job.kill_by
+    never_arrived = not held and job.started_at is None and not job.kill_by and not job.requeue_by
     if not held and not never_arrived:
-        _finish_unheard(job, hello, now, decision)
+        _finish_unheard(job, config, hello, now, decision)
         return
     if job.state is JobState.UNKWN:
         decision.record(JobStatusRegained(at=now, job_id=job.job_id, host=hello.host))
     # Orders that the agent may have missed are repeated; all of them are idempotent.
-    if job.kill_by:
+    if job.kill_by or job.requeue_by:
         decision.instruct(TerminateAttempt(hello.host, job.job_id, job.attempt))
         return
     if job.started_at is None:
         # The agent's journal makes the same attempt start once, however often it is told.
         decision.instruct(StartJob(hello.host, job.job_id, job.attempt))
-    if job.state is JobState.USUSP:
+    if job.state in (JobState.USUSP, JobState.SSUSP):
         decision.instruct(SuspendAttempt(hello.host, job.job_id, job.attempt))
     elif job.started_at is not None:
         decision.instruct(ResumeAttempt(hello.host, job.job_id, job.attempt))
 
 
-def _finish_unheard(job: Job, hello: HostHello, now: float, decision: Decision) -> None:
+def _finish_unheard(job: Job, config: ClusterConfig, hello: HostHello, now: float, decision: Decision) -> None:
     """The agent knows nothing of a job that ran there (or was to be killed): it is over, how is not known."""
     rebooted = bool(job.boot_id) and job.boot_id != hello.boot_id
     problem = "the host restarted while the job ran" if rebooted else "the agent's journal no longer has the attempt"
     if job.started_at is None:
         problem = ""  # killed before its order arrived: nothing is unknown
-    _finish(job, AttemptResult(ended_at=now, problem=problem, started=job.started_at is not None), now, decision)
+    result = AttemptResult(ended_at=now, problem=problem, started=job.started_at is not None)
+    if job.spec.rerunnable and job.started_at is not None and not job.kill_by and not job.requeue_by:
+        _run_again(job, result, now, decision, reason=f"it is rerunnable, and {problem}")
+    else:
+        _end(job, config, result, now, decision)
 
 
 def keep_stray(state: ClusterState, seen: Observation, host: str, key: AttemptKey, part: HostAllocation) -> None:
@@ -162,7 +172,9 @@ def note_hidden_gpus(job: Job, config: ClusterConfig, seen: Observation, now: fl
         decision.record(JobNoted(at=now, job_id=job.job_id, text=HOW_TO_ASK, is_warning=False))
 
 
-def attempt_ended(state: ClusterState, report: AttemptEnded, seen: Observation, now: float, decision: Decision) -> None:
+def attempt_ended(
+    state: ClusterState, config: ClusterConfig, report: AttemptEnded, seen: Observation, now: float, decision: Decision
+) -> None:
     """Record the end (once) and let the agent forget the attempt."""
     key = (report.job_id, report.attempt)
     decision.instruct(ForgetAttempts(report.host, (key,)))
@@ -181,10 +193,10 @@ def attempt_ended(state: ClusterState, report: AttemptEnded, seen: Observation, 
         return
     result = report.result
     never_ran = not result.started and job.started_at is None and result.exit_code is None and result.signal is None
-    if never_ran and not job.kill_by:
+    if never_ran and not job.kill_by and not job.requeue_by:
         _requeue(job, report, now, decision)
         return
-    _finish(job, result, _within(job, result.ended_at, now), decision)
+    _end(job, config, result, _within(job, result.ended_at, now), decision)
 
 
 def _is_news(job: Job | None, report: AttemptEnded, seen: Observation) -> bool:
@@ -227,20 +239,99 @@ def _requeue(job: Job, report: AttemptEnded, now: float, decision: Decision) -> 
         decision.record(JobSuspended(at=now, job_id=job.job_id, by=stopped_by))
 
 
+def _end(job: Job, config: ClusterConfig, result: AttemptResult, at: float, decision: Decision) -> None:
+    """The attempt is over: the job is too, or it waits again because somebody, or its exit code, wants it to."""
+    if job.kill_by:
+        _finish(job, result, at, decision)
+    elif job.requeue_by:
+        by = job.requeue_by
+        reason = f"preempted by job {show_job(job.preempted_by)}" if job.preempted_by else "Job has been requeued"
+        _run_again(job, result, at, decision, reason=reason, by="" if by == SYSTEM else by, hold=job.requeue_hold)
+    elif not _requeued_by_code(job, config, result, at, decision):
+        _finish(job, result, at, decision)
+
+
+def _requeued_by_code(job: Job, config: ClusterConfig, result: AttemptResult, at: float, decision: Decision) -> bool:
+    """REQUEUE_EXIT_VALUES; a job that died by a signal is never requeued by it."""
+    code = result.exit_code
+    if code is None or result.term_reason or not job.spec.requeue_exit_values:
+        return False
+    values = requeue_values(job.spec.requeue_exit_values)
+    if code not in values.codes and code not in values.elsewhere:
+        return False
+    queue = config.queues.get(job.spec.queue)
+    if queue is not None and queue.max_requeue is not None and job.requeues >= queue.max_requeue:
+        text = f"it exited with {code} and is not requeued again: {job.requeues} times are the most (MAX_JOB_REQUEUE)"
+        decision.record(JobNoted(at=at, job_id=job.job_id, text=text))
+        return False
+    host = job.allocation.first_host if job.allocation is not None else ""
+    exclude = host if code in values.elsewhere and job.allocation and len(job.allocation.hosts) == 1 else ""
+    reason = f"it exited with {code}, which requeues it"
+    _run_again(job, result, at, decision, reason=reason, at_head=True, exclude=exclude)
+    return True
+
+
+def _run_again(
+    job: Job,
+    result: AttemptResult,
+    at: float,
+    decision: Decision,
+    *,
+    reason: str,
+    by: str = "",
+    hold: bool = False,
+    at_head: bool = False,
+    exclude: str = "",
+) -> None:
+    decision.record(
+        JobRequeued(
+            at=at,
+            job_id=job.job_id,
+            attempt=job.attempt,
+            reason=reason,
+            failed_start=False,
+            result=result,
+            by=by,
+            hold=hold,
+            at_head=at_head,
+            exclude_host=exclude,
+        )
+    )
+
+
 def _finish(job: Job, result: AttemptResult, at: float, decision: Decision) -> None:
     if job.kill_by and not result.succeeded and not result.term_reason:
-        reason = "TERM_OWNER" if job.kill_by == job.spec.user else "TERM_ADMIN"
-        result = msgspec.structs.replace(result, term_reason=reason)
+        result = msgspec.structs.replace(result, term_reason=_killed(job))
     if result.problem:
         decision.record(JobNoted(at=at, job_id=job.job_id, text=result.problem))
     decision.record(JobFinished(at=at, job_id=job.job_id, attempt=job.attempt, result=result))
     decision.record(JobPostProcessed(at=at, job_id=job.job_id, attempt=job.attempt))
 
 
+def _killed(job: Job) -> str:
+    if job.kill_by == SYSTEM:
+        return "TERM_DEADLINE"
+    return "TERM_OWNER" if job.kill_by == job.spec.user else "TERM_ADMIN"
+
+
 def host_lost(state: ClusterState, host: str, seen: Observation, now: float, decision: Decision) -> None:
-    """The host has been silent for too long: its jobs are UNKWN until it says hello."""
+    """The host has been silent for too long: its jobs are UNKWN until it says hello; rerunnable ones wait again.
+
+    An attempt that still runs there all the same is ended at the host's hello, and its result is recorded.
+    """
     seen.lost = True
     for job in _jobs_on(state, host):
-        if job.state not in (JobState.UNKWN, JobState.ZOMBI):
+        if job.state in (JobState.UNKWN, JobState.ZOMBI):
+            continue
+        if job.spec.rerunnable and not job.kill_by:
+            result = AttemptResult(
+                ended_at=now, problem=f"{host} no longer answers", started=job.started_at is not None
+            )
+            allocation, key = job.allocation, job.key
+            _run_again(job, result, now, decision, reason=f"it is rerunnable, and {host} no longer answers")
+            for part in allocation.hosts if allocation is not None else ():
+                if part.host == host:
+                    keep_stray(state, seen, host, key, part)
+        else:
             decision.record(JobStatusLost(at=now, job_id=job.job_id, host=host))
     state.touched_hosts.add(host)

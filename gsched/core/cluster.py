@@ -1,77 +1,167 @@
 """The state of a cluster: jobs, who waits where, who holds what. Events build it; replay reproduces it exactly.
 
-Indexes (buckets of pending jobs, tokens, the ledger's holdings) are derived from the jobs and never stored. What hosts
+Indexes (the waiting room, tokens, the ledger's holdings) are derived from jobs and arrays and never stored. What hosts
 report (load, devices) is observation, not state: see gsched.core.observed.
 """
 
 from __future__ import annotations
 
 import heapq
-from bisect import insort
-from collections.abc import Hashable, Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
 import msgspec
 
 from gsched.base.errors import Internal
+from gsched.base.ids import array_of, index_of
 from gsched.core import machine
+from gsched.core.accounting import Accounts
+from gsched.core.array import JobArray
 from gsched.core.job import Job
-from gsched.model.event import AnyEvent, JobEvent
-from gsched.model.job import FINISHED, PENDING, STARTED, JobState
-from gsched.model.ledger import Ledger, double_owners
-from gsched.model.snapshot import Bucket
+from gsched.core.waiting import WaitingRoom
+from gsched.core.waits import Waits
+from gsched.model.event import AnyEvent, JobEvent, ReservationMade
+from gsched.model.job import FINISHED, STARTED, JobState
+from gsched.model.ledger import Ledger
+from gsched.model.snapshot import AdvanceReservation, Running
 
 K = TypeVar("K", bound=Hashable)
+
+
+class QueueState(msgspec.Struct, frozen=True):
+    """What an administrator did to a queue."""
+
+    is_open: bool = True
+    is_active: bool = True
+    comment: str = ""
+
+
+class JobGroup(msgspec.Struct, frozen=True):
+    """A job group. `made_by` is empty for one that a submission made; it goes with its last job."""
+
+    job_limit: int | None = None
+    made_by: str = ""
+    owner: str = ""
+
+
+class StoredReservation(msgspec.Struct, frozen=True):
+    """An advance reservation as its event said."""
+
+    name: str
+    users: tuple[str, ...]
+    start: float
+    end: float
+    slots: dict[str, int]
+    gpus: dict[str, int]
 
 
 class _Stored(msgspec.Struct, kw_only=True):
     """What a checkpoint holds."""
 
     jobs: list[Job]
+    arrays: list[JobArray] = []
     next_job_id: int
     closed_hosts: dict[str, tuple[str, str]]
     config_digest: str
     quarantined: dict[int, str]
+    queue_states: dict[str, QueueState] = {}
+    groups: dict[str, JobGroup] = {}
+    reservations: dict[str, StoredReservation] = {}
+    accounts: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class ClusterState:
-    """All of it. Only `apply` changes it."""
+    """All of it. Only `apply` changes it, and time what it says under "what time brings about"."""
 
     def __init__(self) -> None:
         self.jobs: dict[int, Job] = {}
+        self.arrays: dict[int, JobArray] = {}
         self.next_job_id = 1
         self.closed_hosts: dict[str, tuple[str, str]] = {}
         """Host -> (who closed it, comment)."""
         self.config_digest = ""
         self.quarantined: dict[int, str] = {}
         """Jobs set aside because of an unreadable record -> what was wrong."""
+        self.queue_states: dict[str, QueueState] = {}
+        self.groups: dict[str, JobGroup] = {}
+        self.reservations: dict[str, StoredReservation] = {}
+        self.accounts = Accounts()
         self.ledger = Ledger()
-        self.pending: dict[Bucket, list[int]] = {}
-        """Ids in ascending order; only jobs in PEND."""
-        self.delayed: dict[int, float] = {}
-        """Pending jobs that must not start before a time -> that time."""
+        self.waits = Waits(self._nobody_depends)
+        """What each pending job waits for."""
         self.tokens: dict[str, dict[int, int]] = {}
         """Submission token -> place in the submission -> job id, of jobs in memory."""
         self.avoiding: dict[int, str] = {}
         """Pending jobs whose last start failed -> the host where it did."""
-        self._finished: list[tuple[float, int]] = []
-        """Heap of (end, job id); jobs that are gone already are skipped when they come up."""
+        self.running: dict[int, Running] = {}
+        """Started jobs as the policies see them."""
+        self.suspended: set[int] = set()
+        """Started jobs in SSUSP: they may go on when there is room."""
+        self.deadlines: dict[int, float] = {}
+        """Unfinished jobs (and arrays) with a termination time -> that time."""
+        self._ends: list[tuple[float, int]] = []
+        """Heap of (end, job or array); those that are gone already are skipped when they come up."""
+        self._kept: dict[int, float] = {}
+        """Finished jobs that others still depend on -> their end."""
         self.queue_slots: dict[str, int] = {}
         self.queue_user_slots: dict[tuple[str, str], int] = {}
+        self.group_jobs: dict[str, int] = {}
+        """Job group -> started jobs in it and below."""
+        self.group_members: dict[str, int] = {}
+        """Job group -> jobs and arrays in memory that are in it itself."""
+        self.array_jobs: dict[int, int] = {}
+        """Array with a slot limit -> started elements."""
         self.touched: set[int] = set()
-        """Jobs changed since the last `take_touched`."""
+        """Jobs and arrays changed since the last `take_touched`."""
         self.touched_hosts: set[str] = set()
+        self.changed_parents: set[tuple[int, int]] = set()
+        """(job or array that others depend on, what of it has changed); whoever judges dependencies empties it."""
+
+    @property
+    def pending(self) -> WaitingRoom:
+        """Jobs that wait for nothing but a place."""
+        return self.waits.room
 
     # -- events ---------------------------------------------------------------------------------------------------
 
     def apply(self, event: AnyEvent) -> None:
         """Change the state by one event. Raises machine.IllegalEvent and then changes nothing."""
-        if isinstance(event, JobEvent) and event.job_id in self.quarantined:
+        if not isinstance(event, JobEvent):
+            machine.apply(self, event)
+            return
+        job_id = event.job_id
+        if self.quarantined and (job_id in self.quarantined or array_of(job_id) in self.quarantined):
             return
         machine.apply(self, event)
-        if isinstance(event, JobEvent):
-            self.touched.add(event.job_id)
+        self._note_change(job_id)
+
+    def _note_change(self, job_id: int) -> None:
+        self.touched.add(job_id)
+        job = self.jobs.get(job_id)
+        if index_of(job_id):
+            self.touched.add(array_of(job_id))
+            self._count_element(job)
+        if job is not None and job.state in STARTED:
+            self.running[job_id] = job.running()
+            (self.suspended.add if job.state is JobState.SSUSP else self.suspended.discard)(job_id)
+        else:
+            self.running.pop(job_id, None)
+            self.suspended.discard(job_id)
+        dependents = self.waits.dependents
+        if dependents and (job_id in dependents or array_of(job_id) in dependents):
+            if job_id in dependents:
+                self.changed_parents.add((job_id, job_id))
+            if array_of(job_id) in dependents:
+                self.changed_parents.add((array_of(job_id), job_id))
+
+    def _count_element(self, job: Job | None) -> None:
+        array = self.arrays.get(job.array_id) if job is not None else None
+        if job is None or array is None or job.counted_as == job.state:
+            return
+        if job.counted_as:
+            add(array.counts, job.counted_as, -1)
+        add(array.counts, job.state.value, 1)
+        job.counted_as = job.state.value
 
     def set_aside(self, job_id: int, reason: str) -> None:
         """Quarantine a job: it is neither scheduled nor shown as a job. To be called during recovery only.
@@ -79,110 +169,204 @@ class ClusterState:
         What it held need not be kept here: nothing is started on a host before its agent's hello, and that tells of
         whatever runs there.
         """
-        self.next_job_id = max(self.next_job_id, job_id + 1)
+        self.next_job_id = max(self.next_job_id, array_of(job_id) + 1)
         if job_id in self.quarantined:
             return
-        job = self.jobs.pop(job_id, None)
-        if job is not None and job.state is JobState.PEND:
-            self.unqueue(job)
-        elif job is not None and job.state in STARTED:
-            self.release(job)
+        array = self.arrays.get(job_id)
+        for member in [each for each in self.jobs if array is not None and array_of(each) == job_id]:
+            self._drop(self.jobs[member])
+        if array is not None:
+            self.unqueue_array(array)
+            del self.arrays[job_id]
+        elif job_id in self.jobs:
+            self._drop(self.jobs[job_id])
         self.quarantined[job_id] = reason
         self.touched.add(job_id)
 
+    def _drop(self, job: Job) -> None:
+        if job.state is JobState.PEND:
+            self.unqueue(job)
+        elif job.state in STARTED:
+            self.release(job)
+        del self.jobs[job.job_id]
+        self.running.pop(job.job_id, None)
+        self.suspended.discard(job.job_id)
+        self.touched.add(job.job_id)
+
     def take_touched(self) -> tuple[set[int], set[str]]:
-        """Jobs and hosts that changed since the last call."""
+        """Jobs, arrays and hosts that changed since the last call."""
         jobs, hosts = self.touched, self.touched_hosts
         self.touched, self.touched_hosts = set(), set()
         return jobs, hosts
 
     # -- what time brings about -----------------------------------------------------------------------------------
 
-    def let_go_on(self, now: float) -> None:
-        """The waits of `delayed` that are over by `now` are forgotten."""
-        for job_id in [job_id for job_id, at in self.delayed.items() if at <= now]:
-            del self.delayed[job_id]
+    def let_go_on(self, now: float) -> bool:
+        """Jobs whose waits are over by `now` join the others; says whether there were any."""
+
+        def find(number: int) -> Job | JobArray:
+            self.touched.add(number)
+            return self.item(number)
+
+        return self.waits.let_go_on(now, find)
 
     def first_end(self) -> float | None:
-        """When the job that has been finished for longest ended; None without finished jobs."""
-        while self._finished and not self._is_finished(self._finished[0][1]):
-            heapq.heappop(self._finished)
-        return self._finished[0][0] if self._finished else None
+        """When the job that has been finished for longest ended; None without finished jobs that may be forgotten."""
+        while self._ends and not self._may_go(*self._ends[0]):
+            heapq.heappop(self._ends)
+        return self._ends[0][0] if self._ends else None
 
     def forgettable(self, now: float, after_s: float, most: int) -> list[int]:
-        """Up to `most` ids of jobs that finished `after_s` seconds ago or earlier, in order of their ends."""
+        """Up to `most` jobs (arrays as a whole) that ended `after_s` seconds ago or earlier, in order of their ends.
+
+        A job that others depend on stays.
+        """
         found: list[tuple[float, int]] = []
         while len(found) < most and (ended := self.first_end()) is not None and ended + after_s <= now:
-            found.append(heapq.heappop(self._finished))
+            found.append(heapq.heappop(self._ends))
         for entry in found:  # they stay until the event that lets go of them
-            heapq.heappush(self._finished, entry)
-        return [job_id for _, job_id in found]
+            heapq.heappush(self._ends, entry)
+        return [job_id for _, job_id in dict.fromkeys(found)]
 
-    def _is_finished(self, job_id: int) -> bool:
-        job = self.jobs.get(job_id)
-        return job is not None and job.state in FINISHED
+    def _may_go(self, at: float, job_id: int) -> bool:
+        """Whether the entry of the heap still tells of a job that may be forgotten."""
+        array, job = self.arrays.get(job_id), self.jobs.get(job_id)
+        if array is not None:
+            is_over = array.is_over() and array.last_end == at
+        else:
+            is_over = job is not None and job.state in FINISHED and job.finished_at == at
+        if is_over and job_id in self.waits.dependents:
+            self._kept[job_id] = at
+            return False
+        return is_over
 
     # -- used by the machine --------------------------------------------------------------------------------------
 
     def job(self, job_id: int) -> Job:
-        """The job. Raises machine.IllegalEvent if there is none."""
-        try:
-            return self.jobs[job_id]
-        except KeyError:
-            raise machine.IllegalEvent(f"there is no job {job_id}") from None
+        """The job; a waiting element of an array becomes a job by this. Raises machine.IllegalEvent."""
+        job = self.jobs.get(job_id)
+        if job is not None:
+            return job
+        array = self.arrays.get(array_of(job_id)) if index_of(job_id) else None
+        if array is None or not array.has_waiting(index_of(job_id)):
+            raise machine.IllegalEvent(f"there is no job {job_id}")
+        return self._element(array, index_of(job_id))
+
+    def _element(self, array: JobArray, index: int) -> Job:
+        job = array.element(index)
+        was_last = array.count == 1
+        if was_last:
+            self.unqueue_array(array)
+        array.take(index)
+        self.jobs[job.job_id] = job
+        if job.state is JobState.PEND:
+            self.enqueue(job)
+        self._mind_deadline(job.job_id, job.spec.terminate_at)
+        return job
 
     def add(self, job: Job) -> None:
         """Enter a job: a new one, or one of a checkpoint."""
         self.jobs[job.job_id] = job
-        self.next_job_id = max(self.next_job_id, job.job_id + 1)
-        if job.token:
-            self.tokens.setdefault(job.token, {})[job.place] = job.job_id
+        if not index_of(job.job_id):
+            self._enter(job.job_id, job.token, job.place, job.spec.group)
         if job.state is JobState.PEND:
             self.enqueue(job)
         elif job.state in STARTED:
             self.hold(job)
-        elif job.state in FINISHED:
-            self.note_end(job)
+            self.running[job.job_id] = job.running()
+            if job.state is JobState.SSUSP:
+                self.suspended.add(job.job_id)
+        elif job.state in FINISHED and not index_of(job.job_id):
+            self.note_end(job.job_id, job.finished_at or 0.0)
+        if job.state not in FINISHED:
+            self._mind_deadline(job.job_id, job.spec.terminate_at)
 
-    def remove(self, job: Job) -> None:
-        """Let go of a finished job."""
-        del self.jobs[job.job_id]
-        places = self.tokens.get(job.token)
+    def add_array(self, array: JobArray) -> None:
+        """Enter an array: a new one, or one of a checkpoint."""
+        self.arrays[array.array_id] = array
+        self._enter(array.array_id, array.token, array.place, array.spec.group)
+        self.enqueue_array(array)
+        if array.is_over():
+            self.note_end(array.array_id, array.last_end)
+        else:
+            self._mind_deadline(array.array_id, array.spec.terminate_at)
+
+    def _enter(self, job_id: int, token: str, place: int, group: str) -> None:
+        self.next_job_id = max(self.next_job_id, job_id + 1)
+        if token:
+            self.tokens.setdefault(token, {})[place] = job_id
+        self.join_group(group, 1)
+
+    def remove(self, job_id: int) -> None:
+        """Let go of a finished job, or of an array with all its elements."""
+        array = self.arrays.pop(job_id, None)
+        item: Job | JobArray = array if array is not None else self.jobs.pop(job_id)
+        if array is not None:
+            for index in array.indices:
+                member = index << 32 | job_id
+                if self.jobs.pop(member, None) is not None:
+                    self.touched.add(member)
+        self.deadlines.pop(job_id, None)
+        self._kept.pop(job_id, None)
+        self.join_group(item.spec.group, -1)
+        places = self.tokens.get(item.token)
         if places is not None:
-            places.pop(job.place, None)
+            places.pop(item.place, None)
             if not places:
-                del self.tokens[job.token]
+                del self.tokens[item.token]
+
+    def item(self, number: int) -> Job | JobArray:
+        """The array, or else the job, of that number."""
+        return self.arrays.get(number) or self.jobs[number]
 
     def enqueue(self, job: Job) -> None:
-        """Put a job into its bucket, in order of submission."""
-        ids = self.pending.setdefault(job.bucket(), [])
-        if ids and ids[-1] > job.job_id:
-            insort(ids, job.job_id)
-        else:
-            ids.append(job.job_id)
-        if job.not_before:
-            self.delayed[job.job_id] = job.not_before
+        """The job is pending: it joins those that wait for a place, a time or other jobs."""
         if job.avoid_host:
             self.avoiding[job.job_id] = job.avoid_host
+        self.waits.enter(job)
 
     def unqueue(self, job: Job) -> None:
-        """Take a job out of its bucket."""
-        bucket = job.bucket()
-        ids = self.pending[bucket]
-        ids.remove(job.job_id)
-        self.delayed.pop(job.job_id, None)
+        """Take a pending job out of wherever it waits."""
         self.avoiding.pop(job.job_id, None)
-        if not ids:
-            del self.pending[bucket]
+        self.waits.leave(job)
 
-    def note_end(self, job: Job) -> None:
-        """Remember a finished job's end, for the time when it is forgotten."""
-        heapq.heappush(self._finished, (job.finished_at or 0.0, job.job_id))
+    def enqueue_array(self, array: JobArray) -> None:
+        """The waiting elements of the array join those that wait; none if they are suspended or there are none."""
+        if not array.stopped_by and array.count:
+            self.waits.enter(array)
+
+    def unqueue_array(self, array: JobArray) -> None:
+        """Take the waiting elements of the array out of wherever they wait."""
+        if not array.stopped_by and array.count:
+            self.waits.leave(array)
+
+    def _nobody_depends(self, job_id: int) -> None:
+        at = self._kept.pop(job_id, None)
+        if at is not None:
+            self.note_end(job_id, at)
+
+    def note_end(self, job_id: int, at: float) -> None:
+        """Remember when a job (or array) was over, for the time when it is forgotten."""
+        heapq.heappush(self._ends, (at, job_id))
+
+    def element_ended(self, array: JobArray, at: float, count: int = 1) -> None:
+        """So many elements of the array have ended."""
+        array.left -= count
+        array.last_end = max(array.last_end, at)
+        if array.is_over():
+            self.deadlines.pop(array.array_id, None)
+            self.note_end(array.array_id, array.last_end)
+
+    def _mind_deadline(self, job_id: int, at: float | None) -> None:
+        if at is not None:
+            self.deadlines[job_id] = at
 
     def hold(self, job: Job) -> None:
         """Enter what the job's attempt holds."""
         assert job.allocation is not None
         self.ledger.take(job.key, job.allocation)
+        if job.state is JobState.SSUSP and job.preempted_by:
+            self.ledger.suspend(job.key, job.allocation)
         self._count(job, 1)
 
     def release(self, job: Job) -> None:
@@ -199,9 +383,56 @@ class ClusterState:
     def _count(self, job: Job, sign: int) -> None:
         assert job.allocation is not None
         slots = sign * job.allocation.slots
-        _add(self.queue_slots, job.spec.queue, slots)
-        _add(self.queue_user_slots, (job.spec.queue, job.spec.user), slots)
+        add(self.queue_slots, job.spec.queue, slots)
+        add(self.queue_user_slots, (job.spec.queue, job.spec.user), slots)
+        for group in groups_above(job.spec.group):
+            add(self.group_jobs, group, sign)
+        if job.spec.array_limit:
+            add(self.array_jobs, array_of(job.job_id), sign)
         self.touch_hosts(job)
+
+    def join_group(self, group: str, sign: int) -> None:
+        """A job or an array joins (1) or leaves (-1) the group; groups that are needed come into being."""
+        if not group:
+            return
+        add(self.group_members, group, sign)
+        for each in groups_above(group):
+            if each not in self.groups:
+                self.groups[each] = JobGroup()
+        if sign < 0:
+            self.drop_empty_groups(group)
+
+    def drop_empty_groups(self, group: str) -> None:
+        """Groups that nobody made by name go with their last job."""
+        for each in groups_above(group):
+            below = each + "/"
+            is_used = each in self.group_members or any(other.startswith(below) for other in self.groups)
+            if not is_used and each in self.groups and not self.groups[each].made_by:
+                del self.groups[each]
+
+    def set_queue(self, queue: str, is_open: bool, is_active: bool, comment: str) -> None:
+        """What an administrator did to the queue."""
+        if is_open and is_active:
+            self.queue_states.pop(queue, None)
+        else:
+            self.queue_states[queue] = QueueState(is_open, is_active, comment)
+
+    def make_group(self, group: str, job_limit: int | None, by: str) -> None:
+        """A job group is there and has this limit; groups above it come with it."""
+        for each in groups_above(group):
+            self.groups.setdefault(each, JobGroup(owner=by, made_by=by))
+        self.groups[group] = JobGroup(job_limit, by, self.groups[group].owner or by)
+
+    def make_reservation(self, made: ReservationMade) -> None:
+        """An advance reservation is there."""
+        self.reservations[made.name] = StoredReservation(
+            made.name, made.users, made.start, made.end, made.slots, made.gpus
+        )
+
+    def reservation_list(self) -> tuple[AdvanceReservation, ...]:
+        """All advance reservations, by name."""
+        found = sorted(self.reservations.values(), key=lambda each: each.name)
+        return tuple(AdvanceReservation(r.name, r.users, r.start, r.end, r.slots, r.gpus) for r in found)
 
     # -- checkpoints ----------------------------------------------------------------------------------------------
 
@@ -210,10 +441,15 @@ class ClusterState:
         return msgspec.json.encode(
             _Stored(
                 jobs=list(self.jobs.values()),
+                arrays=list(self.arrays.values()),
                 next_job_id=self.next_job_id,
                 closed_hosts=self.closed_hosts,
                 config_digest=self.config_digest,
                 quarantined=self.quarantined,
+                queue_states=self.queue_states,
+                groups=self.groups,
+                reservations=self.reservations,
+                accounts=msgspec.Raw(self.accounts.dump()),
             )
         )
 
@@ -223,18 +459,34 @@ class ClusterState:
         state = cls()
         try:
             stored = msgspec.json.decode(payload, type=_Stored)
+            for array in stored.arrays:
+                state.add_array(array)
             for job in stored.jobs:
                 state.add(job)
+            state.accounts = Accounts.load(bytes(stored.accounts))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AssertionError, ValueError) as error:
             raise Internal(f"the checkpoint cannot be read: {str(error) or 'a started job holds nothing'}") from None
         state.next_job_id = max(state.next_job_id, stored.next_job_id)
         state.closed_hosts = stored.closed_hosts
         state.config_digest = stored.config_digest
         state.quarantined = stored.quarantined
+        state.queue_states = stored.queue_states
+        state.groups.update(stored.groups)
+        state.reservations = stored.reservations
         return state
 
 
-def _add(table: dict[K, int], key: K, amount: int) -> None:
+def groups_above(group: str) -> list[str]:
+    """`/a/b` -> `/a/b`, `/a`: the group itself and those that hold it, without the root."""
+    found = []
+    while group and group != "/":
+        found.append(group)
+        group = group.rpartition("/")[0]
+    return found
+
+
+def add(table: dict[K, int], key: K, amount: int) -> None:
+    """Add to a count; a count of 0 is not kept."""
     left = table.get(key, 0) + amount
     if left:
         table[key] = left
@@ -248,77 +500,3 @@ def replay(events: Iterable[AnyEvent], state: ClusterState | None = None) -> Clu
     for event in events:
         state.apply(event)
     return state
-
-
-def audit(state: ClusterState, strays: Iterable[tuple[int, int]] = ()) -> list[str]:
-    """Every broken invariant as one line; empty when all is well. `strays`: holdings known only from agents."""
-    return [
-        *double_owners(state.ledger.hosts.values()),
-        *_audit_jobs(state),
-        *_audit_holdings(state, set(strays)),
-        *_audit_sums(state),
-        *_audit_waiting(state),
-    ]
-
-
-def _audit_jobs(state: ClusterState) -> Iterator[str]:
-    for job in state.jobs.values():
-        if job.state in STARTED and (job.allocation is None or job.attempt < 1 or job.dispatched_at is None):
-            yield f"job {job.job_id} is {job.state} without an attempt and its allocation"
-        elif job.state in FINISHED and (job.result is None or job.finished_at is None):
-            yield f"job {job.job_id} is {job.state} without a result"
-        elif job.state in PENDING and job.allocation is not None:
-            yield f"job {job.job_id} is {job.state} and has an allocation"
-        if (job.known_state is not None) != (job.state is JobState.UNKWN):
-            yield f"job {job.job_id} is {job.state} and was {job.known_state} before"
-        if job.job_id >= state.next_job_id:
-            yield f"job {job.job_id} exists, and the next one gets number {state.next_job_id}"
-        if job.token and state.tokens.get(job.token, {}).get(job.place) != job.job_id:
-            yield f"job {job.job_id} cannot be found by its token"
-
-
-def _audit_holdings(state: ClusterState, strays: set[tuple[int, int]]) -> Iterator[str]:
-    """What the ledger holds is what the started jobs hold, and nothing else."""
-    expected = {
-        (part.host, job.key): part
-        for job in state.jobs.values()
-        if job.state in STARTED and job.allocation is not None
-        for part in job.allocation.hosts
-    }
-    held = {(host, key): part for host, ledger in state.ledger.hosts.items() for key, part in ledger.held.items()}
-    for (host, key), part in held.items():
-        if key not in strays and expected.get((host, key)) != part:
-            yield f"{host}: the ledger holds {part} for attempt {key}, the job does not"
-    yield from (f"{host}: attempt {key} is not in the ledger" for host, key in expected if (host, key) not in held)
-
-
-def _audit_sums(state: ClusterState) -> Iterator[str]:
-    """Every number that is kept beside the holdings is their sum."""
-    for host, ledger in state.ledger.hosts.items():
-        yield from ledger.miscounts()
-        if ledger.host != host:
-            yield f"{host}: its books are those of {ledger.host}"
-    by_queue: dict[str, int] = {}
-    by_owner: dict[tuple[str, str], int] = {}
-    for job in state.jobs.values():
-        if job.state in STARTED and job.allocation is not None:
-            _add(by_queue, job.spec.queue, job.allocation.slots)
-            _add(by_owner, (job.spec.queue, job.spec.user), job.allocation.slots)
-    if by_queue != state.queue_slots:
-        yield f"slots by queue are counted as {state.queue_slots}, started jobs hold {by_queue}"
-    if by_owner != state.queue_user_slots:
-        yield f"slots by queue and user are counted as {state.queue_user_slots}, started jobs hold {by_owner}"
-
-
-def _audit_waiting(state: ClusterState) -> Iterator[str]:
-    """Each pending job waits in its bucket, once and in order."""
-    waiting = {job_id: bucket for bucket, ids in state.pending.items() for job_id in ids}
-    for bucket, ids in state.pending.items():
-        if not ids or any(first >= second for first, second in pairwise(ids)):
-            yield f"jobs {ids} do not wait in order in {bucket}"
-    expected = {job.job_id: job.bucket() for job in state.jobs.values() if job.state is JobState.PEND}
-    if waiting != expected:
-        wrong = sorted(job_id for job_id in {*waiting, *expected} if waiting.get(job_id) != expected.get(job_id))
-        yield f"pending jobs {wrong} are not where they wait"
-    for job_id in {*state.delayed, *state.avoiding} - set(waiting):
-        yield f"job {job_id} waits for another attempt and is not pending"

@@ -1,180 +1,321 @@
-"""Killing, signalling, stopping and resuming jobs; opening and closing hosts. Texts are LSF's."""
+"""Killing, signalling, stopping, resuming, requeueing, moving and forcing jobs. Texts are LSF's.
+
+Each action is one small function on a job; an array's waiting elements are acted on as one.
+"""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from gsched.base.errors import BadRequest, PermissionDenied
-from gsched.core import attempts
+from gsched.base.errors import BadRequest
+from gsched.base.ids import show_job
+from gsched.base.indices import of
+from gsched.core import attempts, moving
+from gsched.core.array import JobArray
 from gsched.core.cluster import ClusterState
-from gsched.core.command import ControlHosts, ControlJobs
+from gsched.core.command import ControlJobs
 from gsched.core.decision import Decision
 from gsched.core.instruction import ResumeAttempt, SignalAttempt, SuspendAttempt, TerminateAttempt
 from gsched.core.job import Job
 from gsched.core.observed import Observation
-from gsched.core.select_jobs import admits
+from gsched.core.targets import DENIED, Caller, Target, admitted, find
 from gsched.model.config import ClusterConfig
 from gsched.model.event import (
-    HostClosed,
-    HostOpened,
+    ArrayElementsFinished,
     JobFinished,
+    JobForced,
     JobPostProcessed,
+    JobRequeued,
+    JobRequeueRequested,
     JobResumed,
     JobSignalRequested,
     JobSuspended,
 )
-from gsched.model.job import FINISHED, PENDING, AttemptResult, JobState
+from gsched.model.job import FINISHED, PENDING, STARTED, AttemptResult, JobState
 from gsched.model.view import Control, JobFilter
 
 FINISHED_TEXT = "Job has already finished"
 UNREACHABLE_TEXT = "Host of the job does not answer"
 NOT_STARTED_TEXT = "Job has not started yet"
+STARTED_TEXT = "Job has already started"
 UNREACHABLE = (JobState.UNKWN, JobState.ZOMBI)
 PENDING_ENDS = (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
 """Signals that end a job that has not started."""
 
 
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Everything a control needs at hand."""
+
+    state: ClusterState
+    config: ClusterConfig
+    command: ControlJobs
+    observed: Callable[[str], Observation]
+    now: float
+    decision: Decision
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.command.user, self.command.is_admin)
+
+
 def control_jobs(
-    state: ClusterState, command: ControlJobs, observed: Callable[[str], Observation], now: float, decision: Decision
-) -> None:
-    """Reply: a Control for each job, in order."""
-    act = _ACTIONS.get(command.action)
-    if act is None:
-        raise BadRequest(f"'{command.action}' is not something that can be done to a job")
-    if command.action == "signal" and not 1 <= command.signal <= signal.SIGRTMAX:
-        raise BadRequest(f"{command.signal}: Signal not supported")
-    results = []
-    for job_id in command.job_ids or _mine(state, command):
-        job = state.jobs.get(job_id)
-        if job is None:
-            error = state.quarantined.get(job_id) and f"the job is set aside: {state.quarantined[job_id]}"
-            results.append(Control(job_id=job_id, error=error or "No matching job found"))
-        elif not command.is_admin and command.user != job.spec.user:
-            results.append(Control(job_id=job_id, error="User permission denied"))
-        elif job.state in FINISHED:
-            results.append(Control(job_id=job_id, error=FINISHED_TEXT))
-        elif job.state in UNREACHABLE and command.action == "signal" and command.signal == signal.SIGKILL:
-            _remove(state, job, command, observed, now, decision)
-            results.append(Control(job_id=job_id))
-        else:
-            results.append(Control(job_id=job_id, error=act(job, command, now, decision)))
-    decision.reply = results
-
-
-def _mine(state: ClusterState, command: ControlJobs) -> list[int]:
-    wanted = command.wanted or JobFilter()
-    user = wanted.user or command.user
-    return [
-        job.job_id
-        for job in state.jobs.values()
-        if job.state not in FINISHED and (user == "all" or job.spec.user == user) and admits(wanted, job, any_user=True)
-    ]
-
-
-def _kill(job: Job, command: ControlJobs, now: float, decision: Decision) -> str:
-    if not job.kill_by or job.state is JobState.UNKWN:
-        decision.record(JobSignalRequested(at=now, job_id=job.job_id, by=command.user, signal=0))
-    if job.state in PENDING:
-        _finish(job, AttemptResult(started=False, ended_at=now, term_reason=_ended_by("TERM", command, job)), decision)
-        decision.record(JobPostProcessed(at=now, job_id=job.job_id, attempt=job.attempt))
-        return ""
-    assert job.allocation is not None
-    for part in job.allocation.hosts:
-        decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt))
-    return ""
-
-
-def _ended_by(kind: str, command: ControlJobs, job: Job) -> str:
-    """TERM_OWNER, TERM_FORCE_ADMIN …"""
-    return f"{kind}_{'OWNER' if command.user == job.spec.user else 'ADMIN'}"
-
-
-def _finish(job: Job, result: AttemptResult, decision: Decision) -> None:
-    decision.record(JobFinished(at=result.ended_at, job_id=job.job_id, attempt=job.attempt, result=result))
-
-
-def _signal(job: Job, command: ControlJobs, now: float, decision: Decision) -> str:
-    # Stopping and continuing change a job's state, so they are not merely passed on.
-    if command.signal in (signal.SIGSTOP, signal.SIGTSTP):
-        return _stop(job, command, now, decision)
-    if command.signal == signal.SIGCONT:
-        return _resume(job, command, now, decision)
-    if job.state in PENDING:
-        return _kill(job, command, now, decision) if command.signal in PENDING_ENDS else NOT_STARTED_TEXT
-    assert job.allocation is not None
-    decision.record(JobSignalRequested(at=now, job_id=job.job_id, by=command.user, signal=command.signal))
-    for part in job.allocation.hosts:
-        decision.instruct(SignalAttempt(part.host, job.job_id, job.attempt, command.signal))
-    return ""
-
-
-def _remove(
     state: ClusterState,
-    job: Job,
+    config: ClusterConfig,
     command: ControlJobs,
     observed: Callable[[str], Observation],
     now: float,
     decision: Decision,
 ) -> None:
+    """Reply: a Control for each job, in order."""
+    if command.action not in _ACTIONS:
+        raise BadRequest(f"'{command.action}' is not something that can be done to a job")
+    if command.action == "signal" and not 1 <= command.signal <= signal.SIGRTMAX:
+        raise BadRequest(f"{command.signal}: Signal not supported")
+    for host in command.hosts:  # before anything is recorded: a refusal must leave all as it was
+        if host not in config.hosts:
+            raise BadRequest(f"{host}: Bad host name, host group name or cluster name")
+    if command.action == "run" and not command.hosts:
+        raise BadRequest("Bad argument: -m HOST says where the job is to run")
+    desk = Desk(state, config, command, observed, now, decision)
+    if command.job_ids:
+        targets: Iterable[Target] = [find(state, job_id) for job_id in command.job_ids]
+    else:
+        targets = admitted(state, desk.caller, command.wanted or JobFilter())
+    decision.reply = [_carry_out(desk, target) for target in targets]
+
+
+def _carry_out(desk: Desk, target: Target) -> Control:
+    """An array succeeds when something could be done to one of its elements."""
+    if target.error:
+        return Control(job_id=target.job_id, error=target.error)
+    act, act_on_waiting = _ACTIONS[desk.command.action]
+    answers = []
+    if target.array is not None and target.array.count:
+        may = desk.caller.may_touch(target.array.spec, desk.config)
+        answers.append(act_on_waiting(desk, target.array) if may else DENIED)
+    for job in target.jobs:
+        may = desk.caller.may_touch(job.spec, desk.config)
+        answers.append(_act(desk, act, job) if may else DENIED)
+    error = "" if not answers or "" in answers else answers[0]
+    if target.array is not None and not answers:
+        error = FINISHED_TEXT
+    return Control(job_id=target.job_id, error=error)
+
+
+def _act(desk: Desk, act: Callable[[Desk, Job], str], job: Job) -> str:
+    if job.state in FINISHED and desk.command.action != "requeue":
+        return FINISHED_TEXT
+    if job.state in UNREACHABLE and desk.command.action == "signal" and desk.command.signal == signal.SIGKILL:
+        _remove(desk, job)
+        return ""
+    return act(desk, job)
+
+
+# -- ending -----------------------------------------------------------------------------------------------------------
+
+
+def _kill(desk: Desk, job: Job) -> str:
+    if not job.kill_by or job.state is JobState.UNKWN:
+        desk.decision.record(JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=0))
+    if job.state in PENDING:
+        end_pending(job, _ended_by("TERM", desk.command, job.spec.user), desk.now, desk.decision)
+        return ""
+    assert job.allocation is not None
+    for part in job.allocation.hosts:
+        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt))
+    return ""
+
+
+def end_pending(job: Job, term_reason: str, now: float, decision: Decision, problem: str = "") -> None:
+    """A job that has not started is over."""
+    result = AttemptResult(started=False, ended_at=now, term_reason=term_reason, problem=problem)
+    decision.record(JobFinished(at=now, job_id=job.job_id, attempt=job.attempt, result=result))
+    decision.record(JobPostProcessed(at=now, job_id=job.job_id, attempt=job.attempt))
+
+
+def end_waiting(array: JobArray, term_reason: str, now: float, decision: Decision, problem: str = "") -> None:
+    """The elements of the array that have not started are over."""
+    result = AttemptResult(started=False, ended_at=now, term_reason=term_reason, problem=problem)
+    indices = str(of(list(array.waiting())))
+    decision.record(ArrayElementsFinished(at=now, job_id=array.array_id, indices=indices, result=result))
+
+
+def _kill_waiting(desk: Desk, array: JobArray) -> str:
+    desk.decision.record(JobSignalRequested(at=desk.now, job_id=array.array_id, by=desk.command.user, signal=0))
+    end_waiting(array, _ended_by("TERM", desk.command, array.spec.user), desk.now, desk.decision)
+    return ""
+
+
+def _ended_by(kind: str, command: ControlJobs, owner: str) -> str:
+    """TERM_OWNER, TERM_FORCE_ADMIN …"""
+    return f"{kind}_{'OWNER' if command.user == owner else 'ADMIN'}"
+
+
+def _signal(desk: Desk, job: Job) -> str:
+    # Stopping and continuing change a job's state, so they are not merely passed on.
+    number = desk.command.signal
+    if number in (signal.SIGSTOP, signal.SIGTSTP):
+        return _stop(desk, job)
+    if number == signal.SIGCONT:
+        return _resume(desk, job)
+    if job.state in PENDING:
+        return _kill(desk, job) if number in PENDING_ENDS else NOT_STARTED_TEXT
+    assert job.allocation is not None
+    desk.decision.record(JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=number))
+    for part in job.allocation.hosts:
+        desk.decision.instruct(SignalAttempt(part.host, job.job_id, job.attempt, number))
+    return ""
+
+
+def _signal_waiting(desk: Desk, array: JobArray) -> str:
+    number = desk.command.signal
+    if number in (signal.SIGSTOP, signal.SIGTSTP):
+        return _stop_waiting(desk, array)
+    if number == signal.SIGCONT:
+        return _resume_waiting(desk, array)
+    return _kill_waiting(desk, array) if number in PENDING_ENDS else NOT_STARTED_TEXT
+
+
+def _remove(desk: Desk, job: Job) -> None:
     """End a job whose host does not answer. It may still run there, so what it holds there stays reserved."""
     allocation, key = job.allocation, job.key
     assert allocation is not None
-    decision.record(JobSignalRequested(at=now, job_id=job.job_id, by=command.user, signal=command.signal))
+    number = desk.command.signal
+    desk.decision.record(JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=number))
     result = AttemptResult(
         started=job.started_at is not None,
-        ended_at=now,
-        term_reason=_ended_by("TERM_FORCE", command, job),
+        ended_at=desk.now,
+        term_reason=_ended_by("TERM_FORCE", desk.command, job.spec.user),
         problem=f"removed while {allocation.first_host} did not answer; how the job ended is not known",
     )
-    _finish(job, result, decision)
+    desk.decision.record(JobFinished(at=desk.now, job_id=job.job_id, attempt=job.attempt, result=result))
     for part in allocation.hosts:
-        attempts.keep_stray(state, observed(part.host), part.host, key, part)
-        decision.instruct(SignalAttempt(part.host, *key, command.signal))
+        attempts.keep_stray(desk.state, desk.observed(part.host), part.host, key, part)
+        desk.decision.instruct(SignalAttempt(part.host, *key, number))
 
 
-def _stop(job: Job, command: ControlJobs, now: float, decision: Decision) -> str:
+# -- stopping and going on --------------------------------------------------------------------------------------------
+
+
+def _stop(desk: Desk, job: Job) -> str:
     if job.state in (JobState.PSUSP, JobState.USUSP):
         return ""
     if job.state not in (JobState.PEND, JobState.RUN, JobState.SSUSP):
         return UNREACHABLE_TEXT
     running = job.state is not JobState.PEND
-    decision.record(JobSuspended(at=now, job_id=job.job_id, by=command.user))
+    desk.decision.record(JobSuspended(at=desk.now, job_id=job.job_id, by=desk.command.user))
     if running and job.allocation is not None:
         for part in job.allocation.hosts:
-            decision.instruct(SuspendAttempt(part.host, job.job_id, job.attempt))
+            desk.decision.instruct(SuspendAttempt(part.host, job.job_id, job.attempt))
     return ""
 
 
-def _resume(job: Job, command: ControlJobs, now: float, decision: Decision) -> str:
+def _stop_waiting(desk: Desk, array: JobArray) -> str:
+    if not array.stopped_by:
+        desk.decision.record(JobSuspended(at=desk.now, job_id=array.array_id, by=desk.command.user))
+    return ""
+
+
+def _resume(desk: Desk, job: Job) -> str:
     if job.state not in (JobState.PSUSP, JobState.USUSP):
-        return "" if job.state in (JobState.RUN, JobState.PEND) else UNREACHABLE_TEXT
+        return "" if job.state in (JobState.RUN, JobState.PEND, JobState.SSUSP) else UNREACHABLE_TEXT
     running = job.state is JobState.USUSP
-    decision.record(JobResumed(at=now, job_id=job.job_id, by=command.user))
+    if running and job.preempted_by and not _fits_again(desk, job):
+        return f"its slots are taken by job {show_job(job.preempted_by)}; it goes on by itself when they are free"
+    desk.decision.record(JobResumed(at=desk.now, job_id=job.job_id, by=desk.command.user))
     if running and job.allocation is not None:
         for part in job.allocation.hosts:
-            decision.instruct(ResumeAttempt(part.host, job.job_id, job.attempt))
+            desk.decision.instruct(ResumeAttempt(part.host, job.job_id, job.attempt))
     return ""
 
 
-_ACTIONS = {"kill": _kill, "signal": _signal, "stop": _stop, "resume": _resume}
+def _fits_again(desk: Desk, job: Job) -> bool:
+    """Whether the slots that a preempted job gave up are free."""
+    assert job.allocation is not None
+    free = ((part, desk.state.ledger.host(part.host).free_slots) for part in job.allocation.hosts)
+    return all(left is None or left >= part.slots for part, left in free)
 
 
-def control_hosts(
-    state: ClusterState, config: ClusterConfig, command: ControlHosts, now: float, decision: Decision
-) -> None:
-    """Reply: the hosts that were named."""
-    if not command.is_admin:
-        raise PermissionDenied("User permission denied")
-    if command.action not in ("open", "close"):
-        raise BadRequest(f"'{command.action}' is not something that can be done to a host")
-    for host in command.hosts:
-        if host not in config.hosts:
-            raise BadRequest(f"{host}: Bad host name, host group name or cluster name")
-    for host in command.hosts:
-        if command.action == "close":
-            decision.record(HostClosed(at=now, host=host, by=command.user, comment=command.comment))
-        elif host in state.closed_hosts:
-            decision.record(HostOpened(at=now, host=host, by=command.user))
-        state.touched_hosts.add(host)
-    decision.reply = list(command.hosts)
+def _resume_waiting(desk: Desk, array: JobArray) -> str:
+    if array.stopped_by:
+        desk.decision.record(JobResumed(at=desk.now, job_id=array.array_id, by=desk.command.user))
+    return ""
+
+
+# -- requeueing -------------------------------------------------------------------------------------------------------
+
+
+def _requeue(desk: Desk, job: Job) -> str:
+    command = desk.command
+    if command.states and job.state.value not in command.states:
+        return f"Job is not in a state that was asked for ({' '.join(command.states)})"
+    if job.state in FINISHED:
+        desk.decision.record(
+            JobRequeued(
+                at=desk.now,
+                job_id=job.job_id,
+                attempt=job.attempt,
+                reason="Job has been requeued",
+                failed_start=False,
+                by=command.user,
+                hold=command.hold,
+            )
+        )
+        return ""
+    if job.state not in STARTED:
+        return NOT_STARTED_TEXT
+    if job.state in UNREACHABLE:
+        return UNREACHABLE_TEXT
+    assert job.allocation is not None
+    if not job.requeue_by:
+        desk.decision.record(JobRequeueRequested(at=desk.now, job_id=job.job_id, by=command.user, hold=command.hold))
+    for part in job.allocation.hosts:
+        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt))
+    return ""
+
+
+def _not_started(desk: Desk, array: JobArray) -> str:
+    return NOT_STARTED_TEXT
+
+
+# -- order ------------------------------------------------------------------------------------------------------------
+
+
+def _move(desk: Desk, job: Job) -> str:
+    if job.state is not JobState.PEND:
+        return STARTED_TEXT if job.state in STARTED else "Job is suspended"
+    return moving.move(desk.state, desk.caller, job, desk.command, desk.now, desk.decision)
+
+
+def _move_waiting(desk: Desk, array: JobArray) -> str:
+    return moving.move(desk.state, desk.caller, array.template(), desk.command, desk.now, desk.decision)
+
+
+def _run(desk: Desk, job: Job) -> str:
+    """grun: administrators only, on named hosts, now."""
+    if not desk.command.is_admin:
+        return DENIED
+    if job.state is not JobState.PEND:
+        return STARTED_TEXT if job.state in STARTED else "Job is suspended"
+    desk.decision.record(JobForced(at=desk.now, job_id=job.job_id, by=desk.command.user, hosts=desk.command.hosts))
+    return ""
+
+
+def _run_waiting(desk: Desk, array: JobArray) -> str:
+    return "Cannot operate on a whole array: name an element"
+
+
+_Act = tuple[Callable[[Desk, Job], str], Callable[[Desk, JobArray], str]]
+_ACTIONS: dict[str, _Act] = {
+    "kill": (_kill, _kill_waiting),
+    "signal": (_signal, _signal_waiting),
+    "stop": (_stop, _stop_waiting),
+    "resume": (_resume, _resume_waiting),
+    "requeue": (_requeue, _not_started),
+    "top": (_move, _move_waiting),
+    "bottom": (_move, _move_waiting),
+    "run": (_run, _run_waiting),
+}

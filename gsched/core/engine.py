@@ -6,48 +6,57 @@ leaves the process. The engine checks every placement of a plan against the ledg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotFound
-from gsched.core import attempts, control
+from gsched.core import administration, attempts, control, modify, reserving, standing
 from gsched.core.admission import admit
-from gsched.core.cluster import ClusterState, audit
+from gsched.core.audit import audit
+from gsched.core.cluster import ClusterState
 from gsched.core.command import (
     AttemptEnded,
     AttemptStarted,
     Command,
+    ControlGroups,
     ControlHosts,
     ControlJobs,
+    ControlQueues,
+    ControlReservations,
     HostDisconnected,
     HostHello,
     HostReported,
+    ModifyJobs,
     Reconfigure,
     Submit,
 )
+from gsched.core.conditions import INVALID, judge
 from gsched.core.decision import Decision
-from gsched.core.instruction import ConfigureAgent, StartJob
+from gsched.core.dependents import Dependents
+from gsched.core.dispatch import Dispatcher
+from gsched.core.forcing import force
+from gsched.core.instruction import ConfigureAgent
 from gsched.core.judgement import judge_for
 from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
+from gsched.core.timeouts import Timeouts
 from gsched.core.values import slot_limit
-from gsched.model.allocation import Allocation
 from gsched.model.config import ClusterConfig
-from gsched.model.event import ConfigApplied, JobDispatched, JobForgotten, JobSubmitted
-from gsched.model.job import JobSpec, JobState
-from gsched.model.snapshot import Bucket, Placement, Plan, Snapshot
+from gsched.model.event import ConfigApplied, JobSubmitted
+from gsched.model.job import JobSpec
+from gsched.model.reason import PendingReason, PlannedStart
+from gsched.model.snapshot import Bucket, Plan, RequirementClass, Snapshot
 from gsched.model.view import Submitted
 from gsched.policy import cycle
-from gsched.policy.explain import SUSPENDED, WAITING, waiting_to_retry
 
 Schedule = Callable[[Snapshot, float, int], Plan]
+Waiter = Bucket | tuple[str, RequirementClass]
+"""Jobs that share their reasons: a bucket, or all of a class in a queue."""
 
 IDLE_TICK_S = 60.0
 """Longest time between two ticks."""
 BUSY_TICK_S = 10.0
 """The same while jobs wait: load that changes little by little wakes nobody."""
-FORGET_MOST = 1000
-"""Most jobs that one tick forgets; the next tick follows at once."""
 
 
 class HalfDone(Exception):
@@ -61,23 +70,33 @@ class Engine:
         self.state = state
         self.config = config
         self.observations = Observations(now)
-        self.reasons: dict[Bucket, tuple[str, ...]] = {}
+        self.reasons: Mapping[Waiter, tuple[PendingReason, ...]] = {}
+        """Why jobs wait for a place, as the last cycle found it; replaced whole."""
+        self.planned: Mapping[int, PlannedStart] = {}
+        """Job -> when it will start, as far as something is known; replaced whole."""
         self.summary = "no scheduling cycle yet"
         self.needs_cycle = True
         self.failure: Exception | None = None
         """Why the last scheduling cycle failed; None when it did not."""
         self._judge = judge_for(config)
         self._outlook = Outlook(state, self.observations)
+        self._dispatcher = Dispatcher(state, self.observations, self._outlook.forget)
+        self._dependents = Dependents(state)
+        self._timeouts = Timeouts(state, self.observations)
         self._schedule = schedule
         self._ticked_at = now
         self._news = True
         """Something has happened since the current pass over the pending jobs began."""
-        self._tried: dict[Bucket, tuple[str, ...]] = {}
+        self._tried: dict[Waiter, tuple[PendingReason, ...]] = {}
         """Kinds of jobs that the pass has found no place for, when a cycle's budget cut it short."""
         self._handlers: dict[type, Callable[[Any, float, Decision], None]] = {
             Submit: self._submit,
             ControlJobs: self._control_jobs,
+            ModifyJobs: self._modify_jobs,
             ControlHosts: self._control_hosts,
+            ControlQueues: self._control_queues,
+            ControlGroups: self._control_groups,
+            ControlReservations: self._control_reservations,
             Reconfigure: self._reconfigure,
             HostHello: self._hello,
             HostReported: self._reported,
@@ -86,6 +105,8 @@ class Engine:
             AttemptEnded: self._attempt_ended,
         }
         self._observe_all()
+        # What happened to jobs that others depend on may have been the last thing before the master went down.
+        state.changed_parents.update((parent, parent) for parent in state.waits.dependents)
 
     # -- commands -------------------------------------------------------------------------------------------------
 
@@ -98,6 +119,7 @@ class Engine:
         decision = Decision(self.state)
         try:
             self._handlers[type(command)](command, now, decision)
+            self._settle(now, decision)
         except Exception as error:
             if decision.events:
                 raise HalfDone(f"{type(command).__name__} failed after {len(decision.events)} events") from error
@@ -107,6 +129,13 @@ class Engine:
                 f"{type(command).__name__} failed; nothing was changed, the master's log says why"
             ) from error
         return decision
+
+    def _settle(self, now: float, decision: Decision) -> None:
+        """Jobs that depend on what has just happened go on, or end, in the same decision."""
+        before = len(decision.events)
+        self._dependents.settle(now, decision, end_invalid=self.config.params.end_on_invalid_dependency)
+        if len(decision.events) > before:
+            self._wake()
 
     def _submit(self, command: Submit, now: float, decision: Decision) -> None:
         if not command.specs:
@@ -118,25 +147,36 @@ class Engine:
         last = self.state.next_job_id + len(command.specs) - 1
         if last > self.config.params.max_job_id:
             raise BadRequest(f"job id {last} would exceed MAX_JOBID {self.config.params.max_job_id}")
-        specs = [admit(spec, command.user, self.config, self.observations.of, self._judge) for spec in command.specs]
+        specs = [self._admitted(spec, command.user, now) for spec in command.specs]
+        standing.check_pending(self.state, self.config, command.user, specs)
         ids = []
         for place, spec in enumerate(specs):
             job_id = self.state.next_job_id
             decision.record(JobSubmitted(at=now, job_id=job_id, spec=spec, token=command.token, place=place))
             ids.append(job_id)
-        decision.reply = [self._submitted(self.state.jobs[job_id].spec, job_id) for job_id in ids]
+        for job_id in ids:
+            self._dependents.judge(job_id, now, decision, end_invalid=False)
+        decision.reply = [self._submitted(spec, job_id) for spec, job_id in zip(specs, ids, strict=True)]
         self._wake()
+
+    def _admitted(self, spec: JobSpec, user: str, now: float) -> JobSpec:
+        """The completed spec; one whose dependency can never hold is refused, where such jobs would end anyway."""
+        spec = admit(spec, user, self.config, self.state, self.observations.of, self._judge, now)
+        if spec.conditions and "[*]" not in spec.conditions and self.config.params.end_on_invalid_dependency:
+            answer = judge(self.state, spec.conditions)
+            if answer.is_final and not answer.holds:
+                raise BadRequest(f"{INVALID}: {answer.text}")
+        return spec
 
     def _submitted_before(self, command: Submit, known: dict[int, int]) -> list[Submitted]:
         """The first answer again. A submission's jobs have numbers in a row, so those forgotten since are known too."""
         first = min(job_id - place for place, job_id in known.items())
         replies = []
         for place, spec in enumerate(command.specs):
-            job = self.state.jobs.get(first + place)
-            if job is not None and (job.token, job.place, job.spec.user) != (command.token, place, command.user):
+            item = self.state.arrays.get(first + place) or self.state.jobs.get(first + place)
+            if item is not None and (item.token, item.place, item.spec.user) != (command.token, place, command.user):
                 raise Conflict(f"submission {command.token} is already known, and it is another one")
-            known_spec = job.spec if job is not None else spec
-            replies.append(self._submitted(known_spec, first + place))
+            replies.append(self._submitted(item.spec if item is not None else spec, first + place))
         return replies
 
     def _submitted(self, spec: JobSpec, job_id: int) -> Submitted:
@@ -148,11 +188,36 @@ class Engine:
         self.needs_cycle = self._news = True
 
     def _control_jobs(self, command: ControlJobs, now: float, decision: Decision) -> None:
-        control.control_jobs(self.state, command, self.observations.of, now, decision)
+        control.control_jobs(self.state, self.config, command, self.observations.of, now, decision)
+        self._wake()
+
+    def _modify_jobs(self, command: ModifyJobs, now: float, decision: Decision) -> None:
+        modify.modify_jobs(
+            self.state,
+            self.config,
+            command,
+            lambda spec, owner: self._admitted(spec, owner, now),
+            now,
+            decision,
+        )
         self._wake()
 
     def _control_hosts(self, command: ControlHosts, now: float, decision: Decision) -> None:
-        control.control_hosts(self.state, self.config, command, now, decision)
+        administration.control_hosts(self.state, self.config, command, now, decision)
+        for host in command.hosts:
+            self._outlook.forget(host)
+        self._wake()
+
+    def _control_queues(self, command: ControlQueues, now: float, decision: Decision) -> None:
+        administration.control_queues(self.state, self.config, command, now, decision)
+        self._wake()
+
+    def _control_groups(self, command: ControlGroups, now: float, decision: Decision) -> None:
+        administration.control_groups(self.state, command, now, decision)
+        self._wake()
+
+    def _control_reservations(self, command: ControlReservations, now: float, decision: Decision) -> None:
+        reserving.control_reservations(self.state, self.config, command, self.observations.of, now, decision)
         self._wake()
 
     def _reconfigure(self, command: Reconfigure, now: float, decision: Decision) -> None:
@@ -170,7 +235,7 @@ class Engine:
     def _hello(self, command: HostHello, now: float, decision: Decision) -> None:
         if command.host not in self.config.hosts:
             raise NotFound(f"host {command.host} is not in the Host section of lsf.cluster.{self.config.cluster}")
-        attempts.hello(self.state, command, self.observations.of(command.host), now, decision)
+        attempts.hello(self.state, self.config, command, self.observations.of(command.host), now, decision)
         self._observe(command.host)
         self._wake()
 
@@ -190,6 +255,8 @@ class Engine:
         if command.gpus is not None:
             seen.gpus = command.gpus
         self._observe(command.host)
+        if command.load is not None:
+            self._timeouts.relieve(self.config, now, decision)
         # Load moves all the time: only what can make a job fit wakes the scheduler at once (tick does the rest).
         if changed:
             self._wake()
@@ -209,46 +276,27 @@ class Engine:
             attempts.note_hidden_gpus(job, self.config, seen, max(now, command.at), decision)
 
     def _attempt_ended(self, command: AttemptEnded, now: float, decision: Decision) -> None:
-        attempts.attempt_ended(self.state, command, self.observations.of(command.host), now, decision)
+        seen = self.observations.of(command.host)
+        attempts.attempt_ended(self.state, self.config, command, seen, now, decision)
         self._wake()
 
     # -- time -----------------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> Decision:
-        """What time alone brings about: lost hosts, forgotten jobs, starts that may be tried again."""
+        """What time alone brings about: lost hosts, forgotten jobs, begin and end times, windows."""
         decision = Decision(self.state)
         self._ticked_at = now
-        for name in self._silent():
-            if now >= self._lost_at(name):
-                attempts.host_lost(self.state, name, self.observations.of(name), now, decision)
-        for job_id in self.state.forgettable(now, self.config.params.clean_period_s, FORGET_MOST):
-            decision.record(JobForgotten(at=now, job_id=job_id))
-        self.state.let_go_on(now)
+        self._timeouts.tick(self.config, now, decision)
+        self._settle(now, decision)
         if self.state.pending:
             self._wake()
         return decision
-
-    def _silent(self) -> list[str]:
-        """Hosts without a connected agent that are not lost yet; also those no longer configured while jobs run."""
-        held = {name for name, ledger in self.state.ledger.hosts.items() if ledger.held}
-        return [
-            name
-            for name in sorted({*self.config.hosts, *held})
-            if not (seen := self.observations.of(name)).connected and not seen.lost
-        ]
-
-    def _lost_at(self, host: str) -> float:
-        return self.observations.of(host).last_heard + self.config.params.host_lost_after_s
 
     def next_deadline(self, now: float) -> float:
         """When `tick` has something to do at the latest, in UTC seconds."""
         self._ticked_at = min(self._ticked_at, now)  # the clock may have been set back
         due = [self._ticked_at + (BUSY_TICK_S if self.state.pending else IDLE_TICK_S)]
-        due.extend(self._lost_at(name) for name in self._silent())
-        due.extend(self.state.delayed.values())
-        ended = self.state.first_end()
-        if ended is not None:
-            due.append(ended + self.config.params.clean_period_s)
+        due.extend(self._timeouts.due(self.config, now))
         interval = self.config.params.job_accept_interval_s
         if interval and self.state.pending:
             again = (self.observations.of(name).last_dispatch + interval for name in self.config.hosts)
@@ -256,7 +304,7 @@ class Engine:
         return max(now, min(due))
 
     def cycle(self, now: float, budget: int = cycle.DEFAULT_BUDGET) -> Decision:
-        """One scheduling cycle: plan on a snapshot, check each placement on the truth, record the dispatches.
+        """One scheduling cycle: plan on a snapshot, check each placement on the truth, record what comes of it.
 
         A pass over all pending jobs may take several cycles: one that the budget cuts short is gone on with by the
         next, which leaves out the kinds of jobs that found no place before.
@@ -266,8 +314,9 @@ class Engine:
         self.state.let_go_on(now)
         if not self._tried:
             self._news = False
-        if not self.state.pending:
-            self.reasons, self._tried = {}, {}
+        force(self.state, self.config, self._dispatcher, self.snapshot, now, decision)
+        if not self.state.pending and not self.state.suspended:
+            self.reasons, self.planned, self._tried = {}, {}, {}
             return decision
         try:
             plan = self._schedule(self.snapshot(now, self._tried), now, budget)
@@ -276,51 +325,34 @@ class Engine:
             self.summary = f"the scheduling cycle failed, nothing was placed: {error!r}"
             return decision
         self.failure = None
-        reasons = {**self._tried, **plan.reasons}
-        refused = [text for placement in plan.placements if (text := self._dispatch(placement, reasons, now, decision))]
-        self.reasons = reasons
-        self.summary = plan.summary + (f"; {len(refused)} placements did not fit: {refused[0]}" if refused else "")
-        self._tried = reasons if plan.truncated else {}
-        self.needs_cycle = plan.truncated or self._news
+        self._carry_out(plan, now, decision)
+        self._settle(now, decision)
         return decision
 
-    def _dispatch(
-        self, placement: Placement, reasons: dict[Bucket, tuple[str, ...]], now: float, decision: Decision
-    ) -> str:
-        """Record the dispatch; or say why the ledger does not allow it, and leave the job pending."""
-        job = self.state.jobs[placement.job_id]
-        misfit = self.state.ledger.misfit((job.job_id, job.attempt + 1), placement.allocation)
-        if misfit:
-            reasons[job.bucket()] = (f"The place found for it was gone: {misfit}",)
-            return f"job {job.job_id}: {misfit}"
-        decision.record(
-            JobDispatched(
-                at=now,
-                job_id=job.job_id,
-                attempt=job.attempt + 1,
-                allocation=placement.allocation,
-                effective_req=_effective(job.spec, placement.allocation),
-            )
-        )
-        for part in placement.allocation.hosts:
-            self.observations.of(part.host).last_dispatch = now
-        decision.instruct(StartJob(placement.allocation.first_host, job.job_id, job.attempt))
-        return ""
+    def _carry_out(self, plan: Plan, now: float, decision: Decision) -> None:
+        reasons: dict[Waiter, tuple[PendingReason, ...]] = {**self._tried, **plan.reasons}
+        refused = self._dispatcher.carry_out(plan, now, decision)
+        for job, misfit in refused:
+            reasons[job.bucket()] = (PendingReason("The place found for it was gone", detail=misfit),)
+        self.reasons, self.planned = reasons, plan.planned
+        gone = f"; {len(refused)} placements did not fit: {refused[0][1]}" if refused else ""
+        self.summary = plan.summary + gone
+        self._tried = reasons if plan.truncated else {}
+        self.needs_cycle = plan.truncated or self._news
 
     # -- what others look at --------------------------------------------------------------------------------------
 
-    def snapshot(self, now: float, leave_out: Container[Bucket] = ()) -> Snapshot:
-        """What a cycle sees now, without the buckets to be left out."""
-        return self._outlook.snapshot(self.config, now, leave_out)
+    def snapshot(self, now: float, leave_out: Container[Waiter] = ()) -> Snapshot:
+        """What a cycle sees now, without the kinds of jobs to be left out."""
+        return self._outlook.snapshot(self.config, now, leave_out, self.planned)
 
-    def pending_reasons(self, job_id: int) -> tuple[str, ...]:
+    def own_reasons(self, number: int) -> tuple[PendingReason, ...]:
+        """Why this very job (or array) waits, if it is not for a place: held, another job, a time; else empty."""
+        return standing.own_reasons(self.state, self._dependents, number)
+
+    def pending_reasons(self, job_id: int) -> tuple[PendingReason, ...]:
         """Why the job waits; never empty for a pending job."""
-        job = self.state.jobs[job_id]
-        if job.state is JobState.PSUSP:
-            return (SUSPENDED,)
-        if job_id in self.state.delayed:
-            return (waiting_to_retry(job.avoid_host),)
-        return self.reasons.get(job.bucket(), (WAITING,))
+        return standing.pending_reasons(self.state, self._dependents, self.reasons, job_id)
 
     def audit(self) -> list[str]:
         """Broken invariants, one line each."""
@@ -340,9 +372,3 @@ class Engine:
         ledger.observe_gpus(seen.gpus if host is not None and seen.connected else None)
         self._outlook.forget(name)
         self.state.touched_hosts.add(name)
-
-
-def _effective(spec: JobSpec, allocation: Allocation) -> str:
-    """The requirement the job starts with; a GPU that it did not ask for (auto=1) is said there."""
-    claims = {gpu.claim for part in allocation.hosts for gpu in part.gpus} if spec.auto_gpu else set()
-    return spec.combined_req + "".join(f" rusage[{claim}=1.00]" for claim in sorted(claims))

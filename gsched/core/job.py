@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+from gsched.base.ids import array_of, index_of
 from gsched.model.allocation import Allocation
 from gsched.model.job import PENDING, AttemptResult, JobSpec, JobState, Usage
 from gsched.model.ledger import AttemptKey
-from gsched.model.snapshot import Bucket, RequirementClass
+from gsched.model.snapshot import Bucket, Rank, RequirementClass, Running
 from gsched.model.view import JobView, Message
+
+AT_HEAD = 1e12
+"""Taken off the order of a job that is to be served before its equals."""
 
 
 class Job(msgspec.Struct, kw_only=True):
@@ -45,6 +49,28 @@ class Job(msgspec.Struct, kw_only=True):
     avoid_host: str = ""
     stale: list[int] = msgspec.field(default_factory=list)
     """Attempts whose late results are on record."""
+    order: float = 0.0
+    """Place among equals: the number of the submission, unless gtop, gbot or a requeue changed it."""
+    released: bool = False
+    """The dependency condition has come true."""
+    waited_s: float = 0.0
+    """Delay of the requirement's alternative that may be used by now."""
+    forced_hosts: tuple[str, ...] = ()
+    """grun: where it is to start whatever the policies say."""
+    requeue_by: str = ""
+    """Who asked for the attempt to end and the job to wait again; empty when nobody did."""
+    requeue_hold: bool = False
+    preempted_by: int = 0
+    """The job that took, or is to get, what this one holds."""
+    preempted: int = 0
+    """How often it has been preempted."""
+    requeues: int = 0
+    """How often it went back to pending after it had run."""
+    excluded_hosts: tuple[str, ...] = ()
+    """Where it must not run again (EXCLUDE of the requeue exit values)."""
+    suspend_reason: str = ""
+    counted_as: str = ""
+    """Of an element: the state its array counts it under."""
 
     @property
     def key(self) -> AttemptKey:
@@ -53,11 +79,56 @@ class Job(msgspec.Struct, kw_only=True):
     def is_pending(self) -> bool:
         return self.state in PENDING
 
+    @property
+    def array_id(self) -> int:
+        """Number of the array whose element it is; 0 if it is none."""
+        return array_of(self.job_id) if index_of(self.job_id) else 0
+
     def bucket(self) -> Bucket:
         """Where the job waits."""
         spec = self.spec
-        requirement = RequirementClass(spec.combined_req, spec.slots, spec.hosts, self.avoid_host, spec.auto_gpu)
-        return Bucket(spec.queue, spec.user, requirement)
+        requirement = RequirementClass(
+            requirement=spec.combined_req,
+            slots=spec.slots,
+            asked_hosts=spec.hosts,
+            avoid_host=self.avoid_host,
+            auto_gpu=spec.auto_gpu,
+            max_slots=spec.max_slots,
+            gpu=spec.combined_gpu_req,
+            host_levels=spec.host_levels,
+            other_hosts=spec.other_hosts,
+            first_hosts=spec.first_hosts,
+            exclusive=spec.exclusive,
+            run_s=spec.run_limit_s,
+            reservation=spec.reservation,
+            waited_s=self.waited_s,
+            excluded_hosts=self.excluded_hosts,
+        )
+        array = array_of(self.job_id) if spec.array_limit else 0
+        return Bucket(spec.queue, spec.user, requirement, spec.project, spec.user_group, spec.group, array)
+
+    def rank(self) -> Rank:
+        """Its place within the queue; a submission that is older by t has gained `t * aging_per_s` of priority."""
+        priority = self.spec.aging_per_s * self.submitted_at - float(self.spec.priority or 0)
+        return Rank(priority, self.order or float(array_of(self.job_id)), index_of(self.job_id))
+
+    def running(self) -> Running:
+        """The started job as the policies see it."""
+        assert self.allocation is not None
+        began = self.started_at or self.dispatched_at or 0.0
+        limit = self.spec.run_limit_s
+        return Running(
+            job_id=self.job_id,
+            attempt=self.attempt,
+            bucket=self.bucket(),
+            allocation=self.allocation,
+            state=self.state.value,
+            started_at=began,
+            ends_at=float("inf") if limit is None else began + limit,
+            is_ending=bool(self.kill_by or self.requeue_by),
+            rerunnable=bool(self.spec.rerunnable),
+            preempted=self.preempted,
+        )
 
     def view(self, usage: Usage | None = None) -> JobView:
         """A frozen copy for readers; pending reasons are added when asked for."""
@@ -79,4 +150,7 @@ class Job(msgspec.Struct, kw_only=True):
             usage=usage,
             messages=tuple(self.messages),
             notes=tuple(self.notes),
+            suspending_reason=self.suspend_reason,
+            is_forced=bool(self.forced_hosts),
+            requeues=self.requeues,
         )

@@ -10,53 +10,123 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gsched.base.errors import RequirementError
+from gsched.base.errors import BadRequest, RequirementError
 from gsched.model.config import ClusterConfig
-from gsched.model.resource import BUILTIN, GPU_COUNTERS, ResourceType
-from gsched.policy.demand import reserved_amounts
-from gsched.resreq.ast import Requirement, Reservation
+from gsched.model.resource import BUILTIN, GPU_COUNTERS, ResourceType, gpu_counter_claims
+from gsched.resreq.ast import Alternatives, AnyRequirement, Compound, Requirement, Reservation, simple_parts
 from gsched.resreq.combine import combine
+from gsched.resreq.gpu import (
+    GpuRequirement,
+    gpu_of,
+    gpu_warnings,
+    merge_gpu,
+    parse_gpu,
+    print_gpu,
+    unsupported_by_agent,
+)
 from gsched.resreq.names import canonical, check_names
-from gsched.resreq.syntax import BAD_NAME, BAD_SYNTAX, parse
+from gsched.resreq.syntax import BAD_NAME, BAD_SYNTAX, parse_any
 
 REMEMBERED = 1024
 """Requirements that are remembered per configuration."""
+GPUS_OF_LSF = "ngpus_physical"
+"""What -gpu counts; in rusage it asks as -gpu does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a job reserves on a host at the least: consumable amounts, and devices by the counter that claims them."""
+
+    amounts: Mapping[str, float]
+    claims: Mapping[str, int]
+
+
+Choice = tuple[tuple[Usage, ...], ...]
+"""For each term of a compound (one for a simple requirement) what its hosts may be asked for: any of these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A requirement that can be scheduled by: the combined text, and what a job reserves on its host."""
+    """A requirement that can be scheduled by: the combined texts, and what a job reserves at the least.
+
+    `choices` are the alternatives of `{..} || {..}`. `tasks` is what a compound says -n is; None when -n says it.
+    """
 
     text: str
-    amounts: Mapping[str, float]
+    gpu_text: str
+    choices: tuple[Choice, ...]
+    warnings: tuple[str, ...] = ()
+    tasks: int | None = None
+    on_one_host: bool = False
+    """All slots must be on one host."""
+
+    @property
+    def wants_gpus(self) -> bool:
+        return bool(self.gpu_text) or any(usage.claims for choice in self.choices for term in choice for usage in term)
 
 
-Judge = Callable[[str, str, int], Judged]
-"""(requirement text, queue name, slots) -> Judged. Raises RequirementError."""
+Judge = Callable[[str, str, str, int], Judged]
+"""(requirement text, GPU requirement text, queue name, slots) -> Judged. Raises RequirementError or BadRequest."""
 
 
 def judge_for(config: ClusterConfig) -> Judge:
     """The judge of a configuration; it forgets what was used least recently."""
 
     @lru_cache(maxsize=REMEMBERED)
-    def judge(res_req: str, queue: str, slots: int) -> Judged:
-        return _judge(config, res_req, queue, slots)
+    def judge(res_req: str, gpu_req: str, queue: str, slots: int) -> Judged:
+        return _judge(config, res_req, gpu_req, queue, slots)
 
     return judge
 
 
-def _judge(config: ClusterConfig, res_req: str, queue: str, slots: int) -> Judged:
+def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots: int) -> Judged:
     queue_req = config.queues[queue].res_req
-    asked, given = parse(res_req), parse(queue_req)
-    for requirement in (asked, given):
-        _check_known(requirement, config)
-        for key in requirement.order:
-            _check_sortable(key.name, key.position, requirement.source, config)
-        for item in requirement.rusage:
-            _check_reservable(item, requirement.source, config)
-    _check_span(asked, given, slots)
-    combined = combine(res_req, queue_req, is_boolean=lambda name: _has_type(config, name, ResourceType.BOOLEAN))
-    return Judged(combined.text, reserved_amounts(combined.requirement, slots))
+    increasing = _is_increasing(config)
+    for text in (res_req, queue_req):
+        check_requirement(parse_any(text, is_increasing=increasing), config)
+    combined = combine(
+        res_req,
+        queue_req,
+        is_boolean=lambda name: _has_type(config, name, ResourceType.BOOLEAN),
+        is_increasing=increasing,
+    )
+    gpu = _gpu(gpu_req, config.queues[queue].gpu_req, config)
+    tasks = _tasks(combined.whole, slots)
+    warnings = [f"the {level}'s resource requirement does not count beside this one" for level in combined.ignored]
+    return Judged(
+        text=combined.text,
+        gpu_text=print_gpu(gpu) if gpu is not None else "",
+        choices=tuple(_choices(combined.whole, gpu, slots)),
+        warnings=(*warnings, *(gpu_warnings(gpu) if gpu is not None else ())),
+        tasks=tasks,
+        on_one_host=all(part.span is not None and part.span.hosts == 1 for part in simple_parts(combined.whole)),
+    )
+
+
+# -- what is known ----------------------------------------------------------------------------------------------------
+
+
+def check_requirement(requirement: AnyRequirement, config: ClusterConfig) -> None:
+    """Raises RequirementError for names the cluster does not know and for what cannot be reserved or sorted by."""
+    source = requirement.source
+    check_names(
+        requirement,
+        lambda name: name == GPUS_OF_LSF or config.resource(canonical(name)) is not None,
+        [*BUILTIN, *config.resources],
+        is_text=lambda name: _has_type(config, name, ResourceType.STRING),
+    )
+    for part in simple_parts(requirement):
+        for key in part.order:
+            if key.expression is None and not _has_type(config, key.name, ResourceType.NUMERIC):
+                detail = f"order[{key.name}]: {key.name} is not a number to sort by"
+                raise RequirementError(BAD_NAME, detail, source, key.position)
+        for usage in part.every_rusage:
+            for item in usage:
+                _check_reservable(item, source, config)
+        if part.cu is not None and part.cu.type and part.cu.type not in config.compute_units:
+            known = ", ".join(config.compute_units) or "none is configured"
+            detail = f"cu[type={part.cu.type}]: compute units are {known}"
+            raise RequirementError(BAD_NAME, detail, source, part.cu.position)
 
 
 def _has_type(config: ClusterConfig, name: str, wanted: ResourceType) -> bool:
@@ -64,18 +134,12 @@ def _has_type(config: ClusterConfig, name: str, wanted: ResourceType) -> bool:
     return resource is not None and resource.type is wanted
 
 
-def _check_known(requirement: Requirement, config: ClusterConfig) -> None:
-    check_names(
-        requirement,
-        lambda name: config.resource(canonical(name)) is not None,
-        [*BUILTIN, *config.resources],
-        is_text=lambda name: _has_type(config, name, ResourceType.STRING),
-    )
+def _is_increasing(config: ClusterConfig) -> Callable[[str], bool]:
+    def is_increasing(name: str) -> bool:
+        resource = config.resource(canonical(name))
+        return resource is not None and resource.increasing
 
-
-def _check_sortable(name: str, position: int, source: str, config: ClusterConfig) -> None:
-    if not _has_type(config, name, ResourceType.NUMERIC):
-        raise RequirementError(BAD_NAME, f"order[{name}]: {name} is not a number to sort by", source, position)
+    return is_increasing
 
 
 def _check_reservable(item: Reservation, source: str, config: ClusterConfig) -> None:
@@ -83,10 +147,12 @@ def _check_reservable(item: Reservation, source: str, config: ClusterConfig) -> 
     if name == "ngpuprohibited":
         detail = "ngpuprohibited cannot be reserved: a prohibited GPU is never used"
         raise RequirementError(BAD_NAME, detail, source, item.position)
-    if name in GPU_COUNTERS:
+    if name in GPU_COUNTERS or name == GPUS_OF_LSF:
         if item.amount != int(item.amount):
-            detail = f"{item.name}={item.text}: GPUs are claimed whole"
+            detail = f"{item.name}={item.text}: GPUs are claimed whole; a part of one is asked for by -gpu share="
             raise RequirementError(BAD_SYNTAX, detail, source, item.position)
+        if name == GPUS_OF_LSF and item.amount:
+            _check_gpu(gpu_of(item))
         return
     resource = config.resource(name)
     if resource is not None and not resource.consumable:
@@ -95,13 +161,82 @@ def _check_reservable(item: Reservation, source: str, config: ClusterConfig) -> 
         raise RequirementError(BAD_NAME, detail, source, item.position)
 
 
-def _check_span(asked: Requirement, given: Requirement, slots: int) -> None:
-    """A job runs on one host; what asks for more is refused. hosts=1, hosts=-1 and same[] hold there anyway."""
-    requirement = asked if asked.span is not None else given
-    if requirement.span is None or requirement.span.ptile is None or requirement.span.ptile >= slots:
-        return
-    detail = (
-        f"span[ptile={requirement.span.ptile}] spreads -n {slots} over several hosts, which is not supported: a job "
-        f"runs on one host (span[hosts=1], or ptile={slots} or more)"
-    )
-    raise RequirementError(BAD_SYNTAX, detail, requirement.source, max(0, requirement.source.find("span")))
+# -- GPUs -------------------------------------------------------------------------------------------------------------
+
+
+def _gpu(job: str, queue: str, config: ClusterConfig) -> GpuRequirement | None:
+    """What -gpu, GPU_REQ of the queue and of the cluster ask together; None when nobody asks by them."""
+    params = config.params
+    if not job and not queue:
+        return None
+    levels = [parse_gpu(text) if text else None for text in (job, queue, params.gpu_req)]
+    gpu = merge_gpu(*levels, per_option=params.gpu_req_merge)
+    _check_gpu(gpu)
+    return gpu
+
+
+def _check_gpu(gpu: GpuRequirement) -> None:
+    missing = unsupported_by_agent(gpu)
+    if missing:
+        raise BadRequest(f"Bad GPU requirement: {missing} is not supported yet")
+
+
+def claim_of(gpu: GpuRequirement) -> str:
+    """The counter as which the ledger books the devices of a -gpu requirement."""
+    if gpu.mode == "exclusive_process":
+        return "gpu_excl"
+    return "gpu_jexcl" if gpu.j_exclusive else "gpu_shared"
+
+
+# -- what is reserved -------------------------------------------------------------------------------------------------
+
+
+def _tasks(whole: AnyRequirement, slots: int) -> int | None:
+    """Slots that a compound asks for; they must be what -n says, unless -n says nothing."""
+    compounds = [whole] if isinstance(whole, Compound) else []
+    if isinstance(whole, Alternatives):
+        compounds = [each.requirement for each in whole.choices if isinstance(each.requirement, Compound)]
+    found: int | None = None
+    for compound in compounds:
+        tasks = compound.tasks
+        counted = sum(term.count or 0 for term in compound.terms)
+        if tasks is not None and slots not in (1, tasks):
+            detail = f"the terms ask for {tasks} tasks, -n for {slots}"
+            raise RequirementError(BAD_SYNTAX, detail, compound.source or whole.source, compound.position)
+        if tasks is None and slots <= counted:
+            detail = f"the terms with a number ask for {counted} tasks, -n for {slots}"
+            raise RequirementError(BAD_SYNTAX, detail, compound.source or whole.source, compound.position)
+        found = max(found or 0, tasks or slots)
+    return found
+
+
+def _choices(whole: AnyRequirement, gpu: GpuRequirement | None, slots: int) -> list[Choice]:
+    match whole:
+        case Alternatives():
+            return [choice for each in whole.choices for choice in _choices(each.requirement, gpu, slots)]
+        case Compound():
+            return [tuple(_usages(term.requirement, gpu, 1) for term in whole.terms)]
+        case _:
+            return [(_usages(whole, gpu, slots),)]
+
+
+def _usages(part: Requirement, gpu: GpuRequirement | None, slots: int) -> tuple[Usage, ...]:
+    """For each alternative of rusage what a host must have at the least: that of one slot, of all if on one host."""
+    on_one_host = part.span is not None and part.span.hosts == 1
+    times = slots if on_one_host or slots == 1 else 1
+    found = []
+    for usage in part.every_rusage:
+        amounts: dict[str, float] = {}
+        claims: dict[str, int] = {}
+        for item in usage:
+            name, amount = canonical(item.name), item.amount * (times if item.method == "task" else 1)
+            if name == GPUS_OF_LSF and amount:
+                claims[claim_of(gpu_of(item))] = int(amount)
+            elif name in gpu_counter_claims() and amount:
+                claims[name] = int(amount)
+            elif name not in GPU_COUNTERS and name != GPUS_OF_LSF:
+                amounts[name] = amount
+        if gpu is not None:
+            claims[claim_of(gpu)] = gpu.num * (times if gpu.per == "task" else 1)
+        found.append(Usage(amounts, claims))
+    return tuple(found)

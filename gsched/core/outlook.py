@@ -1,20 +1,43 @@
-"""Makes the snapshot that a scheduling cycle works on, at a cost of hosts and kinds of jobs, never of jobs.
+"""Makes the snapshot that a scheduling cycle works on, at a cost of what has changed, never of jobs.
 
-What a host's values are is kept until its agent or the configuration says something new. It changes nothing.
+What a host looks like is kept until its agent, an administrator or the configuration says something new. It changes
+nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+from gsched.base.clock import minute_of_week
 from gsched.core.cluster import ClusterState
 from gsched.core.observed import Observations
+from gsched.core.pressure import busy_reasons
 from gsched.core.values import LOCAL_TYPE, host_values
 from gsched.core.views import closed_reason
 from gsched.model.config import ClusterConfig
 from gsched.model.host import HostConfig
+from gsched.model.reason import PlannedStart
 from gsched.model.resource import BUILTIN
-from gsched.model.snapshot import Bucket, HostSnapshot, HostValues, Snapshot
+from gsched.model.snapshot import Bucket, HostSnapshot, Line, RequirementClass, Snapshot
+from gsched.model.window import is_open
+
+INACTIVATED = "The queue is inactivated by the administrator"
+CLOSED_BY_WINDOW = "The queue is inactivated by its time windows"
+GONE = "The queue no longer exists"
+
+
+@dataclass(frozen=True, slots=True)
+class _Fixed:
+    """What follows from a configuration alone."""
+
+    increasing: frozenset[str]
+    budgets: tuple[Any, ...]
+    user_limits: Mapping[str, int]
+    processor_limits: Mapping[str, float]
+    group_limits: Mapping[str, tuple[tuple[str, ...], int]]
+    user_groups: Mapping[str, tuple[str, ...]]
 
 
 class Outlook:
@@ -23,67 +46,160 @@ class Outlook:
     def __init__(self, state: ClusterState, observations: Observations) -> None:
         self._state = state
         self._observations = observations
-        self._values: dict[str, HostValues] = {}
+        self._hosts: dict[str, HostSnapshot] = {}
+        self._config: ClusterConfig | None = None
+        self._fixed: _Fixed | None = None
+        self._stale: set[str] = set()
 
     def forget(self, host: str) -> None:
         """There is something new about the host."""
-        self._values.pop(host, None)
+        self._stale.add(host)
 
-    def snapshot(self, config: ClusterConfig, now: float, leave_out: Container[Bucket] = ()) -> Snapshot:
-        """What a cycle sees at `now`. Jobs of the buckets in `leave_out`, and those delayed, are not in it."""
-        state = self._state
-        counts_queues = any(queue.host_limit is not None for queue in config.queues.values())
-        resources = [*BUILTIN.values(), *config.resources.values()]
+    def snapshot(
+        self,
+        config: ClusterConfig,
+        now: float,
+        leave_out: Container[Bucket | tuple[str, RequirementClass]] = (),
+        planned: Mapping[int, PlannedStart] | None = None,
+    ) -> Snapshot:
+        """What a cycle sees at `now`. Buckets in `leave_out` and all of a (queue, class) in it are not in it."""
+        state, params = self._state, config.params
+        fixed = self._refresh(config, now)
+        minute = minute_of_week(now)
+        fair = [queue.name for queue in config.queues.values() if queue.fairshare is not None]
         return Snapshot(
             queues=config.queues,
-            hosts={host.name: self._host(host, config, counts_queues) for host in config.hosts.values()},
+            hosts=self._hosts,
             ledger=state.ledger.fork(),
-            pending=self._pending(now, leave_out),
+            pending=_without(state.pending, leave_out) if leave_out else state.pending,
             queue_slots=state.queue_slots,
             queue_user_slots=state.queue_user_slots,
-            increasing=frozenset(resource.name for resource in resources if resource.increasing),
+            running=state.running,
+            inactive_queues=self._inactive(config, minute),
+            limits=config.limits,
+            gpu_seconds=state.accounts.gpu_seconds(config.limits, now) if fixed.budgets else {},
+            minute_of_week=minute,
+            user_limits=fixed.user_limits,
+            processor_limits=fixed.processor_limits,
+            group_limits=fixed.group_limits,
+            user_groups=fixed.user_groups,
+            job_group_limits={
+                name: group.job_limit for name, group in state.groups.items() if group.job_limit is not None
+            },
+            job_group_jobs=state.group_jobs,
+            array_limits={
+                number: array.spec.array_limit for number, array in state.arrays.items() if array.spec.array_limit
+            },
+            array_jobs=state.array_jobs,
+            shares={name: state.accounts.shares(name, now) for name in fair},
+            fairshare=params.fairshare,
+            group_shares={name: group.shares for name, group in config.user_groups.items() if group.shares},
+            reservations=state.reservation_list(),
+            planned=planned or {},
+            increasing=fixed.increasing,
             local_type=LOCAL_TYPE,
-            job_accept_interval_s=config.params.job_accept_interval_s,
+            job_accept_interval_s=params.job_accept_interval_s,
+            reserve_cores_per_gpu=params.reserve_cores_per_gpu,
+            min_run_before_preempt_s=params.min_run_before_preempt_s,
+            preempt_requeue=params.preempt_requeue,
+            max_job_preempt=params.max_job_preempt,
+            compute_units=config.compute_units,
+            terminate_s=2.0 * params.job_terminate_interval_s + 1.0,
         )
 
-    def _host(self, host: HostConfig, config: ClusterConfig, counts_queues: bool) -> HostSnapshot:
+    def _refresh(self, config: ClusterConfig, now: float) -> _Fixed:
+        """Bring the hosts up to date; all of them after a reconfig, or where time alone may change them."""
+        spaced = config.params.job_accept_interval_s > 0
+        if config is not self._config or self._fixed is None:
+            self._config, self._fixed = config, _fixed(config)
+            self._hosts = {}
+            self._stale.update(config.hosts)
+        timed = spaced or any(host.dispatch_window for host in config.hosts.values())
+        for name in config.hosts if timed else sorted(self._stale):
+            host = config.hosts.get(name)
+            if host is not None:
+                self._hosts[name] = self._host(host, config, now)
+        self._stale.clear()
+        return self._fixed
+
+    def _host(self, host: HostConfig, config: ClusterConfig, now: float) -> HostSnapshot:
         seen = self._observations.of(host.name)
-        values = self._values.get(host.name)
-        if values is None:
-            values = self._values[host.name] = host_values(config, host, seen)
-        by_queue: Mapping[str, int] = {}
-        by_user: Mapping[str, int] = {}
-        if counts_queues or host.user_slots is not None:
-            by_queue, by_user = self._slots_on(host.name)
+        values = host_values(config, host, seen)
+        closed = closed_reason(host, self._state, seen)
+        if not closed and not is_open(host.dispatch_window, minute_of_week(now)):
+            closed = "Dispatch windows closed"
         return HostSnapshot(
             name=host.name,
             values=values,
-            closed=closed_reason(host, self._state, seen),
-            queue_slots=by_queue,
-            user_slots=by_user,
+            closed=closed,
             user_limit=host.user_slots,
             last_dispatch=seen.last_dispatch,
+            busy=busy_reasons(host, config.queues, values, config),
+            exclusive_resources=host.exclusive_resources,
+            ncpus=seen.load.ncpus if seen.load is not None else 0,
         )
 
-    def _slots_on(self, host: str) -> tuple[dict[str, int], dict[str, int]]:
-        """Slots held on the host by queue and by user; only looked at where a limit needs them."""
-        by_queue: dict[str, int] = {}
-        by_user: dict[str, int] = {}
-        for (job_id, _), part in self._state.ledger.host(host).held.items():
-            job = self._state.jobs.get(job_id)
-            if job is not None:
-                by_queue[job.spec.queue] = by_queue.get(job.spec.queue, 0) + part.slots
-                by_user[job.spec.user] = by_user.get(job.spec.user, 0) + part.slots
-        return by_queue, by_user
+    def _inactive(self, config: ClusterConfig, minute: int) -> dict[str, str]:
+        """Queues that start nothing now, with LSF's reason."""
+        found = {bucket.queue: GONE for bucket in self._queues_of_jobs() if bucket.queue not in config.queues}
+        for name, standing in self._state.queue_states.items():
+            if not standing.is_active:
+                found[name] = INACTIVATED + (f": {standing.comment}" if standing.comment else "")
+        for queue in config.queues.values():
+            if not (is_open(queue.run_window, minute) and is_open(queue.dispatch_window, minute)):
+                found.setdefault(queue.name, CLOSED_BY_WINDOW)
+        return found
 
-    def _pending(self, now: float, leave_out: Container[Bucket]) -> Mapping[Bucket, Iterable[int]]:
-        pending = self._state.pending
-        delayed = {job_id for job_id, at in self._state.delayed.items() if at > now}
-        if not delayed and not leave_out:
-            return pending
-        chosen: dict[Bucket, Iterable[int]] = {
-            bucket: ids for bucket, ids in pending.items() if bucket not in leave_out
+    def _queues_of_jobs(self) -> list[Bucket]:
+        """One bucket of each class is enough: queues that are gone are rare, and the policy says so for the others."""
+        return [next(iter(buckets)) for buckets in self._state.pending.values()]
+
+
+def _without(
+    pending: Mapping[RequirementClass, Mapping[Bucket, Line]],
+    leave_out: Container[Bucket | tuple[str, RequirementClass]],
+) -> dict[RequirementClass, dict[Bucket, Line]]:
+    kept: dict[RequirementClass, dict[Bucket, Line]] = {}
+    for requirement, buckets in pending.items():
+        left = {
+            bucket: line
+            for bucket, line in buckets.items()
+            if bucket not in leave_out and (bucket.queue, requirement) not in leave_out
         }
-        for bucket in {self._state.jobs[job_id].bucket() for job_id in delayed} & chosen.keys():
-            chosen[bucket] = [job_id for job_id in chosen[bucket] if job_id not in delayed]
-        return chosen
+        if left:
+            kept[requirement] = left
+    return kept
+
+
+def _fixed(config: ClusterConfig) -> _Fixed:
+    resources = [*BUILTIN.values(), *config.resources.values()]
+    groups = config.user_groups
+    return _Fixed(
+        increasing=frozenset(resource.name for resource in resources if resource.increasing),
+        budgets=tuple(limit for limit in config.limits if limit.gpu_hours is not None),
+        user_limits=_member_limits(config),
+        processor_limits={
+            name: user.max_jobs_per_processor
+            for name, user in config.users.items()
+            if user.max_jobs_per_processor is not None
+        },
+        group_limits={
+            name: (groups[name].users, user.max_jobs)
+            for name, user in config.users.items()
+            if name in groups and user.max_jobs is not None
+        },
+        user_groups={name: group.users for name, group in groups.items()},
+    )
+
+
+def _member_limits(config: ClusterConfig) -> dict[str, int]:
+    """User -> MAX_JOBS; `group@` holds for each member who has no row of his own."""
+    found: dict[str, int] = {}
+    for name, user in config.users.items():
+        group = config.user_groups.get(name.removesuffix("@")) if name.endswith("@") else None
+        if user.max_jobs is None or (group is None and name in config.user_groups):
+            continue
+        for member in group.users if group is not None else (name,):
+            if group is None or member not in config.users:
+                found[member] = user.max_jobs
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Protocol
 
+from gsched.base.ids import array_of, index_of
 from gsched.model.allocation import Allocation
 from gsched.model.job import FINISHED, JobSpec
 from gsched.model.view import JobFilter
@@ -27,7 +28,7 @@ def admits(wanted: JobFilter, job: Filterable, *, any_user: bool = False) -> boo
     """Whether `job` is one of those wanted. With `any_user` the filter's user is not looked at."""
     spec = job.spec
     if wanted.ids:
-        if job.job_id not in wanted.ids:
+        if job.job_id not in wanted.ids and array_of(job.job_id) not in wanted.ids:
             return False
     elif not wanted.finished and job.state in FINISHED and not wanted.states:
         return False
@@ -39,6 +40,16 @@ def admits(wanted: JobFilter, job: Filterable, *, any_user: bool = False) -> boo
         return False
     if wanted.project and wanted.project != spec.project:
         return False
+    if wanted.group and not (spec.group + "/").startswith(wanted.group.rstrip("/") + "/"):
+        return False
+    if wanted.arrays and not index_of(job.job_id) and not spec.indices:
+        return False
     if wanted.host and (job.allocation is None or all(part.host != wanted.host for part in job.allocation.hosts)):
         return False
-    return not wanted.name or fnmatchcase(spec.display_name, wanted.name.replace("[", "[[]"))
+    return not wanted.name or _has_name(job, wanted.name)
+
+
+def _has_name(job: Filterable, wanted: str) -> bool:
+    """By its name; an element also by that of its array, an index in the pattern names the element."""
+    pattern = wanted.replace("[", "[[]")
+    return fnmatchcase(job.spec.display_name, pattern) or fnmatchcase(job.spec.shown_name(job.job_id), pattern)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gsched.base.clock import minute_of_week
 from gsched.core.cluster import ClusterState
 from gsched.core.observed import Observation
+from gsched.core.pressure import beyond
 from gsched.core.values import host_type, host_values, slot_limit
 from gsched.model.config import ClusterConfig
 from gsched.model.host import COUNTER_OF_MODE, HostConfig, HostState
@@ -14,16 +16,27 @@ from gsched.model.ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
 from gsched.model.view import GpuView, HostView, JobView, QueueView, ResourceValue
+from gsched.model.window import is_open
 
 
-def host_state(host: HostConfig, state: ClusterState, seen: Observation) -> HostState:
-    """STATUS of the host."""
+def host_state(host: HostConfig, config: ClusterConfig, state: ClusterState, seen: Observation) -> HostState:
+    """STATUS of the host. Source of the precedence: bhosts(1)."""
     if host.name in state.closed_hosts:
         return HostState.CLOSED_ADM
     if not seen.connected:
         return HostState.UNAVAIL
-    free = state.ledger.host(host.name).free_slots
-    return HostState.CLOSED_FULL if free == 0 else HostState.OK
+    ledger = state.ledger.host(host.name)
+    if any(job.spec.exclusive for key in ledger.held if (job := state.jobs.get(key[0])) is not None):
+        return HostState.CLOSED_EXCL
+    if host.dispatch_window and not is_open(host.dispatch_window, minute_of_week(seen.last_heard)):
+        return HostState.CLOSED_WIND
+    if ledger.free_slots == 0:
+        return HostState.CLOSED_FULL
+    if host.thresholds and any(
+        True for _ in beyond(host.thresholds, host_values(config, host, seen), config, stop=False)
+    ):
+        return HostState.CLOSED_BUSY
+    return HostState.OK
 
 
 def closed_reason(host: HostConfig, state: ClusterState, seen: Observation) -> str:
@@ -41,7 +54,7 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
     """The host as ghosts and gload show it."""
     ledger = state.ledger.host(host.name)
     values = host_values(config, host, seen)
-    run, suspended = _job_slots(state, ledger)
+    run, by_system, by_user = _job_slots(state, ledger)
     reserved = ledger.reserved
     load = {
         index.name: max(0.0, float(value) - reserved.get(index.name, 0.0))
@@ -51,7 +64,7 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
     gpus = seen.gpus.gpus if seen.gpus is not None else ()
     return HostView(
         name=host.name,
-        status=host_state(host, state, seen).value,
+        status=host_state(host, config, state, seen).value,
         cpu_factor=host.cpu_factor,
         type=host_type(host),
         model=host.model,
@@ -61,7 +74,8 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         slots_free=ledger.free_slots,
         njobs=ledger.slots_used,
         run=run,
-        ususp=suspended,
+        ssusp=by_system,
+        ususp=by_user,
         load=load,
         externals=tuple(_external(name, config, ledger, values.get(name)) for name in config.external_on(host.name)),
         gpus=tuple(
@@ -76,15 +90,14 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
     )
 
 
-def _job_slots(state: ClusterState, ledger: HostLedger) -> tuple[int, int]:
-    run = suspended = 0
+def _job_slots(state: ClusterState, ledger: HostLedger) -> tuple[int, int, int]:
+    """Slots of jobs that run, that the system has suspended, and that somebody has."""
+    slots = {JobState.SSUSP: 0, JobState.USUSP: 0, JobState.RUN: 0}
     for (job_id, _), part in ledger.held.items():
         job = state.jobs.get(job_id)
-        if job is not None and job.state is JobState.USUSP:
-            suspended += part.slots
-        else:
-            run += part.slots
-    return run, suspended
+        suspended = job is not None and job.state in (JobState.SSUSP, JobState.USUSP)
+        slots[job.state if job is not None and suspended else JobState.RUN] += part.slots
+    return slots[JobState.RUN], slots[JobState.SSUSP], slots[JobState.USUSP]
 
 
 def _external(name: str, config: ClusterConfig, ledger: HostLedger, value: object) -> ResourceValue:

@@ -153,6 +153,8 @@ class JobRequeued(JobEvent, frozen=True, kw_only=True, tag="job_requeued"):
     hold: bool = False
     at_head: bool = False
     """It is served before its equals (requeue exit values)."""
+    exclude_host: str = ""
+    """The job must not run there again."""
 
 
 class JobSuspended(JobEvent, frozen=True, kw_only=True, tag="job_suspended"):

@@ -103,6 +103,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """-t, UTC seconds: the job is ended then, started or not."""
     priority: int | None = None
     """-sp; None: half of MAX_USER_PRIORITY."""
+    aging_per_s: float = 0.0
+    """JOB_PRIORITY_OVER_TIME: priority gained per second of waiting."""
     dependency: str = ""
     """-w as typed."""
     conditions: str = ""

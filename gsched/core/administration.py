@@ -1,0 +1,122 @@
+"""What administrators do to hosts and queues, and anybody to job groups. Texts are LSF's."""
+
+from __future__ import annotations
+
+from gsched.base.errors import BadRequest, PermissionDenied
+from gsched.core.cluster import ClusterState, QueueState, groups_above
+from gsched.core.command import ControlGroups, ControlHosts, ControlQueues
+from gsched.core.decision import Decision
+from gsched.model.config import ClusterConfig
+from gsched.model.event import HostClosed, HostOpened, JobGroupMade, JobGroupRemoved, QueueControlled
+from gsched.model.view import Answer
+
+MAX_GROUP = 512
+"""Characters of a job group's path, as in LSF."""
+_QUEUE_WORDS = {"open": "opened", "close": "closed", "activate": "activated", "inactivate": "inactivated"}
+
+
+def control_hosts(
+    state: ClusterState, config: ClusterConfig, command: ControlHosts, now: float, decision: Decision
+) -> None:
+    """Reply: the hosts that were named."""
+    if not command.is_admin:
+        raise PermissionDenied("User permission denied")
+    if command.action not in ("open", "close"):
+        raise BadRequest(f"'{command.action}' is not something that can be done to a host")
+    for host in command.hosts:
+        if host not in config.hosts:
+            raise BadRequest(f"{host}: Bad host name, host group name or cluster name")
+    for host in command.hosts:
+        if command.action == "close":
+            decision.record(HostClosed(at=now, host=host, by=command.user, comment=command.comment))
+        elif host in state.closed_hosts:
+            decision.record(HostOpened(at=now, host=host, by=command.user))
+        state.touched_hosts.add(host)
+    decision.reply = list(command.hosts)
+
+
+def control_queues(
+    state: ClusterState, config: ClusterConfig, command: ControlQueues, now: float, decision: Decision
+) -> None:
+    """Reply: an Answer for each queue. `all` means every queue."""
+    if command.action not in _QUEUE_WORDS:
+        raise BadRequest(f"'{command.action}' is not something that can be done to a queue")
+    names = tuple(config.queues) if command.queues == ("all",) else command.queues
+    for name in names:
+        if name not in config.queues:
+            raise BadRequest(f"{name}: No such queue")
+        if not command.is_admin and command.user not in config.queues[name].administrators:
+            raise PermissionDenied(f"{name}: User permission denied")
+    for name in names:
+        now_is = state.queue_states.get(name, QueueState())
+        is_open = now_is.is_open if command.action in ("activate", "inactivate") else command.action == "open"
+        is_active = now_is.is_active if command.action in ("open", "close") else command.action == "activate"
+        decision.record(
+            QueueControlled(
+                at=now, queue=name, by=command.user, is_open=is_open, is_active=is_active, comment=command.comment
+            )
+        )
+    decision.reply = [Answer(name=name, text=f"Queue <{name}> is {_QUEUE_WORDS[command.action]}") for name in names]
+
+
+def group_path(text: str) -> str:
+    """The path of a job group in its one form. Raises BadRequest."""
+    parts = text.split("/")
+    if not text.startswith("/") or len(text) > MAX_GROUP or any(part != part.strip() for part in parts):
+        raise BadRequest(f"{text[:60]}: Bad job group name: it begins with / and has at most {MAX_GROUP} characters")
+    path = "/" + "/".join(part for part in parts if part)
+    if path == "/" or any(part in (".", "..") or "%" in part for part in parts):
+        raise BadRequest(f"{text[:60]}: Bad job group name")
+    return path
+
+
+def control_groups(state: ClusterState, command: ControlGroups, now: float, decision: Decision) -> None:
+    """Reply: an Answer for each group."""
+    acts = {"add": _add_group, "modify": _modify_group, "remove": _remove_group}
+    if command.action not in acts:
+        raise BadRequest(f"'{command.action}' is not something that can be done to a job group")
+    decision.reply = []
+    for text in command.groups:
+        path = group_path(text)
+        error = acts[command.action](state, command, path, now, decision)
+        words = {"add": "is added", "modify": "is modified", "remove": "is deleted"}
+        decision.reply.append(Answer(name=path, text=f"Job group {path} {words[command.action]}.", error=error))
+
+
+def _add_group(state: ClusterState, command: ControlGroups, path: str, now: float, decision: Decision) -> str:
+    group = state.groups.get(path)
+    if group is not None and group.made_by:
+        return "The group already exists"
+    _make_group(command, path, now, decision)
+    return ""
+
+
+def _make_group(command: ControlGroups, path: str, now: float, decision: Decision) -> None:
+    limit = command.job_limit if command.job_limit >= 0 else None
+    decision.record(JobGroupMade(at=now, group=path, by=command.user, job_limit=limit))
+
+
+def _may(state: ClusterState, command: ControlGroups, path: str) -> str:
+    group = state.groups.get(path)
+    if group is None:
+        return "No such job group"
+    owners = {state.groups[each].owner for each in groups_above(path) if each in state.groups} | {group.owner}
+    return "" if command.is_admin or command.user in owners or not group.owner else "User permission denied"
+
+
+def _modify_group(state: ClusterState, command: ControlGroups, path: str, now: float, decision: Decision) -> str:
+    error = _may(state, command, path)
+    if not error:
+        _make_group(command, path, now, decision)
+    return error
+
+
+def _remove_group(state: ClusterState, command: ControlGroups, path: str, now: float, decision: Decision) -> str:
+    error = _may(state, command, path)
+    if error:
+        return error
+    is_used = path in state.group_members or any(each.startswith(path + "/") for each in state.groups)
+    if is_used:
+        return "The group has jobs or groups in it"
+    decision.record(JobGroupRemoved(at=now, group=path, by=command.user))
+    return ""

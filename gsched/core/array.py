@@ -1,0 +1,118 @@
+"""A job array: one record for all elements that have not started; an element becomes a job when anything happens to it.
+
+Plain and mutable like a job; changed only by applying events. However many elements there are, the record stays small:
+elements start in order, and only those out of order are written down one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import msgspec
+
+from gsched.base.ids import element_id
+from gsched.base.indices import Indices, parse_indices
+from gsched.core.job import Job
+from gsched.model.job import AttemptResult, JobSpec, JobState
+
+LARGEST = 2**31 - 1
+
+
+@lru_cache(maxsize=4096)
+def indices_of(text: str) -> Indices:
+    """The indices of a text that `gsched.base.indices` printed."""
+    return parse_indices(text, LARGEST)
+
+
+class UnstartedEnd(msgspec.Struct, frozen=True):
+    """Elements that ended together without having been started."""
+
+    indices: str
+    at: float
+    result: AttemptResult
+
+
+class JobArray(msgspec.Struct, kw_only=True):
+    """One array. Times are UTC seconds. `left` counts elements that have no end yet, started or not."""
+
+    array_id: int
+    spec: JobSpec
+    submitted_at: float
+    token: str = ""
+    place: int = 0
+    order: float = 0.0
+    left: int = 0
+    first: int = 0
+    """All indices up to this one are jobs of their own, or over."""
+    taken: set[int] = msgspec.field(default_factory=set)
+    """The same for these indices above `first`."""
+    unstarted: list[UnstartedEnd] = msgspec.field(default_factory=list)
+    stopped_by: str = ""
+    """Who suspended the elements that have not started; empty when they are not suspended."""
+    released: bool = False
+    """The dependency condition has come true."""
+    not_before: float = 0.0
+    waited_s: float = 0.0
+    last_end: float = 0.0
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
+    """State -> elements in it, of those that are jobs of their own or ended unstarted."""
+
+    @property
+    def indices(self) -> Indices:
+        return indices_of(self.spec.indices)
+
+    def waiting(self) -> Iterator[int]:
+        """Indices of the elements that are not jobs of their own yet, ascending."""
+        return (index for index in self.indices.after(self.first) if index not in self.taken)
+
+    def has_waiting(self, index: int) -> bool:
+        """Whether the element of that index is still only part of this record."""
+        return index > self.first and index not in self.taken and index in self.indices
+
+    @property
+    def count(self) -> int:
+        """How many elements are waiting in this record."""
+        return self._beyond() - len(self.taken)
+
+    def _beyond(self) -> int:
+        if not self.first:
+            return self.indices.count
+        return sum((end - start) // step + 1 for start, end, step in _after(self.indices, self.first))
+
+    def take(self, index: int) -> None:
+        """The element leaves the record."""
+        self.taken.add(index)
+        for following in self.indices.after(self.first):
+            if following not in self.taken:
+                return
+            self.taken.discard(following)
+            self.first = following
+
+    def element(self, index: int) -> Job:
+        """The job that the element is from now on; still as it was in the record."""
+        return Job(
+            job_id=element_id(self.array_id, index),
+            spec=self.spec,
+            state=JobState.PSUSP if self.stopped_by else JobState.PEND,
+            submitted_at=self.submitted_at,
+            order=self.order,
+            released=self.released,
+            not_before=self.not_before,
+            waited_s=self.waited_s,
+            stopped_by=self.stopped_by,
+        )
+
+    def template(self) -> Job:
+        """A job that stands for all waiting elements: their bucket and rank."""
+        return self.element(0)
+
+    def is_over(self) -> bool:
+        """Whether every element has ended."""
+        return self.left == 0
+
+
+def _after(indices: Indices, first: int) -> Iterator[tuple[int, int, int]]:
+    for start, end, step in indices.ranges:
+        if end > first:
+            yield (start if start > first else start + ((first - start) // step + 1) * step, end, step)

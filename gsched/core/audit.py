@@ -1,0 +1,127 @@
+"""Every invariant of a cluster's state. The daemon can check them; every test does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from gsched.base.ids import array_of, index_of
+from gsched.core.array import indices_of
+from gsched.core.cluster import ClusterState, add, groups_above
+from gsched.model.job import FINISHED, PENDING, STARTED, JobState
+from gsched.model.ledger import double_owners
+
+
+def audit(state: ClusterState, strays: Iterable[tuple[int, int]] = ()) -> list[str]:
+    """Every broken invariant as one line; empty when all is well. `strays`: holdings known only from agents."""
+    return [
+        *double_owners(state.ledger.hosts.values()),
+        *_audit_jobs(state),
+        *_audit_arrays(state),
+        *_audit_holdings(state, set(strays)),
+        *_audit_sums(state),
+        *_audit_waiting(state),
+    ]
+
+
+def _audit_jobs(state: ClusterState) -> Iterator[str]:
+    for job in state.jobs.values():
+        if job.state in STARTED and (job.allocation is None or job.attempt < 1 or job.dispatched_at is None):
+            yield f"job {job.job_id} is {job.state} without an attempt and its allocation"
+        elif job.state in FINISHED and (job.result is None or job.finished_at is None):
+            yield f"job {job.job_id} is {job.state} without a result"
+        elif job.state in PENDING and job.allocation is not None:
+            yield f"job {job.job_id} is {job.state} and has an allocation"
+        if (job.known_state is not None) != (job.state is JobState.UNKWN):
+            yield f"job {job.job_id} is {job.state} and was {job.known_state} before"
+        if array_of(job.job_id) >= state.next_job_id:
+            yield f"job {job.job_id} exists, and the next one gets number {state.next_job_id}"
+        if job.token and state.tokens.get(job.token, {}).get(job.place) != job.job_id:
+            yield f"job {job.job_id} cannot be found by its token"
+        running = state.running.get(job.job_id)
+        if (running is not None) != (job.state in STARTED) or (running is not None and running != job.running()):
+            yield f"job {job.job_id} is {job.state}, and the policies see {running}"
+
+
+def _audit_arrays(state: ClusterState) -> Iterator[str]:
+    """Each element is waiting in its array's record, a job of its own, or was over before it started."""
+    for array in state.arrays.values():
+        members = [job for job in state.jobs.values() if job.array_id == array.array_id]
+        counts: dict[str, int] = {}
+        for job in members:
+            add(counts, job.state.value, 1)
+            if array.has_waiting(index_of(job.job_id)):
+                yield f"element {job.job_id} is a job and still waits in its array"
+        unstarted = sum(_count(each.indices) for each in array.unstarted)
+        add(counts, "EXIT", unstarted)
+        if counts != array.counts:
+            yield f"array {array.array_id} counts {array.counts}, its elements are {counts}"
+        if array.count + len(members) + unstarted != array.indices.count:
+            yield f"array {array.array_id} has {array.indices.count} elements, not all of them are accounted for"
+        left = array.count + sum(job.state not in FINISHED for job in members)
+        if left != array.left:
+            yield f"array {array.array_id} says that {array.left} elements are not over, there are {left}"
+
+
+def _count(indices: str) -> int:
+    return indices_of(indices).count
+
+
+def _audit_holdings(state: ClusterState, strays: set[tuple[int, int]]) -> Iterator[str]:
+    """What the ledger holds is what the started jobs hold, and nothing else."""
+    expected = {
+        (part.host, job.key): part
+        for job in state.jobs.values()
+        if job.state in STARTED and job.allocation is not None
+        for part in job.allocation.hosts
+    }
+    held = {(host, key): part for host, ledger in state.ledger.hosts.items() for key, part in ledger.held.items()}
+    for (host, key), part in held.items():
+        if key not in strays and expected.get((host, key)) != part:
+            yield f"{host}: the ledger holds {part} for attempt {key}, the job does not"
+    yield from (f"{host}: attempt {key} is not in the ledger" for host, key in expected if (host, key) not in held)
+
+
+def _audit_sums(state: ClusterState) -> Iterator[str]:
+    """Every number that is kept beside the holdings is their sum."""
+    for host, ledger in state.ledger.hosts.items():
+        yield from ledger.miscounts()
+        if ledger.host != host:
+            yield f"{host}: its books are those of {ledger.host}"
+    by_queue: dict[str, int] = {}
+    by_owner: dict[tuple[str, str], int] = {}
+    by_group: dict[str, int] = {}
+    for job in state.jobs.values():
+        if job.state in STARTED and job.allocation is not None:
+            for group in groups_above(job.spec.group):
+                add(by_group, group, 1)
+            add(by_queue, job.spec.queue, job.allocation.slots)
+            add(by_owner, (job.spec.queue, job.spec.user), job.allocation.slots)
+    if by_queue != state.queue_slots:
+        yield f"slots by queue are counted as {state.queue_slots}, started jobs hold {by_queue}"
+    if by_group != state.group_jobs:
+        yield f"jobs by group are counted as {state.group_jobs}, there are {by_group}"
+    if by_owner != state.queue_user_slots:
+        yield f"slots by queue and user are counted as {state.queue_user_slots}, started jobs hold {by_owner}"
+
+
+def _audit_waiting(state: ClusterState) -> Iterator[str]:
+    """Each pending job waits for exactly one thing; in the room, in its bucket and in order."""
+    for bucket, line in state.waits.room.lines():
+        ranks = list(line)
+        if line.is_empty() or any(first >= second for first, second in pairwise(ranks)):
+            yield f"jobs {[job_id for _, job_id in ranks]} do not wait in order in {bucket}"
+        for job_id in line.entries():
+            array = state.arrays.get(job_id)
+            item = array.template() if array is not None else state.jobs.get(job_id)
+            if item is None or item.bucket() != bucket:
+                yield f"job {job_id} waits in {bucket}, where it does not belong"
+    entered = [job_id for _, line in state.waits.room.lines() for job_id in line.entries()]
+    everywhere = sorted([*entered, *state.waits.delayed, *state.waits.blocked])
+    expected = [job.job_id for job in state.jobs.values() if job.state is JobState.PEND]
+    expected += [array.array_id for array in state.arrays.values() if array.count and not array.stopped_by]
+    if everywhere != sorted(expected):
+        wrong = sorted({*everywhere} ^ {*expected})
+        yield f"pending jobs {wrong} are not where they wait"
+    for job_id in {*state.avoiding, *state.waits.forced} - set(everywhere):
+        yield f"job {job_id} waits for another attempt and is not pending"

@@ -1,0 +1,198 @@
+"""Completes a submitted spec by what queue and cluster say, or refuses what they do not allow. Texts are LSF's.
+
+Whether the resources can ever be had is admission's question. It changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from gsched.base.errors import BadRequest, PermissionDenied
+from gsched.base.indices import parse_indices
+from gsched.core.administration import group_path
+from gsched.core.cluster import ClusterState
+from gsched.core.conditions import resolve
+from gsched.model.config import ClusterConfig, Params
+from gsched.model.job import JobSpec
+from gsched.model.queue import Queue
+
+
+def queue_of(spec: JobSpec, user: str, config: ClusterConfig, state: ClusterState) -> Queue:
+    """The queue that the job goes to. Raises BadRequest or PermissionDenied."""
+    name = spec.queue or config.params.default_queue
+    queue = config.queues.get(name)
+    if queue is None:
+        raise BadRequest(f"{name}: No such queue")
+    standing = state.queue_states.get(name)
+    if standing is not None and not standing.is_open:
+        raise BadRequest(f"{name}: Queue has been closed")
+    if not queue.admits(user) and user not in config.administrators:
+        raise PermissionDenied(f"{name}: User cannot use the queue")
+    return queue
+
+
+def complete(spec: JobSpec, user: str, queue: Queue, config: ClusterConfig, state: ClusterState, now: float) -> JobSpec:
+    """The spec with hosts, limits, priority, dependency and the like resolved."""
+    params = config.params
+    hosts, levels = _hosts(spec, queue, config)
+    return msgspec.structs.replace(
+        spec,
+        user=user,
+        queue=queue.name,
+        project=spec.project or params.default_project,
+        hosts=hosts,
+        host_levels=levels,
+        run_limit_s=_run_limit(spec, queue),
+        limits=_limits(spec, queue),
+        rerunnable=queue.rerunnable if spec.rerunnable is None else spec.rerunnable,
+        requeue_exit_values=spec.requeue_exit_values or queue.requeue_exit_values,
+        exclusive=_exclusive(spec, queue),
+        priority=_priority(spec, params),
+        aging_per_s=_aging(params),
+        indices=_indices(spec, params),
+        group=group_path(spec.group) if spec.group else "",
+        user_group=_user_group(spec, user, config),
+        reservation=_reservation(spec, user, config, state),
+        terminate_at=_times(spec, now),
+        conditions=_conditions(spec, user, config, state),
+    )
+
+
+def _hosts(spec: JobSpec, queue: Queue, config: ClusterConfig) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """-m with groups resolved, and each host's preference; where -m says nothing, the queue's preferences."""
+    levels: dict[str, int] = {}
+    for number, word in enumerate(spec.hosts):
+        level = spec.host_levels[number] if number < len(spec.host_levels) else 0
+        for name in config.host_groups.get(word, (word,)):
+            _check_host(name, word, queue, config)
+            levels.setdefault(name, level)
+    for name in spec.first_hosts:
+        _check_host(name, name, queue, config)
+        levels.setdefault(name, 0)
+    if not levels:
+        return (), ()
+    has_levels = len(set(levels.values())) > 1 or spec.other_hosts
+    return tuple(levels), tuple(levels.values()) if has_levels else ()
+
+
+def _check_host(name: str, word: str, queue: Queue, config: ClusterConfig) -> None:
+    if name not in config.hosts:
+        raise BadRequest(f"{word}: Bad host name, host group name or cluster name")
+    if not config.hosts[name].server:
+        raise BadRequest(f"{name}: Host does not run jobs")
+    if queue.hosts is not None and name not in queue.hosts:
+        raise BadRequest(f"{word}: Host or host group is not used by the queue")
+
+
+def _run_limit(spec: JobSpec, queue: Queue) -> int | None:
+    if spec.run_limit_s is not None and spec.run_limit_s < 1:
+        raise BadRequest(f"Bad argument: a run limit of {spec.run_limit_s} seconds")
+    wanted = spec.run_limit_s if spec.run_limit_s is not None else queue.default_run_limit_s
+    if wanted is not None and queue.run_limit_s is not None and wanted > queue.run_limit_s:
+        allowed = f"-W {wanted // 60} minutes, queue {queue.name} allows {queue.run_limit_s // 60}"
+        raise BadRequest(f"Cannot exceed queue's hard limit(s): {allowed}")
+    return wanted if wanted is not None else queue.run_limit_s
+
+
+def _limits(spec: JobSpec, queue: Queue) -> dict[str, float]:
+    limits = dict(spec.limits)
+    for name, value in limits.items():
+        if not value > 0:
+            raise BadRequest(f"Bad argument: {name} {value:g}")
+    for name, given in queue.limits.items():
+        wanted = limits.get(name, given.default)
+        if wanted is not None and given.maximum is not None and wanted > given.maximum:
+            allowed = f"{name} {wanted:g}, queue {queue.name} allows {given.maximum:g}"
+            raise BadRequest(f"Cannot exceed queue's hard limit(s): {allowed}")
+        final = wanted if wanted is not None else given.maximum
+        if final is not None:
+            limits[name] = final
+    return limits
+
+
+def _exclusive(spec: JobSpec, queue: Queue) -> bool:
+    if spec.exclusive and not queue.exclusive:
+        raise BadRequest(f"{queue.name}: Queue does not accept EXCLUSIVE jobs")
+    return spec.exclusive
+
+
+def _priority(spec: JobSpec, params: Params) -> int | None:
+    if params.max_user_priority is None:
+        if spec.priority is not None:
+            raise BadRequest("Job priority control undefined: the cluster sets no MAX_USER_PRIORITY")
+        return None
+    if spec.priority is None:
+        return params.max_user_priority // 2
+    if not 1 <= spec.priority <= params.max_user_priority:
+        raise BadRequest(f"Bad user priority: -sp {spec.priority}, 1 to {params.max_user_priority} are allowed")
+    return spec.priority
+
+
+def _aging(params: Params) -> float:
+    if params.max_user_priority is None or params.priority_over_time is None:
+        return 0.0
+    gain, minutes = params.priority_over_time
+    return gain / (60.0 * minutes)
+
+
+def _indices(spec: JobSpec, params: Params) -> str:
+    if not spec.indices:
+        if spec.array_limit:
+            raise BadRequest("Job array index error: a slot limit without an index list")
+        return ""
+    if spec.array_limit < 0:
+        raise BadRequest(f"Job array index error: a slot limit of {spec.array_limit}")
+    return str(parse_indices(spec.indices, params.max_array_size))
+
+
+def _user_group(spec: JobSpec, user: str, config: ClusterConfig) -> str:
+    if not spec.user_group:
+        return ""
+    group = config.user_groups.get(spec.user_group)
+    if group is None:
+        raise BadRequest(f"{spec.user_group}: Bad user group name")
+    if user not in group.users and "all" not in group.users:
+        raise BadRequest(f"{spec.user_group}: User not in the specified user group")
+    return spec.user_group
+
+
+def _reservation(spec: JobSpec, user: str, config: ClusterConfig, state: ClusterState) -> str:
+    if not spec.reservation:
+        return ""
+    found = state.reservations.get(spec.reservation)
+    if found is None:
+        raise BadRequest(f"{spec.reservation}: there is no such advance reservation")
+    if user not in set(members_of(found.users, config)):
+        raise PermissionDenied(f"{spec.reservation}: User cannot use the advance reservation")
+    return spec.reservation
+
+
+def members_of(names: tuple[str, ...], config: ClusterConfig) -> Iterator[str]:
+    """Users, and the members of user groups."""
+    for name in names:
+        group = config.user_groups.get(name)
+        yield from group.users if group is not None else (name,)
+
+
+def _times(spec: JobSpec, now: float) -> float | None:
+    if spec.terminate_at is not None:
+        if spec.begin_at is not None and spec.begin_at >= spec.terminate_at:
+            raise BadRequest("Start time is later than termination time")
+        if spec.terminate_at <= now:
+            raise BadRequest("Bad time specification: the termination time is over")
+    return spec.terminate_at
+
+
+def _conditions(spec: JobSpec, user: str, config: ClusterConfig, state: ClusterState) -> str:
+    if not spec.dependency:
+        return ""
+    return resolve(
+        spec.dependency,
+        user,
+        state,
+        newest_only=config.params.dependency_last_only,
+        indices=_indices(spec, config.params),
+        is_admin=user in config.administrators,
+    )

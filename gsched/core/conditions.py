@@ -1,0 +1,308 @@
+"""Do a job's dependency conditions hold? Names are resolved when the job comes in, conditions judged as others change.
+
+Three answers: it holds, it does not yet, it never can; the last with the condition that decides. Nothing here changes
+the state. Source of the rules: bsub(1), option -w.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from gsched.base.errors import BadRequest
+from gsched.base.ids import array_of, element_id, index_of, show_job
+from gsched.core.array import JobArray, indices_of
+from gsched.core.cluster import ClusterState
+from gsched.core.dependency import (
+    AllOf,
+    AnyOf,
+    Condition,
+    Dependency,
+    JobName,
+    JobNumber,
+    Not,
+    parents_of,
+    parse,
+    parse_resolved,
+    show,
+    show_target,
+)
+from gsched.core.job import Job
+from gsched.model.job import FINISHED, PENDING, JobState
+
+INVALID = "Dependency condition invalid or never satisfied"
+NOT_SATISFIED = "Job dependency condition not satisfied"
+
+_RELATIONS: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`holds` as of now; `is_final`: it stays so. `text` names the condition that decides."""
+
+    holds: bool
+    is_final: bool = False
+    text: str = ""
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+def resolve(text: str, user: str, state: ClusterState, *, newest_only: bool, indices: str = "", is_admin: bool) -> str:
+    """The condition with names replaced by numbers. Raises BadRequest for a job that is not known.
+
+    `indices`: those of the job that is submitted, for element-wise conditions. `newest_only`: JOB_DEP_LAST_SUB.
+    """
+    resolver = _Resolver(state, user, newest_only, indices, is_admin)
+    return show(resolver.resolved(parse(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolver:
+    state: ClusterState
+    user: str
+    newest_only: bool
+    indices: str
+    is_admin: bool
+
+    def resolved(self, dependency: Dependency) -> Dependency:
+        match dependency:
+            case Not(operand):
+                return Not(self.resolved(operand))
+            case AllOf(terms):
+                return AllOf(tuple(self.resolved(term) for term in terms))
+            case AnyOf(terms):
+                return AnyOf(tuple(self.resolved(term) for term in terms))
+        job = dependency.job
+        numbers = [job] if isinstance(job, JobNumber) else self._named(job, dependency)
+        conditions = [replace(dependency, job=self._checked(number, dependency)) for number in numbers]
+        return conditions[0] if len(conditions) == 1 else AllOf(tuple(conditions))
+
+    def _named(self, wanted: JobName, condition: Condition) -> list[JobNumber]:
+        pattern = wanted.name.replace("[", "[[]").replace("?", "[?]")
+        items: list[Job | JobArray] = [*self.state.arrays.values()]
+        items += [job for job in self.state.jobs.values() if not index_of(job.job_id)]
+        numbers = sorted(
+            item.array_id if isinstance(item, JobArray) else item.job_id
+            for item in items
+            if (self.is_admin or item.spec.user == self.user) and fnmatchcase(item.spec.name, pattern)
+        )
+        if not numbers:
+            raise BadRequest(f"{INVALID}: no job is called {wanted.name} (position {condition.position + 1})")
+        chosen = numbers[-1:] if self.newest_only else numbers
+        if wanted.index == "*":
+            return [JobNumber(number, each=True) for number in chosen]
+        return [JobNumber(element_id(number, int(wanted.index or 0))) for number in chosen]
+
+    def _checked(self, number: JobNumber, condition: Condition) -> JobNumber:
+        at = f"(position {condition.position + 1})"
+        base = array_of(number.job_id)
+        array = self.state.arrays.get(base)
+        if array is None and base not in self.state.jobs:
+            raise BadRequest(f"{INVALID}: job {base} is not known {at}")
+        index = index_of(number.job_id)
+        if index and (array is None or index not in array.indices):
+            raise BadRequest(f"{INVALID}: there is no element {show_job(number.job_id)} {at}")
+        if condition.kind.startswith("num") and (array is None or index or number.each):
+            raise BadRequest(f"{INVALID}: {condition.kind}() wants an array, job {base} is none {at}")
+        if number.each:
+            if array is None:
+                raise BadRequest(f"{INVALID}: job {base} is not a job array {at}")
+            if not self.indices or array.spec.indices != self.indices:
+                raise BadRequest(f"Dependent arrays do not have the same size: {base} has {array.spec.indices} {at}")
+        return number
+
+
+def find_cycle(state: ClusterState, job_id: int, conditions: str) -> list[int]:
+    """The chain of jobs that leads from the conditions of `job_id` back to it; empty when there is none."""
+    trail: dict[int, int] = dict.fromkeys((array_of(parent) for parent in parents_of(conditions)), array_of(job_id))
+    open_ids = list(trail)
+    while open_ids:
+        current = open_ids.pop()
+        if current == array_of(job_id):
+            chain = [current]
+            while trail[chain[-1]] != array_of(job_id) and len(chain) <= len(trail):
+                chain.append(trail[chain[-1]])
+            return [array_of(job_id), *reversed(chain)]
+        item = state.arrays.get(current) or state.jobs.get(current)
+        if item is None or not item.spec.conditions or item.released:
+            continue
+        for parent in {array_of(each) for each in parents_of(item.spec.conditions)} - set(trail):
+            trail[parent] = current
+            open_ids.append(parent)
+    return []
+
+
+# -- judging ----------------------------------------------------------------------------------------------------------
+
+
+def judge(state: ClusterState, conditions: str, index: int = 0) -> Answer:
+    """Whether resolved conditions hold; `index`: of the element that waits, for element-wise conditions."""
+    return _judge(state, parse_resolved(conditions), index)
+
+
+def is_elementwise(conditions: str) -> bool:
+    """Whether each element of the waiting array has a condition of its own."""
+    return "[*]" in conditions
+
+
+def _judge(state: ClusterState, dependency: Dependency, index: int) -> Answer:
+    match dependency:
+        case Condition():
+            return _judge_condition(state, dependency, index)
+        case Not(operand):
+            inner = _judge(state, operand, index)
+            return Answer(not inner.holds, inner.is_final, f"not {inner.text}")
+        case AllOf(terms):
+            answers = [_judge(state, term, index) for term in terms]
+            return _combine(answers, decisive=False)
+        case AnyOf(terms):
+            return _combine([_judge(state, term, index) for term in terms], decisive=True)
+
+
+def _combine(answers: list[Answer], *, decisive: bool) -> Answer:
+    """One final answer that is decisive settles it; otherwise it is final when all are."""
+    for answer in answers:
+        if answer.is_final and answer.holds is decisive:
+            return answer
+    is_final = all(answer.is_final for answer in answers)
+    told = [answer for answer in answers if answer.holds is decisive] or [a for a in answers if not a.is_final]
+    return Answer(
+        any(a.holds for a in answers) if decisive else all(a.holds for a in answers),
+        is_final,
+        (told or answers)[0].text if not decisive else "; ".join(answer.text for answer in answers[:3]),
+    )
+
+
+def _judge_condition(state: ClusterState, condition: Condition, index: int) -> Answer:
+    job = condition.job
+    assert isinstance(job, JobNumber)
+    number = element_id(job.job_id, index) if job.each else job.job_id
+    name = show_target(JobNumber(number))
+    if condition.kind.startswith("num"):
+        return _judge_count(state, condition, number, name)
+    array = state.arrays.get(number)
+    if array is not None:
+        return _judge_array(state, condition, array, name)
+    return _judge_element(condition, _known(state, number), name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a condition looks at: `code` is the exit code, 128 + n for signal n; state None: the job is gone."""
+
+    state: JobState | None
+    code: int = 0
+    has_started: bool = False
+    is_post_processed: bool = False
+
+
+_GONE = _Known(None)
+_WAITING = _Known(JobState.PEND)
+
+
+def _of_job(job: Job) -> _Known:
+    result = job.result
+    code = 0
+    if result is not None and job.state in FINISHED:
+        code = result.exit_code if result.exit_code is not None else 128 + result.signal if result.signal else 0
+    started = job.state not in PENDING and (job.state not in FINISHED or (result is not None and result.started))
+    return _Known(job.state, code, started, job.post_processed)
+
+
+def _known(state: ClusterState, number: int) -> _Known:
+    job = state.jobs.get(number)
+    if job is not None:
+        return _of_job(job)
+    array = state.arrays.get(array_of(number))
+    if array is None:
+        return _GONE
+    if array.has_waiting(index_of(number)):
+        return _WAITING
+    return _Known(JobState.EXIT, 0, is_post_processed=True)
+
+
+def _judge_array(state: ClusterState, condition: Condition, array: JobArray, name: str) -> Answer:
+    """All elements must satisfy it. By counts: an array may have 100,000 elements, and each end asks again."""
+    counts, total = counts_of(array), array.indices.count
+    text = f"{condition.kind}({name}): " + ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
+    done, ended_badly = counts.get("DONE", 0), counts.get("EXIT", 0)
+    match condition.kind:
+        case "done" | "post_done":
+            return Answer(done == total, done == total or ended_badly > 0, text)
+        case "ended":
+            return Answer(array.is_over(), array.is_over(), text)
+        case "started":
+            never = sum(indices_of(each.indices).count for each in array.unstarted)
+            waiting = counts.get("PEND", 0) + counts.get("PSUSP", 0)
+            return Answer(not waiting and not never, not waiting or never > 0, text)
+    if done:
+        return Answer(False, True, text)
+    if not array.is_over():
+        return Answer(False, False, text)
+    members = (_known(state, element_id(array.array_id, index)) for index in array.indices)
+    return _combine([_judge_element(condition, each, name) for each in members], decisive=False)
+
+
+def _judge_element(condition: Condition, known: _Known, name: str) -> Answer:
+    if known.state is None:
+        return Answer(False, True, f"job {name} is no longer known")
+    over = known.state in FINISHED
+    ok, final = False, over
+    match condition.kind:
+        case "done":
+            ok = known.state is JobState.DONE
+        case "ended":
+            ok = over
+        case "exit":
+            relation = _RELATIONS[condition.relation or "=="]
+            ok = known.state is JobState.EXIT
+            ok = ok and (condition.number is None or relation(known.code, condition.number))
+        case "started":
+            ok = known.has_started
+            final = over or ok
+        case "post_done" | "post_err":
+            ended = known.state is JobState.DONE
+            ok = over and known.is_post_processed and ended is (condition.kind == "post_done")
+            final = over and known.is_post_processed
+    status = f"{known.state.value} with exit code {known.code}" if over and known.code else known.state.value
+    return Answer(ok, final, f"{condition.kind}({name}): job {name} is {status}")
+
+
+def _judge_count(state: ClusterState, condition: Condition, number: int, name: str) -> Answer:
+    array = state.arrays.get(number)
+    if array is None:
+        return Answer(False, True, f"array {name} is no longer known")
+    counts = counts_of(array)
+    total = array.indices.count
+    done, ended_badly = counts.get("DONE", 0), counts.get("EXIT", 0)
+    value = {
+        "numdone": done,
+        "numexit": ended_badly,
+        "numended": done + ended_badly,
+        "numhold": counts.get("PSUSP", 0),
+        "numpend": counts.get("PEND", 0),
+        "numrun": counts.get("RUN", 0),
+        "numstart": total - counts.get("PEND", 0) - counts.get("PSUSP", 0),
+    }[condition.kind]
+    wanted = total if condition.number is not None and condition.number < 0 else condition.number or 0
+    ok = _RELATIONS[condition.relation or "=="](value, wanted)
+    return Answer(ok, array.is_over(), f"{condition.kind}({name},{condition.relation}{wanted}): it is {value}")
+
+
+def counts_of(array: JobArray) -> dict[str, int]:
+    """Job state -> elements of the array in it."""
+    counts = {state: count for state, count in array.counts.items() if count}
+    if array.count:
+        state = "PSUSP" if array.stopped_by else "PEND"
+        counts[state] = counts.get(state, 0) + array.count
+    return counts

@@ -1,0 +1,267 @@
+"""Dependency conditions: `done("train") && exit(17, >=2)` as a tree, read and printed.
+
+Reading knows no jobs: names are resolved by gsched.core.conditions, and what is printed after that names jobs by number
+only. Texts are bounded in length and depth. Source of the grammar: bsub(1), option -w.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NoReturn, TypeAlias
+
+from gsched.base.errors import BadRequest
+
+SYNTAX = "Dependency condition syntax error"
+MAX_LENGTH = 4094
+MAX_DEPTH = 64
+_RESOLVED_LENGTH = 1 << 20
+STATES = ("done", "ended", "exit", "started", "post_done", "post_err")
+COUNTS = ("numdone", "numended", "numexit", "numhold", "numpend", "numrun", "numstart")
+_RELATIONS = (">=", "<=", "==", "!=", ">", "<")
+_TOKEN = re.compile(
+    r"(?P<blank>\s+)|(?P<text>\"[^\"]*\"|'[^']*')|(?P<sign>&&|\|\||>=|<=|==|!=|[!()<>,])"
+    r"|(?P<word>[^\s\"'&|!()<>=,]+)"
+)
+_NUMBER = re.compile(r"([0-9]{1,10})(\[(\*|[0-9]{1,10})\])?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class JobName:
+    """A job as written: its name, perhaps ending in `*`; of an array's element with the index."""
+
+    name: str
+    index: str = ""
+    """"3" for `name[3]`, "*" for `name[*]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobNumber:
+    """A job by its number (gsched.base.ids). `each`: `17[*]`, the element of the same index."""
+
+    job_id: int
+    each: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition: `kind` is of STATES or COUNTS. `relation` and `number` belong to exit() and the counts;
+    number -1 stands for `*`, all of the array's elements.
+    """
+
+    kind: str
+    job: JobName | JobNumber
+    relation: str = ""
+    number: int | None = None
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    operand: Dependency
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    terms: tuple[Dependency, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    terms: tuple[Dependency, ...]
+
+
+Dependency: TypeAlias = Condition | Not | AllOf | AnyOf
+
+
+def parse(text: str) -> Dependency:
+    """The condition that a user wrote. Raises BadRequest with the 1-based position."""
+    return _Parser(text, MAX_LENGTH).whole()
+
+
+@lru_cache(maxsize=4096)
+def parse_resolved(text: str) -> Dependency:
+    """The same for a text that `show` wrote after names were resolved: it may be longer."""
+    return _Parser(text, _RESOLVED_LENGTH).whole()
+
+
+def conditions_in(dependency: Dependency) -> Iterator[Condition]:
+    """All conditions, left to right."""
+    match dependency:
+        case Condition():
+            yield dependency
+        case Not(operand):
+            yield from conditions_in(operand)
+        case AllOf(terms) | AnyOf(terms):
+            for term in terms:
+                yield from conditions_in(term)
+
+
+@lru_cache(maxsize=4096)
+def parents_of(text: str) -> frozenset[int]:
+    """Numbers of the jobs and arrays that a resolved condition names."""
+    return frozenset(each.job.job_id for each in conditions_in(parse_resolved(text)) if isinstance(each.job, JobNumber))
+
+
+def show(dependency: Dependency) -> str:
+    """The condition as text; `parse_resolved` reads it back."""
+    match dependency:
+        case Condition():
+            return _show_condition(dependency)
+        case Not(operand):
+            return f"!{_show_inner(operand)}"
+        case AllOf(terms):
+            return " && ".join(_show_inner(term) for term in terms)
+        case AnyOf(terms):
+            return " || ".join(_show_inner(term) for term in terms)
+
+
+def _show_inner(dependency: Dependency) -> str:
+    text = show(dependency)
+    return f"({text})" if isinstance(dependency, AllOf | AnyOf) else text
+
+
+def show_target(job: JobName | JobNumber) -> str:
+    """A job as a condition names it."""
+    if isinstance(job, JobName):
+        return f'"{job.name}{f"[{job.index}]" if job.index else ""}"'
+    index = job.job_id >> 32
+    suffix = "[*]" if job.each else f"[{index}]" if index else ""
+    return f"{job.job_id & 0xFFFFFFFF}{suffix}"
+
+
+def _show_condition(condition: Condition) -> str:
+    inside = show_target(condition.job)
+    if condition.number is not None:
+        number = "*" if condition.number < 0 else str(condition.number)
+        inside += f",{condition.relation}{number}"
+    return f"{condition.kind}({inside})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    start: int
+
+
+class _Parser:
+    """`||` binds weaker than `&&`, `!` strongest."""
+
+    def __init__(self, text: str, limit: int) -> None:
+        if len(text) > limit:
+            raise BadRequest(f"{SYNTAX}: the condition has {len(text)} characters, {limit} are allowed")
+        self._tokens: list[_Token] = []
+        self._at = 0
+        position = 0
+        while position < len(text):
+            found = _TOKEN.match(text, position)
+            if found is None:
+                self._fail(f"unexpected {text[position]!r}", position)
+            if found.lastgroup != "blank":
+                self._tokens.append(_Token(str(found.lastgroup), found.group(), position))
+            position = found.end()
+        self._tokens.append(_Token("end", "", len(text)))
+
+    def whole(self) -> Dependency:
+        found = self._any_of(0)
+        if self._peek.kind != "end":
+            self._fail(f"unexpected '{self._peek.text}'")
+        return found
+
+    @property
+    def _peek(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _take(self) -> _Token:
+        token = self._peek
+        self._at = min(self._at + 1, len(self._tokens) - 1)
+        return token
+
+    def _accept(self, sign: str) -> bool:
+        if self._peek.kind == "sign" and self._peek.text == sign:
+            self._take()
+            return True
+        return False
+
+    def _fail(self, what: str, position: int | None = None) -> NoReturn:
+        at = self._peek.start if position is None else position
+        raise BadRequest(f"{SYNTAX}: {what} at position {at + 1}")
+
+    def _any_of(self, depth: int) -> Dependency:
+        if depth > MAX_DEPTH:
+            self._fail("nested too deeply")
+        terms = [self._all_of(depth)]
+        while self._accept("||"):
+            terms.append(self._all_of(depth))
+        return terms[0] if len(terms) == 1 else AnyOf(tuple(terms))
+
+    def _all_of(self, depth: int) -> Dependency:
+        terms = [self._term(depth)]
+        while self._accept("&&"):
+            terms.append(self._term(depth))
+        return terms[0] if len(terms) == 1 else AllOf(tuple(terms))
+
+    def _term(self, depth: int) -> Dependency:
+        if depth > MAX_DEPTH:
+            self._fail("nested too deeply")
+        if self._accept("!"):
+            return Not(self._term(depth + 1))
+        if self._accept("("):
+            inner = self._any_of(depth + 1)
+            if not self._accept(")"):
+                self._fail("')' is wanted")
+            return inner
+        token = self._take()
+        if token.kind not in ("word", "text"):
+            self._fail("a condition such as done(JOB) is wanted", token.start)
+        opens = self._peek.kind == "sign" and self._peek.text == "("
+        if token.kind == "word" and opens:
+            return self._function(token)
+        return Condition("done", self._job(token), position=token.start)
+
+    def _function(self, token: _Token) -> Condition:
+        kind = token.text.lower()
+        if kind == "external":
+            self._fail("external() is not supported", token.start)
+        if kind not in STATES and kind not in COUNTS:
+            self._fail(f"'{token.text}' is no condition; these are: {', '.join(STATES + COUNTS)}", token.start)
+        self._take()
+        target = self._take()
+        if target.kind not in ("word", "text"):
+            self._fail(f"{kind}() wants a job", target.start)
+        job, relation, number = self._job(target), "", None
+        if self._accept(","):
+            if kind not in ("exit", *COUNTS):
+                self._fail(f"{kind}() takes a job and nothing else")
+            relation, number = self._comparison(kind)
+        elif kind in COUNTS:
+            self._fail(f"{kind}() wants a number after the array")
+        if not self._accept(")"):
+            self._fail("')' is wanted")
+        return Condition(kind, job, relation, number, token.start)
+
+    def _comparison(self, kind: str) -> tuple[str, int]:
+        relation = next((each for each in _RELATIONS if self._accept(each)), "==")
+        token = self._take()
+        if token.text == "*" and kind in COUNTS:
+            return relation, -1
+        if token.kind != "word" or not (token.text.isascii() and token.text.isdigit()) or len(token.text) > 9:
+            self._fail("a number is wanted", token.start)
+        return relation, int(token.text)
+
+    def _job(self, token: _Token) -> JobName | JobNumber:
+        text = token.text[1:-1] if token.kind == "text" else token.text
+        found = _NUMBER.fullmatch(text) if token.kind == "word" else None
+        if found is not None:
+            index = found[3] or ""
+            if index == "*":
+                return JobNumber(int(found[1]), each=True)
+            return JobNumber(int(index or 0) << 32 | int(found[1]))
+        name, bracket, rest = text.partition("[")
+        index = rest.removesuffix("]")
+        if not name or (bracket and (not rest.endswith("]") or not (index == "*" or index.isdecimal()))):
+            self._fail(f"'{text}' names no job", token.start)
+        return JobName(name, index)

@@ -1,0 +1,96 @@
+"""Lets jobs go on whose dependency conditions have come true, and ends those whose conditions never can.
+
+Asked after every decision, so that a job and those that depend on it end in one transaction. Only jobs that name a
+changed job are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gsched.base.ids import array_of, element_id, index_of
+from gsched.core.array import JobArray
+from gsched.core.cluster import ClusterState
+from gsched.core.conditions import INVALID, NOT_SATISFIED, Answer, is_elementwise, judge
+from gsched.core.control import end_pending, end_waiting
+from gsched.core.decision import Decision
+from gsched.core.job import Job
+from gsched.model.event import JobReleased
+from gsched.model.reason import PendingReason
+
+TERM = "TERM_ORPHAN_SYSTEM"
+
+
+class Dependents:
+    """Keeps, beside the state, why each blocked job is blocked."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._reasons: dict[int, PendingReason] = {}
+
+    def settle(self, now: float, decision: Decision, *, end_invalid: bool) -> None:
+        """Judge everything that hangs on jobs that changed, until nothing changes any more."""
+        state = self._state
+        while state.changed_parents:
+            parent, changed = state.changed_parents.pop()
+            for child in sorted(state.waits.dependents.get(parent, ())):
+                self.judge(child, now, decision, end_invalid=end_invalid, index=index_of(changed))
+
+    def judge(self, child: int, now: float, decision: Decision, *, end_invalid: bool, index: int = 0) -> None:
+        """One blocked job or array; `index`: the parent's element that changed, 0 for all."""
+        if child not in self._state.waits.blocked:
+            return
+        item = self._state.item(child)
+        if isinstance(item, JobArray) and is_elementwise(item.spec.conditions):
+            self._judge_elements(item, index, now, decision, end_invalid=end_invalid)
+            return
+        answer = judge(self._state, item.spec.conditions, index_of(child))
+        if answer.holds:
+            decision.record(JobReleased(at=now, job_id=child))
+            self._reasons.pop(child, None)
+        elif answer.is_final and end_invalid:
+            _end(item, answer, now, decision)
+            self._reasons.pop(child, None)
+        else:
+            self._note(child, answer)
+
+    def _judge_elements(
+        self, array: JobArray, index: int, now: float, decision: Decision, *, end_invalid: bool
+    ) -> None:
+        """Element by element; those that can go on leave the array's record."""
+        waiting: Iterable[int] = [index] if index else list(array.waiting())
+        for each in waiting:
+            if not array.has_waiting(each):
+                continue
+            answer = judge(self._state, array.spec.conditions, each)
+            member = element_id(array.array_id, each)
+            if answer.holds:
+                decision.record(JobReleased(at=now, job_id=member))
+            elif answer.is_final and end_invalid:
+                _end(array.element(each), answer, now, decision)
+            else:
+                self._note(array.array_id, answer)
+        if array.array_id not in self._state.waits.blocked:
+            self._reasons.pop(array.array_id, None)
+
+    def _note(self, number: int, answer: Answer) -> None:
+        text = INVALID if answer.is_final else NOT_SATISFIED
+        self._reasons[number] = PendingReason(text, detail=answer.text)
+        self._state.touched.add(number)
+
+    def reason(self, number: int) -> PendingReason:
+        """Why the blocked job (or array's element) waits."""
+        found = self._reasons.get(number) or self._reasons.get(array_of(number))
+        return found or PendingReason(NOT_SATISFIED)
+
+    def judge_all(self) -> Iterator[int]:
+        """All blocked jobs and arrays, for the first look after a restart."""
+        yield from sorted(self._state.waits.blocked)
+
+
+def _end(item: Job | JobArray, answer: Answer, now: float, decision: Decision) -> None:
+    problem = f"dependency can never be satisfied: {answer.text}"
+    if isinstance(item, JobArray):
+        end_waiting(item, TERM, now, decision, problem)
+    else:
+        end_pending(item, TERM, now, decision, problem)

@@ -1,0 +1,144 @@
+"""gmod and gswitch: other values for jobs that wait, a few also for jobs that run. The result must be admissible anew.
+
+Source of the rules: bmod(1), bswitch(1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from gsched.base.errors import BadRequest, GschedError
+from gsched.core.cluster import ClusterState
+from gsched.core.command import ModifyJobs
+from gsched.core.conditions import find_cycle
+from gsched.core.decision import Decision
+from gsched.core.dependency import parents_of
+from gsched.core.targets import DENIED, Caller, Target, admitted, find
+from gsched.model.config import ClusterConfig
+from gsched.model.event import JobModified, JobSwitched
+from gsched.model.job import FINISHED, PENDING, JobSpec, JobState
+from gsched.model.view import Control, JobFilter
+
+FIXED = frozenset(
+    {"user", "combined_req", "combined_gpu_req", "conditions", "auto_gpu", "aging_per_s", "warnings", "indices"}
+    | {"environment", "script", "umask", "submit_host", "home", "cwd", "queue_named", "hold"}
+)
+"""What a modification never names."""
+WHILE_RUNNING = frozenset({"run_limit_s", "limits", "rerunnable", "estimate_s", "queue", "description", "project"})
+RUNNING_TEXT = "Only the run limit, limits, -r, -P, -Jd and the queue of a started job can be changed"
+
+Admit = Callable[[JobSpec, str], JobSpec]
+"""(spec, owner) -> the completed spec. Raises GschedError."""
+
+
+def modify_jobs(
+    state: ClusterState, config: ClusterConfig, command: ModifyJobs, admit: Admit, now: float, decision: Decision
+) -> None:
+    """Reply: a Control for each job. Raises BadRequest for fields that nobody can change."""
+    wrong = [name for name in command.fields if name in FIXED or name not in JobSpec.__struct_fields__]
+    if wrong or not command.fields:
+        raise BadRequest(f"{', '.join(wrong) or 'nothing'}: this cannot be changed")
+    caller = Caller(command.user, command.is_admin)
+    if command.job_ids:
+        targets = [find(state, job_id) for job_id in command.job_ids]
+    else:
+        targets = list(admitted(state, caller, command.wanted or JobFilter()))
+    changer = _Changer(state, config, command, caller, admit, now, decision)
+    decision.reply = [changer.change(target) for target in targets]
+
+
+class _Changer:
+    def __init__(
+        self,
+        state: ClusterState,
+        config: ClusterConfig,
+        command: ModifyJobs,
+        caller: Caller,
+        admit: Admit,
+        now: float,
+        decision: Decision,
+    ) -> None:
+        self._state, self._config, self._command, self._caller = state, config, command, caller
+        self._admit, self._now, self._decision = admit, now, decision
+
+    def change(self, target: Target) -> Control:
+        """All of the target that has not ended, or nothing of it."""
+        if target.error:
+            return Control(job_id=target.job_id, error=target.error)
+        items: list[tuple[int, JobSpec, JobState]] = []
+        if target.array is not None and not target.array.is_over():
+            items.append((target.array.array_id, target.array.spec, JobState.PEND))
+        open_jobs = [job for job in target.jobs if job.state not in FINISHED]
+        items += [(job.job_id, job.spec, job.state) for job in open_jobs if target.array is None or job.is_pending()]
+        if not items:
+            return Control(job_id=target.job_id, error="Job has already finished")
+        try:
+            specs = [(number, spec, self._changed(number, spec, state)) for number, spec, state in items]
+        except GschedError as error:
+            return Control(job_id=target.job_id, error=error.text)
+        for number, old, new in specs:
+            self._record(number, old, new)
+        return Control(job_id=target.job_id)
+
+    def _changed(self, number: int, spec: JobSpec, state: JobState) -> JobSpec:
+        if not self._caller.may_touch(spec, self._config):
+            raise BadRequest(DENIED)
+        fields = set(self._command.fields)
+        if state not in PENDING and not fields <= WHILE_RUNNING:
+            raise BadRequest(RUNNING_TEXT)
+        wanted: dict[str, Any] = {name: getattr(self._command.spec, name) for name in fields}
+        new = self._admit(msgspec.structs.replace(spec, **wanted), spec.user)
+        if state not in PENDING:
+            # What it holds was given by the old requirement: it stays.
+            new = msgspec.structs.replace(
+                new, combined_req=spec.combined_req, combined_gpu_req=spec.combined_gpu_req, conditions=spec.conditions
+            )
+        elif new.conditions:
+            cycle = find_cycle(self._state, number, new.conditions)
+            if cycle:
+                raise BadRequest("A cycle of dependencies: " + " -> ".join(str(each) for each in cycle))
+        return new
+
+    def _record(self, number: int, old: JobSpec, new: JobSpec) -> None:
+        by, at = self._command.user, self._now
+        if self._command.fields == ("queue",):
+            self._decision.record(JobSwitched(at=at, job_id=number, by=by, spec=new))
+            return
+        changes = tuple(
+            f"{_WORDS.get(name, name)} changes to : {_show(getattr(new, name))}"
+            for name in self._command.fields
+            if getattr(old, name) != getattr(new, name)
+        )
+        self._decision.record(JobModified(at=at, job_id=number, by=by, spec=new, changes=changes))
+        if new.conditions and number in self._state.waits.blocked:
+            self._state.changed_parents.update((parent, parent) for parent in parents_of(new.conditions))
+
+
+_WORDS = {
+    "queue": "Job queue",
+    "output_file": "Output file",
+    "error_file": "Error file",
+    "input_file": "Input file",
+    "run_limit_s": "run limit (seconds)",
+    "res_req": "Combined resource requirements",
+    "gpu_req": "GPU requirement",
+    "slots": "Number of processors",
+    "name": "Job name",
+    "dependency": "Dependency condition",
+    "command": "Job command",
+    "project": "Project",
+    "begin_at": "Start time (seconds since 1970)",
+    "terminate_at": "Termination time (seconds since 1970)",
+    "priority": "User priority",
+    "group": "Job group",
+    "hosts": "Specified hosts",
+}
+
+
+def _show(value: object) -> str:
+    if isinstance(value, tuple):
+        return " ".join(str(each) for each in value) or "(nothing)"
+    return "(nothing)" if value in (None, "", {}) else str(value)

@@ -1,0 +1,79 @@
+"""Why a job waits: its own reason (held, another job, a time), or that of its kind from the last cycle.
+
+Never empty for a pending job. It changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gsched.base.errors import BadRequest
+from gsched.base.ids import array_of
+from gsched.core.array import JobArray, indices_of
+from gsched.core.cluster import ClusterState
+from gsched.core.dependents import Dependents
+from gsched.core.job import Job
+from gsched.model.config import ClusterConfig
+from gsched.model.job import JobSpec, JobState
+from gsched.model.reason import PendingReason
+from gsched.model.snapshot import Bucket, RequirementClass
+
+WAITING = PendingReason("New job is waiting for scheduling")
+SUSPENDED = PendingReason("The job was suspended by the user while pending")
+SUSPENDED_BY_ADMIN = PendingReason("The job was suspended by LSF admin or root while pending")
+START_TIME = "The job has a specified start time"
+REQUEUED = "The job has been requeued"
+FORCED = PendingReason("The job is forced to run and waits for its host")
+
+Reasons = Mapping[Bucket | tuple[str, RequirementClass], tuple[PendingReason, ...]]
+
+
+def waiting_to_retry(host: str) -> PendingReason:
+    """The reason of a job whose last attempt could not be started on `host`, until it may be tried again."""
+    where = f"; the last one failed on {host}" if host else ""
+    return PendingReason(
+        "Job execution initialization failed", detail=f"waiting before the next attempt to start it{where}"
+    )
+
+
+def own_reasons(state: ClusterState, dependents: Dependents, number: int) -> tuple[PendingReason, ...]:
+    """The reason of this very job or array; empty when it waits for a place, or does not wait at all."""
+    item = state.arrays.get(number) or state.jobs.get(number)
+    if item is None:
+        return ()
+    if item.stopped_by and (isinstance(item, JobArray) or item.state is JobState.PSUSP):
+        return (SUSPENDED if item.stopped_by == item.spec.user else SUSPENDED_BY_ADMIN,)
+    if isinstance(item, Job) and item.state is JobState.PSUSP:
+        return (SUSPENDED,)
+    if number in state.waits.blocked:
+        return (dependents.reason(number),)
+    if number in state.waits.delayed:
+        if (item.spec.begin_at or 0.0) >= item.not_before:
+            return (PendingReason(START_TIME),)
+        return (waiting_to_retry(item.avoid_host if isinstance(item, Job) else ""),)
+    return (FORCED,) if number in state.waits.forced else ()
+
+
+def pending_reasons(
+    state: ClusterState, dependents: Dependents, reasons: Reasons, job_id: int
+) -> tuple[PendingReason, ...]:
+    """Why the job (or an array's waiting elements) waits."""
+    number = job_id if job_id in state.jobs else array_of(job_id)
+    own = own_reasons(state, dependents, number)
+    if own:
+        return own
+    item = state.arrays.get(number) or state.jobs[number]
+    bucket = (item.template() if isinstance(item, JobArray) else item).bucket()
+    return reasons.get(bucket) or reasons.get((bucket.queue, bucket.requirement)) or (WAITING,)
+
+
+def check_pending(state: ClusterState, config: ClusterConfig, user: str, specs: Sequence[JobSpec]) -> None:
+    """MAX_PEND_JOBS: raises BadRequest when the new jobs would be too many."""
+    limits = config.users.get(user) or config.users.get("default")
+    if limits is None or limits.max_pending is None:
+        return
+    new = sum(indices_of(spec.indices).count if spec.indices else 1 for spec in specs)
+    waiting = sum(len(line) for bucket, line in state.pending.lines() if bucket.user == user)
+    if waiting + new > limits.max_pending:
+        text = f"{waiting} jobs of {user} wait, {new} more would exceed {limits.max_pending} (MAX_PEND_JOBS)"
+        raise BadRequest(f"The user has reached his/her pending job limit: {text}")

@@ -1,0 +1,95 @@
+"""Which jobs a control means: by number, by array, by element, or all that a filter admits.
+
+It finds and checks; it changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gsched.base.ids import array_of, index_of
+from gsched.core.array import JobArray
+from gsched.core.cluster import ClusterState
+from gsched.core.job import Job
+from gsched.core.select_jobs import admits
+from gsched.model.config import ClusterConfig
+from gsched.model.job import FINISHED, JobSpec
+from gsched.model.view import JobFilter
+
+DENIED = "User permission denied"
+NOT_FOUND = "No matching job found"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What one number of a command stands for. `error` is set when nothing can be done.
+
+    `jobs`: jobs of their own, elements among them. `array`: its elements that still wait in its record are meant too.
+    """
+
+    job_id: int
+    jobs: tuple[Job, ...] = ()
+    array: JobArray | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks."""
+
+    user: str
+    is_admin: bool
+
+    def may_touch(self, spec: JobSpec, config: ClusterConfig) -> bool:
+        """Owners, administrators of the job's queue and of the cluster may."""
+        queue = config.queues.get(spec.queue)
+        is_queue_admin = queue is not None and self.user in queue.administrators
+        return self.is_admin or is_queue_admin or self.user == spec.user
+
+
+def find(state: ClusterState, job_id: int) -> Target:
+    """The job, the array, or the element of that number."""
+    array = state.arrays.get(array_of(job_id))
+    if array is None:
+        job = state.jobs.get(job_id)
+        if job is not None:
+            return Target(job_id, (job,))
+        set_aside = state.quarantined.get(array_of(job_id))
+        return Target(job_id, error=f"the job is set aside: {set_aside}" if set_aside else NOT_FOUND)
+    index = index_of(job_id)
+    if not index:
+        return Target(job_id, tuple(members(state, array)), array)
+    job = state.jobs.get(job_id)
+    if job is not None:
+        return Target(job_id, (job,))
+    if array.has_waiting(index):
+        return Target(job_id, (array.element(index),))
+    ended = index in array.indices
+    return Target(job_id, error="Job has already finished" if ended else NOT_FOUND)
+
+
+def members(state: ClusterState, array: JobArray) -> Iterator[Job]:
+    """The array's elements that are jobs of their own, by index."""
+    for index in array.indices:
+        if index > array.first and index not in array.taken:
+            continue
+        job = state.jobs.get(index << 32 | array.array_id)
+        if job is not None:
+            yield job
+
+
+def admitted(state: ClusterState, caller: Caller, wanted: JobFilter) -> Iterator[Target]:
+    """Unfinished jobs that the filter admits: the caller's own, or those of the user it names.
+
+    The waiting elements of an array are one target.
+    """
+    user = wanted.user or caller.user
+    for job in list(state.jobs.values()):
+        mine = user == "all" or job.spec.user == user
+        if job.state not in FINISHED and mine and admits(wanted, job, any_user=True):
+            yield Target(job.job_id, (job,))
+    for array in list(state.arrays.values()):
+        mine = user == "all" or array.spec.user == user
+        if array.count and mine and admits(wanted, array.template(), any_user=True):
+            yield Target(array.array_id, (), array)

@@ -1,0 +1,117 @@
+"""What time alone brings about: hosts that are lost, jobs that are forgotten, begin and end times, windows, loads.
+
+It says when it has something to do next, so that nobody polls. Time is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gsched.base.clock import minute_of_week
+from gsched.core import attempts
+from gsched.core.array import JobArray
+from gsched.core.cluster import ClusterState
+from gsched.core.control import end_pending, end_waiting
+from gsched.core.decision import Decision
+from gsched.core.instruction import TerminateAttempt
+from gsched.core.observed import Observations
+from gsched.core.pressure import Pressure, is_watching
+from gsched.model.config import ClusterConfig
+from gsched.model.event import JobForgotten, JobSignalRequested, ReservationRemoved
+from gsched.model.job import PENDING, STARTED, JobState
+from gsched.model.window import Window
+
+FORGET_MOST = 1000
+"""Most jobs that one tick forgets; the next tick follows at once."""
+DEADLINE = "TERM_DEADLINE"
+
+
+class Timeouts:
+    """Looks after everything that is due."""
+
+    def __init__(self, state: ClusterState, observations: Observations) -> None:
+        self._state = state
+        self._observations = observations
+        self._pressure = Pressure(state, observations.of)
+
+    def tick(self, config: ClusterConfig, now: float, decision: Decision) -> None:
+        """Do all that is due at `now`."""
+        for name in self._silent(config):
+            if now >= self._lost_at(name, config):
+                attempts.host_lost(self._state, name, self._observations.of(name), now, decision)
+        for job_id in self._state.forgettable(now, config.params.clean_period_s, FORGET_MOST):
+            decision.record(JobForgotten(at=now, job_id=job_id))
+        self._end_overdue(now, decision)
+        for made in [made for made in self._state.reservations.values() if made.end <= now]:
+            decision.record(ReservationRemoved(at=now, name=made.name, by=""))
+        self.relieve(config, now, decision)
+        self._state.let_go_on(now)
+
+    def relieve(self, config: ClusterConfig, now: float, decision: Decision) -> None:
+        """Suspend and resume by windows and loads, where any are configured."""
+        if is_watching(config):
+            self._pressure.relieve(config, minute_of_week(now), now, decision)
+
+    def due(self, config: ClusterConfig, now: float) -> Iterator[float]:
+        """Times at which `tick` has something to do, UTC seconds."""
+        yield from (self._lost_at(name, config) for name in self._silent(config))
+        waits = self._state.waits.next_time()
+        if waits is not None:
+            yield waits
+        if self._state.deadlines:
+            yield min(self._state.deadlines.values())
+        for made in self._state.reservations.values():
+            yield made.end
+            if made.start > now:
+                yield made.start
+        ended = self._state.first_end()
+        if ended is not None:
+            yield ended + config.params.clean_period_s
+        yield from self._window_changes(config, now)
+
+    def _window_changes(self, config: ClusterConfig, now: float) -> Iterator[float]:
+        windows: set[Window] = set()
+        for queue in config.queues.values():
+            windows.update(queue.run_window, queue.dispatch_window)
+        for host in config.hosts.values():
+            windows.update(host.dispatch_window)
+        if windows:
+            minute, into = minute_of_week(now), now % 60
+            yield now - into + 60 * min(window.until_change_min(minute) for window in windows)
+
+    def _silent(self, config: ClusterConfig) -> list[str]:
+        """Hosts without a connected agent that are not lost yet; also those no longer configured while jobs run."""
+        held = {name for name, ledger in self._state.ledger.hosts.items() if ledger.held}
+        return [
+            name
+            for name in sorted({*config.hosts, *held})
+            if not (seen := self._observations.of(name)).connected and not seen.lost
+        ]
+
+    def _lost_at(self, host: str, config: ClusterConfig) -> float:
+        return self._observations.of(host).last_heard + config.params.host_lost_after_s
+
+    def _end_overdue(self, now: float, decision: Decision) -> None:
+        """-t: the job is ended at that time, started or not."""
+        for job_id in sorted(number for number, at in self._state.deadlines.items() if at <= now):
+            array = self._state.arrays.get(job_id)
+            if array is not None:
+                self._end_array(array, now, decision)
+                continue
+            job = self._state.jobs.get(job_id)
+            del self._state.deadlines[job_id]
+            if job is None or (job.state not in PENDING and job.state not in STARTED) or job.kill_by:
+                continue
+            if job.state in PENDING:
+                end_pending(job, DEADLINE, now, decision)
+                continue
+            if job.state in (JobState.UNKWN, JobState.ZOMBI):
+                continue
+            decision.record(JobSignalRequested(at=now, job_id=job_id, by=attempts.SYSTEM, signal=0))
+            for part in job.allocation.hosts if job.allocation is not None else ():
+                decision.instruct(TerminateAttempt(part.host, job_id, job.attempt))
+
+    def _end_array(self, array: JobArray, now: float, decision: Decision) -> None:
+        del self._state.deadlines[array.array_id]
+        if array.count:
+            end_waiting(array, DEADLINE, now, decision)

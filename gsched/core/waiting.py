@@ -1,0 +1,115 @@
+"""The waiting room: jobs that may start, by requirement class and bucket, each bucket in serving order.
+
+Its shape is what a snapshot shows, so that taking one copies nothing. An array stands in it as one entry, however many
+of its elements wait. It never decides who may wait here: dependencies, begin times and holds are the state's.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping
+
+from gsched.base.ids import element_id
+from gsched.core.array import JobArray
+from gsched.core.job import Job
+from gsched.model.snapshot import Bucket, Rank, RequirementClass
+
+
+class WaitingLine:
+    """The jobs of one bucket. Satisfies gsched.model.snapshot.Line."""
+
+    __slots__ = ("_arrays", "_entries")
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[Rank, int]] = []
+        self._arrays: dict[int, JobArray] = {}
+
+    def __iter__(self) -> Iterator[tuple[Rank, int]]:
+        if not self._arrays:
+            yield from self._entries
+            return
+        for rank, job_id in self._entries:
+            array = self._arrays.get(job_id)
+            if array is None:
+                yield rank, job_id
+            else:
+                for index in array.waiting():
+                    yield Rank(rank.priority, rank.order, index), element_id(job_id, index)
+
+    def __len__(self) -> int:
+        if not self._arrays:
+            return len(self._entries)
+        return len(self._entries) - len(self._arrays) + sum(array.count for array in self._arrays.values())
+
+    def is_empty(self) -> bool:
+        """Whether nothing is entered; an array without waiting elements is taken out by whoever empties it."""
+        return not self._entries
+
+    def add(self, rank: Rank, job_id: int, array: JobArray | None = None) -> None:
+        """Enter a job, or an array under its number."""
+        entry = (rank, job_id)
+        if self._entries and self._entries[-1] > entry:
+            insort(self._entries, entry)
+        else:
+            self._entries.append(entry)
+        if array is not None:
+            self._arrays[job_id] = array
+
+    def remove(self, rank: Rank, job_id: int) -> None:
+        """Take a job or an array out. Raises KeyError if it is not entered under that rank."""
+        place = bisect_left(self._entries, (rank, job_id))
+        if place >= len(self._entries) or self._entries[place] != (rank, job_id):
+            raise KeyError(job_id)
+        del self._entries[place]
+        self._arrays.pop(job_id, None)
+
+    def entries(self) -> Iterator[int]:
+        """Numbers of jobs and arrays as entered, in order."""
+        return (job_id for _, job_id in self._entries)
+
+    def has_array(self, job_id: int) -> bool:
+        """Whether the entry of that number is an array."""
+        return job_id in self._arrays
+
+
+class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
+    """All lines, by class and bucket; neither is kept empty."""
+
+    def __init__(self) -> None:
+        self._classes: dict[RequirementClass, dict[Bucket, WaitingLine]] = {}
+
+    def __getitem__(self, requirement: RequirementClass) -> Mapping[Bucket, WaitingLine]:
+        return self._classes[requirement]
+
+    def __iter__(self) -> Iterator[RequirementClass]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    def lines(self) -> Iterator[tuple[Bucket, WaitingLine]]:
+        """Every bucket with its line."""
+        for buckets in self._classes.values():
+            yield from buckets.items()
+
+    def add(self, job: Job, array: JobArray | None = None) -> None:
+        """Enter a job; with `array`, the array that `job` is the template of."""
+        bucket = job.bucket()
+        buckets = self._classes.get(bucket.requirement)
+        if buckets is None:
+            buckets = self._classes[bucket.requirement] = {}
+        line = buckets.get(bucket)
+        if line is None:
+            line = buckets[bucket] = WaitingLine()
+        line.add(job.rank(), job.job_id, array)
+
+    def remove(self, job: Job) -> None:
+        """Take a job (or the array that `job` is the template of) out. Raises KeyError if it does not wait here."""
+        bucket = job.bucket()
+        buckets = self._classes[bucket.requirement]
+        line = buckets[bucket]
+        line.remove(job.rank(), job.job_id)
+        if line.is_empty():
+            del buckets[bucket]
+            if not buckets:
+                del self._classes[bucket.requirement]
