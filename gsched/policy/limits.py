@@ -1,55 +1,316 @@
-"""Limits that configuration sets on slots: per queue, per user of a queue, per host and user, per queue and host."""
+"""Limits: how much a queue, a user, a group, a project, a job group or an array may hold, altogether or on a host.
+
+It only says no, with numbers; it never chooses. A cycle of a cluster without limits costs nothing here: what is in use
+is counted only where a limit asks for it. Texts: pending reasons of LSF 10.1 (bjobs -p); sections: lsb.resources(5).
+
+    use = LimitUse(snapshot, needs)
+    use.closed_queues()                      queues that start nothing, whatever the job (for ServingOrder)
+    use.reason(bucket) -> Denial | None      before looking for hosts: may one more job of the bucket start at all?
+    use.slots_left(bucket) -> float          most slots that its next job may take (-n min,max)
+    use.has_host_limits(bucket) -> bool      whether a host's answer or the amounts of a place can matter; if so:
+    use.room(bucket, host) -> float          slots that the job may take on that host
+    use.host_reason(bucket, host, part) -> Denial | None            with what it would get there
+    use.allocation_reason(bucket, allocation) -> Denial | None      all parts together, exactly; for several hosts
+    use.count(bucket, allocation)            it starts
+    use.views() -> list[LimitView]           glimits
+
+`needs(requirement)`: what a job of the class takes at the least of everything but slots (`ngpus`: devices), all hosts
+together. Without it only amounts of places that were found are checked.
+
+The core keeps what the started jobs hold: `LimitCounts.of(rules)`, then `add(running, 1)` and `add(running, -1)`;
+`Snapshot.held = counts.held`. At a reconfig it is made anew.
+"""
 
 from __future__ import annotations
 
-from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
-from gsched.policy.explain import Reason
+import math
+from collections.abc import Iterator, Mapping
+
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.snapshot import Bucket, Snapshot
+from gsched.model.view import LimitView
+from gsched.policy.limit_counts import CycleCounts
+from gsched.policy.limit_sections import BUCKET, CLASS, QUEUE, Denial, Needs, SectionUse
+
+EVERYBODY, DEFAULT = "all", "default"
 
 
-class SlotUse:
-    """Slots in use in this cycle: what the snapshot counts plus what the cycle has placed."""
+def limit_of(limits: Mapping[str, float], groups: Mapping[str, tuple[str, ...]], user: str) -> float | None:
+    """A user's limit among rows of lsb.users: his own row's, else the smallest of his groups' `group@` rows, else
+    that of `default`; None: none.
+    """
+    own = limits.get(user)
+    if own is not None:
+        return own
+    of_groups = [
+        amount
+        for name, amount in limits.items()
+        if name.endswith("@") and (user in groups.get(name[:-1], ()) or EVERYBODY in groups.get(name[:-1], ()))
+    ]
+    return min(of_groups) if of_groups else limits.get(DEFAULT)
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._queues = snapshot.queues
-        self._queue = dict(snapshot.queue_slots)
-        self._owner = dict(snapshot.queue_user_slots)
-        self._queue_host: dict[tuple[str, str], int] = {}
-        self._user_host: dict[tuple[str, str], int] = {}
 
-    def queue_reason(self, bucket: Bucket) -> tuple[Reason | None, bool]:
-        """Why the bucket's next job may not start whatever the host; and whether that holds for every user."""
-        queue = self._queues.get(bucket.queue)
+class LimitUse:
+    """What is in use in this cycle: what the snapshot says plus what the cycle has placed."""
+
+    def __init__(self, snapshot: Snapshot, needs: Needs | None = None) -> None:
+        self._snapshot = snapshot
+        self._counts = CycleCounts(snapshot)
+        self._sections = SectionUse(snapshot, self._counts, needs)
+        self._queue: dict[str, int] = {}
+        self._owner: dict[tuple[str, str], int] = {}
+        self._job_groups: dict[str, int] = {}
+        self._arrays: dict[int, int] = {}
+        self._user_limits: dict[str, float | None] = {}
+        self._processor_limits: dict[str, float | None] = {}
+        self._groups_of: dict[str, list[str]] | None = None
+        self._group_slots: dict[str, int] = {}
+        self._has_user_limits = bool(snapshot.user_limits or snapshot.group_limits)
+        self._hosts_limit_users: bool | None = None
+        self._is_counting: bool | None = None
+
+    # -- before a place is looked for -----------------------------------------------------------------------------
+
+    def closed_queues(self) -> frozenset[str]:
+        """Queues that start nothing now: inactive, or at their job slot limit. `queue_reason` says why."""
+        full = {
+            name
+            for name, queue in self._snapshot.queues.items()
+            if queue.job_limit is not None and self._queue_used(name) >= queue.job_limit
+        }
+        return frozenset(full | self._snapshot.inactive_queues.keys())
+
+    def queue_reason(self, name: str, slots: int = 1) -> Denial | None:
+        """Why no job of so many slots may start from the queue."""
+        inactive = self._snapshot.inactive_queues.get(name)
+        if inactive is not None:
+            return Denial(inactive, scope=QUEUE)
+        queue = self._snapshot.queues.get(name)
         if queue is None:
-            return Reason(f"The queue {bucket.queue} no longer exists"), True
-        slots = bucket.requirement.slots
-        used = self._queue.get(bucket.queue, 0)
-        if queue.job_limit is not None and used + slots > queue.job_limit:
-            return Reason("The queue has reached its job slot limit", f"{used} of {queue.job_limit} used"), True
-        mine = self._owner.get((bucket.queue, bucket.user), 0)
-        if queue.user_limit is not None and mine + slots > queue.user_limit:
-            text = "User has reached the per-user job slot limit of the queue"
-            return Reason(text, f"{mine} of {queue.user_limit} used by {bucket.user}"), False
-        return None, False
-
-    def host_reason(self, bucket: Bucket, host: HostSnapshot) -> Reason | None:
-        """Why the bucket's next job may not start on this host for a limit's sake."""
-        slots = bucket.requirement.slots
-        queue = self._queues[bucket.queue]
-        used = host.queue_slots.get(bucket.queue, 0) + self._queue_host.get((bucket.queue, host.name), 0)
-        if queue.host_limit is not None and used + slots > queue.host_limit:
-            return Reason(
-                "Queue's per-host job slot limit reached", f"{used} of {queue.host_limit} used on {host.name}"
-            )
-        mine = host.user_slots.get(bucket.user, 0) + self._user_host.get((bucket.user, host.name), 0)
-        if host.user_limit is not None and mine + slots > host.user_limit:
-            return Reason("Host's per-user job slot limit reached", f"{mine} of {host.user_limit} used on {host.name}")
+            return Denial(f"The queue {name} no longer exists", scope=QUEUE)
+        if queue.job_limit is not None:
+            used = self._queue_used(name)
+            if used >= queue.job_limit:
+                return Denial("The queue has reached its job slot limit", f"{used} of {queue.job_limit} used", QUEUE)
+            if used + slots > queue.job_limit:
+                text = "The queue has not enough job slots for the parallel job"
+                return Denial(text, f"{slots} wanted, {used} of {queue.job_limit} used", CLASS)
         return None
 
-    def count(self, bucket: Bucket, host: str) -> None:
-        """A job of the bucket was placed on the host."""
+    def reason(self, bucket: Bucket) -> Denial | None:
+        """Why the bucket's next job may not start, whatever the host; None: nothing is against it."""
         slots = bucket.requirement.slots
-        owner = (bucket.queue, bucket.user)
+        return (
+            self.queue_reason(bucket.queue, slots) or self._slots_denial(bucket, slots) or self._sections.reason(bucket)
+        )
+
+    def slots_left(self, bucket: Bucket) -> float:
+        """Slots that one more job of the bucket may take, all hosts together; infinite without limits."""
+        if bucket.queue in self._snapshot.inactive_queues or self._counted_denial(bucket) is not None:
+            return 0
+        left = min((allowed - used for _, used, allowed in self._slot_limits(bucket)), default=math.inf)
+        return max(0, min(left, self._sections.room(bucket)))
+
+    # -- where a place was found ----------------------------------------------------------------------------------
+
+    def has_host_limits(self, bucket: Bucket) -> bool:
+        """Whether `room`, `host_reason` and `allocation_reason` can say anything about jobs of the bucket."""
+        queue = self._snapshot.queues.get(bucket.queue)
+        if queue is not None and (queue.host_limit is not None or queue.processor_limit is not None):
+            return True
+        if self._snapshot.processor_limits or self._limits_users_of_hosts():
+            return True
+        return self._sections.need_a_place(bucket)
+
+    def room(self, bucket: Bucket, host: str) -> float:
+        """Slots that one more job of the bucket may take on the host, as far as limits of hosts go."""
+        left = min((allowed - used for _, used, allowed in self._host_slot_limits(bucket, host)), default=math.inf)
+        return max(0, min(left, self._sections.room(bucket, host)))
+
+    def host_reason(self, bucket: Bucket, host: str, part: HostAllocation) -> Denial | None:
+        """Why a job of the bucket may not have that part on the host."""
+        for text, used, allowed in self._host_slot_limits(bucket, host):
+            if used + part.slots > allowed:
+                return Denial(text, f"{part.slots} wanted, {used} of {allowed:g} used on {host}")
+        return self._sections.place_reason(bucket, (part,))
+
+    def allocation_reason(self, bucket: Bucket, allocation: Allocation) -> Denial | None:
+        """Why a job of the bucket may not have the whole allocation: every limit, with what it takes in fact."""
+        parts = allocation.hosts
+        slots = allocation.slots
+        denial = self.queue_reason(bucket.queue, slots) or self._slots_denial(bucket, slots)
+        for part in parts:
+            denial = denial or self.host_reason(bucket, part.host, part)
+        if denial is None and len(parts) > 1:
+            denial = self._sections.place_reason(bucket, parts)
+        return denial
+
+    def count(self, bucket: Bucket, allocation: Allocation) -> None:
+        """A job of the bucket starts with that allocation."""
+        slots = allocation.slots
         self._queue[bucket.queue] = self._queue.get(bucket.queue, 0) + slots
+        owner = (bucket.queue, bucket.user)
         self._owner[owner] = self._owner.get(owner, 0) + slots
-        for table, key in ((self._queue_host, (bucket.queue, host)), (self._user_host, (bucket.user, host))):
-            table[key] = table.get(key, 0) + slots
+        if bucket.job_group:
+            for group in groups_above(bucket.job_group):
+                self._job_groups[group] = self._job_groups.get(group, 0) + 1
+        if bucket.array:
+            self._arrays[bucket.array] = self._arrays.get(bucket.array, 0) + 1
+        if self._counts_are_asked_for():
+            self._counts.added.count(bucket, allocation)
+            for group in self._limited_groups(bucket.user):
+                self._group_slots[group] = self._group_used(group) + slots
+
+    def views(self) -> list[LimitView]:
+        """The rows of glimits: sections of lsb.resources and budgets, as they are used after this cycle."""
+        return self._sections.views()
+
+    # -- slots ----------------------------------------------------------------------------------------------------
+
+    def _slots_denial(self, bucket: Bucket, slots: int) -> Denial | None:
+        for texts, used, allowed in self._slot_limits(bucket):
+            if used + slots > allowed:
+                text = texts[0] if used >= allowed or slots == 1 else texts[1]
+                detail = f"{slots} wanted, {used} of {allowed:g} used{texts[2]}"
+                return Denial(text, detail, BUCKET)
+        return self._counted_denial(bucket)
+
+    def _slot_limits(self, bucket: Bucket) -> Iterator[tuple[tuple[str, str, str], float, float]]:
+        """(texts: full, not enough, whose), used, allowed: of the queue and of the user, all hosts together."""
+        queue = self._snapshot.queues.get(bucket.queue)
+        if queue is not None and queue.job_limit is not None:
+            yield _QUEUE_TEXTS, self._queue_used(queue.name), queue.job_limit
+        if queue is not None and queue.user_limit is not None:
+            owner = (bucket.queue, bucket.user)
+            used = self._snapshot.queue_user_slots.get(owner, 0) + self._owner.get(owner, 0)
+            yield (*_QUEUE_USER_TEXTS, f" by {bucket.user}"), used, queue.user_limit
+        if not self._has_user_limits:
+            return
+        limit = self._user_limit(bucket.user)
+        if limit is not None:
+            yield (*_USER_TEXTS, f" by {bucket.user}"), self._counts.of_user(bucket.user), limit
+        for group in self._limited_groups(bucket.user):
+            yield (*_GROUP_TEXTS, f" by {group}"), self._group_used(group), self._snapshot.group_limits[group][1]
+
+    def _host_slot_limits(self, bucket: Bucket, host: str) -> Iterator[tuple[str, float, float]]:
+        """Text, used, allowed: of the queue and of the user on the host."""
+        snapshot = self._snapshot
+        queue = snapshot.queues.get(bucket.queue)
+        there = snapshot.hosts.get(host)
+        ncpus = max(1, there.ncpus) if there is not None else 1
+        if queue is not None and (queue.host_limit is not None or queue.processor_limit is not None):
+            used = self._counts.of_queue_on(bucket.queue, host)
+            if queue.host_limit is not None:
+                yield "Queue's per-host job slot limit reached", used, queue.host_limit
+            if queue.processor_limit is not None:
+                yield "Queue's per-CPU job slot limit reached", used, math.ceil(queue.processor_limit * ncpus)
+        if there is not None and there.user_limit is not None:
+            used = self._counts.of_user_on(bucket.user, host)
+            yield "Host's per-user job slot limit reached", used, there.user_limit
+        if snapshot.processor_limits:
+            limit = self._processor_limit(bucket.user)
+            if limit is not None:
+                used = self._counts.of_user_on(bucket.user, host)
+                yield "User's per-CPU job slot limit reached", used, math.ceil(limit * ncpus)
+            yield from self._group_processor_limits(bucket.user, host, ncpus)
+
+    def _group_processor_limits(self, user: str, host: str, ncpus: int) -> Iterator[tuple[str, float, float]]:
+        for group, limit in self._snapshot.processor_limits.items():
+            members = self._snapshot.user_groups.get(group, ())
+            if user in members:
+                used = sum(self._counts.of_user_on(each, host) for each in members)
+                yield "User group's per-CPU job slot limit reached", used, math.ceil(limit * ncpus)
+
+    # -- jobs: job groups and arrays ------------------------------------------------------------------------------
+
+    def _counted_denial(self, bucket: Bucket) -> Denial | None:
+        snapshot = self._snapshot
+        if bucket.array:
+            limit = snapshot.array_limits.get(bucket.array)
+            started = snapshot.array_jobs.get(bucket.array, 0) + self._arrays.get(bucket.array, 0)
+            if limit is not None and started >= limit:
+                return Denial("The job array has reached its job slot limit", f"{started} of {limit} elements started")
+        if bucket.job_group and snapshot.job_group_limits:
+            for group in groups_above(bucket.job_group):
+                limit = snapshot.job_group_limits.get(group)
+                started = snapshot.job_group_jobs.get(group, 0) + self._job_groups.get(group, 0)
+                if limit is not None and started >= limit:
+                    text = "The specified job group has reached its job limit"
+                    return Denial(text, f"{started} of {limit} jobs started in {group}")
+        return None
+
+    # -- what is in use -------------------------------------------------------------------------------------------
+
+    def _queue_used(self, queue: str) -> int:
+        return self._snapshot.queue_slots.get(queue, 0) + self._queue.get(queue, 0)
+
+    def _group_used(self, group: str) -> int:
+        used = self._group_slots.get(group)
+        if used is None:
+            slots = self._counts.base.user
+            members = self._snapshot.group_limits[group][0]
+            everybody = EVERYBODY in members
+            used = sum(slots.values()) if everybody else sum(slots.get(user, 0) for user in members)
+            self._group_slots[group] = used
+        return used
+
+    def _user_limit(self, user: str) -> float | None:
+        if user not in self._user_limits:
+            self._user_limits[user] = limit_of(self._snapshot.user_limits, self._snapshot.user_groups, user)
+        return self._user_limits[user]
+
+    def _processor_limit(self, user: str) -> float | None:
+        if user not in self._processor_limits:
+            limits, groups = self._snapshot.processor_limits, self._snapshot.user_groups
+            self._processor_limits[user] = limit_of(limits, groups, user)
+        return self._processor_limits[user]
+
+    def _limited_groups(self, user: str) -> list[str]:
+        if self._groups_of is None:
+            self._groups_of = {}
+            for group, (members, _) in self._snapshot.group_limits.items():
+                for member in members:
+                    self._groups_of.setdefault(member, []).append(group)
+        return list(dict.fromkeys([*self._groups_of.get(user, ()), *self._groups_of.get(EVERYBODY, ())]))
+
+    def _limits_users_of_hosts(self) -> bool:
+        if self._hosts_limit_users is None:
+            self._hosts_limit_users = any(host.user_limit is not None for host in self._snapshot.hosts.values())
+        return self._hosts_limit_users
+
+    def _counts_are_asked_for(self) -> bool:
+        """Whether any limit looks at what is counted job by job; without one nothing is counted."""
+        if self._is_counting is None:
+            snapshot = self._snapshot
+            self._is_counting = (
+                self._has_user_limits
+                or bool(snapshot.limits or snapshot.processor_limits)
+                or any(q.host_limit is not None or q.processor_limit is not None for q in snapshot.queues.values())
+                or self._limits_users_of_hosts()
+            )
+        return self._is_counting
+
+
+_QUEUE_TEXTS = (
+    "The queue has reached its job slot limit",
+    "The queue has not enough job slots for the parallel job",
+    "",
+)
+_QUEUE_USER_TEXTS = (
+    "User has reached the per-user job slot limit of the queue",
+    "Not enough per-user job slots of the queue for the parallel job",
+)
+_USER_TEXTS = (
+    "The user has reached his/her job slot limit",
+    "The user has not enough job slots for the parallel job",
+)
+_GROUP_TEXTS = (
+    "One of the user's groups has reached its job slot limit",
+    "One of user's groups has not enough job slots for the parallel job",
+)
+
+
+def groups_above(job_group: str) -> list[str]:
+    """A job group and all those it lies in: `/a/b/c` gives `/a/b/c`, `/a/b`, `/a` and `/`."""
+    names = [name for name in job_group.split("/") if name]
+    return [f"/{'/'.join(names[:depth])}" for depth in range(len(names), -1, -1)]

@@ -1,0 +1,218 @@
+"""Sections of lsb.resources made ready for questions, and the count of what started jobs hold of them.
+
+What a job takes of a section is said here once, for counting and for asking alike. It never refuses anything.
+Source: lsb.resources(5), section Limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.limit import GPUS, JOBS, SLOTS, Consumers, HeldCounts, Limit
+from gsched.model.snapshot import Bucket, Running, Snapshot
+from gsched.model.window import is_open
+
+Member = tuple[str, str, str, str]
+"""(user, queue, host, project) that an amount is counted for; "" where the section does not tell them apart."""
+
+Key = TypeVar("Key")
+
+_CRUMB = 1e-9
+"""Sums of amounts that are smaller than this are rounding."""
+
+
+def budget_key(limit: Limit, user: str, queue: str, project: str) -> str:
+    """Under what name a budget's use is kept: `NAME`, and `/MEMBER` for each consumer line of the PER_ kind, in the
+    order user, queue, project. Hosts are not told apart.
+    """
+    key = limit.name
+    for consumers, member in ((limit.users, user), (limit.queues, queue), (limit.projects, project)):
+        if consumers is not None and consumers.per:
+            key += f"/{member}"
+    return key
+
+
+def concerns(limit: Limit, user: str, queue: str, project: str) -> bool:
+    """Whether jobs of that user, queue and project count for the limit."""
+    return (
+        (limit.queues is None or limit.queues.has(queue))
+        and (limit.projects is None or limit.projects.has(project))
+        and (limit.users is None or limit.users.has(user))
+    )
+
+
+class Section:
+    """One Limit section that sets amounts."""
+
+    __slots__ = ("_hosts", "_users", "by_host", "limit", "name", "per_host", "resources")
+
+    def __init__(self, limit: Limit) -> None:
+        self.limit = limit
+        self.name = limit.name
+        self.resources = tuple(limit.amounts)
+        self.by_host = limit.hosts is not None
+        """Only what jobs hold on its hosts counts."""
+        self.per_host = _per(limit.hosts)
+        # Groups are listed member by member: looking through such a list for every job would be slow.
+        self._users = frozenset(limit.users.names) if limit.users is not None else frozenset()
+        self._hosts = frozenset(limit.hosts.names) if limit.hosts is not None else frozenset()
+
+    @property
+    def is_of_everybody(self) -> bool:
+        """Whether it looks neither at the user nor at the project: what it refuses to one it refuses to all."""
+        return self.limit.users is None and self.limit.projects is None
+
+    @property
+    def needs_a_place(self) -> bool:
+        """Whether its answer depends on the place that is found: on its hosts, or on amounts."""
+        return self.by_host or any(resource not in (SLOTS, JOBS) for resource in self.resources)
+
+    def concerns(self, bucket: Bucket) -> bool:
+        """Whether the bucket's jobs count for it."""
+        limit = self.limit
+        users = limit.users
+        return (
+            (users is None or ((not self._users or bucket.user in self._users) and bucket.user not in users.excluded))
+            and (limit.queues is None or limit.queues.has(bucket.queue))
+            and (limit.projects is None or limit.projects.has(bucket.project))
+        )
+
+    def has_host(self, host: str) -> bool:
+        """Whether what is held on the host counts; always so for a section without hosts."""
+        hosts = self.limit.hosts
+        return hosts is None or ((not self._hosts or host in self._hosts) and host not in hosts.excluded)
+
+    def member(self, bucket: Bucket, host: str = "") -> Member:
+        """Whom a job of the bucket, on that host, counts for."""
+        limit = self.limit
+        return (
+            bucket.user if _per(limit.users) else "",
+            bucket.queue if _per(limit.queues) else "",
+            host if self.per_host else "",
+            bucket.project if _per(limit.projects) else "",
+        )
+
+    def allowed(self, resource: str, minute_of_week: int) -> float | None:
+        """The smallest amount whose window is open; None: no limit now."""
+        amounts = self.limit.amounts.get(resource, ())
+        return min((each.amount for each in amounts if is_open(each.windows, minute_of_week)), default=None)
+
+    def takes(self, bucket: Bucket, parts: Sequence[HostAllocation]) -> dict[Member, dict[str, float]]:
+        """What a job with those parts takes of each of the section's amounts, by whom it counts for."""
+        taken: dict[Member, dict[str, float]] = {}
+        for part in parts:
+            if not self.has_host(part.host):
+                continue
+            sums = taken.setdefault(self.member(bucket, part.host), dict.fromkeys(self.resources, 0.0))
+            for resource in self.resources:
+                if resource == JOBS:
+                    sums[resource] = 1.0
+                else:
+                    sums[resource] += amount_of(part, resource)
+        return taken
+
+
+def amount_of(part: HostAllocation, resource: str) -> float:
+    """How much of a limit's resource is held there. `ngpus`: devices however claimed."""
+    if resource == SLOTS:
+        return part.slots
+    if resource == GPUS:
+        return len(part.gpus)
+    if resource.startswith("ngpus"):
+        return sum(gpu.claim == resource for gpu in part.gpus)
+    return part.amounts.get(resource, 0.0)
+
+
+class LimitCounts:
+    """What started jobs hold of whatever limits can be set on, kept job by job.
+
+    `add` with 1 when a job has been given an allocation, with -1 and an equal bucket and allocation when it has
+    ended. Suspended jobs still hold. `held` is what a snapshot carries.
+    """
+
+    def __init__(self, limits: Iterable[Limit] = (), running: Iterable[Running] = ()) -> None:
+        self.sections = [Section(limit) for limit in limits if limit.amounts]
+        self.held = HeldCounts()
+        for each in running:
+            self.add(each, 1)
+
+    def add(self, running: Running, sign: int) -> None:
+        """Count a started job (1), or no more (-1)."""
+        self.count(running.bucket, running.allocation, sign)
+
+    def count(self, bucket: Bucket, allocation: Allocation, sign: int = 1) -> None:
+        """Count a job of the bucket with that allocation (1), or no more (-1)."""
+        held = self.held
+        for part in allocation.hosts:
+            _add(held.queue_host, (bucket.queue, part.host), sign * part.slots)
+            _add(held.user_host, (bucket.user, part.host), sign * part.slots)
+            _add(held.user, bucket.user, sign * part.slots)
+        for section in self.sections:
+            if section.concerns(bucket):
+                self._count_section(section, bucket, allocation, sign)
+
+    def _count_section(self, section: Section, bucket: Bucket, allocation: Allocation, sign: int) -> None:
+        members = self.held.section.setdefault(section.name, {})
+        for member, taken in section.takes(bucket, allocation.hosts).items():
+            sums = members.setdefault(member, {})
+            for resource, amount in taken.items():
+                left = sums.get(resource, 0.0) + sign * amount
+                if abs(left) < _CRUMB:
+                    sums.pop(resource, None)
+                else:
+                    sums[resource] = left
+            if not sums:
+                del members[member]
+
+
+class CycleCounts:
+    """What is held in a cycle: by the jobs started before it, and by what it has placed (`added`)."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._base = snapshot.held
+        self.added = LimitCounts(snapshot.limits)
+
+    @property
+    def base(self) -> HeldCounts:
+        """Of the started jobs; counted here once if the core has not kept it, and only if a limit asks."""
+        if self._base is None:
+            self._base = LimitCounts(self._snapshot.limits, self._snapshot.running.values()).held
+        return self._base
+
+    def of_user(self, user: str) -> int:
+        """Slots of the user."""
+        return self.base.user.get(user, 0) + self.added.held.user.get(user, 0)
+
+    def of_queue_on(self, queue: str, host: str) -> int:
+        """Slots of the queue on the host."""
+        key = (queue, host)
+        return self.base.queue_host.get(key, 0) + self.added.held.queue_host.get(key, 0)
+
+    def of_user_on(self, user: str, host: str) -> int:
+        """Slots of the user on the host."""
+        key = (user, host)
+        return self.base.user_host.get(key, 0) + self.added.held.user_host.get(key, 0)
+
+    def of_section(self, section: str, member: Member, resource: str) -> float:
+        """What the member uses of the section's amount."""
+        base = self.base.section.get(section, {}).get(member, {}).get(resource, 0.0)
+        return base + self.added.held.section.get(section, {}).get(member, {}).get(resource, 0.0)
+
+    def members(self, section: str) -> list[Member]:
+        """Who uses anything of the section, sorted."""
+        return sorted({*self.base.section.get(section, {}), *self.added.held.section.get(section, {})})
+
+
+def _per(consumers: Consumers | None) -> bool:
+    return consumers is not None and consumers.per
+
+
+def _add(counts: dict[Key, int], key: Key, slots: int) -> None:
+    left = counts.get(key, 0) + slots
+    if left:
+        counts[key] = left
+    else:
+        counts.pop(key, None)

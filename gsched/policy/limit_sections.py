@@ -1,0 +1,228 @@
+"""What sections of lsb.resources and budgets of GPU hours refuse in a cycle, and the rows that glimits shows of them.
+
+It knows nothing of other limits (gsched.policy.limits) and counts nothing itself. Texts: pending reasons of LSF 10.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from gsched.model.allocation import HostAllocation
+from gsched.model.limit import GPUS, JOBS, SLOTS, Limit
+from gsched.model.reason import PendingReason
+from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
+from gsched.model.view import LimitView
+from gsched.policy.limit_counts import CycleCounts, Member, Section, budget_key, concerns
+
+BUCKET: Final = "bucket"
+CLASS: Final = "class"
+QUEUE: Final = "queue"
+GPU_HOURS: Final = "gpu_hours"
+"""Resource of a budget in views and reasons."""
+_HOUR_S = 3600.0
+_ROUNDING = 1e-6
+_NOBODY: Member = ("", "", "", "")
+
+Needs = Callable[[RequirementClass], Mapping[str, float]]
+"""What a job of the class takes at the least of everything but slots, all hosts together (`ngpus`: devices)."""
+
+
+class Denial(NamedTuple):
+    """Why a job may not start for a limit's sake: LSF's text, our numbers, and whom the refusal reaches:
+
+    "bucket": the next jobs of the same bucket; "class": all jobs of the requirement class in the queue; "queue": all
+    jobs of the queue.
+    """
+
+    text: str
+    detail: str = ""
+    scope: str = BUCKET
+
+    @property
+    def reason(self) -> PendingReason:
+        """As the plan keeps it."""
+        return PendingReason(self.text, detail=self.detail)
+
+
+class SectionUse:
+    """The sections and budgets of a cycle."""
+
+    def __init__(self, snapshot: Snapshot, counts: CycleCounts, needs: Needs | None) -> None:
+        self._snapshot = snapshot
+        self._counts = counts
+        self._needs = needs
+        self._all = counts.added.sections
+        self._budgets = [limit for limit in snapshot.limits if limit.gpu_hours is not None]
+        self._concerning: dict[tuple[str, str, str], list[Section]] = {}
+
+    def reason(self, bucket: Bucket) -> Denial | None:
+        """What can be said before a place is known."""
+        if not self._snapshot.limits:
+            return None
+        requirement = bucket.requirement
+        wanted = {SLOTS: float(requirement.slots), JOBS: 1.0}
+        wanted |= self._needs(requirement) if self._needs is not None else {}
+        for section in self._of(bucket):
+            if not section.by_host:
+                denial = self._over(section, section.member(bucket), wanted)
+                if denial is not None:
+                    return denial
+        return self._budget_denial(bucket, wanted)
+
+    def place_reason(self, bucket: Bucket, parts: Sequence[HostAllocation]) -> Denial | None:
+        """Why a job of the bucket may not have those parts."""
+        for section in self._of(bucket):
+            for member, taken in section.takes(bucket, parts).items():
+                denial = self._over(section, member, taken)
+                if denial is not None:
+                    return denial
+        return None
+
+    def need_a_place(self, bucket: Bucket) -> bool:
+        """Whether `place_reason` may say more than `reason`."""
+        return any(section.needs_a_place for section in self._of(bucket))
+
+    def room(self, bucket: Bucket, host: str = "") -> float:
+        """Slots that one more job of the bucket may take on the host as far as sections with hosts go; without a
+        host, altogether as far as the others go. None where it may not start.
+        """
+        left = math.inf
+        for section in self._of(bucket):
+            if section.by_host == bool(host) and (not host or section.has_host(host)):
+                left = min(left, self._room(section, bucket, host))
+        return left
+
+    def views(self) -> list[LimitView]:
+        """A row for each amount that is limited now; where members are told apart, for each that uses some."""
+        rows: list[LimitView] = []
+        for section in self._all:
+            rows += self._section_views(section)
+        for limit in self._budgets:
+            rows += self._budget_views(limit)
+        return rows
+
+    def _over(self, section: Section, member: Member, wanted: Mapping[str, float]) -> Denial | None:
+        for resource in section.resources:
+            want = wanted.get(resource, 0.0)
+            if want <= 0:
+                continue
+            allowed = section.allowed(resource, self._snapshot.minute_of_week)
+            if allowed is None:
+                continue
+            used = self._counts.of_section(section.name, member, resource)
+            if used + want > allowed + _ROUNDING:
+                return _section_denial(section, resource, used, want, allowed)
+        return None
+
+    def _room(self, section: Section, bucket: Bucket, host: str) -> float:
+        """Slots that the section leaves to the bucket's next job; none when it leaves it no job."""
+        minute, member = self._snapshot.minute_of_week, section.member(bucket, host)
+        jobs = section.allowed(JOBS, minute)
+        if jobs is not None and self._counts.of_section(section.name, member, JOBS) + 1 > jobs:
+            return 0
+        slots = section.allowed(SLOTS, minute)
+        return math.inf if slots is None else slots - self._counts.of_section(section.name, member, SLOTS)
+
+    def _budget_denial(self, bucket: Bucket, wanted: Mapping[str, float]) -> Denial | None:
+        if not self._budgets:
+            return None
+        if self._needs is None:
+            wants_gpus = seems_to_want_gpus(bucket.requirement)
+        else:
+            wants_gpus = any(amount > 0 for resource, amount in wanted.items() if resource.startswith(GPUS))
+        if not wants_gpus:
+            return None
+        who = (bucket.user, bucket.queue, bucket.project)
+        for limit in self._budgets:
+            allowed = limit.gpu_hours or 0.0
+            used = self._snapshot.gpu_seconds.get(budget_key(limit, *who), 0.0) / _HOUR_S
+            if used >= allowed and concerns(limit, *who):
+                scope = CLASS if limit.users is None and limit.projects is None else BUCKET
+                return Denial(
+                    _reached(limit, GPU_HOURS), _numbers(limit, GPU_HOURS, allowed) + f"; {used:.10g} used", scope
+                )
+        return None
+
+    def _of(self, bucket: Bucket) -> list[Section]:
+        if not self._all:
+            return self._all
+        key = (bucket.user, bucket.queue, bucket.project)
+        found = self._concerning.get(key)
+        if found is None:
+            found = self._concerning[key] = [section for section in self._all if section.concerns(bucket)]
+        return found
+
+    def _section_views(self, section: Section) -> Iterator[LimitView]:
+        limit = section.limit
+        apart = any(each is not None and each.per for each in (limit.users, limit.queues, limit.hosts, limit.projects))
+        for resource in section.resources:
+            allowed = section.allowed(resource, self._snapshot.minute_of_week)
+            if allowed is None:
+                continue
+            for member in self._counts.members(section.name) if apart else [_NOBODY]:
+                used = self._counts.of_section(section.name, member, resource)
+                if used or not apart:
+                    user, queue, host, project = member
+                    yield LimitView(
+                        name=section.name,
+                        user=user,
+                        queue=queue,
+                        host=host,
+                        project=project,
+                        resource=resource,
+                        used=used,
+                        allowed=allowed,
+                    )
+
+    def _budget_views(self, limit: Limit) -> Iterator[LimitView]:
+        per = [
+            name
+            for name, each in (("user", limit.users), ("queue", limit.queues), ("project", limit.projects))
+            if each is not None and each.per
+        ]
+        allowed = limit.gpu_hours or 0.0
+        if not per:
+            used = self._snapshot.gpu_seconds.get(limit.name, 0.0) / _HOUR_S
+            yield LimitView(name=limit.name, resource=GPU_HOURS, used=used, allowed=allowed)
+            return
+        for key, seconds in sorted(self._snapshot.gpu_seconds.items()):
+            name, *members = key.split("/", len(per))
+            if name == limit.name and len(members) == len(per):
+                who = dict(zip(per, members, strict=True))
+                yield LimitView(name=name, resource=GPU_HOURS, used=seconds / _HOUR_S, allowed=allowed, **who)
+
+
+def seems_to_want_gpus(requirement: RequirementClass) -> bool:
+    """Whether jobs of the class claim devices, as far as the text of the requirement tells."""
+    return bool(requirement.gpu) or requirement.auto_gpu or "ngpus" in requirement.requirement.partition("rusage")[2]
+
+
+def _section_denial(section: Section, resource: str, used: float, want: float, allowed: float) -> Denial:
+    scope = BUCKET
+    if section.is_of_everybody:
+        is_full = resource in (SLOTS, JOBS) and used >= allowed
+        scope = QUEUE if is_full and not section.by_host else CLASS
+    detail = f"{_numbers(section.limit, resource, allowed)}; {used:.10g} used, {want:.10g} wanted"
+    return Denial(_reached(section.limit, resource), detail, scope)
+
+
+def _reached(limit: Limit, resource: str) -> str:
+    what = "JOBS limit" if resource == JOBS else "Resource limit"
+    return f"{what} defined {_where(limit)} has been reached"
+
+
+def _numbers(limit: Limit, resource: str, allowed: float) -> str:
+    return f"Resource: {resource}, Limit Name: {limit.name}, Limit Value: {allowed:.10g}"
+
+
+def _where(limit: Limit) -> str:
+    """LSF's words for the kind of consumer; for a limit on several the narrowest."""
+    if limit.hosts is not None and limit.gpu_hours is None:
+        return "on host(s) and/or host group"
+    if limit.users is not None:
+        return "on user or user group"
+    if limit.queues is not None:
+        return "on queue"
+    return "on project" if limit.projects is not None else "cluster-wide"
