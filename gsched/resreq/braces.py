@@ -44,13 +44,14 @@ def read_braces(cursor: Cursor, limits: Limits) -> AnyRequirement:
             cursor.fail(f"unexpected {cursor.peek()}: put braces around the whole compound, {{n*{{...}} + ...}}")
     else:
         found = _braced(cursor, limits)
+        is_whole = cursor.peek().kind == "word" and isinstance(found, Compound)
         if isinstance(found, Compound):
             found = _with_same(cursor, found)
         elif cursor.sees("+"):
             cursor.fail("a number is wanted before the braces: n*{...} + n*{...}", start)
         elif cursor.peek().kind == "word":
             cursor.fail(f"unexpected {cursor.peek()}: a section belongs into the braces")
-        if cursor.sees("||") or cursor.sees("@"):
+        if not is_whole and (cursor.sees("||") or cursor.sees("@")):
             found = _alternatives(cursor, limits, found, start)
     if cursor.peek().kind != "end":
         cursor.fail(f"unexpected {cursor.peek()} after the requirement")

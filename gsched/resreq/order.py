@@ -49,10 +49,9 @@ def _is_difference(expression: Expression) -> bool:
 
 def read_same(cursor: Cursor) -> tuple[SameKey, ...]:
     """The names of `same[...]`; one that is repeated counts once. Raises RequirementError."""
-    keys: list[SameKey] = []
+    keys: dict[str, SameKey] = {}
     while True:
         token = cursor.resource("same[...]")
-        if SameKey(token.text) not in keys:
-            keys.append(SameKey(token.text, token.start))
+        keys.setdefault(token.text, SameKey(token.text, token.start))
         if not cursor.accept(":"):
-            return tuple(keys)
+            return tuple(keys.values())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gsched.base.errors import RequirementError
 from gsched.resreq.ast import AllOf, Comparison, Group, Name, Number, OrderKey, Requirement, Reservation, Span, Text
+from gsched.resreq.combine import combine
 from gsched.resreq.syntax import BAD_SYNTAX, MAX_DEPTH, MAX_LENGTH, merge, parse, print_requirement
 
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -350,3 +353,28 @@ def test_merge() -> None:
         merge(["mem>1", "2*{a}+{b}"])
     with pytest.raises(RequirementError, match=r"to close '{'"):
         merge(["2*{a"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{" * MAX_LENGTH,
+        "a " + "select[a]" * 450,
+        "select[a:b]" * 370,
+        "rusage[a=1||b=1]" * 250,
+        "a:" * 2000 + "a",
+        "+".join(["1*{a:b}"] * 64),
+        "rusage[ngpus=1:gmodel=" + "a-" * 2000 + "]",
+        "order[" + ":".join(f"a{i}/2" for i in range(500)) + "]",
+        "same[" + ":".join(f"a{i}" for i in range(800)) + "]",
+        "span[ptile=1," + ",".join(f"a{i}:1" for i in range(500)) + "]",
+    ],
+    ids=lambda text: text[:12],
+)
+def test_the_worst_texts_cost_little(text: str) -> None:
+    started = time.process_time()
+    try:
+        combine(text)
+    except RequirementError as error:
+        assert len(error.source) <= MAX_LENGTH
+    assert time.process_time() - started < 2.0
