@@ -41,6 +41,11 @@ class WaitingLine:
             return len(self._entries)
         return len(self._entries) - len(self._arrays) + sum(array.count for array in self._arrays.values())
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WaitingLine) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def is_empty(self) -> bool:
         """Whether nothing is entered; an array without waiting elements is taken out by whoever empties it."""
         return not self._entries

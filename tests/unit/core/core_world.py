@@ -30,6 +30,7 @@ from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadRepor
 from gsched.model.job import AttemptResult, JobSpec, JobState
 from gsched.model.queue import Queue
 from gsched.model.resource import GPU_COUNTERS, Resource, ResourceType
+from gsched.model.reason import PendingReason
 from gsched.model.view import JobFilter
 
 EXCLUSIVE = ComputeMode.EXCLUSIVE_PROCESS
@@ -93,6 +94,12 @@ def spec(command: str = "run", **changes: Any) -> JobSpec:
 
 def gpu_spec(count: int = 1, claim: str = "ngpus_excl_p", **changes: Any) -> JobSpec:
     return spec(**({"res_req": f"select[ngpus>0] rusage[{claim}={count}]"} | changes))
+
+
+def told(reason: PendingReason) -> str:
+    """A reason as a line: text, hosts, numbers."""
+    hosts = f": {reason.hosts} host{'s' if reason.hosts > 1 else ''}" if reason.hosts else ""
+    return reason.text + hosts + (f" ({reason.detail})" if reason.detail else "")
 
 
 class World:
@@ -211,6 +218,10 @@ class World:
 
     def job(self, job_id: int) -> Job:
         return self.engine.state.jobs[job_id]
+
+    def reasons(self, job_id: int) -> tuple[str, ...]:
+        """The pending reasons as lines."""
+        return tuple(told(reason) for reason in self.engine.pending_reasons(job_id))
 
     def state(self, job_id: int) -> str:
         return self.job(job_id).state.value

@@ -140,7 +140,7 @@ def test_a_start_that_fails_is_tried_again_later_and_later_and_elsewhere() -> No
         waits.append(requeued.not_before - world.now)
         world.settle()
         assert world.state(job_id) == "PEND"
-        assert world.engine.pending_reasons(job_id)[0].endswith(f"the last one failed on {host}")
+        assert world.reasons(job_id)[0].endswith(f"the last one failed on {host}")
         assert world.engine.next_deadline(world.now) <= requeued.not_before
         world.wait(waits[-1])
         world.settle()
@@ -163,7 +163,7 @@ def test_waiting_for_another_attempt_keeps_nobody_busy() -> None:
     world.settle()
     assert world.state(blocked) == "PEND"
     assert world.engine.next_deadline(world.now) > world.now + 5  # the wait is over: nothing is due at once
-    assert world.engine.pending_reasons(blocked) == ("Closed by LSF administrator: 1 host",)
+    assert world.reasons(blocked) == ("Closed by LSF administrator: 1 host",)
 
 
 def test_a_failed_start_of_a_suspended_job_leaves_it_suspended() -> None:
@@ -255,10 +255,10 @@ def test_nothing_starts_before_hello_and_load() -> None:
     world = World(connect=False)
     (job_id,) = world.submit()
     world.settle()
-    assert world.engine.pending_reasons(job_id) == ("Unable to reach slave batch server: 1 host",)
+    assert world.reasons(job_id) == ("Unable to reach slave batch server: 1 host",)
     world.hello()
     world.settle()
-    assert world.engine.pending_reasons(job_id) == ("Load information unavailable: 1 host",)
+    assert world.reasons(job_id) == ("Load information unavailable: 1 host",)
     world.report(load=load())
     world.settle()
     assert world.state(job_id) == "RUN"
@@ -430,7 +430,7 @@ def test_an_attempt_with_a_strays_number_waits_until_the_stray_is_over() -> None
     (job_id,) = world.submit(gpu_spec())
     world.settle()
     assert world.state(job_id) == "PEND"
-    assert world.engine.pending_reasons(job_id) == (
+    assert world.reasons(job_id) == (
         "The place found for it was gone: attempt 1 of job 1 is still on a",
     )
     assert "1 placements did not fit" in world.engine.summary

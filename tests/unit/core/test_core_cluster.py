@@ -9,7 +9,8 @@ from core_world import spec
 from test_core_machine import DISPATCHED, DONE, EVENTS, PLACE, ROADS, SPEC, SUBMITTED
 
 from gsched.base.errors import Internal
-from gsched.core.cluster import ClusterState, audit, replay
+from gsched.core.audit import audit
+from gsched.core.cluster import ClusterState, replay
 from gsched.model.allocation import HostAllocation
 from gsched.model.event import (
     JobDispatched,
@@ -23,12 +24,17 @@ from gsched.model.event import (
 from gsched.model.job import JobState
 
 
+def waiting(state: ClusterState) -> list[list[int]]:
+    """Jobs of each bucket, in order."""
+    return sorted([job_id for _, job_id in line] for _, line in state.pending.lines())
+
+
 @pytest.mark.parametrize("road", ROADS)
 def test_a_checkpoint_gives_back_all_that_is_derived_from_it(road: str) -> None:
     state = replay(ROADS[road])
     again = ClusterState.load(state.dump())
     assert again.dump() == state.dump()
-    for name in ("pending", "delayed", "avoiding", "tokens", "queue_slots", "queue_user_slots", "next_job_id"):
+    for name in ("pending", "avoiding", "tokens", "queue_slots", "queue_user_slots", "next_job_id"):
         assert getattr(again, name) == getattr(state, name), name
     assert {host: books.held for host, books in again.ledger.hosts.items() if books.held} == {
         host: books.held for host, books in state.ledger.hosts.items() if books.held
@@ -41,14 +47,14 @@ def test_a_wait_for_another_attempt_survives_suspension_and_checkpoint() -> None
     requeued = JobRequeued(at=3.0, job_id=1, attempt=1, reason="fork", avoid_host="a", not_before=60.0)
     stop, go_on = JobSuspended(at=4.0, job_id=1, by="ann"), JobResumed(at=5.0, job_id=1, by="ann")
     state = replay([*ROADS["RUN"], requeued, stop])
-    assert (state.delayed, state.avoiding) == ({}, {})
+    assert (state.waits.delayed, state.avoiding) == ({}, {})
     state.apply(go_on)
-    assert (state.delayed, state.avoiding) == ({1: 60.0}, {1: "a"})
-    assert ClusterState.load(state.dump()).delayed == {1: 60.0}
+    assert (state.waits.delayed, state.avoiding) == ({1: 60.0}, {1: "a"})
+    assert ClusterState.load(state.dump()).waits.delayed == {1: 60.0}
     state.let_go_on(59.9)
-    assert state.delayed == {1: 60.0}
+    assert state.waits.delayed == {1: 60.0}
     state.let_go_on(60.0)
-    assert state.delayed == {}
+    assert state.waits.delayed == {}
 
 
 @pytest.mark.parametrize(
@@ -72,13 +78,13 @@ def test_requeued_jobs_wait_in_order_of_submission() -> None:
     state = replay(JobSubmitted(at=1.0, job_id=i, spec=SPEC) for i in (1, 2, 3))
     state.apply(JobDispatched(at=2.0, job_id=2, attempt=1, allocation=PLACE, effective_req="r"))
     state.apply(JobRequeued(at=3.0, job_id=2, attempt=1, reason="fork"))
-    assert list(state.pending.values()) == [[1, 2, 3]]
+    assert waiting(state) == [[1, 2, 3]]
 
 
 def test_jobs_of_one_kind_share_a_bucket() -> None:
     kinds = [SPEC, SPEC, spec(user="bob", queue="normal"), spec(user="ann", queue="normal", slots=2)]
     state = replay(JobSubmitted(at=1.0, job_id=i, spec=each) for i, each in enumerate(kinds, 1))
-    assert sorted(state.pending.values()) == [[1, 2], [3], [4]]
+    assert waiting(state) == [[1, 2], [3], [4]]
 
 
 def test_finished_jobs_come_up_in_order_of_their_ends() -> None:
@@ -114,7 +120,7 @@ def test_a_job_set_aside_leaves_nothing_behind(road: str) -> None:
     state = replay(ROADS[road])
     state.set_aside(1, "a bad record")
     state.set_aside(1, "another one")
-    assert state.jobs == {} and state.pending == {} and state.queue_slots == {} and state.queue_user_slots == {}
+    assert state.jobs == {} and not state.pending and state.queue_slots == {} and state.queue_user_slots == {}
     assert state.quarantined == {1: "a bad record"}
     assert state.ledger.host("a").held == {}
     assert audit(state) == []
@@ -221,5 +227,5 @@ def test_the_audit_knows_of_strays() -> None:
 
 def test_a_pending_job_out_of_order_is_seen() -> None:
     state = replay(JobSubmitted(at=1.0, job_id=i, spec=SPEC) for i in (1, 2))
-    next(iter(state.pending.values())).reverse()
+    next(state.pending.lines())[1]._entries.reverse()
     assert any("do not wait in order" in line for line in audit(state))

@@ -85,7 +85,7 @@ def test_a_pending_job_that_is_killed_never_ran(user: str, reason: str) -> None:
     world.control("kill", 1, user=user)
     job = world.job(1)
     assert job.result == AttemptResult(started=False, ended_at=world.now, term_reason=reason)
-    assert job.post_processed and world.engine.state.pending == {}
+    assert job.post_processed and not world.engine.state.pending
 
 
 @pytest.mark.parametrize(("user", "reason"), [("ann", "TERM_OWNER"), ("root", "TERM_ADMIN")])
@@ -191,7 +191,7 @@ def test_hosts_are_closed_and_opened_by_administrators() -> None:
     (waiting,) = world.submit(spec(hosts=("a",)))
     world.settle()
     assert world.state(running) == "RUN" and world.state(waiting) == "PEND"
-    assert "Closed by LSF administrator: 1 host" in world.engine.pending_reasons(waiting)
+    assert "Closed by LSF administrator: 1 host" in world.reasons(waiting)
     before = len(world.events)
     world.hosts("open", "b")
     assert len(world.events) == before  # it was open

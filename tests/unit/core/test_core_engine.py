@@ -74,9 +74,9 @@ def test_a_job_held_at_submission_waits_to_be_resumed() -> None:
     world = World()
     (job_id,) = world.submit(spec(hold=True))
     world.settle()
-    assert world.engine.pending_reasons(job_id) == ("The job was suspended by the user while pending",)
+    assert world.reasons(job_id) == ("The job was suspended by the user while pending",)
     world.control("resume", job_id)
-    assert world.engine.pending_reasons(job_id) == ("New job is waiting for scheduling",)
+    assert world.reasons(job_id) == ("New job is waiting for scheduling",)
     world.settle()
     assert world.state(job_id) == "RUN"
 
@@ -156,7 +156,7 @@ def test_a_host_that_just_started_a_job_takes_the_next_after_the_interval() -> N
     first, second = world.submit(spec(), spec())
     world.settle()
     assert (world.state(first), world.state(second)) == ("RUN", "PEND")
-    assert world.engine.pending_reasons(second) == ("Just started a job recently: 1 host",)
+    assert world.reasons(second) == ("Just started a job recently: 1 host",)
     assert world.engine.next_deadline(world.now) == world.now + 3
     world.wait(3)
     world.settle()
@@ -205,7 +205,7 @@ def test_a_pass_that_the_budget_cuts_short_goes_on_and_reaches_everybody() -> No
     assert cycles > 3
     assert world.state(easy) == "RUN"
     for job_id in blocked:
-        assert "Job's resource requirements not satisfied: " in world.engine.pending_reasons(job_id)[0]
+        assert "Job's resource requirements not satisfied: " in world.reasons(job_id)[0]
 
 
 def test_news_during_a_pass_bring_about_another_one() -> None:
@@ -232,7 +232,7 @@ def test_a_plan_that_does_not_fit_the_truth_is_not_carried_out() -> None:
     world.engine._schedule = stale
     (job_id,) = world.submit(gpu_spec())
     assert world.cycle().events == []
-    assert world.engine.pending_reasons(job_id) == ("The place found for it was gone: GPU GPU-a0 is not on a",)
+    assert world.reasons(job_id) == ("The place found for it was gone: GPU GPU-a0 is not on a",)
     assert "1 placements did not fit: job 1: GPU GPU-a0 is not on a" in world.engine.summary
 
 
@@ -245,7 +245,7 @@ def test_a_queue_in_use_may_go() -> None:
     world.settle()
     world.reconfigure(make_config())
     world.settle()
-    assert world.engine.pending_reasons(waiting) == ("The queue night no longer exists",)
+    assert world.reasons(waiting) == ("The queue night no longer exists",)
     world.started(running)
     world.ended(running)
     assert world.state(running) == "DONE"
@@ -267,12 +267,12 @@ def test_a_resource_in_use_may_be_unmapped_or_removed() -> None:
     world.reconfigure(make_config(mapped={"ngpus": ("a",)}))
     world.settle()
     reserving = "Job's requirements for reserving resource ({}) not satisfied: 1 host ({} wanted, a has no {})"
-    assert world.engine.pending_reasons(waiting) == (reserving.format("seats", 1, "seats"),)
-    assert world.engine.pending_reasons(gpu_waiting) == (reserving.format("ngpus_excl_p", 4, "ngpus_excl_p"),)
+    assert world.reasons(waiting) == (reserving.format("seats", 1, "seats"),)
+    assert world.reasons(gpu_waiting) == (reserving.format("ngpus_excl_p", 4, "ngpus_excl_p"),)
     world.reconfigure(make_config(mapped={}, resources={}))
     world.settle()
-    assert "a has no seats" in world.engine.pending_reasons(waiting)[0]
-    assert "ngpus>0: ngpus is unknown on a" in world.engine.pending_reasons(gpu_waiting)[0]
+    assert "a has no seats" in world.reasons(waiting)[0]
+    assert "ngpus>0: ngpus is unknown on a" in world.reasons(gpu_waiting)[0]
     world.ended(running)
     world.ended(gpu_running)
     world.reconfigure(config)
@@ -350,7 +350,7 @@ def test_limits_hold_over_cycles_and_name_their_numbers() -> None:
     other = world.submit(spec(queue="each"), user="bob")
     in_spread = world.submit(*[spec(queue="spread")] * 3)
     world.settle()
-    reasons = {i: world.engine.pending_reasons(i) for i in (in_all[1], in_each[2], in_spread[2])}
+    reasons = {i: world.reasons(i) for i in (in_all[1], in_each[2], in_spread[2])}
     assert reasons == {
         in_all[1]: ("The queue has reached its job slot limit (2 of 3 used)",),
         in_each[2]: ("User has reached the per-user job slot limit of the queue (2 of 2 used by ann)",),
@@ -368,7 +368,7 @@ def test_a_hosts_limit_per_user_is_of_that_user() -> None:
     theirs = world.submit(*[spec()] * 3, user="bob")
     world.settle()
     assert [world.state(i) for i in (*mine, *theirs)] == ["RUN", "RUN", "PEND"] * 2
-    assert world.engine.pending_reasons(theirs[2]) == (
+    assert world.reasons(theirs[2]) == (
         "Host's per-user job slot limit reached: 1 host (2 of 2 used on a)",
     )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from core_world import spec
 
-from gsched.core.cluster import ClusterState, audit, replay
+from gsched.core.audit import audit
+from gsched.core.cluster import ClusterState, replay
 from gsched.core.machine import _APPLY, IllegalEvent
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.event import (
@@ -168,7 +169,7 @@ def test_a_requeue_forgets_the_attempt_but_not_the_job() -> None:
     assert (job.attempt, job.allocation, job.started_at, job.pid, job.boot_id) == (1, None, None, None, "")
     assert (job.failed_starts, job.avoid_host, job.not_before) == (1, "a", 9.0)
     assert state.ledger.host("a").held == {} and state.queue_slots == {}
-    assert state.delayed == {1: 9.0} and state.avoiding == {1: "a"}
+    assert state.waits.delayed == {1: 9.0} and state.avoiding == {1: "a"}
 
 
 def test_a_message_box_holds_the_newest_message() -> None:

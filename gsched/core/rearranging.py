@@ -1,0 +1,222 @@
+"""Applying events that change how a job waits or holds: modified, moved, suspended, resumed, requeued.
+
+Part of gsched.core.machine, under its rules: it computes nothing anew and decides nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gsched.base.ids import index_of
+from gsched.core.array import JobArray
+from gsched.core.job import AT_HEAD, Job
+from gsched.core.legality import check_current, move, refuse
+from gsched.model.event import (
+    JobForced,
+    JobModified,
+    JobMoved,
+    JobReleased,
+    JobRequeued,
+    JobRequeueRequested,
+    JobResumed,
+    JobSuspended,
+    JobSwitched,
+)
+from gsched.model.job import FINISHED, STARTED, JobState
+
+if TYPE_CHECKING:
+    from gsched.core.cluster import ClusterState
+
+
+def released(state: ClusterState, event: JobReleased) -> None:
+    """The condition holds: the job waits for a place from now on."""
+    array = state.arrays.get(event.job_id)
+    if array is not None:
+        _rearranged(state, array, released=True)
+        return
+    job = state.job(event.job_id)
+    if job.state is not JobState.PEND:
+        job.released = True  # suspended while it waited: it need not wait again
+        return
+    state.unqueue(job)
+    job.released = True
+    state.enqueue(job)
+
+
+def _rearranged(state: ClusterState, array: JobArray, **changes: object) -> None:
+    """The waiting elements of an array are something else from now on."""
+    state.unqueue_array(array)
+    for name, value in changes.items():
+        setattr(array, name, value)
+    state.enqueue_array(array)
+
+
+def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
+    """Another spec. What a started job holds, and what counts it, follows."""
+    array = state.arrays.get(event.job_id)
+    if array is not None:
+        state.join_group(event.spec.group, 1)
+        state.join_group(array.spec.group, -1)
+        is_released = array.released and event.spec.conditions == array.spec.conditions
+        _rearranged(state, array, spec=event.spec, released=is_released, waited_s=0.0)
+        _mind(state, event.job_id, event.spec.terminate_at)
+        return
+    job = state.job(event.job_id)
+    if job.state in FINISHED:
+        refuse(job, event)
+    if not index_of(job.job_id):
+        state.join_group(event.spec.group, 1)
+        state.join_group(job.spec.group, -1)
+    is_waiting, holds = job.state is JobState.PEND, job.state in STARTED
+    if is_waiting:
+        state.unqueue(job)
+    elif holds:
+        state.release(job)
+    job.released = job.released and event.spec.conditions == job.spec.conditions
+    job.spec = event.spec
+    job.waited_s = 0.0
+    if is_waiting:
+        state.enqueue(job)
+    elif holds:
+        state.hold(job)
+    _mind(state, job.job_id, event.spec.terminate_at)
+
+
+def _mind(state: ClusterState, job_id: int, terminate_at: float | None) -> None:
+    if terminate_at is None:
+        state.deadlines.pop(job_id, None)
+    else:
+        state.deadlines[job_id] = terminate_at
+
+
+def moved(state: ClusterState, event: JobMoved) -> None:
+    """Another place in the order."""
+    array = state.arrays.get(event.job_id)
+    if array is not None:
+        _rearranged(state, array, order=event.order)
+        return
+    job = state.job(event.job_id)
+    if job.state is not JobState.PEND:
+        refuse(job, event)
+    state.unqueue(job)
+    job.order = event.order
+    state.enqueue(job)
+
+
+def forced(state: ClusterState, event: JobForced) -> None:
+    """grun."""
+    job = state.job(event.job_id)
+    if job.state is not JobState.PEND:
+        refuse(job, event)
+    state.unqueue(job)
+    job.forced_hosts = event.hosts
+    state.enqueue(job)
+
+
+def requeue_requested(state: ClusterState, event: JobRequeueRequested) -> None:
+    """The attempt is to end, and the job to wait again."""
+    job = state.job(event.job_id)
+    if job.state not in STARTED:
+        refuse(job, event)
+    job.requeue_by, job.requeue_hold = event.by, event.hold
+    if event.preempted_by:
+        job.preempted_by = event.preempted_by
+        job.preempted += 1
+
+
+def requeued(state: ClusterState, event: JobRequeued) -> None:
+    """The job waits again."""
+    job = state.job(event.job_id)
+    check_current(job, event.attempt, event)
+    was_over = job.state in FINISHED
+    move(job, JobState.PSUSP if event.hold else JobState.PEND, event)
+    if was_over:
+        _reopen(state, job)
+    else:
+        state.release(job)
+        state.accounts.ended(job.job_id, event.at, event.result.usage.cpu_s if event.result else 0.0)
+    _forget_attempt(job)
+    if event.failed_start:
+        job.failed_starts += 1
+    else:
+        job.requeues += 1
+    job.avoid_host, job.not_before = event.avoid_host, event.not_before
+    if event.exclude_host and event.exclude_host not in job.excluded_hosts:
+        job.excluded_hosts = (*job.excluded_hosts, event.exclude_host)
+    job.stopped_by = event.by if event.hold else ""
+    if event.at_head and job.order > 0:
+        job.order -= AT_HEAD
+    if not event.hold:
+        state.enqueue(job)
+
+
+def _forget_attempt(job: Job) -> None:
+    """What belonged to the attempt that is over."""
+    job.allocation, job.effective_req, job.known_state = None, "", None
+    job.dispatched_at = job.started_at = job.pid = None
+    job.boot_id = job.exec_home = job.exec_cwd = ""
+    job.finished_at, job.result, job.post_processed = None, None, False
+    job.kill_by = job.requeue_by = job.suspend_reason = ""
+    job.requeue_hold, job.preempted_by = False, 0
+
+
+def _reopen(state: ClusterState, job: Job) -> None:
+    """A finished job is to run again."""
+    _mind(state, job.job_id, job.spec.terminate_at)
+    array = state.arrays.get(job.array_id)
+    if array is not None:
+        array.left += 1
+
+
+def suspended(state: ClusterState, event: JobSuspended) -> None:
+    """Held while pending, stopped while started."""
+    array = state.arrays.get(event.job_id)
+    if array is not None:
+        state.unqueue_array(array)
+        array.stopped_by = event.by
+        return
+    job = state.job(event.job_id)
+    if job.state is JobState.PEND:
+        state.unqueue(job)
+        job.state = JobState.PSUSP
+    elif event.by_system and job.state is JobState.RUN:
+        job.state = JobState.SSUSP
+        job.suspend_reason = event.reason
+        _preempt(state, job, event)
+    elif not event.by_system and job.state in (JobState.RUN, JobState.SSUSP):
+        job.state = JobState.USUSP
+    else:
+        refuse(job, event)
+    state.touch_hosts(job)
+    job.stopped_by = event.by
+
+
+def _preempt(state: ClusterState, job: Job, event: JobSuspended) -> None:
+    if not event.preempted_by:
+        return
+    assert job.allocation is not None
+    job.preempted_by = event.preempted_by
+    job.preempted += 1
+    state.ledger.suspend(job.key, job.allocation)
+
+
+def resumed(state: ClusterState, event: JobResumed) -> None:
+    """It goes on."""
+    array = state.arrays.get(event.job_id)
+    if array is not None:
+        array.stopped_by = ""
+        state.enqueue_array(array)
+        return
+    job = state.job(event.job_id)
+    if job.state is JobState.PSUSP:
+        job.state = JobState.PEND
+        state.enqueue(job)
+    elif job.state in (JobState.USUSP, JobState.SSUSP):
+        if job.preempted_by and job.allocation is not None:
+            state.ledger.resume(job.key, job.allocation)
+        job.state = JobState.RUN
+        job.preempted_by, job.suspend_reason = 0, ""
+        state.touch_hosts(job)
+    else:
+        refuse(job, event)
+    job.stopped_by = ""
