@@ -1,0 +1,268 @@
+"""Where and when a job that cannot start now could start: a bounded search over hosts and the times things get free.
+
+It asks a trial whether the job fits on the books of a later time, and enters nothing. Ties go by time, then by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gsched.base.ids import show_job
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.ledger import HostLedger
+from gsched.model.snapshot import AdvanceReservation, Bucket
+from gsched.policy.demand import Demand
+from gsched.policy.explain import Reason
+from gsched.policy.future import Booking, Future, idle_gpus
+from gsched.policy.releases import Need, Releases
+
+Books = Callable[[str], HostLedger]
+"""Name of a host -> its books at the time that is looked at."""
+Mask = npt.NDArray[np.bool_]
+
+MOST_HOSTS = 256
+"""Hosts that one search looks at: those where enough could be free first."""
+MOST_TIMES = 64
+"""Times at which one host is tried."""
+MOST_UNKNOWN = 32
+"""Hosts that are tried when no end is known."""
+MOST_TRIALS = 16
+"""Times at which a set of hosts is tried."""
+
+
+class Trial(Protocol):
+    """Asks whether a job would fit, on any books. It takes nothing."""
+
+    def candidates(self, bucket: Bucket, demand: Demand) -> Iterable[str]:
+        """Hosts that could ever give something to the job: open, in its queue, asked for."""
+        ...
+
+    def place(self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: Books) -> Allocation | Reason:
+        """What one job would hold on some of `hosts` if they had these books; earlier ones are preferred if alike."""
+        ...
+
+    def needs(self, bucket: Bucket, demand: Demand) -> Sequence[Need]:
+        """The least that the job takes, for each of its alternatives."""
+        ...
+
+
+class Planner:
+    """The search, for one cycle."""
+
+    def __init__(self, future: Future, trial: Trial) -> None:
+        self._future = future
+        self._snapshot = future.snapshot
+        self._trial = trial
+        self._known: Releases | None = None
+        self.searches = 0
+
+    def booking(self, job_id: int, bucket: Bucket, allocation: Allocation, start: float) -> Booking:
+        """The job planned to start at `start`, which ends by its run limit."""
+        run_s = bucket.requirement.run_s
+        end = math.inf if run_s is None else start + run_s
+        return Booking(job_id, bucket, self._future.priority(bucket), start, end, allocation)
+
+    def fits(self, booking: Booking) -> bool:
+        """Whether the planned job fits on all its hosts beside whatever else is planned there."""
+        future = self._future
+        for part in booking.allocation.hosts:
+            if not isinstance(future.settle(part.host, [*future.booked(part.host), booking]), list):
+                return False
+            for window in future.windows.get(part.host, ()):
+                is_beside = booking.start < window.end and booking.end > window.start
+                if is_beside and self.in_the_way(window, part, booking.start):
+                    return False
+        return True
+
+    def in_the_way(self, window: AdvanceReservation, part: HostAllocation, start: float) -> str:
+        """What the advance reservation would lack if the part was held from `start` on; empty if nothing."""
+        future = self._future
+        at = max(start, window.start)
+        books = future.snapshot.ledger.host(part.host) if at <= future.now else future.held(part.host, at)
+        slots, gpus = future.left_of(window, books)
+        free, idle = books.free_slots, len(idle_gpus(books)) - len(part.gpus)
+        if free is not None and free - part.slots < slots:
+            return f"{window.name} keeps {slots} slots on {part.host}, {free} free; {part.slots} wanted"
+        if idle < gpus and part.gpus:
+            return f"{window.name} keeps {gpus} GPUs on {part.host}, {idle + len(part.gpus)} idle"
+        return ""
+
+    # -- keeping a plan -------------------------------------------------------------------------------------------
+
+    def earlier(self, kept: Booking, demand: Demand) -> Booking | None:
+        """The plan if it still holds, moved to an earlier time if its hosts get free earlier by now."""
+        if not self.fits(kept):
+            return None
+        hosts = [part.host for part in kept.allocation.hosts]
+        ends = {end for host in hosts for end in self._future.releases(host) if self._future.now < end < kept.start}
+        for end in sorted(ends, reverse=True)[:MOST_TRIALS]:
+            found = self._try(kept.job_id, kept.bucket, demand, hosts, end)
+            if found is None or found.start >= kept.start:
+                break
+            kept = found
+        return kept
+
+    def _try(self, job_id: int, bucket: Bucket, demand: Demand, hosts: Sequence[str], end: float) -> Booking | None:
+        """The job on some of the hosts as soon as whatever ends at `end` has ended; None if it does not fit then."""
+        future = self._future
+        at = end if end > future.soon else max(future.soon, future.now + self._snapshot.terminate_s)
+        priority = future.priority(bucket)
+        found = self._trial.place(bucket, demand, hosts, lambda host: future.books(host, at, priority))
+        if isinstance(found, Reason):
+            return None
+        booking = self.booking(job_id, bucket, found, at)
+        return booking if self.fits(booking) else None
+
+    # -- searching ------------------------------------------------------------------------------------------------
+
+    def search(self, job_id: int, bucket: Bucket, demand: Demand, kept: Booking | None) -> tuple[Booking | None, str]:
+        """A plan that is earlier than `kept`, or None; and what to say about a start whose time is not known."""
+        self.searches += 1
+        if self._known is None:
+            self._known = Releases(self._future)
+        needs = self._trial.needs(bucket, demand)
+        usable = self._known.mask(self._trial.candidates(bucket, demand))
+        before = math.inf if kept is None else kept.start
+        if all(need.total <= need.slots for need in needs):
+            bounds = _earliest(self._known, needs, usable)
+            found = self._on_one_host(job_id, bucket, demand, bounds, before)
+            order = np.flatnonzero(~np.isnan(bounds))
+        else:
+            found = self._on_several(job_id, bucket, demand, needs, usable, before)
+            order = np.flatnonzero(usable)
+        if found is not None:
+            return found, ""
+        if kept is not None:
+            return None, "" if kept.start < math.inf else self.blocker(kept)
+        found = self._at_unknown_time(job_id, bucket, demand, order, needs)
+        if found is not None:
+            return found, self.blocker(found)
+        return None, self._never(bucket, demand, usable)
+
+    def _on_one_host(
+        self, job_id: int, bucket: Bucket, demand: Demand, bounds: npt.NDArray[np.float64], before: float
+    ) -> Booking | None:
+        assert self._known is not None
+        hosts = np.flatnonzero(~np.isnan(bounds) & (bounds < before))
+        hosts = hosts[np.argsort(bounds[hosts], kind="stable")][:MOST_HOSTS]
+        best: Booking | None = None
+        for number in hosts:
+            if bounds[number] >= before:
+                break
+            host = self._known.names[number]
+            for end in self._times(host, float(bounds[number]), before):
+                found = self._try(job_id, bucket, demand, [host], end)
+                if found is not None:
+                    if found.start < before:
+                        best, before = found, found.start
+                    break
+        return best
+
+    def _times(self, host: str, first: float, before: float) -> list[float]:
+        """Ends on the host from `first` on, and before `before`."""
+        ends = [end for end in self._future.releases(host) if max(first, self._future.soon) <= end < before]
+        if first <= self._future.soon:
+            ends.insert(0, self._future.soon)
+        return list(dict.fromkeys(ends))[:MOST_TIMES]
+
+    def _on_several(
+        self, job_id: int, bucket: Bucket, demand: Demand, needs: Sequence[Need], usable: Mask, before: float
+    ) -> Booking | None:
+        """The first time found at which the job fits: steps that double, then halves between the last two."""
+        assert self._known is not None
+        ends = {end for need in needs for end in self._known.soonest(need, usable)}
+        times = [end for end in sorted({max(end, self._future.soon) for end in ends}) if end < before]
+        found: Booking | None = None
+        low, step, at = -1, 1, 0
+        trials = 0
+        while at < len(times) and trials < MOST_TRIALS:
+            trials += 1
+            found = self._try(job_id, bucket, demand, self._givers(needs, usable, times[at]), times[at])
+            if found is not None:
+                break
+            low = at
+            if at == len(times) - 1:
+                return None
+            at, step = min(at + step, len(times) - 1), step * 2
+        while found is not None and at - low > 1 and trials < 2 * MOST_TRIALS:
+            trials += 1
+            middle = (low + at) // 2
+            sooner = self._try(job_id, bucket, demand, self._givers(needs, usable, times[middle]), times[middle])
+            if sooner is None:
+                low = middle
+            else:
+                found, at = sooner, middle
+        return found
+
+    def _givers(self, needs: Sequence[Need], usable: Mask, at: float) -> list[str]:
+        """Hosts that could give slots by the time, those that give most first."""
+        assert self._known is not None
+        shares = np.max([self._known.shares(need, at) for need in needs], axis=0) * usable
+        hosts = np.flatnonzero(shares)
+        hosts = hosts[np.argsort(-shares[hosts], kind="stable")][:MOST_HOSTS]
+        return [self._known.names[number] for number in hosts]
+
+    def _at_unknown_time(
+        self, job_id: int, bucket: Bucket, demand: Demand, order: npt.NDArray[np.int64], needs: Sequence[Need]
+    ) -> Booking | None:
+        """A place for when jobs have ended of which nobody knows when they do: where fewest of them are."""
+        assert self._known is not None
+        unknown = self._known.unknown_ends()
+        order = order[np.lexsort((order, -self._known.idle(order), unknown[order]))]
+        names = [self._known.names[number] for number in order[:MOST_HOSTS]]
+        if not all(need.total <= need.slots for need in needs):
+            return self._try(job_id, bucket, demand, names, math.inf)
+        for host in names[:MOST_UNKNOWN]:
+            found = self._try(job_id, bucket, demand, [host], math.inf)
+            if found is not None:
+                return found
+        return None
+
+    # -- words ----------------------------------------------------------------------------------------------------
+
+    def blocker(self, booking: Booking) -> str:
+        """Why nobody knows when the planned job starts: one job in its way whose end is not known."""
+        wants_gpus = any(part.gpus for part in booking.allocation.hosts)
+        blocking = sorted(self._unknown_on(booking, wants_gpus))
+        if not blocking:
+            return "unknown: it waits for another planned job"
+        _, job_id = blocking[0]
+        running = self._snapshot.running.get(job_id)
+        if running is not None and running.state in ("USUSP", "SSUSP"):
+            return f"unknown: job {show_job(job_id)} is suspended"
+        if running is not None and running.ends_at < math.inf:
+            return f"unknown: job {show_job(job_id)} has overrun its run limit"
+        return f"unknown: no run limit on job {show_job(job_id)}"
+
+    def _unknown_on(self, booking: Booking, wants_gpus: bool) -> Iterator[tuple[bool, int]]:
+        """(it holds nothing that the job lacks, job id) of those on its hosts whose end is not known."""
+        for part in booking.allocation.hosts:
+            books = self._snapshot.ledger.host(part.host)
+            for key, held in books.held.items():
+                if math.isinf(self._future.end_of(part.host, key, held)):
+                    yield wants_gpus and not held.gpus, key[0]
+            for other in self._future.booked(part.host):
+                if other.job_id != booking.job_id and math.isinf(other.end):
+                    yield wants_gpus and not other.part_on(part.host).gpus, other.job_id
+
+    def _never(self, bucket: Bucket, demand: Demand, usable: Mask) -> str:
+        assert self._known is not None
+        hosts = [self._known.names[number] for number in np.flatnonzero(usable)[:MOST_HOSTS]]
+        if not hosts:
+            return "never: no host that is open now may take it"
+        found = self._trial.place(bucket, demand, hosts, lambda host: self._future.held(host, math.inf))
+        if isinstance(found, Reason):
+            return f"never: {found.text}" + (f" ({found.detail})" if found.detail else "")
+        return "unknown: other planned jobs come before it"
+
+
+def _earliest(known: Releases, needs: Sequence[Need], usable: Mask) -> npt.NDArray[np.float64]:
+    bounds = known.earliest(needs[0])
+    for need in needs[1:]:
+        bounds = np.fmin(bounds, known.earliest(need))
+    return np.where(usable, bounds, np.nan)

@@ -1,0 +1,403 @@
+"""Reservation and backfill: jobs that cannot start get a planned start, and nothing that starts now may delay it.
+
+Planned jobs hold devices, slots and amounts, never whole hosts. A job may start beside them when what it takes is free
+also from their planned starts on; in a queue with BACKFILL=Y it may also use what they wait for, if it ends by then.
+A plan once made is kept while it holds, and only a job of a queue of higher priority may break it. Advance
+reservations and the slots of preempted jobs are guarded here too. It places nothing itself.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gsched.base.ids import show_job
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.reason import PlannedStart
+from gsched.model.snapshot import AdvanceReservation, Bucket, RequirementClass, Snapshot
+from gsched.policy.demand import Demand
+from gsched.policy.explain import Reason
+from gsched.policy.future import CANDIDATE, Booking, Future
+from gsched.policy.planner import Planner, Trial
+
+MOST_RESERVED = 8
+"""Jobs that something is reserved for at a time."""
+MOST_SEARCHES = 8
+"""Searches over the whole cluster in one cycle."""
+MOST_PLANNED = 64
+"""Jobs with a planned start, a reservation or not."""
+SEARCH_AGAIN_S = 60.0
+"""After so long a plan that holds is looked at again: something better may have come up."""
+INACTIVE = "Job's reservation is inactive"
+SUSPENDED_FIRST = "Higher or equal priority jobs already suspended by system"
+KEPT_FOR_WINDOW = "Resources are kept for an advance reservation"
+
+
+class Promise(PlannedStart, frozen=True, kw_only=True):
+    """A planned start with what a later cycle needs to keep it."""
+
+    bucket: Bucket
+    allocation: Allocation | None
+    """None when nothing is reserved."""
+    since: float
+    """When something was reserved first."""
+    searched_at: float
+
+
+class Reservations:
+    """The planned jobs of one cycle: those of the cycle before that still hold, and those made in this one."""
+
+    def __init__(self, snapshot: Snapshot, now: float, trial: Trial) -> None:
+        self._snapshot = snapshot
+        self._now = now
+        self.future = Future(snapshot, now)
+        self._planner = Planner(self.future, trial)
+        self._promises: dict[int, Promise] = {}
+        self._confirmed: set[int] = set()
+        self._served: set[tuple[str, RequirementClass]] = set()
+        self._paused: set[int] = set()
+        self._windows = {window.name: window for window in snapshot.reservations}
+        self._enter_old()
+        self._suspended = self._suspended_slots()
+
+    # -- what a job may use ---------------------------------------------------------------------------------------
+
+    def hosts(self) -> frozenset[str]:
+        """Hosts where `allows` has to be asked; elsewhere it allows everything, but for jobs with -U."""
+        return frozenset([*self.future.booked_hosts(), *self.future.windows, *self._suspended])
+
+    def refusal(self, bucket: Bucket) -> Reason | None:
+        """Why no job of the bucket may start on any host now: its advance reservation (-U) is not usable."""
+        name = bucket.requirement.reservation
+        if not name:
+            return None
+        window = self._windows.get(name)
+        if window is None:
+            return Reason(INACTIVE, f"there is no reservation {name}")
+        if bucket.user not in window.users:
+            return Reason(INACTIVE, f"{bucket.user} is not among the users of {name}")
+        if self._now < window.start:
+            return Reason(INACTIVE, f"{name} begins {show_time(window.start)}")
+        if self._now >= window.end:
+            return Reason(INACTIVE, f"{name} ended {show_time(window.end)}")
+        return None
+
+    def only_hosts(self, bucket: Bucket) -> frozenset[str] | None:
+        """The hosts that the bucket's jobs are bound to by -U; None when they are not."""
+        name = bucket.requirement.reservation
+        if not name:
+            return None
+        window = self._windows.get(name)
+        return frozenset() if window is None else frozenset([*window.slots, *window.gpus])
+
+    def allows(self, part: HostAllocation, ends_at: float, bucket: Bucket) -> Reason | None:
+        """Why a job that fits now must not take the part until `ends_at` (UTC seconds, infinite when unknown).
+
+        None when it may. `bucket`: of the job, whose queue says whether it may backfill.
+        """
+        inside = bucket.requirement.reservation
+        if inside:
+            refused = self._within(self._windows.get(inside), part)
+            if refused is not None:
+                return refused
+        return (
+            self._after_windows(part, ends_at, inside)
+            or self._after_suspended(part, bucket)
+            or self._after_planned(part, ends_at, bucket)
+        )
+
+    def may_go_on(self, part: HostAllocation, ends_at: float, bucket: Bucket) -> bool:
+        """Whether a preempted job of the bucket may have its slots (`part`) again, which are free now."""
+        inside = bucket.requirement.reservation
+        above = self.future.priority(bucket) + 1  # the plans of its own and lower queues reckon with it already
+        return not (self._after_windows(part, ends_at, inside) or self._after_planned(part, ends_at, bucket, above))
+
+    def took(self, part: HostAllocation, ends_at: float, bucket: Bucket | None = None) -> None:
+        """The part has been taken from the cycle's ledger by a job of the bucket, which may run until `ends_at`."""
+        self.future.placed(part, ends_at, bucket)
+        if bucket is not None:
+            self._drop_own(bucket)
+        self._settle(part.host)
+
+    # -- planning -------------------------------------------------------------------------------------------------
+
+    def reserve(self, job_id: int, bucket: Bucket, demand: Demand) -> PlannedStart | None:
+        """Plan the start of a job that cannot start now, and hold for it what it needs.
+
+        Only the first job of a class in a queue is planned, and only so many in all; None for the others.
+        """
+        kind = _kind(bucket)
+        if kind in self._served:
+            return self._promises.get(job_id)
+        self._served.add(kind)
+        if job_id in self._paused or bucket.requirement.reservation:
+            return None
+        aside = self._set_aside(bucket)
+        promise = self._plan(job_id, bucket, demand, self._own(job_id, bucket))
+        self._put_back(aside)
+        if promise is not None and len(self._confirmed) < MOST_PLANNED:
+            self._promises[job_id] = promise
+            self._confirmed.add(job_id)
+        return promise
+
+    def hold(self, job_id: int, bucket: Bucket, allocation: Allocation, at: float) -> PlannedStart | None:
+        """Hold an allocation for a job whose victims are ending and that starts at `at`; None if it may not have it."""
+        old = self._own(job_id, bucket)
+        if old is not None:
+            self._forget(old[0])
+        aside = self._set_aside(bucket)
+        booking = self._planner.booking(job_id, bucket, allocation, at)
+        promise = self._enter(booking, at, "", self._now, self._now) if self._planner.fits(booking) else None
+        self._put_back(aside)
+        if promise is not None:
+            self._served.add(_kind(bucket))
+        return promise
+
+    def planned(self, *, truncated: bool = False) -> dict[int, PlannedStart]:
+        """Job id -> planned start, of all jobs that this cycle planned for.
+
+        `truncated`: the cycle did not come to all jobs; the plans of those stay.
+        """
+        return {job_id: promise for job_id, promise in self._promises.items() if truncated or job_id in self._confirmed}
+
+    # -- plans of the cycle before --------------------------------------------------------------------------------
+
+    def _enter_old(self) -> None:
+        old = [(job_id, each) for job_id, each in self._snapshot.planned.items() if isinstance(each, Promise)]
+        for job_id, promise in sorted(old, key=lambda item: (_at(item[1]), item[0])):
+            queue = self._snapshot.queues.get(promise.bucket.queue)
+            if queue is None or job_id in self._snapshot.running:
+                continue
+            if promise.allocation is None:
+                self._promises[job_id] = promise
+            elif queue.reserve_s is not None and self._now - promise.since >= queue.reserve_s:
+                self._paused.add(job_id)
+            else:
+                self._enter_again(job_id, promise, promise.allocation)
+
+    def _enter_again(self, job_id: int, promise: Promise, allocation: Allocation) -> None:
+        hosts = self._snapshot.hosts
+        if any(part.host not in hosts or hosts[part.host].closed for part in allocation.hosts):
+            return
+        start = max(_at(promise), self.future.soon)
+        booking = self._planner.booking(job_id, promise.bucket, allocation, start)
+        if self._planner.fits(booking):
+            self.future.book(booking)
+            self._promises[job_id] = promise
+
+    def _own(self, job_id: int, bucket: Bucket) -> tuple[int, Promise] | None:
+        """The plan that the job has, or takes over from another of its class that was to come before it."""
+        promise = self._promises.get(job_id)
+        if promise is not None:
+            if _kind(promise.bucket) == _kind(bucket):
+                return job_id, promise
+            self._forget(job_id)
+        for other, promise in self._promises.items():
+            if other not in self._confirmed and _kind(promise.bucket) == _kind(bucket):
+                return other, promise
+        return None
+
+    def _drop_own(self, bucket: Bucket) -> None:
+        """A job of the class has started: the plan of its class has been fulfilled."""
+        for job_id, promise in self._promises.items():
+            if job_id not in self._confirmed and _kind(promise.bucket) == _kind(bucket):
+                self._forget(job_id)
+                return
+
+    def _forget(self, job_id: int) -> None:
+        self._promises.pop(job_id, None)
+        self._confirmed.discard(job_id)
+        if job_id in self.future.bookings:
+            self.future.unbook(job_id)
+
+    # -- making and keeping plans ---------------------------------------------------------------------------------
+
+    def _plan(self, job_id: int, bucket: Bucket, demand: Demand, old: tuple[int, Promise] | None) -> Promise | None:
+        """The plan of a class: the old one while it holds, else (or now and then) what a search finds."""
+        kept: Booking | None = None
+        before = old[1] if old is not None else None
+        if old is not None:
+            kept = self.future.bookings.get(old[0])
+            self._forget(old[0])
+        if kept is None or (before is not None and _at(before) + SEARCH_AGAIN_S < self._now):
+            kept = None  # its time is long past, and it has not started: look elsewhere
+        else:
+            kept = self._planner.earlier(replace(kept, job_id=job_id, bucket=bucket), demand)
+        has_answer = kept is not None or (before is not None and before.allocation is None)
+        text, searched_at = ("", self._now) if before is None else (before.text, before.searched_at)
+        if not has_answer or self._now - searched_at >= SEARCH_AGAIN_S:
+            if not self._has_room(bucket, kept):
+                return None
+            if self._planner.searches < MOST_SEARCHES:
+                found, text = self._planner.search(job_id, bucket, demand, kept)
+                kept, searched_at = found or kept, self._now
+        if kept is None:
+            text = text or "unknown: not looked at yet"
+            return Promise(text=text, bucket=bucket, allocation=None, since=self._now, searched_at=searched_at)
+        since = self._now if before is None or before.allocation is None else before.since
+        is_overdue = before is not None and _at(before) <= self._now and kept.start <= self.future.soon
+        at = _at(before) if before is not None and is_overdue else kept.start
+        return self._enter(kept, at, text, since, searched_at)
+
+    def _has_room(self, bucket: Bucket, kept: Booking | None) -> bool:
+        """Whether one more job may be reserved for; if need be a lower queue's plan of the cycle before gives way."""
+        if kept is not None or len(self.future.bookings) < MOST_RESERVED:
+            return True
+        others = [each for job_id, each in self.future.bookings.items() if job_id not in self._confirmed]
+        lowest = min(others, key=lambda each: (each.priority, -each.start, -each.job_id), default=None)
+        if lowest is None or lowest.priority >= self.future.priority(bucket):
+            return False
+        self._forget(lowest.job_id)
+        return True
+
+    def _enter(self, booking: Booking, at: float, text: str, since: float, searched_at: float) -> Promise:
+        """`at`: the time that is told; it may have passed."""
+        self.future.book(booking)
+        for part in booking.allocation.hosts:
+            self._settle(part.host)
+        hosts = tuple(part.host for part in booking.allocation.hosts)
+        promise = Promise(
+            at=None if math.isinf(at) else at,
+            hosts=hosts,
+            text=text if math.isinf(at) else f"{show_time(at)} on {show_hosts(hosts)}",
+            bucket=booking.bucket,
+            allocation=booking.allocation,
+            since=since,
+            searched_at=searched_at,
+        )
+        self._promises[booking.job_id] = promise
+        self._confirmed.add(booking.job_id)
+        return promise
+
+    def _set_aside(self, bucket: Bucket) -> list[tuple[Booking, Promise]]:
+        """Take out the plans of the cycle before that jobs of the bucket need not respect."""
+        priority = self.future.priority(bucket)
+        lower = [
+            each
+            for job_id, each in self.future.bookings.items()
+            if job_id not in self._confirmed and each.priority < priority
+        ]
+        aside = [(each, self._promises[each.job_id]) for each in lower]
+        for booking, _ in aside:
+            self._forget(booking.job_id)
+        return aside
+
+    def _put_back(self, aside: list[tuple[Booking, Promise]]) -> None:
+        """Enter them again where they still fit."""
+        for booking, promise in aside:
+            if self._planner.fits(booking):
+                self.future.book(booking)
+                self._promises[booking.job_id] = promise
+
+    def _settle(self, host: str) -> None:
+        """Let the planned jobs of a host choose their devices anew; whoever no longer fits loses the plan."""
+        bookings = self.future.booked(host)
+        while bookings:
+            settled = self.future.settle(host, bookings)
+            if isinstance(settled, list):
+                for booking in settled:
+                    self.future.book(booking)
+                return
+            self._forget(settled.job_id)
+            bookings = self.future.booked(host)
+
+    # -- guards ---------------------------------------------------------------------------------------------------
+
+    def _after_planned(
+        self, part: HostAllocation, ends_at: float, bucket: Bucket, least: float = -math.inf
+    ) -> Reason | None:
+        """Whether all planned jobs that the candidate must respect still fit on the host beside it."""
+        priority = self.future.priority(bucket)
+        kind = _kind(bucket)
+        queue = self._snapshot.queues.get(bucket.queue)
+        end = ends_at if queue is not None and queue.backfill else math.inf
+        respected = [
+            each
+            for each in self.future.booked(part.host)
+            if each.priority >= least
+            and (each.job_id in self._confirmed or (each.priority >= priority and _kind(each.bucket) != kind))
+        ]
+        if all(each.start >= end and end < math.inf for each in respected):
+            return None
+        candidate = Booking(CANDIDATE, bucket, priority, self._now, end, Allocation(hosts=(part,)))
+        settled = self.future.settle(part.host, [candidate, *respected])
+        if isinstance(settled, list):
+            return None
+        return _delays(settled, part, ends_at, backfills=queue is not None and queue.backfill)
+
+    def _after_windows(self, part: HostAllocation, ends_at: float, inside: str) -> Reason | None:
+        for window in self.future.windows.get(part.host, ()):
+            if window.name != inside and ends_at > window.start:
+                text = self._planner.in_the_way(window, part, self._now)
+                if text:
+                    return Reason(KEPT_FOR_WINDOW, text)
+        return None
+
+    def _within(self, window: AdvanceReservation | None, part: HostAllocation) -> Reason | None:
+        """A job with -U takes no more than its reservation has left on the host."""
+        if window is None:
+            return Reason(INACTIVE)
+        slots, gpus = self.future.left_of(window, self._snapshot.ledger.host(part.host))
+        if part.slots > slots:
+            return Reason("Not enough job slot(s)", f"{part.slots} wanted, {window.name} has {slots} on {part.host}")
+        if len(part.gpus) > gpus:
+            return Reason(INACTIVE, f"{len(part.gpus)} GPUs wanted, {window.name} has {gpus} left on {part.host}")
+        return None
+
+    def _suspended_slots(self) -> dict[str, list[tuple[int, int]]]:
+        """Host -> (queue's priority, slots) of each preempted job that is to go on there."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for (job_id, _), allocation in self._snapshot.ledger.suspended.items():
+            running = self._snapshot.running.get(job_id)
+            if running is not None and not running.is_ending:
+                for part in allocation.hosts:
+                    found.setdefault(part.host, []).append((self.future.priority(running.bucket), part.slots))
+        return found
+
+    def _after_suspended(self, part: HostAllocation, bucket: Bucket) -> Reason | None:
+        waiting = self._suspended.get(part.host)
+        free = self._snapshot.ledger.host(part.host).free_slots
+        if not waiting or free is None:
+            return None
+        priority = self.future.priority(bucket)
+        slots = sum(slots for other, slots in waiting if other >= priority)
+        if slots == 0 or free - part.slots >= slots:
+            return None
+        return Reason(SUSPENDED_FIRST, f"{slots} slots on {part.host} for preempted jobs, {free} free")
+
+
+def show_time(at: float) -> str:
+    """`2026-01-31 12:00:00 UTC`."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
+
+
+def show_hosts(hosts: Sequence[str]) -> str:
+    """The first few names and how many more there are."""
+    more = f" and {len(hosts) - 4} more hosts" if len(hosts) > 4 else ""
+    return ", ".join(hosts[:4]) + more
+
+
+def _kind(bucket: Bucket) -> tuple[str, RequirementClass]:
+    return bucket.queue, bucket.requirement
+
+
+def _at(promise: Promise) -> float:
+    return math.inf if promise.at is None else promise.at
+
+
+def _delays(booking: Booking, part: HostAllocation, ends_at: float, *, backfills: bool) -> Reason:
+    wanted = booking.part_on(part.host)
+    gpus = f" and {len(wanted.gpus)} GPUs" if wanted.gpus else ""
+    start = "as soon as it can" if math.isinf(booking.start) else show_time(booking.start)
+    if math.isinf(ends_at):
+        why = "this job has no run limit"
+    elif backfills:
+        why = f"this job may run until {show_time(ends_at)}"
+    else:
+        why = "this job's queue has no BACKFILL"
+    return Reason(
+        f"Resources are reserved for job <{show_job(booking.job_id)}>",
+        f"{wanted.slots} slots{gpus} on {part.host}, planned start {start}; {why}",
+    )

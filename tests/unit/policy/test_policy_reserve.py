@@ -1,0 +1,298 @@
+"""Planned starts, backfill beside them, advance reservations: what may start now and what has to wait for whom."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from planning_cluster import AdvanceReservation, Ask, Cluster, kind
+
+from gsched.model.queue import Queue
+
+ONE = Ask()
+BIG = Ask(slots=8)
+
+
+def test_head_job_is_planned_for_the_end_of_what_runs() -> None:
+    cluster = Cluster()
+    cluster.run(kind(Ask(5)), ends_at=300.0)
+    cluster.run(kind(Ask(3)), ends_at=200.0)
+    big = cluster.wait(kind(BIG))
+    plan = cluster.cycle(0.0).planned[big]
+    assert (plan.at, plan.hosts) == (300.0, ("h0",))
+    assert plan.text == "1970-01-01 00:05:00 UTC on h0"
+
+
+def test_host_where_enough_comes_free_first_is_taken() -> None:
+    cluster = Cluster(3)
+    for number, end in enumerate((300.0, 200.0, 250.0)):
+        cluster.run(kind(Ask(4)), f"h{number}", end)
+    assert cluster.cycle(0.0).planned == {}
+    big = cluster.wait(kind(BIG))
+    plan = cluster.cycle(0.0).planned[big]
+    assert (plan.at, plan.hosts) == (200.0, ("h1",))
+
+
+def test_backfill_ends_by_the_planned_start_or_waits() -> None:
+    cluster = Cluster()
+    cluster.run(kind(Ask(6)), ends_at=300.0)
+    cluster.wait(kind(BIG))
+    late = cluster.wait(kind(ONE, run_s=301.0))
+    unknown = cluster.wait(kind(ONE, run_s=None))
+    early = cluster.wait(kind(ONE, run_s=300.0))
+    done = cluster.cycle(0.0)
+    assert set(done.started) == {early}
+    assert done.refused[late].text == "Resources are reserved for job <2>"
+    assert "8 slots on h0" in done.refused[late].detail
+    assert "no run limit" in done.refused[unknown].detail
+
+
+def test_queue_without_backfill_leaves_reserved_resources_alone() -> None:
+    cluster = Cluster(queues=(Queue(name="q"),))
+    cluster.run(kind(Ask(6)), ends_at=300.0)
+    cluster.wait(kind(BIG))
+    short = cluster.wait(kind(ONE, run_s=10.0))
+    done = cluster.cycle(0.0)
+    assert not done.started
+    assert "no BACKFILL" in done.refused[short].detail
+
+
+@pytest.mark.parametrize("backfill", [True, False])
+def test_what_the_plan_does_not_need_is_free_for_all(backfill: bool) -> None:
+    cluster = Cluster(queues=(Queue(name="q", backfill=backfill),))
+    cluster.run(kind(Ask(6)), ends_at=300.0)
+    cluster.wait(kind(Ask(7)))
+    free = [cluster.wait(kind(ONE, run_s=None)) for _ in range(2)]
+    assert set(cluster.cycle(0.0).started) == {free[0]}
+
+
+def test_devices_are_reserved_by_number_and_chosen_anew() -> None:
+    cluster = Cluster(slots=16, gpus=4)
+    cluster.run(kind(Ask(1, gpus=3)), ends_at=300.0)
+    cluster.wait(kind(Ask(1, gpus=2)))
+    single = cluster.wait(kind(Ask(1, gpus=1), run_s=None))  # takes a free device; the two are found among the others
+    done = cluster.cycle(0.0)
+    assert set(done.started) == {single}
+    another = cluster.wait(kind(Ask(1, gpus=1), run_s=None))
+    cluster.end(1)
+    head = 2
+    done = cluster.cycle(1.0)
+    assert set(done.started) == {head, another}
+
+
+def test_memory_is_reserved_too() -> None:
+    cluster = Cluster()
+    cluster.run(kind(Ask(1, mem=600)), ends_at=300.0)
+    cluster.wait(kind(Ask(1, mem=700)))
+    long = cluster.wait(kind(Ask(1, mem=400), run_s=None))
+    small = cluster.wait(kind(Ask(1, mem=300), run_s=None))
+    done = cluster.cycle(0.0)
+    assert set(done.started) == {small}
+    assert done.refused[long].text == "Resources are reserved for job <2>"
+
+
+def test_two_plans_do_not_use_the_same_slots() -> None:
+    cluster = Cluster()
+    cluster.run(kind(Ask(6)), ends_at=300.0)
+    first = cluster.wait(kind(Ask(8), run_s=50.0))
+    second = cluster.wait(kind(Ask(7), run_s=50.0))
+    planned = cluster.cycle(0.0).planned
+    assert (planned[first].at, planned[second].at) == (300.0, 350.0)
+
+
+def test_plan_of_several_hosts() -> None:
+    cluster = Cluster(3, slots=4, gpus=2)
+    for number, end in enumerate((300.0, 200.0, 100.0)):
+        cluster.run(kind(Ask(4, gpus=2)), f"h{number}", end)
+    head = cluster.wait(kind(Ask(6, gpus=1, hosts=0)))
+    plan = cluster.cycle(0.0).planned[head]
+    assert plan.at == 200.0
+    assert set(plan.hosts) == {"h1", "h2"}
+    cluster.end(3)
+    long = cluster.wait(kind(Ask(1, gpus=1), run_s=150.0))  # its GPU is not needed, h2 has two
+    assert set(cluster.cycle(100.0).started) == {long}
+    cluster.end(2)
+    assert set(cluster.cycle(150.0).started) == {head}
+
+
+def test_unknown_ends_are_named_and_places_held_all_the_same() -> None:
+    cluster = Cluster(2)
+    cluster.run(kind(Ask(6), run_s=None), "h0")
+    cluster.run(kind(Ask(4), run_s=None), "h1")
+    cluster.run(kind(Ask(1), run_s=None), "h1")
+    head = cluster.wait(kind(BIG))
+    unlimited = [cluster.wait(kind(Ask(3), run_s=None)), cluster.wait(kind(Ask(2), run_s=None))]
+    done = cluster.cycle(0.0)
+    assert done.planned[head].at is None
+    assert done.planned[head].text == "unknown: no run limit on job 1"
+    assert done.planned[head].hosts == ("h0",)
+    assert set(done.started) == {unlimited[0]}  # on h1; h0's two slots stay
+    cluster.end(1)
+    assert set(cluster.cycle(10.0).started) == {head}
+
+
+def test_known_end_replaces_an_unknown_one() -> None:
+    cluster = Cluster()
+    cluster.run(kind(Ask(1), run_s=None))
+    cluster.run(kind(Ask(6)), ends_at=300.0)
+    head = cluster.wait(kind(BIG))
+    assert cluster.cycle(0.0).planned[head].at is None
+    cluster.end(1)
+    assert cluster.cycle(1.0).planned[head].at == 300.0
+
+
+def test_never_is_said_with_the_reason() -> None:
+    cluster = Cluster()
+    cluster.run(kind(Ask(8)), ends_at=300.0)
+    head = cluster.wait(kind(Ask(9)))
+    plan = cluster.cycle(0.0).planned[head]
+    assert (plan.at, plan.hosts) == (None, ())
+    assert plan.text == "never: Not enough job slot(s) (9 of 9 slots have no place)"
+    later = cluster.cycle(1.0)
+    assert later.planned[head].text == plan.text
+    assert later.calls == 1  # the placing; the search is not paid again
+
+
+def test_plan_is_kept_without_a_search_and_moves_earlier_only() -> None:
+    cluster = Cluster(20)
+    for number in range(20):
+        cluster.run(kind(Ask(4)), f"h{number}", 100.0 + number)
+        cluster.run(kind(Ask(4)), f"h{number}", 500.0 + number)
+    head = cluster.wait(kind(BIG))
+    first = cluster.cycle(0.0)
+    assert first.planned[head].at == 500.0
+    second = cluster.cycle(1.0)
+    assert second.planned[head].at == 500.0
+    assert second.calls <= 4
+    cluster.end(2)
+    assert cluster.cycle(2.0).planned[head].at == 100.0
+
+
+def test_lower_queue_gives_way_to_a_higher_one_but_not_the_other_way_round() -> None:
+    queues = (Queue(name="high", priority=9, backfill=True), Queue(name="low", priority=1, backfill=True))
+    cluster = Cluster(queues=queues)
+    cluster.run(kind(Ask(4), "low"), ends_at=300.0)
+    low = cluster.wait(kind(BIG, "low"))
+    assert cluster.cycle(0.0).planned[low].at == 300.0
+    high = cluster.wait(kind(Ask(4), "high", run_s=1000.0))
+    assert set(cluster.cycle(1.0).started) == {high}
+    assert cluster.planned[low].at == 1001.0
+    again = cluster.wait(kind(Ask(4), "low", run_s=1000.0))
+    cluster.end(1)
+    assert again not in cluster.cycle(2.0).started
+
+
+def test_overrun_job_is_expected_to_end_soon_but_not_for_ever() -> None:
+    cluster = Cluster(2)
+    cluster.run(kind(Ask(8)), "h0", 100.0)
+    cluster.run(kind(Ask(8)), "h1", 1000.0)
+    head = cluster.wait(kind(BIG))
+    assert cluster.cycle(0.0).planned[head].hosts == ("h0",)
+    assert cluster.cycle(120.0).planned[head].hosts == ("h0",)
+    plan = cluster.cycle(200.0).planned[head]
+    assert (plan.at, plan.hosts) == (1000.0, ("h1",))
+
+
+def test_lost_host_means_a_new_plan() -> None:
+    cluster = Cluster(2)
+    cluster.run(kind(Ask(8)), "h0", 100.0)
+    cluster.run(kind(Ask(8)), "h1", 200.0)
+    head = cluster.wait(kind(BIG))
+    assert cluster.cycle(0.0).planned[head].hosts == ("h0",)
+    cluster.hosts["h0"] = cluster.hosts["h0"].__class__("h0", {"mem": 1000.0}, closed="Closed by LSF administrator")
+    plan = cluster.cycle(1.0).planned[head]
+    assert (plan.at, plan.hosts) == (200.0, ("h1",))
+
+
+def test_exclusive_job_waits_for_an_empty_host_and_keeps_others_away() -> None:
+    cluster = Cluster()
+    cluster.run(kind(ONE), ends_at=100.0)
+    alone = cluster.wait(kind(ONE, exclusive=True))
+    beside = cluster.wait(kind(Ask(2), run_s=200.0))
+    done = cluster.cycle(0.0)
+    assert done.planned[alone].at == 100.0
+    assert not done.started
+    assert done.refused[beside].text == "Resources are reserved for job <2>"
+
+
+def test_reservation_pauses_for_one_cycle_when_the_queue_says_so() -> None:
+    cluster = Cluster(queues=(Queue(name="q", backfill=True, reserve_s=60.0),))
+    cluster.run(kind(Ask(6)), ends_at=300.0)
+    head = cluster.wait(kind(BIG))
+    cluster.cycle(0.0)
+    cluster.wait(kind(Ask(2), run_s=None))
+    assert not cluster.cycle(59.0).started
+    paused = cluster.cycle(61.0)
+    assert head not in paused.planned
+    assert len(paused.started) == 1
+    assert head in cluster.cycle(62.0).planned
+
+
+def test_no_more_than_so_many_are_reserved_for() -> None:
+    cluster = Cluster(slots=40)
+    cluster.run(kind(Ask(40)), ends_at=100.0)
+    jobs = [cluster.wait(kind(Ask(20 + number))) for number in range(12)]
+    assert sorted(cluster.cycle(0.0).planned) == jobs[:8]
+    assert sorted(cluster.cycle(1.0).planned) == jobs[:8]
+
+
+# -- advance reservations ---------------------------------------------------------------------------------------------
+
+WINDOW = AdvanceReservation("r1", ("ann",), 100.0, 200.0, {"h0": 6}, {"h0": 4})
+
+
+def test_window_is_kept_free_of_jobs_that_could_run_into_it() -> None:
+    cluster = Cluster(reservations=(WINDOW,))
+    before = cluster.wait(kind(Ask(3), run_s=100.0))
+    into = cluster.wait(kind(Ask(3), run_s=101.0))
+    unknown = cluster.wait(kind(Ask(3), run_s=None))
+    beside = cluster.wait(kind(Ask(2), run_s=None))
+    done = cluster.cycle(0.0)
+    assert set(done.started) == {before, beside}
+    assert done.refused[into].text == "Resources are kept for an advance reservation"
+    assert "r1 keeps 6 slots on h0" in done.refused[unknown].detail
+    assert done.planned[into].at == 200.0
+
+
+def test_gpus_of_a_window_are_kept() -> None:
+    cluster = Cluster(slots=20, reservations=(WINDOW,))
+    big = cluster.wait(kind(Ask(1, gpus=5), run_s=None))
+    fits = cluster.wait(kind(Ask(1, gpus=3), run_s=None))  # beside the five that are planned for 200
+    done = cluster.cycle(0.0)
+    assert set(done.started) == {fits}
+    assert done.refused[big].text == "Resources are kept for an advance reservation"
+
+
+def test_jobs_of_a_window_use_only_it_and_only_then() -> None:
+    cluster = Cluster(2, reservations=(WINDOW,))
+    own = [cluster.wait(kind(Ask(3), run_s=50.0, reservation="r1")) for _ in range(3)]
+    stranger = cluster.wait(kind(ONE, user="bob", reservation="r1"))
+    missing = cluster.wait(kind(ONE, reservation="r2"))
+    early = cluster.cycle(99.0)
+    assert not early.started
+    assert early.refused[own[0]].text == "Job's reservation is inactive"
+    assert "begins 1970-01-01 00:01:40 UTC" in early.refused[own[0]].detail
+    assert early.refused[stranger].detail == "bob is not among the users of r1"
+    assert early.refused[missing].detail == "there is no reservation r2"
+    within = cluster.cycle(100.0)
+    assert set(within.started) == set(own[:2])
+    assert {allocation.first_host for allocation in within.started.values()} == {"h0"}
+    assert cluster.cycle(150.0).refused[own[2]].text == "Not enough job slot(s)"
+    assert cluster.cycle(200.0).refused[own[2]].text == "Job's reservation is inactive"
+
+
+def test_plans_go_round_windows() -> None:
+    cluster = Cluster(reservations=(WINDOW,))
+    cluster.run(kind(Ask(8)), ends_at=50.0)
+    short = cluster.wait(kind(Ask(4), run_s=50.0))
+    long = cluster.wait(kind(Ask(4), run_s=60.0))
+    planned = cluster.cycle(0.0).planned
+    assert (planned[short].at, planned[long].at) == (50.0, 200.0)
+
+
+def test_times_are_finite_or_none() -> None:
+    cluster = Cluster()
+    cluster.run(kind(Ask(8), run_s=None))
+    head = cluster.wait(kind(BIG, run_s=None))
+    plan = cluster.cycle(0.0).planned[head]
+    assert plan.at is None or math.isfinite(plan.at)
