@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gsched.base.errors import BadRequest, PermissionDenied
-from gsched.core.cluster import ClusterState, QueueState, groups_above
+from gsched.core.cluster import ClusterState, groups_above
 from gsched.core.command import ControlGroups, ControlHosts, ControlQueues
 from gsched.core.decision import Decision
+from gsched.core.entities import QueueState
 from gsched.model.config import ClusterConfig
 from gsched.model.event import HostClosed, HostOpened, JobGroupMade, JobGroupRemoved, QueueControlled
 from gsched.model.view import Answer

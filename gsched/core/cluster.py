@@ -10,13 +10,11 @@ import heapq
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
-import msgspec
-
-from gsched.base.errors import Internal
 from gsched.base.ids import array_of, index_of
-from gsched.core import machine
+from gsched.core import checkpoint, machine
 from gsched.core.accounting import Accounts
 from gsched.core.array import JobArray
+from gsched.core.entities import JobGroup, QueueState, StoredReservation
 from gsched.core.job import Job
 from gsched.core.waiting import WaitingRoom
 from gsched.core.waits import Waits
@@ -26,48 +24,6 @@ from gsched.model.ledger import Ledger
 from gsched.model.snapshot import AdvanceReservation, Running
 
 K = TypeVar("K", bound=Hashable)
-
-
-class QueueState(msgspec.Struct, frozen=True):
-    """What an administrator did to a queue."""
-
-    is_open: bool = True
-    is_active: bool = True
-    comment: str = ""
-
-
-class JobGroup(msgspec.Struct, frozen=True):
-    """A job group. `made_by` is empty for one that a submission made; it goes with its last job."""
-
-    job_limit: int | None = None
-    made_by: str = ""
-    owner: str = ""
-
-
-class StoredReservation(msgspec.Struct, frozen=True):
-    """An advance reservation as its event said."""
-
-    name: str
-    users: tuple[str, ...]
-    start: float
-    end: float
-    slots: dict[str, int]
-    gpus: dict[str, int]
-
-
-class _Stored(msgspec.Struct, kw_only=True):
-    """What a checkpoint holds."""
-
-    jobs: list[Job]
-    arrays: list[JobArray] = []
-    next_job_id: int
-    closed_hosts: dict[str, tuple[str, str]]
-    config_digest: str
-    quarantined: dict[int, str]
-    queue_states: dict[str, QueueState] = {}
-    groups: dict[str, JobGroup] = {}
-    reservations: dict[str, StoredReservation] = {}
-    accounts: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class ClusterState:
@@ -429,51 +385,19 @@ class ClusterState:
             made.name, made.users, made.start, made.end, made.slots, made.gpus
         )
 
-    def reservation_list(self) -> tuple[AdvanceReservation, ...]:
-        """All advance reservations, by name."""
-        found = sorted(self.reservations.values(), key=lambda each: each.name)
-        return tuple(AdvanceReservation(r.name, r.users, r.start, r.end, r.slots, r.gpus) for r in found)
-
-    # -- checkpoints ----------------------------------------------------------------------------------------------
-
     def dump(self) -> bytes:
         """The state as bytes that `load` reads back."""
-        return msgspec.json.encode(
-            _Stored(
-                jobs=list(self.jobs.values()),
-                arrays=list(self.arrays.values()),
-                next_job_id=self.next_job_id,
-                closed_hosts=self.closed_hosts,
-                config_digest=self.config_digest,
-                quarantined=self.quarantined,
-                queue_states=self.queue_states,
-                groups=self.groups,
-                reservations=self.reservations,
-                accounts=msgspec.Raw(self.accounts.dump()),
-            )
-        )
+        return checkpoint.dump(self)
 
     @classmethod
     def load(cls, payload: bytes) -> ClusterState:
         """The state of a checkpoint. Raises Internal with one line if it cannot be read."""
-        state = cls()
-        try:
-            stored = msgspec.json.decode(payload, type=_Stored)
-            for array in stored.arrays:
-                state.add_array(array)
-            for job in stored.jobs:
-                state.add(job)
-            state.accounts = Accounts.load(bytes(stored.accounts))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AssertionError, ValueError) as error:
-            raise Internal(f"the checkpoint cannot be read: {str(error) or 'a started job holds nothing'}") from None
-        state.next_job_id = max(state.next_job_id, stored.next_job_id)
-        state.closed_hosts = stored.closed_hosts
-        state.config_digest = stored.config_digest
-        state.quarantined = stored.quarantined
-        state.queue_states = stored.queue_states
-        state.groups.update(stored.groups)
-        state.reservations = stored.reservations
-        return state
+        return checkpoint.load(payload, cls())
+
+    def reservation_list(self) -> tuple[AdvanceReservation, ...]:
+        """All advance reservations, by name."""
+        found = sorted(self.reservations.values(), key=lambda each: each.name)
+        return tuple(AdvanceReservation(r.name, r.users, r.start, r.end, r.slots, r.gpus) for r in found)
 
 
 def groups_above(group: str) -> list[str]:

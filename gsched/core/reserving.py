@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable, Mapping
 
 from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied
-from gsched.core.cluster import ClusterState, StoredReservation
+from gsched.core.cluster import ClusterState
 from gsched.core.command import ControlReservations
 from gsched.core.decision import Decision
+from gsched.core.entities import StoredReservation
 from gsched.core.observed import Observation
 from gsched.core.values import host_values, slot_limit
 from gsched.model.config import ClusterConfig
