@@ -24,6 +24,7 @@ from gsched.config.hosts import read_hosts
 from gsched.config.lsfconf import LsfConf, read_lsf_conf
 from gsched.config.params import ParamsFile, check_sleep_time, read_params
 from gsched.config.queues import Known, read_queues
+from gsched.config.requirements import Judge
 from gsched.config.resources import Named, read_resources
 from gsched.config.sections import MAX_FILE_BYTES, Section, decode, read_assignments, read_sections
 from gsched.config.shared import Shared, read_shared
@@ -149,7 +150,8 @@ def _build(conf_dir: str, contents: Mapping[str, bytes | None], hostname: str, f
     params = read_params(folder.sections("lsb.params"), shared.resources, findings)
     users = read_users(folder.sections("lsb.users"), findings)
     hosts = read_hosts(folder.sections("lsb.hosts"), cluster.hosts, shared.resources, params.unit_types, findings)
-    known = Known(hosts.names, users.names, shared.resources, params.sleep_s)
+    judge = Judge(shared.resources, hosts.compute_units)
+    known = Known(hosts.names, users.names, shared.resources, judge, params.sleep_s)
     queues = read_queues(folder.sections("lsb.queues"), known, findings)
     named = Named(users.names, hosts.names, queues, shared.resources)
     resources = read_resources(folder.sections("lsb.resources"), named, findings)

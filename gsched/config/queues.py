@@ -13,7 +13,7 @@ from gsched.config.hostgroups import HostNames
 from gsched.config.joblimits import default_and_maximum, job_limits, task_limit, time_s
 from gsched.config.preemption import check_preemption, preemption
 from gsched.config.queuehosts import QueueHosts, queue_hosts
-from gsched.config.requirements import condition, gpu_notes, gpu_requirement, requirement
+from gsched.config.requirements import Judge, gpu_notes, gpu_requirement
 from gsched.config.sections import Entry, Section, read_entries
 from gsched.config.shares import fairshare
 from gsched.config.tables import THRESHOLDS
@@ -36,6 +36,7 @@ class Known:
     hosts: HostNames
     users: UserNames
     resources: Mapping[str, Resource]
+    judge: Judge
     sleep_s: float
 
 
@@ -94,7 +95,7 @@ def _read_queue(
         run_limit_s=run_limit,
         default_run_limit_s=default_run_limit,
         limits=job_limits(settings),
-        res_req=settings.take("RES_REQ", lambda text: requirement(text, known.resources), ""),
+        res_req=settings.take("RES_REQ", known.judge.requirement, ""),
         gpu_req=settings.take("GPU_REQ", gpu_requirement, ""),
         exclusive=settings.take("EXCLUSIVE", _exclusive, False),
         rerunnable=settings.take("RERUNNABLE", yes_or_no, False),
@@ -103,8 +104,8 @@ def _read_queue(
         run_window=settings.take("RUN_WINDOW", parse_windows, ()),
         dispatch_window=settings.take("DISPATCH_WINDOW", parse_windows, ()),
         thresholds=thresholds,
-        stop_cond=settings.take("STOP_COND", lambda text: condition(text, known.resources), ""),
-        resume_cond=settings.take("RESUME_COND", lambda text: condition(text, known.resources), ""),
+        stop_cond=settings.take("STOP_COND", known.judge.condition, ""),
+        resume_cond=settings.take("RESUME_COND", known.judge.condition, ""),
         fairshare=settings.take("FAIRSHARE", lambda text: fairshare(text, known.users.groups), None),
         preemption=settings.take("PREEMPTION", preemption, Preemption()),
         backfill=settings.take("BACKFILL", yes_or_no, False),

@@ -6,33 +6,57 @@ The grammar is the one that jobs' requirements are read with; here is only what 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
 from gsched.config.findings import show
-from gsched.model.resource import BUILTIN, Resource, ResourceType, gpu_counter_claims
-from gsched.resreq.ast import AnyRequirement, Requirement, Reservation, compounds, simple_parts
+from gsched.core.judgement import check_requirement
+from gsched.model.config import ClusterConfig, Locations
+from gsched.model.resource import BUILTIN, Resource
+from gsched.resreq.ast import AnyRequirement, Requirement
+from gsched.resreq.features import features, refuse_beyond
 from gsched.resreq.gpu import gpu_warnings, parse_gpu, unsupported_by_agent
-from gsched.resreq.names import canonical, check_names
-from gsched.resreq.syntax import parse, parse_any
+from gsched.resreq.syntax import parse_any
 
 GPUS_OF_LSF = "ngpus_physical"
 """The name under which LSF's -gpu counts devices."""
 
-
-def requirement(text: str, resources: Mapping[str, Resource]) -> str:
-    """The text of RES_REQ, once it is known that jobs can be held to it. Raises RequirementError or BadRequest."""
-    known = {**BUILTIN, **resources}
-    _check(parse_any(text, is_increasing=lambda name: name in known and known[name].increasing), known)
-    return text
+_NOWHERE = Locations(conf_dir="", state_dir="", log_dir="", server_dir="", run_dir="", spool_dir="")
 
 
-def condition(text: str, resources: Mapping[str, Resource]) -> str:
-    """The text of a select expression, bare or in select[]. Raises RequirementError or BadRequest."""
-    read = parse(text)
-    if read.select is None or read != Requirement(select=read.select):
-        raise BadRequest(f"'{show(text)}' is not one condition; select[...] may stand here and nothing else")
-    _check(read, {**BUILTIN, **resources})
-    return text
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Holds requirements to the rules that jobs' requirements are held to, before there is a whole configuration."""
+
+    resources: Mapping[str, Resource]
+    compute_units: Mapping[str, Mapping[str, tuple[str, ...]]]
+
+    def requirement(self, text: str) -> str:
+        """The text of RES_REQ, once it is known that jobs can be held to it. Raises RequirementError or BadRequest."""
+        self._read(text)
+        return text
+
+    def condition(self, text: str) -> str:
+        """The text of a select expression, bare or in select[]. Raises RequirementError or BadRequest."""
+        read = self._read(text)
+        if not isinstance(read, Requirement) or read.select is None or read != Requirement(select=read.select):
+            raise BadRequest(f"'{show(text)}' is not one condition; select[...] may stand here and nothing else")
+        return text
+
+    def _read(self, text: str) -> AnyRequirement:
+        units = {type_: dict(each) for type_, each in self.compute_units.items()}
+        known = ClusterConfig(
+            cluster="", master_host="", resources=dict(self.resources), compute_units=units, locations=_NOWHERE
+        )
+        increasing = {each.name for each in (*BUILTIN.values(), *self.resources.values()) if each.increasing}
+        read = parse_any(text, is_increasing=increasing.__contains__)
+        check_requirement(read, known)
+        if features(read):
+            # Only now: what placing understands stands beside its columns of numbers, which take long to import.
+            from gsched.policy.demand import HONOURED
+
+            refuse_beyond(read, HONOURED)
+        return read
 
 
 def gpu_requirement(text: str) -> str:
@@ -50,18 +74,3 @@ def gpu_notes(text: str) -> list[str]:
     """What of a GPU_REQ that `gpu_requirement` let pass does nothing yet; empty for an empty text."""
     asked = parse_gpu(text) if text else None
     return gpu_warnings(asked) if asked is not None else []
-
-
-def _check(read: AnyRequirement, known: Mapping[str, Resource]) -> None:
-    # `same` of a compound stands outside of its parts.
-    outer = (Requirement(same=each.same, source=each.source) for each in compounds(read))
-    for part in (*simple_parts(read), *outer):
-        check_names(part, known.__contains__, known, is_text=lambda name: known[name].type is ResourceType.STRING)
-        for item in (each for one in part.every_rusage for each in one):
-            _check_reservation(item, known)
-
-
-def _check_reservation(item: Reservation, known: Mapping[str, Resource]) -> None:
-    resource = known[canonical(item.name)]
-    if resource.name not in gpu_counter_claims() and not resource.consumable:
-        raise BadRequest(f"rusage[{resource.name}]: the resource is not consumable, jobs cannot reserve it")

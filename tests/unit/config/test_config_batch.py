@@ -211,7 +211,7 @@ def test_hosts_and_users_of_a_queue():
         ("RES_REQ = select[nosuch]", "RES_REQ: Bad resource name: nosuch"),
         (
             "RES_REQ = rusage[tokens=1]",
-            "RES_REQ: rusage[tokens]: the resource is not consumable, jobs cannot reserve it",
+            "RES_REQ: Bad resource name: tokens is not consumable and cannot be reserved by rusage: set CONS",
         ),
         ("PRIORTY = 5", "unknown parameter PRIORTY in section Queue; did you mean PRIORITY?"),
         ("QUEUE_NAME = other", "QUEUE_NAME is set twice (first at line 2)"),
