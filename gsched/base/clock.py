@@ -50,9 +50,3 @@ class ManualClock:
         if seconds < 0:
             raise ValueError("time does not run backwards")
         self._elapsed += seconds
-
-
-def minute_of_week(now: float) -> int:
-    """Minutes since Sunday 00:00 of the moment `now` (UTC seconds), in this machine's time zone."""
-    local = time.localtime(now)
-    return (local.tm_wday + 1) % 7 * 24 * 60 + local.tm_hour * 60 + local.tm_min

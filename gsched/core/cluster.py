@@ -51,6 +51,8 @@ class ClusterState:
         """Pending jobs whose last start failed -> the host where it did."""
         self.running: dict[int, Running] = {}
         """Started jobs as the policies see them."""
+        self.running_changed: set[int] = set()
+        """Jobs that `running` no longer shows as it did; whoever counts what they hold empties it."""
         self.suspended: set[int] = set()
         """Started jobs in SSUSP: they may go on when there is room."""
         self.deadlines: dict[int, float] = {}
@@ -98,10 +100,9 @@ class ClusterState:
             self.touched.add(array_of(job_id))
             self._count_element(job)
         if job is not None and job.state in STARTED:
-            self.running[job_id] = job.running()
-            (self.suspended.add if job.state is JobState.SSUSP else self.suspended.discard)(job_id)
-        else:
-            self.running.pop(job_id, None)
+            self._show_running(job)
+        elif self.running.pop(job_id, None) is not None:
+            self.running_changed.add(job_id)
             self.suspended.discard(job_id)
         dependents = self.waits.dependents
         if dependents and (job_id in dependents or array_of(job_id) in dependents):
@@ -109,6 +110,11 @@ class ClusterState:
                 self.changed_parents.add((job_id, job_id))
             if array_of(job_id) in dependents:
                 self.changed_parents.add((array_of(job_id), job_id))
+
+    def _show_running(self, job: Job) -> None:
+        self.running[job.job_id] = job.running()
+        self.running_changed.add(job.job_id)
+        (self.suspended.add if job.state is JobState.SSUSP else self.suspended.discard)(job.job_id)
 
     def _count_element(self, job: Job | None) -> None:
         array = self.arrays.get(job.array_id) if job is not None else None
@@ -145,7 +151,8 @@ class ClusterState:
         elif job.state in STARTED:
             self.release(job)
         del self.jobs[job.job_id]
-        self.running.pop(job.job_id, None)
+        if self.running.pop(job.job_id, None) is not None:
+            self.running_changed.add(job.job_id)
         self.suspended.discard(job.job_id)
         self.touched.add(job.job_id)
 
@@ -229,9 +236,7 @@ class ClusterState:
             self.enqueue(job)
         elif job.state in STARTED:
             self.hold(job)
-            self.running[job.job_id] = job.running()
-            if job.state is JobState.SSUSP:
-                self.suspended.add(job.job_id)
+            self._show_running(job)
         elif job.state in FINISHED and not index_of(job.job_id):
             self.note_end(job.job_id, job.finished_at or 0.0)
         if job.state not in FINISHED:

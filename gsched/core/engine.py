@@ -221,7 +221,8 @@ class Engine:
         self._wake()
 
     def _reconfigure(self, command: Reconfigure, now: float, decision: Decision) -> None:
-        decision.record(ConfigApplied(at=now, digest=command.config.digest, by=command.user))
+        hist_hours = command.config.params.fairshare.hist_hours
+        decision.record(ConfigApplied(at=now, digest=command.config.digest, by=command.user, hist_hours=hist_hours))
         self.config = command.config
         self._judge = judge_for(command.config)
         self._observe_all()

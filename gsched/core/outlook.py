@@ -10,7 +10,6 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gsched.base.clock import minute_of_week
 from gsched.core.cluster import ClusterState
 from gsched.core.observed import Observations
 from gsched.core.pressure import busy_reasons
@@ -20,8 +19,9 @@ from gsched.model.config import ClusterConfig
 from gsched.model.host import HostConfig
 from gsched.model.reason import PlannedStart
 from gsched.model.resource import BUILTIN
-from gsched.model.snapshot import Bucket, HostSnapshot, Line, RequirementClass, Snapshot
-from gsched.model.window import is_open
+from gsched.model.snapshot import Bucket, HostSnapshot, Line, RequirementClass, Running, Snapshot
+from gsched.model.window import is_open, minute_of_week
+from gsched.policy.limit_counts import LimitCounts
 
 INACTIVATED = "The queue is inactivated by the administrator"
 CLOSED_BY_WINDOW = "The queue is inactivated by its time windows"
@@ -50,6 +50,8 @@ class Outlook:
         self._config: ClusterConfig | None = None
         self._fixed: _Fixed | None = None
         self._stale: set[str] = set()
+        self._counts: LimitCounts | None = None
+        self._counted: dict[int, Running] = {}
 
     def forget(self, host: str) -> None:
         """There is something new about the host."""
@@ -94,6 +96,7 @@ class Outlook:
             shares={name: state.accounts.shares(name, now) for name in fair},
             fairshare=params.fairshare,
             group_shares={name: group.shares for name, group in config.user_groups.items() if group.shares},
+            held=self._counts.held if self._counts is not None else None,
             reservations=state.reservation_list(),
             planned=planned or {},
             increasing=fixed.increasing,
@@ -114,6 +117,9 @@ class Outlook:
             self._config, self._fixed = config, _fixed(config)
             self._hosts = {}
             self._stale.update(config.hosts)
+            self._counts, self._counted = (LimitCounts(config.limits) if has_limits(config) else None), {}
+            self._state.running_changed.update(self._state.running)
+        self._count()
         timed = spaced or any(host.dispatch_window for host in config.hosts.values())
         for name in config.hosts if timed else sorted(self._stale):
             host = config.hosts.get(name)
@@ -121,6 +127,19 @@ class Outlook:
                 self._hosts[name] = self._host(host, config, now)
         self._stale.clear()
         return self._fixed
+
+    def _count(self) -> None:
+        """Keep what limits count in step with the started jobs; nothing is counted where no limit asks for it."""
+        changed, self._state.running_changed = self._state.running_changed, set()
+        if self._counts is None:
+            return
+        for job_id in changed:
+            before, after = self._counted.pop(job_id, None), self._state.running.get(job_id)
+            if before is not None:
+                self._counts.add(before, -1)
+            if after is not None:
+                self._counts.add(after, 1)
+                self._counted[job_id] = after
 
     def _host(self, host: HostConfig, config: ClusterConfig, now: float) -> HostSnapshot:
         seen = self._observations.of(host.name)
@@ -190,6 +209,13 @@ def _fixed(config: ClusterConfig) -> _Fixed:
         },
         user_groups={name: group.users for name, group in groups.items()},
     )
+
+
+def has_limits(config: ClusterConfig) -> bool:
+    """Whether anything is configured for which it must be known who holds what where."""
+    on_queues = any(q.host_limit is not None or q.processor_limit is not None for q in config.queues.values())
+    on_users = any(user.max_jobs is not None or user.max_jobs_per_processor for user in config.users.values())
+    return bool(config.limits) or on_queues or on_users or any(h.user_slots is not None for h in config.hosts.values())
 
 
 def _member_limits(config: ClusterConfig) -> dict[str, int]:

@@ -79,6 +79,7 @@ def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
         state.enqueue(job)
     elif holds:
         state.hold(job)
+        state.accounts.switched(job.job_id, job.spec.queue, event.at)
     _mind(state, job.job_id, event.spec.terminate_at)
 
 

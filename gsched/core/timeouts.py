@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gsched.base.clock import minute_of_week
 from gsched.core import attempts
 from gsched.core.array import JobArray
 from gsched.core.cluster import ClusterState
@@ -19,7 +18,7 @@ from gsched.core.pressure import Pressure, is_watching
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobForgotten, JobSignalRequested, ReservationRemoved
 from gsched.model.job import PENDING, STARTED, JobState
-from gsched.model.window import Window
+from gsched.model.window import Window, minute_of_week
 
 FORGET_MOST = 1000
 """Most jobs that one tick forgets; the next tick follows at once."""

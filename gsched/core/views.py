@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gsched.base.clock import minute_of_week
 from gsched.core.cluster import ClusterState
 from gsched.core.observed import Observation
 from gsched.core.pressure import beyond
@@ -16,7 +15,7 @@ from gsched.model.ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
 from gsched.model.view import GpuView, HostView, JobView, QueueView, ResourceValue
-from gsched.model.window import is_open
+from gsched.model.window import is_open, minute_of_week
 
 
 def host_state(host: HostConfig, config: ClusterConfig, state: ClusterState, seen: Observation) -> HostState:

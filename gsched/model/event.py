@@ -272,6 +272,8 @@ class ConfigApplied(Event, frozen=True, kw_only=True, tag="config_applied"):
     digest: str
     by: str
     started: bool = False
+    hist_hours: float = 5.0
+    """HIST_HOURS of that configuration: past use decays by it from now on."""
 
 
 AnyEvent = (

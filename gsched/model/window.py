@@ -7,6 +7,7 @@ Source: lsb.queues(5), RUN_WINDOW and DISPATCH_WINDOW.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 import msgspec
 
@@ -42,3 +43,9 @@ def is_open(windows: Iterable[Window], minute_of_week: int) -> bool:
     """Whether one of the windows is open; no windows at all means always."""
     windows = tuple(windows)
     return not windows or any(window.is_open(minute_of_week) for window in windows)
+
+
+def minute_of_week(now: float) -> int:
+    """Minutes since Sunday 00:00 of the moment `now` (UTC seconds), in this machine's time zone."""
+    local = datetime.fromtimestamp(now)
+    return (local.weekday() + 1) % 7 * DAY_MIN + local.hour * 60 + local.minute
