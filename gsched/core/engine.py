@@ -287,11 +287,19 @@ class Engine:
         """What time alone brings about: lost hosts, forgotten jobs, begin and end times, windows."""
         decision = Decision(self.state)
         self._ticked_at = now
+        self._note_config(now, decision)
         self._timeouts.tick(self.config, now, decision)
         self._settle(now, decision)
         if self.state.pending:
             self._wake()
         return decision
+
+    def _note_config(self, now: float, decision: Decision) -> None:
+        """The master came up with another configuration than its state was made under: that is a fact too."""
+        hist_hours = self.config.params.fairshare.hist_hours
+        if (self.state.config_digest, self.state.accounts.hist_hours) != (self.config.digest, hist_hours):
+            applied = ConfigApplied(at=now, digest=self.config.digest, by="", started=True, hist_hours=hist_hours)
+            decision.record(applied)
 
     def next_deadline(self, now: float) -> float:
         """When `tick` has something to do at the latest, in UTC seconds."""

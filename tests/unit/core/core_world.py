@@ -17,6 +17,7 @@ from gsched.core.command import (
     HostDisconnected,
     HostHello,
     HostReported,
+    ModifyJobs,
     Reconfigure,
     Submit,
 )
@@ -167,6 +168,20 @@ class World:
         command = ControlJobs(user, user == "root", action, ids, JobFilter(**wanted) if wanted else None, signal)
         return [result.error for result in self.do(command)]
 
+    def modify(self, *ids: int, user: str = "ann", **fields: Any) -> list[str]:
+        """gmod: the jobs' errors, empty where it worked."""
+        command = ModifyJobs(user, user == "root", ids, spec(**fields), tuple(fields))
+        return [result.error for result in self.do(command)]
+
+    def with_params(self, **changes: Any) -> ClusterConfig:
+        """The configuration with other parameters."""
+        return msgspec.structs.replace(self.config, params=msgspec.structs.replace(self.config.params, **changes))
+
+    def with_queue(self, name: str = "normal", **changes: Any) -> ClusterConfig:
+        """The configuration with another queue of that name."""
+        queue = msgspec.structs.replace(self.config.queues[name], **changes)
+        return msgspec.structs.replace(self.config, queues={**self.config.queues, name: queue})
+
     def hosts(self, action: str, *names: str, user: str = "root", comment: str = "") -> Any:
         return self.do(ControlHosts(user, user == "root", action, names, comment))
 
@@ -186,7 +201,7 @@ class World:
         for event in reversed(self.events):
             allocation = getattr(event, "allocation", None)
             if allocation is not None and event.job_id == job_id:  # type: ignore[union-attr]
-                return allocation.hosts[0]
+                return next((part for part in allocation.hosts if part.host == host), allocation.hosts[0])
         raise AssertionError(f"job {job_id} was never dispatched")
 
     def report(self, host: str = "a", **what: Any) -> None:

@@ -1,0 +1,205 @@
+"""Dependency conditions: read and printed, resolved to numbers, judged as jobs change."""
+
+from __future__ import annotations
+
+import pytest
+from core_world import World, spec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gsched.base.errors import BadRequest
+from gsched.core.dependency import (
+    COUNTS,
+    AllOf,
+    AnyOf,
+    Condition,
+    Dependency,
+    JobNumber,
+    Not,
+    parents_of,
+    parse,
+    parse_resolved,
+    show,
+)
+
+NUMBERS = st.builds(JobNumber, st.integers(1, 99), st.just(False)) | st.builds(
+    JobNumber, st.builds(lambda i, j: i << 32 | j, st.integers(1, 9), st.integers(1, 99))
+)
+CONDITIONS = st.one_of(
+    st.builds(Condition, st.sampled_from(["done", "ended", "started", "exit", "post_done", "post_err"]), NUMBERS),
+    st.builds(Condition, st.just("exit"), NUMBERS, st.sampled_from(["==", ">=", "<"]), st.integers(0, 255)),
+    st.builds(Condition, st.sampled_from(COUNTS), NUMBERS, st.sampled_from([">=", "!="]), st.integers(-1, 50)),
+)
+
+
+def _wider(inner: st.SearchStrategy[Dependency]) -> st.SearchStrategy[Dependency]:
+    several = st.lists(inner, min_size=2, max_size=3).map(tuple)
+    return st.builds(Not, inner) | st.builds(AllOf, several) | st.builds(AnyOf, several)
+
+
+@given(st.recursive(CONDITIONS, _wider, max_leaves=8))
+def test_what_is_printed_reads_back(dependency: Dependency) -> None:
+    text = show(dependency)
+    assert show(parse_resolved(text)) == text
+
+
+@given(st.text(alphabet="done()exit numpend!&|,<>=1 29[]*\"'abc", max_size=60))
+def test_no_text_is_more_than_refused(text: str) -> None:
+    try:
+        parse(text)
+    except BadRequest as error:
+        assert "\n" not in error.text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("done(", "done() wants a job at position 6"),
+        ("done(12", "')' is wanted at position 8"),
+        ("nothing(12)", "'nothing' is no condition"),
+        ("done(12) &&", "a condition such as done(JOB) is wanted at position 12"),
+        ("numdone(12)", "numdone() wants a number"),
+        ("exit(12, x)", "a number is wanted at position 10"),
+        ("done(12) done(13)", "unexpected 'done' at position 10"),
+        ("external(12, ok)", "external() is not supported"),
+        ("(" * 99 + "done(1)", "nested too deeply"),
+        ("!" * 99 + "done(1)", "nested too deeply"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(BadRequest, match="Dependency condition syntax error") as caught:
+        parse(text)
+    assert said in caught.value.text
+
+
+def test_a_bare_job_means_done() -> None:
+    assert show(parse("12 && 13[4]")) == "done(12) && done(13[4])"
+    assert parents_of("done(12) || exit(13[4],>=2)") == {12, 4 << 32 | 13}
+
+
+def test_a_job_waits_until_its_condition_holds() -> None:
+    world = World()
+    (first,) = world.run(spec(name="prepare"))
+    (second,) = world.submit(spec(dependency='done("prepare")'))
+    world.settle()
+    assert world.state(second) == "PEND"
+    assert world.reasons(second) == ("Job dependency condition not satisfied (done(1): job 1 is RUN)",)
+    world.ended(first)
+    world.settle()
+    assert world.state(second) == "RUN"
+    world.check_replay()
+
+
+def test_what_can_never_hold_ends_with_its_parent_and_all_that_hangs_on_it() -> None:
+    world = World()
+    (first,) = world.run(spec())
+    (second,) = world.submit(spec(dependency=f"done({first})"))
+    (third,) = world.submit(spec(dependency=f"done({second}) || done({second})"))
+    (other,) = world.submit(spec(dependency=f"ended({first})"))
+    before = len(world.events)
+    world.ended(first, exit_code=3)
+    assert [world.state(job) for job in (second, third)] == ["EXIT", "EXIT"]
+    assert {event.at for event in world.events[before:]} == {world.now}
+    result = world.job(second).result
+    assert result is not None and result.term_reason == "TERM_ORPHAN_SYSTEM"
+    assert "done(1): job 1 is EXIT with exit code 3" in result.problem
+    world.settle()
+    assert world.state(other) == "RUN"
+    world.check_replay()
+
+
+def test_a_condition_that_can_never_hold_is_refused_at_once() -> None:
+    world = World()
+    (first,) = world.run(spec())
+    world.ended(first, exit_code=1)
+    with pytest.raises(BadRequest, match=r"never satisfied: done\(1\): job 1 is EXIT with exit code 1"):
+        world.submit(spec(dependency="done(1)"))
+    with pytest.raises(BadRequest, match="job 77 is not known"):
+        world.submit(spec(dependency="done(77)"))
+    with pytest.raises(BadRequest, match="no job is called ghost"):
+        world.submit(spec(dependency='done("ghost")'))
+    (later,) = world.submit(spec(dependency="exit(1, 1)"))
+    world.settle()
+    assert world.state(later) == "RUN"
+
+
+def test_names_mean_the_users_own_jobs_all_of_them() -> None:
+    world = World()
+    mine = world.run(spec(name="step1"), spec(name="step2"))
+    world.run(spec(name="step3"), user="bob")
+    (waiting,) = world.submit(spec(dependency='done("step*")'))
+    assert world.job(waiting).spec.conditions == f"done({mine[0]}) && done({mine[1]})"
+
+
+def test_exit_codes_and_counts_are_compared() -> None:
+    world = World()
+    (array,) = world.submit(spec(name="sweep", indices="1-4"))
+    (soon,) = world.submit(spec(dependency=f"numended({array}, >= 2)"))
+    (all_of_it,) = world.submit(spec(dependency=f"numdone({array}, *)"))
+    world.settle()
+    elements = [index << 32 | array for index in (1, 2, 3, 4)]
+    for element in elements[:2]:
+        world.started(element)
+        world.ended(element)
+    world.settle()
+    assert (world.state(soon), world.state(all_of_it)) == ("RUN", "PEND")
+    for element in elements[2:]:
+        world.started(element)
+        world.ended(element)
+    world.settle()
+    assert world.state(all_of_it) == "RUN"
+    world.check_replay()
+
+
+def test_elements_depend_on_their_counterparts() -> None:
+    world = World()
+    (first,) = world.submit(spec(name="a", indices="1-3"))
+    (second,) = world.submit(spec(name="b", indices="1-3", dependency="done(a[*])"))
+    world.settle()
+    with pytest.raises(BadRequest, match="do not have the same size"):
+        world.submit(spec(name="c", indices="1-4", dependency="done(a[*])"))
+    world.started(2 << 32 | first)
+    world.ended(2 << 32 | first)
+    world.started(3 << 32 | first)
+    world.ended(3 << 32 | first, exit_code=5)
+    world.settle()
+    assert world.state(2 << 32 | second) == "RUN"
+    assert world.state(3 << 32 | second) == "EXIT"
+    assert list(world.engine.state.arrays[second].waiting()) == [1]
+    world.check_replay()
+
+
+def test_a_cycle_of_dependencies_is_refused() -> None:
+    world = World()
+    (first,) = world.run(spec())
+    (second,) = world.submit(spec(dependency=f"done({first})"))
+    (third,) = world.submit(spec(dependency=f"done({second})"))
+    errors = world.modify(second, dependency=f"done({third})")
+    assert errors == [f"A cycle of dependencies: {second} -> {third} -> {second}"]
+
+
+def test_a_parent_is_kept_as_long_as_somebody_waits_for_it() -> None:
+    world = World()
+    first, slow = world.run(spec(), spec())
+    (second,) = world.submit(spec(dependency=f"done({first}) && done({slow})"))
+    world.ended(first)
+    world.wait(10_000)
+    assert first in world.engine.state.jobs
+    world.restart()
+    world.connect("a", held=[(slow, 1)])
+    world.ended(slow)
+    world.settle()
+    assert world.state(second) == "RUN"
+    world.wait(10_000)
+    world.wait(10_000)
+    assert first not in world.engine.state.jobs
+
+
+def test_whoever_wants_it_otherwise_lets_jobs_wait_for_ever() -> None:
+    world = World()
+    world.reconfigure(world.with_params(end_on_invalid_dependency=False))
+    (first,) = world.run(spec())
+    (second,) = world.submit(spec(dependency=f"done({first})"))
+    world.ended(first, exit_code=1)
+    assert world.state(second) == "PEND"
+    assert world.reasons(second)[0].startswith("Dependency condition invalid or never satisfied (done(1)")
