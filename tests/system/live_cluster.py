@@ -13,12 +13,19 @@ from pathlib import Path
 
 from gsched.app import daemons
 from gsched.config.files import load
+from gsched.model.reason import PendingReason
 from gsched.model.view import JobFilter, JobView
 from gsched.wire.address import read_address
 from gsched.wire.client import Client
 
 BIN = Path(sys.executable).parent
 PATIENCE_S = 30.0
+
+
+def told(reason: PendingReason) -> str:
+    """A reason as a line: text, hosts, numbers."""
+    hosts = f": {reason.hosts} host{'s' if reason.hosts > 1 else ''}" if reason.hosts else ""
+    return reason.text + hosts + (f" ({reason.detail})" if reason.detail else "")
 
 
 class Cluster:
@@ -61,12 +68,34 @@ class Cluster:
         return self.job(job_id)
 
     def why_pending(self, job_id: int) -> str:
-        """Wait until a cycle has looked at the job and left it; returns its main reason."""
+        """Wait until a cycle has looked at the job and left it; returns its main reason with its numbers."""
         new = "New job is waiting for scheduling"
-        self.until(lambda: not self.job(job_id).pending_reasons[0].startswith(new), f"job {job_id} is not looked at")
-        view = self.job(job_id)
-        assert view.state == "PEND", view
-        return view.pending_reasons[0]
+
+        def reasons() -> tuple[PendingReason, ...]:
+            view = self.job(job_id)
+            assert view.state in ("PEND", "PSUSP"), view
+            return view.pending_reasons
+
+        self.until(lambda: (found := reasons()) and not found[0].text.startswith(new), f"job {job_id} is not looked at")
+        return told(reasons()[0])
+
+    def configure(self, **texts: str) -> None:
+        """Append to configuration files (`lsb_queues="..."`) and reconfigure; a text that begins with = replaces."""
+        for name, text in texts.items():
+            path = self.conf / name.replace("_", ".", 1)
+            old = "" if text.startswith("=") or not path.exists() else path.read_text()
+            path.write_text(old + "\n" + text.removeprefix("="))
+        done = self.run("gadmin", "reconfig", check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def state(self, job_id: int) -> str:
+        """STAT of the job."""
+        return self.job(job_id).state
+
+    def becomes(self, job_id: int, state: str) -> JobView:
+        """Wait until the job is in the state."""
+        self.until(lambda: self.state(job_id) == state, f"job {job_id} does not become {state}")
+        return self.job(job_id)
 
     def client(self, wait_s: float = PATIENCE_S) -> Client:
         return Client(read_address(str(self.conf)), wait_s=wait_s)
