@@ -128,11 +128,11 @@ class Future:
         """A job was placed in this cycle and stands in its books."""
         self._placed.setdefault(part.host, []).append((part, ends_at, bucket))
 
-    def placements(self) -> Iterator[tuple[str, HostAllocation, float]]:
-        """What was placed in this cycle: host, part, expected end."""
-        for host, parts in self._placed.items():
+    def placements(self) -> Iterator[tuple[HostAllocation, float]]:
+        """What was placed in this cycle, with its expected end."""
+        for parts in self._placed.values():
             for part, end, _ in parts:
-                yield host, part, end
+                yield part, end
 
     def releases(self, host: str) -> list[float]:
         """Times when something gets free on the host, ascending; infinity stands for ends that nobody knows."""

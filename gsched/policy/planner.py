@@ -6,7 +6,9 @@ It asks a trial whether the job fits on the books of a later time, and enters no
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -64,7 +66,8 @@ class Planner:
     def booking(self, job_id: int, bucket: Bucket, allocation: Allocation, start: float) -> Booking:
         """The job planned to start at `start`, which ends by its run limit."""
         run_s = bucket.requirement.run_s
-        end = math.inf if run_s is None else start + run_s
+        begin = self._future.now if start <= self._future.soon else start
+        end = math.inf if run_s is None else begin + run_s
         return Booking(job_id, bucket, self._future.priority(bucket), start, end, allocation)
 
     def fits(self, booking: Booking) -> bool:
@@ -78,6 +81,12 @@ class Planner:
                 if is_beside and self.in_the_way(window, part, booking.start):
                     return False
         return True
+
+    def _is_allowed(self, booking: Booking) -> bool:
+        """Whether it may be planned so: without BACKFILL only where nothing is planned for afterwards."""
+        queue = self._snapshot.queues.get(booking.bucket.queue)
+        backfills = queue is not None and queue.backfill
+        return self.fits(booking) and (backfills or self.fits(replace(booking, end=math.inf)))
 
     def in_the_way(self, window: AdvanceReservation, part: HostAllocation, start: float) -> str:
         """What the advance reservation would lack if the part was held from `start` on; empty if nothing."""
@@ -116,7 +125,7 @@ class Planner:
         if isinstance(found, Reason):
             return None
         booking = self.booking(job_id, bucket, found, at)
-        return booking if self.fits(booking) else None
+        return booking if self._is_allowed(booking) else None
 
     # -- searching ------------------------------------------------------------------------------------------------
 
@@ -175,8 +184,9 @@ class Planner:
     ) -> Booking | None:
         """The first time found at which the job fits: steps that double, then halves between the last two."""
         assert self._known is not None
-        ends = {end for need in needs for end in self._known.soonest(need, usable)}
-        times = [end for end in sorted({max(end, self._future.soon) for end in ends}) if end < before]
+        ends = np.concatenate([self._known.soonest(need, usable) for need in needs])
+        ends = np.unique(np.maximum(ends, self._future.soon))
+        times = ends[ends < before].tolist()
         found: Booking | None = None
         low, step, at = -1, 1, 0
         trials = 0
@@ -266,3 +276,8 @@ def _earliest(known: Releases, needs: Sequence[Need], usable: Mask) -> npt.NDArr
     for need in needs[1:]:
         bounds = np.fmin(bounds, known.earliest(need))
     return np.where(usable, bounds, np.nan)
+
+
+def show_time(at: float) -> str:
+    """`2026-01-31 12:00:00 UTC`."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))

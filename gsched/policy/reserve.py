@@ -9,18 +9,19 @@ reservations and the slots of preempted jobs are guarded here too. It places not
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from gsched.base.ids import show_job
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.reason import PlannedStart
-from gsched.model.snapshot import AdvanceReservation, Bucket, RequirementClass, Snapshot
+from gsched.model.snapshot import Bucket, Snapshot
 from gsched.policy.demand import Demand
 from gsched.policy.explain import Reason
 from gsched.policy.future import CANDIDATE, Booking, Future
-from gsched.policy.planner import Planner, Trial
+from gsched.policy.guard import Guard
+from gsched.policy.heads import Kind, first_jobs, kind_of
+from gsched.policy.planner import Planner, Trial, show_time
 
 MOST_RESERVED = 8
 """Jobs that something is reserved for at a time."""
@@ -30,9 +31,6 @@ MOST_PLANNED = 64
 """Jobs with a planned start, a reservation or not."""
 SEARCH_AGAIN_S = 60.0
 """After so long a plan that holds is looked at again: something better may have come up."""
-INACTIVE = "Job's reservation is inactive"
-SUSPENDED_FIRST = "Higher or equal priority jobs already suspended by system"
-KEPT_FOR_WINDOW = "Resources are kept for an advance reservation"
 
 
 class Promise(PlannedStart, frozen=True, kw_only=True):
@@ -54,43 +52,18 @@ class Reservations:
         self._now = now
         self.future = Future(snapshot, now)
         self._planner = Planner(self.future, trial)
+        self.guard = Guard(self.future, self._planner)
         self._promises: dict[int, Promise] = {}
         self._confirmed: set[int] = set()
-        self._served: set[tuple[str, RequirementClass]] = set()
+        self._served: set[Kind] = set()
         self._paused: set[int] = set()
-        self._windows = {window.name: window for window in snapshot.reservations}
         self._enter_old()
-        self._suspended = self._suspended_slots()
 
     # -- what a job may use ---------------------------------------------------------------------------------------
 
     def hosts(self) -> frozenset[str]:
         """Hosts where `allows` has to be asked; elsewhere it allows everything, but for jobs with -U."""
-        return frozenset([*self.future.booked_hosts(), *self.future.windows, *self._suspended])
-
-    def refusal(self, bucket: Bucket) -> Reason | None:
-        """Why no job of the bucket may start on any host now: its advance reservation (-U) is not usable."""
-        name = bucket.requirement.reservation
-        if not name:
-            return None
-        window = self._windows.get(name)
-        if window is None:
-            return Reason(INACTIVE, f"there is no reservation {name}")
-        if bucket.user not in window.users:
-            return Reason(INACTIVE, f"{bucket.user} is not among the users of {name}")
-        if self._now < window.start:
-            return Reason(INACTIVE, f"{name} begins {show_time(window.start)}")
-        if self._now >= window.end:
-            return Reason(INACTIVE, f"{name} ended {show_time(window.end)}")
-        return None
-
-    def only_hosts(self, bucket: Bucket) -> frozenset[str] | None:
-        """The hosts that the bucket's jobs are bound to by -U; None when they are not."""
-        name = bucket.requirement.reservation
-        if not name:
-            return None
-        window = self._windows.get(name)
-        return frozenset() if window is None else frozenset([*window.slots, *window.gpus])
+        return frozenset([*self.future.booked_hosts(), *self.guard.hosts()])
 
     def allows(self, part: HostAllocation, ends_at: float, bucket: Bucket) -> Reason | None:
         """Why a job that fits now must not take the part until `ends_at` (UTC seconds, infinite when unknown).
@@ -98,21 +71,37 @@ class Reservations:
         None when it may. `bucket`: of the job, whose queue says whether it may backfill.
         """
         inside = bucket.requirement.reservation
-        if inside:
-            refused = self._within(self._windows.get(inside), part)
-            if refused is not None:
-                return refused
         return (
-            self._after_windows(part, ends_at, inside)
-            or self._after_suspended(part, bucket)
+            self.guard.within(bucket, part)
+            or self.guard.after_windows(part, ends_at, inside)
+            or self.guard.after_suspended(part, bucket)
             or self._after_planned(part, ends_at, bucket)
         )
+
+    def ready(self, bucket: Bucket, ends_at: float) -> Allocation | None:
+        """The planned place of the bucket's class if it is free by now: to be taken before any other is looked for.
+
+        Another place of the same job could be refused for the sake of those who are planned beside this one.
+        """
+        kind = kind_of(bucket)
+        for job_id, promise in self._promises.items():
+            booking = self.future.bookings.get(job_id)
+            if booking is None or job_id in self._confirmed or kind_of(promise.bucket) != kind:
+                continue
+            books = self._snapshot.ledger.host
+            parts = [self.future.refit(part, books(part.host)) for part in booking.allocation.hosts]
+            if any(part is None or self.allows(part, ends_at, bucket) is not None for part in parts):
+                return None
+            return Allocation(hosts=tuple(part for part in parts if part is not None))
+        return None
 
     def may_go_on(self, part: HostAllocation, ends_at: float, bucket: Bucket) -> bool:
         """Whether a preempted job of the bucket may have its slots (`part`) again, which are free now."""
         inside = bucket.requirement.reservation
         above = self.future.priority(bucket) + 1  # the plans of its own and lower queues reckon with it already
-        return not (self._after_windows(part, ends_at, inside) or self._after_planned(part, ends_at, bucket, above))
+        return not (
+            self.guard.after_windows(part, ends_at, inside) or self._after_planned(part, ends_at, bucket, above)
+        )
 
     def took(self, part: HostAllocation, ends_at: float, bucket: Bucket | None = None) -> None:
         """The part has been taken from the cycle's ledger by a job of the bucket, which may run until `ends_at`."""
@@ -128,7 +117,7 @@ class Reservations:
 
         Only the first job of a class in a queue is planned, and only so many in all; None for the others.
         """
-        kind = _kind(bucket)
+        kind = kind_of(bucket)
         if kind in self._served:
             return self._promises.get(job_id)
         self._served.add(kind)
@@ -142,6 +131,32 @@ class Reservations:
             self._confirmed.add(job_id)
         return promise
 
+    def reserve_rest(self, waiting: Iterable[Kind], demand_of: Callable[[Bucket], Demand | None]) -> None:
+        """Do the same for classes that the cycle passed over, since they fit nowhere now.
+
+        `waiting`: (queue, class) pairs; `demand_of`: None for a bucket whose jobs may not start whatever is free. The
+        cost is that of the plans that are kept, and of the first jobs of classes while more may be reserved for.
+        """
+        rest = [kind for kind in waiting if kind not in self._served]
+        if not rest:
+            return
+        known = {kind_of(each.bucket): (job_id, each) for job_id, each in self._promises.items()}
+        for kind in rest:
+            if kind in known:
+                job_id, promise = known[kind]
+                demand = demand_of(promise.bucket)
+                if demand is not None:
+                    self.reserve(job_id, promise.bucket, demand)
+        new = [kind for kind in rest if kind not in known]
+        if len(self.future.bookings) >= MOST_RESERVED or len(self._confirmed) >= MOST_PLANNED:
+            new = []
+        for job_id, bucket in first_jobs(self._snapshot, new):
+            if self._planner.searches >= MOST_SEARCHES:
+                return
+            demand = demand_of(bucket)
+            if demand is not None:
+                self.reserve(job_id, bucket, demand)
+
     def hold(self, job_id: int, bucket: Bucket, allocation: Allocation, at: float) -> PlannedStart | None:
         """Hold an allocation for a job whose victims are ending and that starts at `at`; None if it may not have it."""
         old = self._own(job_id, bucket)
@@ -152,7 +167,7 @@ class Reservations:
         promise = self._enter(booking, at, "", self._now, self._now) if self._planner.fits(booking) else None
         self._put_back(aside)
         if promise is not None:
-            self._served.add(_kind(bucket))
+            self._served.add(kind_of(bucket))
         return promise
 
     def planned(self, *, truncated: bool = False) -> dict[int, PlannedStart]:
@@ -191,18 +206,18 @@ class Reservations:
         """The plan that the job has, or takes over from another of its class that was to come before it."""
         promise = self._promises.get(job_id)
         if promise is not None:
-            if _kind(promise.bucket) == _kind(bucket):
+            if kind_of(promise.bucket) == kind_of(bucket):
                 return job_id, promise
             self._forget(job_id)
         for other, promise in self._promises.items():
-            if other not in self._confirmed and _kind(promise.bucket) == _kind(bucket):
+            if other not in self._confirmed and kind_of(promise.bucket) == kind_of(bucket):
                 return other, promise
         return None
 
     def _drop_own(self, bucket: Bucket) -> None:
         """A job of the class has started: the plan of its class has been fulfilled."""
         for job_id, promise in self._promises.items():
-            if job_id not in self._confirmed and _kind(promise.bucket) == _kind(bucket):
+            if job_id not in self._confirmed and kind_of(promise.bucket) == kind_of(bucket):
                 self._forget(job_id)
                 return
 
@@ -261,7 +276,7 @@ class Reservations:
         promise = Promise(
             at=None if math.isinf(at) else at,
             hosts=hosts,
-            text=text if math.isinf(at) else f"{show_time(at)} on {show_hosts(hosts)}",
+            text=text if math.isinf(at) else f"{show_time(at)} on {_show_hosts(hosts)}",
             bucket=booking.bucket,
             allocation=booking.allocation,
             since=since,
@@ -310,14 +325,16 @@ class Reservations:
     ) -> Reason | None:
         """Whether all planned jobs that the candidate must respect still fit on the host beside it."""
         priority = self.future.priority(bucket)
-        kind = _kind(bucket)
+        kind = kind_of(bucket)
         queue = self._snapshot.queues.get(bucket.queue)
-        end = ends_at if queue is not None and queue.backfill else math.inf
+        backfills = queue is not None and queue.backfill
+        own = [each for each in self.future.booked(part.host) if kind_of(each.bucket) == kind]
+        end = ends_at if backfills or own else math.inf  # what is planned beside its own plan reckons with its end
         respected = [
             each
             for each in self.future.booked(part.host)
             if each.priority >= least
-            and (each.job_id in self._confirmed or (each.priority >= priority and _kind(each.bucket) != kind))
+            and (each.job_id in self._confirmed or (each.priority >= priority and kind_of(each.bucket) != kind))
         ]
         if all(each.start >= end and end < math.inf for each in respected):
             return None
@@ -325,62 +342,7 @@ class Reservations:
         settled = self.future.settle(part.host, [candidate, *respected])
         if isinstance(settled, list):
             return None
-        return _delays(settled, part, ends_at, backfills=queue is not None and queue.backfill)
-
-    def _after_windows(self, part: HostAllocation, ends_at: float, inside: str) -> Reason | None:
-        for window in self.future.windows.get(part.host, ()):
-            if window.name != inside and ends_at > window.start:
-                text = self._planner.in_the_way(window, part, self._now)
-                if text:
-                    return Reason(KEPT_FOR_WINDOW, text)
-        return None
-
-    def _within(self, window: AdvanceReservation | None, part: HostAllocation) -> Reason | None:
-        """A job with -U takes no more than its reservation has left on the host."""
-        if window is None:
-            return Reason(INACTIVE)
-        slots, gpus = self.future.left_of(window, self._snapshot.ledger.host(part.host))
-        if part.slots > slots:
-            return Reason("Not enough job slot(s)", f"{part.slots} wanted, {window.name} has {slots} on {part.host}")
-        if len(part.gpus) > gpus:
-            return Reason(INACTIVE, f"{len(part.gpus)} GPUs wanted, {window.name} has {gpus} left on {part.host}")
-        return None
-
-    def _suspended_slots(self) -> dict[str, list[tuple[int, int]]]:
-        """Host -> (queue's priority, slots) of each preempted job that is to go on there."""
-        found: dict[str, list[tuple[int, int]]] = {}
-        for (job_id, _), allocation in self._snapshot.ledger.suspended.items():
-            running = self._snapshot.running.get(job_id)
-            if running is not None and not running.is_ending:
-                for part in allocation.hosts:
-                    found.setdefault(part.host, []).append((self.future.priority(running.bucket), part.slots))
-        return found
-
-    def _after_suspended(self, part: HostAllocation, bucket: Bucket) -> Reason | None:
-        waiting = self._suspended.get(part.host)
-        free = self._snapshot.ledger.host(part.host).free_slots
-        if not waiting or free is None:
-            return None
-        priority = self.future.priority(bucket)
-        slots = sum(slots for other, slots in waiting if other >= priority)
-        if slots == 0 or free - part.slots >= slots:
-            return None
-        return Reason(SUSPENDED_FIRST, f"{slots} slots on {part.host} for preempted jobs, {free} free")
-
-
-def show_time(at: float) -> str:
-    """`2026-01-31 12:00:00 UTC`."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
-
-
-def show_hosts(hosts: Sequence[str]) -> str:
-    """The first few names and how many more there are."""
-    more = f" and {len(hosts) - 4} more hosts" if len(hosts) > 4 else ""
-    return ", ".join(hosts[:4]) + more
-
-
-def _kind(bucket: Bucket) -> tuple[str, RequirementClass]:
-    return bucket.queue, bucket.requirement
+        return _delays(settled, part, ends_at, backfills=backfills)
 
 
 def _at(promise: Promise) -> float:
@@ -401,3 +363,9 @@ def _delays(booking: Booking, part: HostAllocation, ends_at: float, *, backfills
         f"Resources are reserved for job <{show_job(booking.job_id)}>",
         f"{wanted.slots} slots{gpus} on {part.host}, planned start {start}; {why}",
     )
+
+
+def _show_hosts(hosts: Sequence[str]) -> str:
+    """The first few names and how many more there are."""
+    more = f" and {len(hosts) - 4} more hosts" if len(hosts) > 4 else ""
+    return ", ".join(hosts[:4]) + more

@@ -204,10 +204,13 @@ class Cluster:
     def _place(
         snapshot: Snapshot, trial: PlainTrial, reservations: Reservations, bucket: Bucket, now: float
     ) -> Allocation | Reason:
-        refused = reservations.refusal(bucket)
+        refused = reservations.guard.refusal(bucket)
         if refused is not None:
             return refused
-        only = reservations.only_hosts(bucket)
+        ready = reservations.ready(bucket, now + _run_s(bucket))
+        if ready is not None:
+            return ready
+        only = reservations.guard.only_hosts(bucket)
         hosts = [name for name in trial.candidates(bucket, None) if only is None or name in only]
         last: Reason | None = None
         while hosts:

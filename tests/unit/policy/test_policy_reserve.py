@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from planning_cluster import AdvanceReservation, Ask, Cluster, kind
+from planning_cluster import AdvanceReservation, Ask, Cluster, PlainTrial, ask_of, kind
 
 from gsched.model.queue import Queue
+from gsched.policy.reserve import Reservations
 
 ONE = Ask()
 BIG = Ask(slots=8)
@@ -296,3 +297,33 @@ def test_times_are_finite_or_none() -> None:
     head = cluster.wait(kind(BIG, run_s=None))
     plan = cluster.cycle(0.0).planned[head]
     assert plan.at is None or math.isfinite(plan.at)
+
+
+def test_classes_that_were_passed_over_are_planned_for_too() -> None:
+    cluster = Cluster()
+    cluster.run(kind(BIG), ends_at=300.0)
+    later = cluster.wait(kind(Ask(7), run_s=10.0))
+    first = cluster.wait(kind(BIG, run_s=20.0))
+    cluster.waiting = {first: cluster.waiting[first], later: cluster.waiting[later]}
+    cluster.waiting[cluster.wait(kind(Ask(6), user="bob"))] = kind(Ask(6), user="bob")
+    snapshot = cluster.snapshot()
+    reservations = Reservations(snapshot, 0.0, PlainTrial(snapshot))
+    keys = [(bucket.queue, bucket.requirement) for bucket in cluster.waiting.values()]
+    reservations.reserve_rest(keys, lambda bucket: None if bucket.user == "bob" else ask_of(bucket))  # type: ignore
+    assert {job: plan.at for job, plan in reservations.planned().items()} == {later: 300.0, first: 310.0}
+    cluster.planned = reservations.planned()
+    again = Reservations(cluster.snapshot(), 1.0, trial := PlainTrial(cluster.snapshot()))
+    again.reserve_rest(keys, lambda bucket: None if bucket.user == "bob" else ask_of(bucket))  # type: ignore
+    assert again.planned() == reservations.planned()
+    assert trial.calls <= 1  # a look whether the later one could start earlier, and no search
+
+
+def test_plans_of_jobs_that_were_not_come_to_stay_only_in_a_cycle_that_was_cut_short() -> None:
+    cluster = Cluster()
+    cluster.run(kind(BIG), ends_at=300.0)
+    cluster.wait(kind(BIG))
+    cluster.cycle(0.0)
+    snapshot = cluster.snapshot()
+    reservations = Reservations(snapshot, 1.0, PlainTrial(snapshot))
+    assert reservations.planned(truncated=True) == cluster.planned
+    assert reservations.planned() == {}
