@@ -33,6 +33,8 @@ MOST_TIMES = 64
 """Times at which one host is tried."""
 MOST_UNKNOWN = 32
 """Hosts that are tried when no end is known."""
+MOST_SLIP_S = 30.0
+"""A plan that has to be put off by no more than this keeps its place."""
 MOST_TRIALS = 16
 """Times at which a set of hosts is tried."""
 
@@ -102,6 +104,19 @@ class Planner:
         return ""
 
     # -- keeping a plan -------------------------------------------------------------------------------------------
+
+    def slipped(self, booking: Booking) -> Booking | None:
+        """A plan of the cycle before, if need be a little later: jobs that it waits for started a little late."""
+        if self.fits(booking):
+            return booking
+        hosts = [part.host for part in booking.allocation.hosts]
+        last = booking.start + MOST_SLIP_S
+        ends = {end for host in hosts for end in self._future.releases(host) if booking.start < end <= last}
+        for end in sorted(ends)[:MOST_TRIALS]:
+            moved = self.booking(booking.job_id, booking.bucket, booking.allocation, end)
+            if self.fits(moved):
+                return moved
+        return None
 
     def earlier(self, kept: Booking, demand: Demand) -> Booking | None:
         """The plan if it still holds, moved to an earlier time if its hosts get free earlier by now."""

@@ -183,7 +183,7 @@ class Reservations:
         old = [(job_id, each) for job_id, each in self._snapshot.planned.items() if isinstance(each, Promise)]
         for job_id, promise in sorted(old, key=lambda item: (_at(item[1]), item[0])):
             queue = self._snapshot.queues.get(promise.bucket.queue)
-            if queue is None or job_id in self._snapshot.running:
+            if queue is None or not self._waits(promise.bucket):
                 continue
             if promise.allocation is None:
                 self._promises[job_id] = promise
@@ -192,13 +192,18 @@ class Reservations:
             else:
                 self._enter_again(job_id, promise, promise.allocation)
 
+    def _waits(self, bucket: Bucket) -> bool:
+        """Whether there is still a job that a plan of the bucket's class can be for."""
+        buckets = self._snapshot.pending.get(bucket.requirement, {})
+        return bucket in buckets or any(each.queue == bucket.queue for each in buckets)
+
     def _enter_again(self, job_id: int, promise: Promise, allocation: Allocation) -> None:
         hosts = self._snapshot.hosts
         if any(part.host not in hosts or hosts[part.host].closed for part in allocation.hosts):
             return
         start = max(_at(promise), self.future.soon)
-        booking = self._planner.booking(job_id, promise.bucket, allocation, start)
-        if self._planner.fits(booking):
+        booking = self._planner.slipped(self._planner.booking(job_id, promise.bucket, allocation, start))
+        if booking is not None:
             self.future.book(booking)
             self._promises[job_id] = promise
 

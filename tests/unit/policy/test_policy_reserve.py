@@ -327,3 +327,29 @@ def test_plans_of_jobs_that_were_not_come_to_stay_only_in_a_cycle_that_was_cut_s
     reservations = Reservations(snapshot, 1.0, PlainTrial(snapshot))
     assert reservations.planned(truncated=True) == cluster.planned
     assert reservations.planned() == {}
+
+
+def test_plan_of_a_job_that_is_gone_holds_nothing() -> None:
+    cluster = Cluster()
+    cluster.run(kind(Ask(6)), ends_at=300.0)
+    head = cluster.wait(kind(BIG))
+    small = cluster.wait(kind(Ask(2), run_s=None))
+    assert not cluster.cycle(0.0).started
+    del cluster.waiting[head]
+    assert set(cluster.cycle(1.0).started) == {small}
+
+
+def test_plan_slips_with_a_job_that_started_a_little_late() -> None:
+    cluster = Cluster(2)
+    late = cluster.run(kind(Ask(8)), "h0", 100.0)
+    cluster.run(kind(Ask(8)), "h1", 105.0)
+    head = cluster.wait(kind(BIG))
+    behind = cluster.wait(kind(Ask(7)))
+    cluster.cycle(0.0)
+    cluster.running[late.job_id] = late._replace(ends_at=100.2)
+    done = cluster.cycle(1.0)
+    assert (done.planned[head].at, done.planned[head].hosts) == (100.2, ("h0",))
+    assert done.planned[behind].at == 105.0
+    cluster.running[late.job_id] = late._replace(ends_at=200.0)
+    done = cluster.cycle(2.0)  # who was promised something keeps it
+    assert (done.planned[head].at, done.planned[behind].at) == (200.0, 105.0)
