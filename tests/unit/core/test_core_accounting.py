@@ -132,21 +132,20 @@ def test_reading_changes_nothing_and_a_checkpoint_holds_everything() -> None:
 
 
 def test_a_curve_stays_short_and_near_however_long_it_goes_back() -> None:
+    """Sixty days; ten GPUs in the first half of each day, by jobs of seven minutes; one GPU in the second."""
     meter = Meter("ann", "q", "p")
-    steps = []
-    for minute in range(0, 60 * 24 * 60, 7):  # sixty days, a start or an end every seven minutes
-        rate = 1.0 if minute % 2 else -1.0
-        rate = rate if meter.jobs or rate > 0 else 1.0
-        meter.change(T + minute * 60, rate, int(rate))
-        steps.append((T + minute * 60, meter.rate))
+    now, used, truth = T, 0.0, [(T, 0.0)]
+    for step in range(60 * 24 * 60 // 7):
+        rate = 10.0 if (step * 7 // 720) % 2 == 0 else 1.0
+        meter.change(now, rate, 1)
+        now, used = now + 7 * 60, used + rate * 7 * 60
+        truth.append((now, used))
+        meter.change(now, -rate, -1)
     assert len(meter.times) < 1000
-    now = steps[-1][0]
-    for window in (HOUR, DAY, 30 * DAY):
-        true = 0.0
-        for (at, rate), following in zip(steps, [*(at for at, _ in steps[1:]), now], strict=True):
-            true += rate * max(0.0, following - max(at, now - window))
-        most = max(rate for _, rate in steps)
-        assert abs(meter.used(now, window) - true) <= most * max(60.0, window / 30)
+    for back in range(1, len(truth), 37):
+        at, before = truth[-1 - back]
+        window = now - at
+        assert abs(meter.used(now, window) - (used - before)) <= 10 * max(60.0, window / 30)
 
 
 # -- properties -----------------------------------------------------------------------------------------------------
