@@ -1,36 +1,55 @@
 """What readers see: views of committed state, replaced after each commit and never before.
 
-The engine's thread publishes, any thread reads. A reader never waits for a scheduling cycle or for the disk.
+The engine's thread publishes, any thread reads. A reader never waits for a scheduling cycle or for the disk. Elements
+of an array that have not started are views only while somebody reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
+from gsched.base.ids import array_of, index_of
 from gsched.core.engine import Engine
+from gsched.core.entities import JobGroup, QueueState, StoredReservation
+from gsched.core.job import Job
 from gsched.core.select_jobs import admits
-from gsched.core.views import host_view, queue_views
+from gsched.core.standing import WAITING, Reasons
+from gsched.core.views import host_view
+from gsched.master.arraycopy import ArrayCopy, copy_of
+from gsched.master.listing import Listing
 from gsched.model.config import ClusterConfig
-from gsched.model.job import FINISHED, PENDING, JobState
-from gsched.model.snapshot import Bucket, RequirementClass
-from gsched.model.view import HostView, JobFilter, JobView, QueueView
-from gsched.policy.explain import SUSPENDED, WAITING, waiting_to_retry
+from gsched.model.job import PENDING, JobState
+from gsched.model.reason import PendingReason, PlannedStart
+from gsched.model.snapshot import Bucket, Rank
+from gsched.model.view import ArrayView, HostView, JobFilter, JobView
+
+
+class Traits(NamedTuple):
+    """What decides on a pending job's place and reasons, and is not in its view."""
+
+    rank: Rank
+    own: tuple[PendingReason, ...] = ()
+    avoid_host: str = ""
+    excluded_hosts: tuple[str, ...] = ()
+    waited_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Shared:
-    """Everything but the jobs; swapped whole, so that a reader sees one moment."""
+class Shared:
+    """Everything but jobs and hosts; swapped whole, so that a reader sees one moment."""
 
     config: ClusterConfig
-    reasons: dict[Bucket, tuple[str, ...]] = field(default_factory=dict)
-    delayed: frozenset[int] = frozenset()
-    avoiding: dict[int, str] = field(default_factory=dict)
-    """Pending jobs whose last start failed -> the host where it did."""
+    reasons: Reasons = field(default_factory=dict)
+    planned: Mapping[int, PlannedStart] = field(default_factory=dict)
     summary: str = ""
     quarantined: tuple[str, ...] = ()
+    queue_states: Mapping[str, QueueState] = field(default_factory=dict)
+    groups: Mapping[str, JobGroup] = field(default_factory=dict)
+    reservations: Mapping[str, StoredReservation] = field(default_factory=dict)
 
 
 class Board:
@@ -38,41 +57,81 @@ class Board:
 
     def __init__(self, config: ClusterConfig) -> None:
         self._jobs: dict[int, JobView] = {}
+        self._traits: dict[int, Traits] = {}
+        """Of those pending jobs that are not as most are: in order of submission, waiting for a place."""
+        self._arrays: dict[int, ArrayCopy] = {}
+        self._elements: dict[int, dict[int, None]] = {}
+        """Array -> its elements that are jobs of their own."""
         self._hosts: dict[str, HostView] = {}
-        self._shared = _Shared(config)
+        self._shared = Shared(config)
 
     # -- the engine's thread --------------------------------------------------------------------------------------
 
     def publish(self, engine: Engine) -> None:
         """Take over what changed since the last call; called after a commit only."""
         state = engine.state
-        jobs, hosts = state.take_touched()
-        for job_id in jobs:
-            job = state.jobs.get(job_id)
-            if job is None:
-                self._jobs.pop(job_id, None)
-                continue
-            usage = None
-            if job.allocation is not None:
-                usage = engine.observations.of(job.allocation.first_host).usage.get(job.key)
-            self._jobs[job_id] = job.view(usage)
+        numbers, hosts = state.take_touched()
+        # Jobs before arrays: a reader takes them the other way round, and so finds every element at least once.
+        for number in numbers:
+            job = state.jobs.get(number)
+            if job is not None:
+                self._publish_job(job, engine)
+            elif number in self._jobs:
+                self._forget_job(number)
+        for number in numbers:
+            array = state.arrays.get(number)
+            if array is not None:
+                self._arrays[number] = copy_of(array, engine.own_reasons(number), self._arrays.get(number))
+            elif self._arrays.pop(number, None) is not None:
+                self._elements.pop(number, None)
+        self._publish_hosts(engine, hosts)
+        self._shared = Shared(
+            config=engine.config,
+            reasons=engine.reasons,
+            planned=engine.planned,
+            summary=engine.summary,
+            quarantined=tuple(f"Job <{job_id}>: {text}" for job_id, text in state.quarantined.items()),
+            queue_states=dict(state.queue_states),
+            groups=dict(state.groups),
+            reservations=dict(state.reservations),
+        )
+
+    def _publish_job(self, job: Job, engine: Engine) -> None:
+        number = job.job_id
+        usage = None
+        if job.allocation is not None:
+            usage = engine.observations.of(job.allocation.first_host).usage.get(job.key)
+        traits = _traits(job, engine.own_reasons(number)) if job.state in PENDING else None
+        if traits is not None:
+            self._traits[number] = traits
+        else:
+            self._traits.pop(number, None)
+        self._jobs[number] = job.view(usage)
+        if index_of(number):
+            self._elements.setdefault(array_of(number), {})[number] = None
+
+    def _forget_job(self, number: int) -> None:
+        self._jobs.pop(number, None)
+        self._traits.pop(number, None)
+        members = self._elements.get(array_of(number))
+        if members is not None:
+            members.pop(number, None)
+
+    def _publish_hosts(self, engine: Engine, hosts: set[str]) -> None:
         config = engine.config
         if config is not self._shared.config:
             hosts.update(config.hosts)
             self._hosts = {name: view for name, view in self._hosts.items() if name in config.hosts}
         for name in hosts:
             if name in config.hosts:
-                self._hosts[name] = host_view(config.hosts[name], config, state, engine.observations.of(name))
-        self._shared = _Shared(
-            config=config,
-            reasons=engine.reasons,
-            delayed=frozenset(state.delayed),
-            avoiding=dict(state.avoiding),
-            summary=engine.summary,
-            quarantined=tuple(f"Job <{job_id}>: {text}" for job_id, text in state.quarantined.items()),
-        )
+                self._hosts[name] = host_view(config.hosts[name], config, engine.state, engine.observations.of(name))
 
     # -- any thread -----------------------------------------------------------------------------------------------
+
+    @property
+    def shared(self) -> Shared:
+        """Queues, groups, reservations and reasons of one moment."""
+        return self._shared
 
     @property
     def config(self) -> ClusterConfig:
@@ -88,55 +147,137 @@ class Board:
         return self._shared.quarantined
 
     def job(self, job_id: int) -> JobView | None:
-        """One job, or None if it is not in memory."""
-        return self._jobs.get(job_id)
+        """One job or element of an array, or None if it is not in memory."""
+        job = self._jobs.get(job_id)
+        if job is not None or not index_of(job_id):
+            return job
+        array = self._arrays.get(array_of(job_id))
+        if array is None:
+            return None
+        if array.has_waiting(index_of(job_id)):
+            return array.view(index_of(job_id))
+        end = array.end_of(index_of(job_id))
+        return array.ended_view(index_of(job_id), end) if end is not None else None
 
-    def jobs(self, wanted: JobFilter) -> list[JobView]:
-        """Jobs that the filter admits: started ones by id, then pending ones in serving order, then finished ones."""
-        source: Iterable[JobView]
-        if wanted.ids:
-            found = (self._jobs.get(job_id) for job_id in dict.fromkeys(wanted.ids))
-            source = [job for job in found if job is not None]
-        else:
-            source = list(self._jobs.values())
+    def array(self, job_id: int) -> ArrayCopy | None:
+        """The array of that number, or None."""
+        return self._arrays.get(job_id)
+
+    def jobs(self, wanted: JobFilter) -> Iterator[JobView]:
+        """Jobs that the filter admits: started ones by id, then pending ones in serving order, then finished ones.
+
+        They are those of this moment, however long reading them takes.
+        """
         shared = self._shared
-        chosen = [job for job in source if admits(wanted, job)]
-        chosen.sort(key=_order(shared.config))
-        return [self._complete(job, shared) for job in chosen]
+        arrays, jobs = self._pick(wanted)
+        listing = Listing(wanted, shared.config, self._rank)
+        for array in arrays:
+            listing.add_array(array, jobs)
+        for job in jobs.values():
+            listing.add(job)
+        reasons: dict[int, tuple[PendingReason, ...]] = {}
+        return (self._complete(job, shared, array, reasons) for job, array in listing)
+
+    def open_jobs(self) -> tuple[list[ArrayCopy], list[JobView]]:
+        """All arrays, and all jobs of their own that are in memory, finished ones too."""
+        return list(self._arrays.values()), list(self._jobs.values())
+
+    def arrays(self, wanted: JobFilter) -> list[ArrayView]:
+        """Lines of gjobs -A: arrays that the filter admits, by number."""
+        loose = msgspec.structs.replace(wanted, ids=(), states=(), host="", arrays=False, finished=True)
+        found = []
+        for number, array in sorted(self._arrays.items()):
+            if wanted.ids and number not in wanted.ids and all(array_of(each) != number for each in wanted.ids):
+                continue
+            if admits(loose, array.template):
+                found.append(array.summary())
+        return found
 
     def hosts(self) -> list[HostView]:
         """All hosts, in lsf.cluster's order."""
         hosts = self._hosts
         return [hosts[name] for name in self._shared.config.hosts if name in hosts]
 
-    def queues(self) -> list[QueueView]:
-        """All queues by descending priority."""
-        return queue_views(self._shared.config, list(self._jobs.values()))
+    def reasons_of(self, job: JobView) -> tuple[PendingReason, ...]:
+        """Why the pending job waits; never empty."""
+        array = self._arrays.get(array_of(job.job_id)) if job.job_id not in self._jobs else None
+        return self._reasons(job, array, self._shared)
 
-    def _complete(self, job: JobView, shared: _Shared) -> JobView:
+    def reasons_of_array(self, array: ArrayCopy) -> tuple[PendingReason, ...]:
+        """Why the array's waiting elements wait; never empty."""
+        return self._reasons(array.template, array, self._shared)
+
+    def _pick(self, wanted: JobFilter) -> tuple[list[ArrayCopy], dict[int, JobView]]:
+        """The arrays and jobs that the filter's numbers mean; all without numbers."""
+        if not wanted.ids:
+            return list(self._arrays.values()), dict(self._jobs)
+        arrays: dict[int, ArrayCopy] = {}
+        jobs: dict[int, JobView] = {}
+        for number in wanted.ids:
+            array = self._arrays.get(array_of(number))
+            if array is not None:
+                arrays[array.array_id] = array
+        for number in wanted.ids:
+            for each in (number, *self._elements.get(number, ())):
+                job = self._jobs.get(each)
+                if job is not None:
+                    jobs[each] = job
+        return list(arrays.values()), jobs
+
+    def _rank(self, job: JobView) -> Rank:
+        traits = self._traits.get(job.job_id)
+        return traits.rank if traits is not None else _plain_rank(job.job_id)
+
+    def _complete(
+        self,
+        job: JobView,
+        shared: Shared,
+        array: ArrayCopy | None,
+        reasons: dict[int, tuple[PendingReason, ...]],
+    ) -> JobView:
+        """The view with what is known of it only when it is asked for. `array`: it waits in that array's record.
+
+        `reasons` are those of arrays seen before: all waiting elements have the same.
+        """
         queue = shared.config.queues.get(job.spec.queue)
-        reasons: tuple[str, ...] = ()
-        if job.state in PENDING:
-            reasons = self._reasons(job, shared)
-        return msgspec.structs.replace(job, pending_reasons=reasons, queue_priority=queue.priority if queue else 0)
+        priority = queue.priority if queue is not None else 0
+        if job.state not in PENDING:
+            return msgspec.structs.replace(job, queue_priority=priority) if priority else job
+        if array is None:
+            own = self._reasons(job, None, shared)
+        else:
+            own = reasons.get(array.array_id) or reasons.setdefault(array.array_id, self._reasons(job, array, shared))
+        planned = shared.planned.get(job.job_id)
+        return msgspec.structs.replace(job, pending_reasons=own, queue_priority=priority, planned=planned)
 
-    def _reasons(self, job: JobView, shared: _Shared) -> tuple[str, ...]:
-        if job.state == JobState.PSUSP:
-            return (SUSPENDED,)
-        spec, avoided = job.spec, shared.avoiding.get(job.job_id, "")
-        if job.job_id in shared.delayed:
-            return (waiting_to_retry(avoided),)
-        requirement = RequirementClass(spec.combined_req, spec.slots, spec.hosts, avoided, spec.auto_gpu)
-        return shared.reasons.get(Bucket(spec.queue, spec.user, requirement), (WAITING,))
+    def _reasons(self, job: JobView, array: ArrayCopy | None, shared: Shared) -> tuple[PendingReason, ...]:
+        traits = self._traits.get(job.job_id) or Traits(_plain_rank(job.job_id))
+        own = array.own if array is not None else traits.own
+        if own:
+            return own
+        bucket = array.bucket if array is not None else _bucket(job, traits)
+        return shared.reasons.get(bucket) or shared.reasons.get((bucket.queue, bucket.requirement)) or (WAITING,)
 
 
-def _order(config: ClusterConfig) -> Callable[[JobView], tuple[int, float, int]]:
-    def key(job: JobView) -> tuple[int, float, int]:
-        if job.state in PENDING:
-            queue = config.queues.get(job.spec.queue)
-            return (1, -float(queue.priority if queue else 0), job.job_id)
-        if job.state in FINISHED:
-            return (2, job.finished_at or 0.0, job.job_id)
-        return (0, 0.0, job.job_id)
+def _plain_rank(job_id: int) -> Rank:
+    return Rank(0.0, float(array_of(job_id)), index_of(job_id))
 
-    return key
+
+def _traits(job: Job, own: tuple[PendingReason, ...]) -> Traits | None:
+    """What is special about the pending job; None when nothing is, as for most of a hundred thousand."""
+    rank = job.rank()
+    traits = Traits(rank, own, job.avoid_host, job.excluded_hosts, job.waited_s)
+    return traits if traits != Traits(_plain_rank(job.job_id)) else None
+
+
+def _bucket(job: JobView, traits: Traits) -> Bucket:
+    """Where the job waits, as its record would say."""
+    return Job(
+        job_id=job.job_id,
+        spec=job.spec,
+        state=JobState.PEND,
+        submitted_at=job.submitted_at,
+        avoid_host=traits.avoid_host,
+        excluded_hosts=traits.excluded_hosts,
+        waited_s=traits.waited_s,
+    ).bucket()

@@ -18,12 +18,13 @@ from gsched.config.files import load
 from gsched.core.command import AttemptEnded, Reconfigure
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, StartJob
+from gsched.master.administration import AdministrationServicer
 from gsched.master.agents import AgentServicer
 from gsched.master.board import Board
 from gsched.master.feed import Feed
 from gsched.master.loop import EngineLoop, Item
 from gsched.master.recovery import recover
-from gsched.master.servicer import SchedulerServicer
+from gsched.master.servicer import Desk, SchedulerServicer
 from gsched.master.sessions import Sessions
 from gsched.model.config import ClusterConfig
 from gsched.model.event import AnyEvent, JobDispatched
@@ -87,10 +88,10 @@ class Master:
         self._loop.put(Item(Reconfigure(user_name(os.getuid()), self._config)))
         history = History(self._store.path)
         server = grpc.aio.server(options=SERVER_OPTIONS)
-        servicer = SchedulerServicer(
-            self._loop, self._board, self._store, history, self._sessions, self._feed, OwnerOnly()
-        )
-        scheduler_pb2_grpc.add_SchedulerServicer_to_server(servicer, server)
+        desk = Desk(self._loop, self._board, self._store, OwnerOnly())
+        scheduler = SchedulerServicer(desk, history, self._sessions, self._feed)
+        scheduler_pb2_grpc.add_SchedulerServicer_to_server(scheduler, server)
+        scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(desk), server)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentServicer(self._loop, self._sessions), server)
         address = listen(server, str(Path(self._config.locations.run_dir) / SOCKET_FILE))
         await server.start()

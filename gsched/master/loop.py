@@ -11,19 +11,32 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal, ResourceExhausted
-from gsched.core.command import Command, ControlHosts, ControlJobs, Reconfigure, Submit
+from gsched.core.array import JobArray
+from gsched.core.command import (
+    Command,
+    ControlGroups,
+    ControlHosts,
+    ControlJobs,
+    ControlQueues,
+    ControlReservations,
+    ModifyJobs,
+    Reconfigure,
+    Submit,
+)
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction
 from gsched.core.job import Job
 from gsched.master.board import Board
+from gsched.master.gauges import Gauges
 from gsched.model.event import AnyEvent
+from gsched.model.job import JobState
 from gsched.store.eventlog import EventLog
 from gsched.store.failure import StoreFull
 from gsched.store.schema import JobRow
@@ -38,7 +51,9 @@ RETRY_FULL_S = 0.5
 CHECKPOINT_EVENTS = 20_000
 
 LONGEST_WAIT_S = 60.0
-_FROM_PEOPLE = (Submit, ControlJobs, ControlHosts, Reconfigure)
+_FROM_PEOPLE = (
+    *(Submit, ControlJobs, ModifyJobs, ControlHosts, ControlQueues, ControlGroups, ControlReservations, Reconfigure),
+)
 
 Reply = Callable[[Any, GschedError | None], None]
 
@@ -97,6 +112,8 @@ class EngineLoop:
         self._since_checkpoint = 0
         self._said = ""
         self._worked_at = float("-inf")
+        self.gauges = Gauges()
+        """Limits and shares, for readers."""
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self.problem = ""
         """Why new commands are refused for now; empty when all is well. Read by any thread."""
@@ -128,9 +145,9 @@ class EngineLoop:
             self._fatal(f"the engine stopped: {error}")
 
     def _work(self) -> None:
-        tick_at = 0.0
+        tick_at = wake_at = 0.0
         while True:
-            items = self._take(tick_at)
+            items = self._take(wake_at)
             now = self._clock.now()
             batch = _Batch()
             for item in items:
@@ -144,6 +161,7 @@ class EngineLoop:
                 self._note_failure()
                 self._commit(batch)
             tick_at = self._engine.next_deadline(self._clock.now())
+            wake_at = min(tick_at, self.gauges.follow(self._engine, self._clock.now()))
             self._worked_at = time.monotonic()
             if self._stopping.is_set() and self._inbox.empty() and not self._kept:
                 self._checkpoint()
@@ -199,14 +217,24 @@ class EngineLoop:
     def _commit(self, batch: _Batch) -> None:
         """Make the batch durable, publish, and only then answer and instruct."""
         if batch.events or batch.blobs:
-            rows = [_row(job) for job_id in self._engine.state.touched if (job := self._engine.state.jobs.get(job_id))]
-            self._append(batch, rows)
+            self._append(batch, list(self._rows()))
             self._since_checkpoint += len(batch.events)
+            self.gauges.note_change()
         self._board.publish(self._engine)
         for reply, answer in batch.replies:
             reply(answer, None)
         if batch.events or batch.instructions:
             self._deliver(self._store.last_seq, batch.events, batch.instructions)
+
+    def _rows(self) -> Iterator[JobRow]:
+        """Rows of the jobs and arrays that have changed."""
+        state = self._engine.state
+        for number in state.touched:
+            job, array = state.jobs.get(number), state.arrays.get(number)
+            if job is not None:
+                yield _row(job)
+            elif array is not None:
+                yield _array_row(array)
 
     def _append(self, batch: _Batch, rows: list[JobRow]) -> None:
         while True:
@@ -259,12 +287,31 @@ def _row(job: Job) -> JobRow:
         job_id=job.job_id,
         user=job.spec.user,
         queue=job.spec.queue,
-        name=job.spec.display_name,
+        name=job.spec.shown_name(job.job_id),
         project=job.spec.project,
-        host=job.allocation.first_host if job.allocation else "",
+        host=" ".join(dict.fromkeys(part.host for part in job.allocation.hosts)) if job.allocation else "",
         state=job.state.value,
         submitted_at=job.submitted_at,
         dispatched_at=job.dispatched_at,
         finished_at=job.finished_at,
         exit_code=job.result.exit_code if job.result else None,
+    )
+
+
+def _array_row(array: JobArray) -> JobRow:
+    """The row of the elements that are not jobs of their own; its state is empty when there are none (any more)."""
+    state = ""
+    if array.count:
+        state = JobState.PSUSP.value if array.stopped_by else JobState.PEND.value
+    elif array.unstarted:
+        state = JobState.EXIT.value
+    return JobRow(
+        job_id=array.array_id,
+        user=array.spec.user,
+        queue=array.spec.queue,
+        name=array.spec.display_name,
+        project=array.spec.project,
+        state=state,
+        submitted_at=array.submitted_at,
+        finished_at=array.last_end or None if array.is_over() else None,
     )

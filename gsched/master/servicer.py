@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from gsched import __version__
 from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound, PermissionDenied
+from gsched.base.ids import show_job
 from gsched.base.patterns import expand_job_id
 from gsched.config.files import load
 from gsched.core.command import Command, ControlHosts, ControlJobs, Reconfigure, Submit
 from gsched.master.board import Board
 from gsched.master.feed import Feed
+from gsched.master.histories import Histories, is_followed
 from gsched.master.loop import EngineLoop, Item, refusal
+from gsched.master.queueviews import queue_views
+from gsched.master.replies import filled, job_replies
 from gsched.master.sessions import Sessions
 from gsched.model.job import FINISHED, PENDING, JobSpec
 from gsched.model.view import (
     ClusterView,
     JobFilter,
-    JobHistory,
     ReconfigResult,
     Submission,
 )
+from gsched.model.window import minute_of_week
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history import History
 from gsched.wire.auth import OwnerOnly
@@ -32,45 +38,44 @@ from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
-JOBS_PER_MESSAGE = 500
-BYTES_PER_MESSAGE = 4 << 20
-"""Commands may be long: a reply is cut off here, far below what a message may hold."""
 MOST_PER_JOB = 48 << 20
 """Bytes of one submission: its order must fit into one message to an agent."""
 HISTORY_LIMIT = 10_000
 EVENTS_PER_PAGE = 2_000
 
 
-class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
-    """One per master; all methods run in the gRPC loop."""
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What both services have at hand."""
 
-    def __init__(
-        self,
-        loop: EngineLoop,
-        board: Board,
-        store: EventLog,
-        history: History,
-        sessions: Sessions,
-        feed: Feed,
-        auth: OwnerOnly,
-    ) -> None:
-        self._loop = loop
-        self._board = board
-        self._store = store
-        self._history = history
-        self._sessions = sessions
-        self._feed = feed
-        self._auth = auth
-
-    # -- changes --------------------------------------------------------------------------------------------------
+    loop: EngineLoop
+    board: Board
+    store: EventLog
+    auth: OwnerOnly
 
     async def ask(self, command: Command, blobs: Mapping[str, bytes] | None = None) -> Any:
         """Have the engine carry a command out; returns once its events are durable. Raises GschedError."""
-        if self._loop.problem:
-            raise refusal(self._loop.problem)
-        if not self._store.has_room():
-            raise refusal(f"the disk of {self._store.path.parent} is full")
-        return await ask(self._loop, command, blobs)
+        if self.loop.problem:
+            raise refusal(self.loop.problem)
+        if not self.store.has_room():
+            raise refusal(f"the disk of {self.store.path.parent} is full")
+        return await ask(self.loop, command, blobs)
+
+
+class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
+    """One per master; all methods run in the gRPC loop."""
+
+    def __init__(self, desk: Desk, history: History, sessions: Sessions, feed: Feed) -> None:
+        self._desk = desk
+        self._loop = desk.loop
+        self._board = desk.board
+        self._store = desk.store
+        self._auth = desk.auth
+        self._history = history
+        self._sessions = sessions
+        self._feed = feed
+
+    # -- changes --------------------------------------------------------------------------------------------------
 
     @answers
     async def Submit(self, request: Any, context: Any) -> Any:
@@ -82,7 +87,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             spec, texts = _spec(from_proto(message, Submission))
             specs.append(spec)
             blobs.update(texts)
-        done = await self.ask(Submit(caller.user, request.token, tuple(specs)), blobs)
+        done = await self._desk.ask(Submit(caller.user, request.token, tuple(specs)), blobs)
         reply = scheduler_pb2.SubmitReply()
         for submitted in done:
             fill(reply.jobs.add(), submitted)
@@ -91,20 +96,25 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     @answers
     async def Control(self, request: Any, context: Any) -> Any:
         caller = self._auth.caller(context)
-        wanted = from_proto(request.filter, JobFilter) if request.HasField("filter") else None
         command = ControlJobs(
-            caller.user, caller.is_admin, request.action, tuple(request.job_ids), wanted, request.signal
+            caller.user,
+            caller.is_admin,
+            request.action,
+            tuple(request.job_ids),
+            filter_of(request),
+            request.signal,
+            position=request.position or 1,
+            hosts=tuple(request.hosts),
+            hold=request.hold,
+            states=tuple(request.states),
         )
-        reply = scheduler_pb2.ControlReply()
-        for result in await self.ask(command):
-            fill(reply.results.add(), result)
-        return reply
+        return filled(scheduler_pb2.ControlReply(), "results", await self._desk.ask(command))
 
     @answers
     async def HostControl(self, request: Any, context: Any) -> Any:
         caller = self._auth.caller(context)
         command = ControlHosts(caller.user, caller.is_admin, request.action, tuple(request.hosts), request.comment)
-        return scheduler_pb2.HostControlReply(hosts=await self.ask(command))
+        return scheduler_pb2.HostControlReply(hosts=await self._desk.ask(command))
 
     @answers
     async def Reconfigure(self, request: Any, context: Any) -> Any:
@@ -119,7 +129,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
                 raise PermissionDenied("User permission denied")
             errors = _fixed(config.locations, loaded.config.locations, config.cluster, loaded.config.cluster)
             if not errors:
-                await self.ask(Reconfigure(caller.user, loaded.config))
+                await self._desk.ask(Reconfigure(caller.user, loaded.config))
                 applied = True
         return to_proto(ReconfigResult(applied=applied, problems=errors, notes=notes), model_pb2.ReconfigResult)
 
@@ -128,16 +138,8 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     @streams
     async def Jobs(self, request: Any, context: Any) -> AsyncIterator[Any]:
         wanted = from_proto(request, JobFilter)
-        _check_filter(wanted, self._board)
-        jobs = self._board.jobs(wanted)
-        reply, size = scheduler_pb2.JobsReply(), 0
-        for job in jobs:
-            fill(reply.jobs.add(), job)
-            size += len(job.spec.command)
-            if len(reply.jobs) >= JOBS_PER_MESSAGE or size >= BYTES_PER_MESSAGE:
-                yield reply
-                reply, size = scheduler_pb2.JobsReply(), 0
-        if reply.jobs:
+        check_filter(wanted, self._board)
+        for reply in job_replies(self._board.jobs(wanted)):
             yield reply
 
     @answers
@@ -152,7 +154,13 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
 
     @answers
     async def Queues(self, request: Any, context: Any) -> Any:
-        queues = self._board.queues()
+        queues = queue_views(
+            self._board.config,
+            self._board.shared.queue_states,
+            *self._board.open_jobs(),
+            self._loop.gauges.readings.shares,
+            minute_of_week(time.time()),
+        )
         known = {queue.name for queue in queues}
         for name in request.names:
             if name not in known:
@@ -182,13 +190,13 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     async def History(self, request: Any, context: Any) -> AsyncIterator[Any]:
         wanted = from_proto(request.filter, JobFilter)
         limit = min(request.limit or HISTORY_LIMIT, HISTORY_LIMIT)
-        for row in await asyncio.to_thread(self._history.find_jobs, wanted, limit):
-            events = await asyncio.to_thread(self._history.events_of, row.job_id)
-            yield to_proto(JobHistory(job_id=row.job_id, events=tuple(events)), model_pb2.JobHistory)
+        histories = Histories(self._history, limit).read(wanted)
+        while (one := await asyncio.to_thread(next, histories, None)) is not None:
+            yield to_proto(one, model_pb2.JobHistory)
 
     @streams
     async def Events(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        wanted = set(request.job_ids)
+        wanted = frozenset(request.job_ids)
         records = self._feed.follow() if request.follow else None
         try:
             last = self._store.last_seq if request.after_seq < 0 else request.after_seq
@@ -197,7 +205,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             while page := await asyncio.to_thread(self._history.events_after, last, EVENTS_PER_PAGE):
                 for record in page:
                     last = record.seq
-                    if not wanted or record.job_id in wanted:
+                    if is_followed(record.job_id, wanted):
                         yield to_proto(record, model_pb2.EventRecord)
             while records is not None:
                 fresh = await records.get()
@@ -205,7 +213,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
                     raise Conflict(f"the reader is too slow; go on after event {last}")
                 if fresh.seq > last:
                     last = fresh.seq
-                    if not wanted or fresh.job_id in wanted:
+                    if is_followed(fresh.job_id, wanted):
                         yield to_proto(fresh, model_pb2.EventRecord)
         finally:
             if records is not None:
@@ -213,14 +221,16 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
 
     @streams
     async def Output(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        job = self._board.job(request.job_id)
+        job, shown = self._board.job(request.job_id), show_job(request.job_id)
         if job is None:
-            raise NotFound(f"Job <{request.job_id}> is not found")
+            if self._board.array(request.job_id) is not None:
+                raise BadRequest(f"Job <{shown}> : a job array; name one of its elements, as in '{shown}[1]'")
+            raise NotFound(f"Job <{shown}> is not found")
         if job.state in PENDING or job.allocation is None:
-            raise Conflict(f"Job <{request.job_id}> : Not yet started.")
+            raise Conflict(f"Job <{shown}> : Not yet started.")
         if job.state in FINISHED and job.spec.output_file:
             where = expand_job_id(job.spec.output_file, job.job_id)
-            raise Conflict(f"Job <{request.job_id}> : Job has already finished; its output is in {where}")
+            raise Conflict(f"Job <{shown}> : Job has already finished; its output is in {where}")
         async for chunk in self._sessions.output(job):
             yield to_proto(chunk, model_pb2.OutputChunk)
 
@@ -249,17 +259,34 @@ def _spec(submission: Submission) -> tuple[JobSpec, dict[str, bytes]]:
     """The spec with its texts replaced by blob ids, and the blobs. What only the master may set is cleared."""
     blobs = {blob_id(text): text for text in (submission.environment, submission.script) if text}
     spec = msgspec.structs.replace(
-        submission.spec,
-        user="",
-        combined_req="",
-        auto_gpu=False,
+        cleared(submission.spec),
         environment=blob_id(submission.environment) if submission.environment else "",
         script=blob_id(submission.script) if submission.script else "",
     )
     return spec, blobs
 
 
-def _check_filter(wanted: JobFilter, board: Board) -> None:
+def cleared(spec: JobSpec) -> JobSpec:
+    """The spec without what only the master may set."""
+    return msgspec.structs.replace(
+        spec,
+        user="",
+        combined_req="",
+        combined_gpu_req="",
+        conditions="",
+        aging_per_s=0.0,
+        auto_gpu=False,
+        environment="",
+        script="",
+    )
+
+
+def filter_of(request: Any) -> JobFilter | None:
+    """The filter of a control; None when there is none, which is not the same as one that admits all."""
+    return from_proto(request.filter, JobFilter) if request.HasField("filter") else None
+
+
+def check_filter(wanted: JobFilter, board: Board) -> None:
     if wanted.queue and wanted.queue not in board.config.queues:
         raise BadRequest(f"{wanted.queue}: No such queue")
     if wanted.host and wanted.host not in board.config.hosts:

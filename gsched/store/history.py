@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, literal, or_, select
+from sqlalchemy import ColumnElement, Select, and_, func, literal, or_, select
 from sqlalchemy.exc import DBAPIError
 
 from gsched.base.errors import NotFound, Unavailable
@@ -18,6 +18,8 @@ from gsched.store.records import StoredEvent, select_events, stored
 from gsched.store.schema import JobRow, event, job
 from gsched.store.sqlite import reader_engine, store_path
 
+ARRAY_MASK = 0xFFFF_FFFF
+"""The bits of an element's number that are the array's (gsched.base.ids)."""
 _IDS_PER_QUERY = 5_000
 """SQLite takes at most 32,766 values in one statement."""
 
@@ -70,6 +72,12 @@ class History:
                 break
         return found[::-1]
 
+    def elements_of(self, array_id: int, limit: int) -> list[JobRow]:
+        """Rows of the newest `limit` elements of an array that have been jobs of their own, by ascending number."""
+        is_element = job.c.job_id.op("&")(ARRAY_MASK) == array_id
+        query = select(job).where(is_element, job.c.job_id > ARRAY_MASK).order_by(job.c.job_id.desc()).limit(limit)
+        return [JobRow(**row._mapping) for row in self._rows(query)][::-1]
+
     def _rows(self, query: Select[Any]) -> list[Any]:
         """All rows at once: a result that is read slowly would keep the write-ahead log from being reused."""
         try:
@@ -119,8 +127,12 @@ def _conditions(wanted: JobFilter) -> list[ColumnElement[bool]]:
 
 
 def _name_matches(pattern: str) -> ColumnElement[bool]:
-    """`*` stands for any characters; everything else for itself, upper and lower case told apart."""
-    if "*" not in pattern:
-        return job.c.name == pattern
+    """`*` stands for any characters; everything else for itself, upper and lower case told apart.
+
+    The name of an array means its elements too, which are called `name[3]`.
+    """
     escaped = pattern.replace("/", "//").replace("%", "/%").replace("_", "/_").replace("*", "%")
-    return job.c.name.like(escaped, escape="/")
+    of_element = and_(job.c.job_id > ARRAY_MASK, job.c.name.like(escaped + "[%]", escape="/"))
+    if "*" not in pattern:
+        return or_(job.c.name == pattern, of_element)
+    return or_(job.c.name.like(escaped, escape="/"), of_element)

@@ -121,6 +121,7 @@ class Client:
         self._owns_channel = channel is None
         self._channel = channel or grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
         self._stub = scheduler_pb2_grpc.SchedulerStub(self._channel)
+        self._administration = scheduler_pb2_grpc.AdministrationStub(self._channel)
 
     def __enter__(self) -> Client:
         return self
@@ -198,7 +199,7 @@ class Client:
         request = scheduler_pb2.ModifyRequest(job_ids=job_ids, fields=fields)
         fill(request.spec, spec)
         _set_filter(request, wanted)
-        return [from_proto(item, Control) for item in self._call(self._stub.Modify, request).results]
+        return [from_proto(item, Control) for item in self._call(self._administration.Modify, request).results]
 
     def host_control(self, action: str, hosts: Sequence[str], comment: str = "") -> list[str]:
         """`open` or `close` hosts for new jobs; returns the hosts that were named."""
@@ -208,21 +209,21 @@ class Client:
     def queue_control(self, action: str, queues: Sequence[str] = (), comment: str = "") -> list[Answer]:
         """`open`, `close`, `activate` or `inactivate` queues; none named means all."""
         request = scheduler_pb2.QueueControlRequest(action=action, queues=queues, comment=comment)
-        return [from_proto(item, Answer) for item in self._call(self._stub.QueueControl, request).answers]
+        return [from_proto(item, Answer) for item in self._call(self._administration.QueueControl, request).answers]
 
     def groups(self, names: Iterable[str] = ()) -> list[JobGroupView]:
         """All job groups by name, or the named ones. Raises NotFound."""
-        reply = self._call(self._stub.Groups, scheduler_pb2.GroupsRequest(names=list(names)))
+        reply = self._call(self._administration.Groups, scheduler_pb2.GroupsRequest(names=list(names)))
         return [from_proto(item, JobGroupView) for item in reply.groups]
 
     def group_control(self, action: str, groups: Sequence[str], job_limit: int = -1) -> list[Answer]:
         """`add`, `modify` or `remove` job groups; `job_limit` -1 means none."""
         request = scheduler_pb2.GroupControlRequest(action=action, groups=groups, job_limit=job_limit)
-        return [from_proto(item, Answer) for item in self._call(self._stub.GroupControl, request).answers]
+        return [from_proto(item, Answer) for item in self._call(self._administration.GroupControl, request).answers]
 
     def reservations(self, names: Iterable[str] = ()) -> list[ReservationView]:
         """All advance reservations by their start, or the named ones. Raises NotFound."""
-        reply = self._call(self._stub.Reservations, scheduler_pb2.ReservationsRequest(names=list(names)))
+        reply = self._call(self._administration.Reservations, scheduler_pb2.ReservationsRequest(names=list(names)))
         return [from_proto(item, ReservationView) for item in reply.reservations]
 
     def reservation_control(
@@ -242,26 +243,26 @@ class Client:
             action=action, slots=slots, gpus=gpus, hosts=hosts, requirement=requirement
         )
         fill(request.reservation, reservation)
-        return from_proto(self._call(self._stub.ReservationControl, request), Answer)
+        return from_proto(self._call(self._administration.ReservationControl, request), Answer)
 
     def limits(self) -> list[LimitView]:
         """Limits that somebody uses something of, in the order of their configuration."""
-        reply = self._call(self._stub.Limits, scheduler_pb2.LimitsRequest())
+        reply = self._call(self._administration.Limits, scheduler_pb2.LimitsRequest())
         return [from_proto(item, LimitView) for item in reply.limits]
 
     def arrays(self, job_ids: Sequence[int] = (), wanted: JobFilter | None = None) -> list[ArrayView]:
         """Job arrays with the counts of their elements: those of the given numbers, or those that `wanted` admits."""
         request = to_proto(wanted or JobFilter(), model_pb2.JobFilter)
         request.ids.extend(job_ids)
-        return [from_proto(item, ArrayView) for item in self._call(self._stub.Arrays, request).arrays]
+        return [from_proto(item, ArrayView) for item in self._call(self._administration.Arrays, request).arrays]
 
     def pending_summary(self) -> PendingSummary:
         """What all pending jobs wait for, counted by reason."""
-        return from_proto(self._call(self._stub.Pending, scheduler_pb2.PendingRequest()), PendingSummary)
+        return from_proto(self._call(self._administration.Pending, scheduler_pb2.PendingRequest()), PendingSummary)
 
     def fragmentation(self) -> list[FragmentView]:
         """Per host: the GPUs that one more job could get there now, and what holds the others back."""
-        reply = self._call(self._stub.Fragmentation, scheduler_pb2.FragmentationRequest())
+        reply = self._call(self._administration.Fragmentation, scheduler_pb2.FragmentationRequest())
         return [from_proto(item, FragmentView) for item in reply.hosts]
 
     def history(self, wanted: JobFilter, *, limit: int = 0) -> Iterator[JobHistory]:

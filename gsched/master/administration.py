@@ -1,0 +1,100 @@
+"""The Administration service: changes to jobs' specs, queues, job groups, reservations; what is counted over many jobs.
+
+Like the Scheduler service: reads come from the board, changes go through the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from gsched.core.command import ControlGroups, ControlQueues, ControlReservations, ModifyJobs
+from gsched.master.overview import fragments, group_views, pending_summary, reservation_views
+from gsched.master.replies import filled
+from gsched.master.servicer import Desk, check_filter, cleared, filter_of
+from gsched.model.job import JobSpec
+from gsched.model.view import JobFilter, ReservationView
+from gsched.wire.convert import from_proto, to_proto
+from gsched.wire.server import answers
+from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
+
+
+class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
+    """One per master; all methods run in the gRPC loop."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._board = desk.board
+
+    @answers
+    async def Modify(self, request: Any, context: Any) -> Any:
+        caller = self._desk.auth.caller(context)
+        spec, fields = cleared(from_proto(request.spec, JobSpec)), tuple(request.fields)
+        command = ModifyJobs(
+            caller.user, caller.is_admin, tuple(request.job_ids), spec, fields, wanted=filter_of(request)
+        )
+        return filled(scheduler_pb2.ControlReply(), "results", await self._desk.ask(command))
+
+    @answers
+    async def QueueControl(self, request: Any, context: Any) -> Any:
+        caller = self._desk.auth.caller(context)
+        queues = tuple(request.queues) or ("all",)
+        command = ControlQueues(caller.user, caller.is_admin, request.action, queues, request.comment)
+        return filled(scheduler_pb2.AnswersReply(), "answers", await self._desk.ask(command))
+
+    @answers
+    async def GroupControl(self, request: Any, context: Any) -> Any:
+        caller = self._desk.auth.caller(context)
+        groups = tuple(request.groups)
+        command = ControlGroups(caller.user, caller.is_admin, request.action, groups, request.job_limit)
+        return filled(scheduler_pb2.AnswersReply(), "answers", await self._desk.ask(command))
+
+    @answers
+    async def ReservationControl(self, request: Any, context: Any) -> Any:
+        caller = self._desk.auth.caller(context)
+        command = ControlReservations(
+            caller.user,
+            caller.is_admin,
+            request.action,
+            from_proto(request.reservation, ReservationView),
+            slots=request.slots,
+            gpus=request.gpus,
+            hosts=tuple(request.hosts),
+            requirement=request.requirement,
+        )
+        (answer,) = await self._desk.ask(command)
+        return to_proto(answer, model_pb2.Answer)
+
+    @answers
+    async def Groups(self, request: Any, context: Any) -> Any:
+        groups = group_views(self._board.shared.groups, *self._board.open_jobs(), request.names)
+        return filled(scheduler_pb2.GroupsReply(), "groups", groups)
+
+    @answers
+    async def Reservations(self, request: Any, context: Any) -> Any:
+        _, jobs = self._board.open_jobs()
+        found = reservation_views(self._board.shared.reservations, jobs, request.names, time.time())
+        return filled(scheduler_pb2.ReservationsReply(), "reservations", found)
+
+    @answers
+    async def Limits(self, request: Any, context: Any) -> Any:
+        return filled(scheduler_pb2.LimitsReply(), "limits", self._desk.loop.gauges.readings.limits)
+
+    @answers
+    async def Arrays(self, request: Any, context: Any) -> Any:
+        wanted = from_proto(request, JobFilter)
+        check_filter(wanted, self._board)
+        return filled(scheduler_pb2.ArraysReply(), "arrays", self._board.arrays(wanted))
+
+    @answers
+    async def Pending(self, request: Any, context: Any) -> Any:
+        # A hundred thousand jobs take a moment: not in the loop that serves everybody.
+        summary = await asyncio.to_thread(pending_summary, self._board, time.time())
+        return to_proto(summary, model_pb2.PendingSummary)
+
+    @answers
+    async def Fragmentation(self, request: Any, context: Any) -> Any:
+        _, jobs = self._board.open_jobs()
+        found = await asyncio.to_thread(fragments, self._board.hosts(), jobs, self._board.config)
+        return filled(scheduler_pb2.FragmentationReply(), "hosts", found)

@@ -1,0 +1,98 @@
+"""Which stored events make the history of a job: an element of an array begins with what happened to the whole array.
+
+Runs in a thread of its own beside the RPC loop; it only reads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from gsched.base.ids import array_of, index_of
+from gsched.core.array import indices_of
+from gsched.model.event import ArrayElementsFinished, JobModified, JobSubmitted, JobSwitched, decode_event
+from gsched.model.view import EventRecord, JobFilter, JobHistory
+from gsched.store.history import History
+
+_WITH_SPEC = ("job_submitted", "job_modified", "job_switched")
+
+
+class Histories:
+    """Reads the histories that one query asks for."""
+
+    def __init__(self, store: History, limit: int) -> None:
+        self._store = store
+        self._limit = limit
+        self._array = 0
+        self._array_events: list[EventRecord] = []
+
+    def read(self, wanted: JobFilter) -> Iterator[JobHistory]:
+        """Histories by ascending number; elements of arrays behind the record of those that have not started."""
+        found: set[int] = set()
+        for row in self._store.find_jobs(wanted, self._limit):
+            found.add(row.job_id)
+            if index_of(row.job_id):
+                yield self._element(row.job_id)
+                continue
+            events = self._store.events_of(row.job_id)
+            if row.state:  # the row of an array whose elements have all become jobs has none
+                yield JobHistory(job_id=row.job_id, events=tuple(events))
+            if row.job_id in wanted.ids and spec_indices(events):
+                for element in self._store.elements_of(row.job_id, self._limit):
+                    if element.job_id not in wanted.ids:
+                        yield self._element(element.job_id)
+        for job_id in wanted.ids:
+            if index_of(job_id) and job_id not in found and self._is_element(job_id):
+                yield self._element(job_id)
+
+    def _is_element(self, job_id: int) -> bool:
+        indices = spec_indices(self._events_of_array(array_of(job_id)))
+        return bool(indices) and index_of(job_id) in indices_of(indices)
+
+    def _element(self, job_id: int) -> JobHistory:
+        shared = self._events_of_array(array_of(job_id))
+        own = self._store.events_of(job_id)
+        return JobHistory(job_id=job_id, events=element_events(shared, own, index_of(job_id)))
+
+    def _events_of_array(self, array_id: int) -> list[EventRecord]:
+        if array_id != self._array:
+            self._array, self._array_events = array_id, self._store.events_of(array_id)
+        return self._array_events
+
+
+def element_events(of_array: Sequence[EventRecord], own: Sequence[EventRecord], index: int) -> tuple[EventRecord, ...]:
+    """The events of an element: the array's up to its first own one, in order."""
+    first = own[0].seq if own else math.inf
+    shared = [record for record in of_array if record.seq < first and _concerns(record, index)]
+    return (*shared, *own)
+
+
+def _concerns(record: EventRecord, index: int) -> bool:
+    if record.kind != "array_elements_finished":
+        return True
+    event = _read(record)
+    return isinstance(event, ArrayElementsFinished) and index in indices_of(event.indices)
+
+
+def spec_indices(events: Sequence[EventRecord]) -> str:
+    """The indices of the array whose events these are; empty for a job that is none."""
+    for record in reversed(events):
+        if record.kind in _WITH_SPEC:
+            event = _read(record)
+            if isinstance(event, JobSubmitted | JobModified | JobSwitched):
+                return event.spec.indices
+    return ""
+
+
+def _read(record: EventRecord) -> object:
+    try:
+        return decode_event(record.payload.encode())
+    except (msgspec.MsgspecError, ValueError):
+        return None
+
+
+def is_followed(job_id: int, wanted: frozenset[int]) -> bool:
+    """Whether somebody who follows these numbers is told of the job: an array's number means its elements too."""
+    return not wanted or job_id in wanted or array_of(job_id) in wanted

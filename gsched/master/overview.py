@@ -1,0 +1,174 @@
+"""What is counted over many jobs or hosts when somebody asks: job groups, advance reservations, reasons, fragmentation.
+
+Everything comes from published views; the engine is never asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from gsched.base.errors import NotFound
+from gsched.core.entities import JobGroup, StoredReservation
+from gsched.master.arraycopy import ArrayCopy
+from gsched.master.board import Board
+from gsched.model.config import ClusterConfig
+from gsched.model.host import ComputeMode, HostState
+from gsched.model.job import FINISHED, PENDING, STARTED
+from gsched.model.reason import PendingReason
+from gsched.model.view import (
+    FragmentView,
+    GpuView,
+    HostView,
+    JobGroupView,
+    JobView,
+    PendingSummary,
+    ReasonCount,
+    ReservationView,
+)
+
+
+def group_views(
+    groups: Mapping[str, JobGroup], arrays: Iterable[ArrayCopy], jobs: Iterable[JobView], names: Iterable[str]
+) -> list[JobGroupView]:
+    """All job groups by name, or the named ones, with the jobs in them and below. Raises NotFound."""
+    counts: dict[str, dict[str, int]] = {name: {} for name in groups}
+    for job in jobs:
+        if job.spec.group:
+            _count(counts, job.spec.group, job.state, 1)
+    for array in arrays:
+        if array.template.spec.group and array.count:
+            _count(counts, array.template.spec.group, array.template.state, array.count)
+    wanted = list(names) or sorted(groups)
+    for name in wanted:
+        if name not in groups:
+            raise NotFound(f"No job group {name} found")
+    return [
+        JobGroupView(name=name, counts=counts[name], job_limit=groups[name].job_limit, owner=groups[name].owner)
+        for name in wanted
+    ]
+
+
+def _count(counts: dict[str, dict[str, int]], group: str, state: str, number: int) -> None:
+    while group and group != "/":
+        if group in counts:
+            counts[group][state] = counts[group].get(state, 0) + number
+        group = group.rpartition("/")[0]
+
+
+def reservation_views(
+    stored: Mapping[str, StoredReservation], jobs: Iterable[JobView], names: Iterable[str], now: float
+) -> list[ReservationView]:
+    """All advance reservations by their start, or the named ones. Raises NotFound."""
+    used: dict[str, dict[str, int]] = {}
+    for job in jobs:
+        if job.spec.reservation and job.state in STARTED and job.allocation is not None:
+            table = used.setdefault(job.spec.reservation, {})
+            for part in job.allocation.hosts:
+                table[part.host] = table.get(part.host, 0) + part.slots
+    wanted = list(names) or sorted(stored, key=lambda name: (stored[name].start, name))
+    for name in wanted:
+        if name not in stored:
+            raise NotFound(f"{name}: there is no such advance reservation")
+    return [_reservation(stored[name], used.get(name, {}), now) for name in wanted]
+
+
+def _reservation(stored: StoredReservation, used: dict[str, int], now: float) -> ReservationView:
+    return ReservationView(
+        name=stored.name,
+        users=stored.users,
+        start=stored.start,
+        end=stored.end,
+        slots=stored.slots,
+        gpus=stored.gpus,
+        used=used,
+        active=stored.start <= now < stored.end,
+    )
+
+
+def pending_summary(board: Board, now: float) -> PendingSummary:
+    """What all pending jobs wait for, most frequent first. A job counts once for each of its reasons."""
+    jobs: dict[str, int] = {}
+    hosts: dict[str, int] = {}
+    total = 0
+    for reasons, number in _waiting(board):
+        total += number
+        for reason in reasons:
+            if reason.hosts:
+                hosts[reason.text] = hosts.get(reason.text, 0) + reason.hosts * number
+            else:
+                jobs[reason.text] = jobs.get(reason.text, 0) + number
+        if any(reason.hosts for reason in reasons):
+            jobs[HOST_BASED] = jobs.get(HOST_BASED, 0) + number
+    counts = [ReasonCount(text=text, count=number) for text, number in _frequent(jobs)]
+    counts += [ReasonCount(text=text, count=number, is_host_based=True) for text, number in _frequent(hosts)]
+    return PendingSummary(jobs=total, published_at=now, reasons=tuple(counts))
+
+
+HOST_BASED = "Individual host based reasons"
+"""LSF's name for all reasons that are those of hosts, where jobs are counted."""
+
+
+def _waiting(board: Board) -> Iterator[tuple[tuple[PendingReason, ...], int]]:
+    arrays, jobs = board.open_jobs()
+    for array in arrays:
+        if array.count:
+            yield board.reasons_of_array(array), array.count
+    for job in jobs:
+        if job.state in PENDING:
+            yield board.reasons_of(job), 1
+
+
+def _frequent(counts: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def fragments(hosts: Iterable[HostView], jobs: Iterable[JobView], config: ClusterConfig) -> list[FragmentView]:
+    """Per host with GPUs: how many one more job could get there now, and what holds the others back."""
+    parts: dict[tuple[str, str], float] = {}
+    for job in jobs:
+        if job.allocation is None or job.state in FINISHED:
+            continue
+        for part in job.allocation.hosts:
+            for held in part.gpus:
+                share = held.share if held.share < 1 else 1.0 / max(1, config.params.gpu_shared_jobs)
+                key = (part.host, held.uuid)
+                parts[key] = parts.get(key, 0.0) + share
+    return [_fragment(host, parts) for host in hosts if host.gpus]
+
+
+def _fragment(host: HostView, parts: Mapping[tuple[str, str], float]) -> FragmentView:
+    offered = [each for each in host.gpus if _is_offered(each)]
+    free = sum(not each.holders for each in offered)
+    partly = sum(
+        bool(each.holders)
+        and each.gpu.mode is ComputeMode.DEFAULT
+        and parts.get((host.name, each.gpu.uuid), 1.0) < 1.0 - 1e-6
+        for each in offered
+    )
+    free_shared = sum(not each.holders and each.gpu.mode is ComputeMode.DEFAULT for each in offered)
+    usable = max(free, free_shared + partly)
+    reasons = []
+    if host.status not in (HostState.OK, HostState.CLOSED_FULL):
+        usable, reasons = 0, [f"the host is {host.status}"]
+    elif host.slots_free == 0:
+        usable, reasons = 0, ["no job slot is free"]
+    held = len(offered) - free
+    if held:
+        reasons.append(f"{held} held by jobs")
+    if len(offered) < len(host.gpus):
+        reasons.append(f"{len(host.gpus) - len(offered)} not offered")
+    return FragmentView(
+        host=host.name,
+        gpus=len(host.gpus),
+        free=free,
+        partly_free=partly,
+        slots_free=host.slots_free,
+        mem_free_mib=host.load.get("mem"),
+        usable=usable,
+        blocked_by="; ".join(reasons),
+    )
+
+
+def _is_offered(view: GpuView) -> bool:
+    gpu = view.gpu
+    return not gpu.problem and gpu.mode is not None and gpu.mode is not ComputeMode.PROHIBITED
