@@ -16,6 +16,8 @@ from gsched.base.errors import BadRequest
 BAD_INDEX = "Job array index error"
 TOO_LARGE = "Job array index too large"
 MAX_RANGES = 4096
+MAX_INTERLEAVED = 1_000_000
+"""Most indices of ranges that overlap: they are told apart one by one."""
 _RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10})(?::([0-9]{1,10}))?)?", re.ASCII)
 
 
@@ -85,8 +87,11 @@ def _disjoint(ranges: list[tuple[int, int, int]]) -> Indices:
     clash = next((pair for pair in itertools.pairwise(ranges) if pair[0][1] >= pair[1][0]), None)
     if clash is None:
         return Indices(tuple(ranges))
-    if sum((end - start) // step + 1 for start, end, step in ranges) > max(end for _, end, _ in ranges):
+    count = sum((end - start) // step + 1 for start, end, step in ranges)
+    if count > max(end for _, end, _ in ranges):
         raise BadRequest(f"{BAD_INDEX}: an index is named twice")
+    if count > MAX_INTERLEAVED:
+        raise BadRequest(f"{BAD_INDEX}: ranges that overlap may hold {MAX_INTERLEAVED} indices together, not {count}")
     every = sorted(index for start, end, step in ranges for index in range(start, end + 1, step))
     twice = next((one for one, other in itertools.pairwise(every) if one == other), None)
     if twice is not None:

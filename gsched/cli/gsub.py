@@ -6,6 +6,7 @@ What bsub's options mean is known to gsched.dialect; what may enter is the maste
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 import msgspec
 
@@ -22,18 +23,20 @@ from gsched.base.ids import new_token
 from gsched.cli.call import Call, Cancelled
 from gsched.cli.command import program, version_line
 from gsched.cli.session import Session, connected
+from gsched.cli.surroundings import surroundings
+from gsched.cli.zone import zone_of
 from gsched.dialect.bsub import Submission, read_submission, rejected
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.command_line import drops_environment
 from gsched.model import view
 from gsched.model.event import JobDispatched, JobFinished, JobRequeued, JobStarted, decode_event
-from gsched.model.job import AttemptResult, JobSpec
-from gsched.model.view import JobFilter, Submitted
-from gsched.resreq.syntax import merge
+from gsched.model.job import FINISHED, AttemptResult, JobSpec, JobState
+from gsched.model.view import ArrayView, JobFilter, Submitted
 
 TERMINATED_WHILE_PENDING = 126
 """Exit code of -K for a job that never started. Source: bsub(1)."""
 
+_MOST_PAUSE_S = 2.0
 _REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted)
 _SUDO_WARNING = (
     "Warning: sudo does not pass on CUDA_VISIBLE_DEVICES, so the program sees every GPU of the host; "
@@ -49,7 +52,7 @@ def main(call: Call) -> int:
         read_stdin=(lambda: b"") if call.stdin_is_tty else call.read_stdin,
         read_file=call.read_file,
         env=call.env,
-        cwd=call.cwd,
+        around=surroundings(call),
         parse_script=True,
     )
     if asked.wants_help:
@@ -62,38 +65,22 @@ def main(call: Call) -> int:
         spec = _spec(call, asked)
         job = _submit(session, asked, spec)
         _announce(call, job, spec)
-        return _Wait(call, session, job.job_id).to_its_end() if asked.wait else 0
+        if not asked.wait:
+            return 0
+        wait = _WaitForAll if spec.indices else _Wait
+        return wait(call, session, job.job_id).to_its_end()
 
 
 def _spec(call: Call, asked: Submission) -> JobSpec:
-    try:
-        res_req = merge(asked.requirements)
-    except GschedError as problem:
-        raise BadRequest(rejected(problem.text)) from None
-    warnings = asked.warnings
-    if "ngpus" in res_req and asked.script is None and drops_environment(asked.command):
+    """The spec with what only the caller's side knows."""
+    spec, warnings = asked.spec, asked.spec.warnings
+    wants_gpus = bool(spec.gpu_req) or "ngpus" in spec.res_req
+    if wants_gpus and asked.script is None and drops_environment(spec.command):
         warnings += (_SUDO_WARNING,)
-    return JobSpec(
-        command=asked.command,
-        user="",
-        queue=asked.queue,
-        queue_named=asked.queue_named,
-        name=asked.name,
-        project=asked.project,
-        slots=asked.slots,
-        res_req=res_req,
-        hosts=asked.hosts,
-        cwd=asked.cwd,
-        specified_cwd=asked.specified_cwd,
+    return msgspec.structs.replace(
+        spec,
         home=call.env.get("HOME", ""),
         submit_host=call.hostname.partition(".")[0],
-        input_file=asked.input_file,
-        output_file=asked.output_file,
-        output_overwrite=asked.output_overwrite,
-        error_file=asked.error_file,
-        error_overwrite=asked.error_overwrite,
-        run_limit_s=asked.run_limit_s,
-        hold=asked.hold,
         umask=call.umask,
         warnings=warnings,
     )
@@ -118,11 +105,20 @@ def environment_block(environment: Mapping[str, str]) -> bytes:
 
 def _announce(call: Call, job: Submitted, spec: JobSpec) -> None:
     default = "default " if job.default_queue else ""
-    line = f"Job <{job.job_id}> is submitted to {default}queue <{job.queue}>.\n"
+    line = "".join(
+        f"Job will be {what} {_local_time(call, at)}\n"
+        for what, at in (("scheduled after", spec.begin_at), ("terminated by", spec.terminate_at))
+        if at is not None
+    )
+    line += f"Job <{job.job_id}> is submitted to {default}queue <{job.queue}>.\n"
     if "BSUB_QUIET" not in call.env:
         (call.error if "BSUB_STDERR" in call.env else call.write)(line)
     for text in dict.fromkeys((*spec.warnings, *job.warnings)):
         call.error(text + "\n")
+
+
+def _local_time(call: Call, at: float) -> str:
+    return datetime.fromtimestamp(at, zone_of(call.env)).strftime("%a %b %e %H:%M:%S %Y")
 
 
 class _Wait:
@@ -179,6 +175,35 @@ class _Wait:
                 self._call.error("<<Job is finished>>\n")
                 return exit_code(event.result)
         return None
+
+
+class _WaitForAll(_Wait):
+    """-K with an array: waits until every element has ended."""
+
+    def _follow(self) -> int:
+        pause_s = 0.1
+        while True:
+            views = self._session.client.arrays((self._job_id,))
+            if not views:
+                raise NotFound(f"Job <{self._job_id}> is not found")
+            if all(state in FINISHED for state, count in views[0].counts.items() if count):
+                return self._end(views[0])
+            self._call.wait(pause_s)
+            pause_s = min(pause_s * 1.5, _MOST_PAUSE_S)
+
+    def _end(self, array: ArrayView) -> int:
+        """0 when all elements are DONE, else the exit code of the first that is not."""
+        if not array.counts.get(JobState.EXIT):
+            self._call.error("<<Job is finished>>\n")
+            return 0
+        wanted = JobFilter(ids=(self._job_id,), user="all", states=(JobState.EXIT,), finished=True)
+        failed = sorted(self._session.client.jobs(wanted), key=lambda job: job.job_id)
+        ran = [job.result for job in failed if job.result is not None and job.started_at is not None]
+        if not ran and not array.counts.get(JobState.DONE):
+            self._call.error("<<Terminated while pending>>\n")
+            return TERMINATED_WHILE_PENDING
+        self._call.error("<<Job is finished>>\n")
+        return exit_code(ran[0]) if ran else TERMINATED_WHILE_PENDING
 
 
 def exit_code(result: AttemptResult) -> int:

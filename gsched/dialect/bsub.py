@@ -6,62 +6,37 @@ own functions only. Source: bsub(1) of LSF 10.1.
 
 from __future__ import annotations
 
-import posixpath
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gsched.base.errors import BadRequest
-from gsched.base.units import parse_run_limit
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.command_line import join_words
 from gsched.dialect.directives import directives
 from gsched.dialect.environment import choose_environment
 from gsched.dialect.options import Parsed
+from gsched.dialect.spec_values import Surroundings, check_text, spec_values
+from gsched.model.job import JobSpec
 
 SCRIPT_LIMIT = 2 * 1024 * 1024
 """Most bytes of a script: it travels in one message and is kept for as long as the job is remembered."""
-MAX_SLOTS = 1_000_000
-_MAX_TEXT = 4094
-"""Longest name or path, as in LSF."""
 _SHOWN_COMMAND = 4094
 _BOM = b"\xef\xbb\xbf"
-_CWD_PATTERN = re.compile("%(JG?|I|E[JI]|[PUGH])")
-"""What LSF replaces in -cwd. Source: bsub(1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """One job as asked for. Empty texts mean "not said". Paths are as given, with %J and %I in them."""
+    """One job as asked for. `spec` lacks what the caller's side or the master adds: user, home, submission host."""
 
-    command: str = ""
-    """The command line; for a script its effective lines joined with `;`, for display only."""
+    spec: JobSpec = field(default_factory=lambda: JobSpec(command="", user="", queue=""))
+    """Of a script the command is its effective lines joined with `;`, for display only. Paths have %J and %I in them;
+    an empty queue and project mean the default ones."""
     script: bytes | None = None
     """The script to run, whole; None for a command line."""
-    queue: str = ""
-    queue_named: bool = False
-    """Was it named with -q (and not by LSB_DEFAULTQUEUE)?"""
-    name: str = ""
-    project: str = ""
-    slots: int = 1
-    requirements: tuple[str, ...] = ()
-    """Every -R, in order."""
-    hosts: tuple[str, ...] = ()
-    cwd: str = ""
-    """Absolute directory of submission."""
-    specified_cwd: str = ""
-    input_file: str = ""
-    output_file: str = ""
-    output_overwrite: bool = False
-    error_file: str = ""
-    error_overwrite: bool = False
-    run_limit_s: int | None = None
     environment: Mapping[str, str]
     wait: bool = False
-    hold: bool = False
     wants_help: bool = False
     wants_version: bool = False
-    warnings: tuple[str, ...] = ()
 
 
 def rejected(reason: str) -> str:
@@ -75,7 +50,7 @@ def read_submission(
     read_stdin: Callable[[], bytes],
     read_file: Callable[[str], bytes],
     env: Mapping[str, str],
-    cwd: str,
+    around: Surroundings,
     parse_script: bool = False,
 ) -> Submission:
     """The submission that `words` (without the program's name) ask for.
@@ -93,7 +68,7 @@ def read_submission(
         source = _source(
             line.rest, read_stdin, read_file, env, parse_script=flag.upper() == "Y" if flag else parse_script
         )
-        return _submission(_merged(line, source.directives), source, env, cwd)
+        return _submission(_merged(line, source.directives), source, env, around)
     except BadRequest as error:
         raise BadRequest(rejected(error.text)) from None
 
@@ -124,12 +99,12 @@ def _source(
     script = _script_file(words[0], read_file) if parse_script else None
     if script is None or not any(True for _ in directives(script)):
         # A plain program or script runs where it lies: its $0 and its neighbours are what its author expects.
-        return _Source(_text(command, "the command"))
+        return _Source(check_text(command, "the command"))
     if len(words) == 1:
         source = _script_source(script, "No command is specified in the script file")
-        return replace(source, command=_text(command, "the command"))
+        return replace(source, command=check_text(command, "the command"))
     note = f"{words[0]} was given arguments, so it is not copied: what its file holds when the job starts is run"
-    return _Source(_text(command, "the command"), None, _directives(_checked_script(script)), (note,))
+    return _Source(check_text(command, "the command"), None, _directives(_checked_script(script)), (note,))
 
 
 def _read(read_stdin: Callable[[], bytes]) -> bytes:
@@ -190,7 +165,7 @@ def _directives(script: bytes) -> Parsed:
     return Parsed(tuple(given))
 
 
-_TOGETHER = ({"o", "oo"}, {"e", "eo"})
+_TOGETHER = ({"o", "oo"}, {"e", "eo"}, {"r", "rn"})
 """Options that say the same thing in two ways: one on the command line replaces the other in the script."""
 
 
@@ -203,107 +178,25 @@ def _merged(line: Parsed, script: Parsed) -> Parsed:
     return Parsed(kept + line.given)
 
 
-def _submission(options: Parsed, source: _Source, env: Mapping[str, str], cwd: str) -> Submission:
-    for name, value in options.given:
-        _text(value, f"the value of -{name}")
-    output_file, output_overwrite = _file(options, "o", "oo")
-    error_file, error_overwrite = _file(options, "e", "eo")
-    specified = _path(options, "cwd")
-    if _CWD_PATTERN.search(specified):
-        raise BadRequest(f"-cwd: patterns such as %J in '{specified}' are not supported yet")
-    queue = options.last("q") or env.get("LSB_DEFAULTQUEUE", "")
+def _submission(options: Parsed, source: _Source, env: Mapping[str, str], around: Surroundings) -> Submission:
+    values = spec_values(options, around)
+    if not values.get("queue"):
+        values["queue"] = _default_queue(env)
+    if not values.get("project"):
+        values["project"] = env.get("LSB_DEFAULTPROJECT", "")
+    spec = JobSpec(command=source.command, user="", cwd=around.cwd, warnings=source.warnings, **values)
     return Submission(
-        command=source.command,
+        spec=spec,
         script=source.script,
-        queue=_one_queue(queue, options.has("q")),
-        queue_named=options.has("q"),
-        name=_job_name(options),
-        project=options.last("P") or env.get("LSB_DEFAULTPROJECT", ""),
-        slots=_slots(options.last("n", "1")),
-        requirements=tuple(text for text in options.all("R") if text.strip()),
-        hosts=tuple(_hosts(options.last("m"))),
-        cwd=cwd,
-        specified_cwd=posixpath.normpath(posixpath.join(cwd, specified)) if specified else "",
-        input_file=_path(options, "i"),
-        output_file=output_file,
-        output_overwrite=output_overwrite,
-        error_file=error_file,
-        error_overwrite=error_overwrite,
-        run_limit_s=_run_limit(options.last("W")) if options.has("W") else None,
         environment=choose_environment(options.all("env"), env),
         wait=options.has("K"),
-        hold=options.has("H"),
-        warnings=source.warnings,
     )
 
 
-def _text(value: str, what: str) -> str:
-    """`value`, if it can be kept as text. Raises BadRequest for bytes that are not UTF-8, and for NUL."""
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        raise BadRequest(f"{what} is not UTF-8") from None
-    if "\0" in value:
-        raise BadRequest(f"{what} holds a NUL byte")
-    return value
-
-
-def _path(options: Parsed, name: str) -> str:
-    value = options.last(name)
-    if options.has(name) and not value.strip():
-        raise BadRequest(f"option -{name} needs a path that is not empty")
-    if len(value) > _MAX_TEXT:
-        raise BadRequest(f"the path given with -{name} is longer than {_MAX_TEXT} characters")
-    return value
-
-
-def _file(options: Parsed, append: str, overwrite: str) -> tuple[str, bool]:
-    """(path, is it overwritten) by whichever of the two options came last."""
-    last = options.last_of(append, overwrite)
-    return ("", False) if last is None else (_path(options, last[0]), last[0] == overwrite)
-
-
-def _one_queue(text: str, named: bool) -> str:
-    names = text.split()
-    if named and not names:
-        raise BadRequest("option -q needs the name of a queue")
+def _default_queue(env: Mapping[str, str]) -> str:
+    names = env.get("LSB_DEFAULTQUEUE", "").split()
     if len(names) > 1:
-        raise BadRequest(f"a list of queues ('{text}') is not supported yet; name one queue")
+        raise BadRequest(
+            f"a list of queues (LSB_DEFAULTQUEUE '{' '.join(names)}') is not supported yet; name one queue"
+        )
     return names[0] if names else ""
-
-
-def _job_name(options: Parsed) -> str:
-    name = options.last("J")
-    if options.has("J") and not name.strip():
-        raise BadRequest("Bad job name: -J needs a name that is not empty")
-    if "[" in name:
-        raise BadRequest(f"job arrays (-J '{name}') are not supported yet")
-    if len(name) > _MAX_TEXT:
-        raise BadRequest(f"Bad job name: it is longer than {_MAX_TEXT} characters")
-    return name
-
-
-def _slots(text: str) -> int:
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) > 2 or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        raise BadRequest(f"-n: '{text}' is not a number of slots")
-    numbers = [int(part) for part in parts]
-    if not 1 <= numbers[0] <= MAX_SLOTS:
-        raise BadRequest(f"-n: '{text}' is not a number of slots from 1 to {MAX_SLOTS}")
-    if numbers[0] != numbers[-1]:
-        raise BadRequest(f"-n: a range of slots ('{text}') is not supported yet; give one number")
-    return numbers[0]
-
-
-def _hosts(text: str) -> Iterator[str]:
-    for word in text.split():
-        if word.endswith("!") or "+" in word or word == "others":
-            raise BadRequest(f"-m: host preferences such as '{word}' are not supported yet; give names of hosts")
-        yield word
-
-
-def _run_limit(text: str) -> int:
-    try:
-        return parse_run_limit(text)
-    except BadRequest as error:
-        raise BadRequest(f"-W: {error.text}") from None

@@ -1,50 +1,134 @@
-"""bsub's options as a table: what gsub takes, and by name what it refuses. Source: bsub(1) of LSF 10.1."""
+"""bsub's and bmod's options as tables: what gsub and gmod take, and by name what they refuse.
+
+Source: bsub(1) and bmod(1) of LSF 10.1.
+"""
 
 from __future__ import annotations
 
 from gsched.dialect.options import Option, OptionTable, unsupported
 
-_GPU_HINT = 'is not supported yet; ask for GPUs with -R, as in -R "select[ngpus>0] rusage[ngpus_excl_p=1]"'
+JOB = (
+    Option("J", "NAME", 'name of the job; "NAME[1-100:2]%5" is an array, 5 started at a time', '-J "train[1-10]"'),
+    Option("Jd", "TEXT", "description of the job"),
+    Option("q", "QUEUE", "queue", "-q normal"),
+    Option("n", "LEAST[,MOST]", "number of job slots", "-n 4"),
+    Option("R", "REQUIREMENT", "resources needed; several -R add up", '-R "rusage[ngpus_excl_p=1]"'),
+    Option("gpu", "SPEC", "GPUs needed on each host; - takes the queue's or the cluster's default", '-gpu "num=2"'),
+    Option("m", "HOSTS", "run only there; HOST+2 is preferred, HOST! comes first", '-m "gpu01+1 gpu02"'),
+    Option("x", help="alone on its hosts"),
+    Option("w", "CONDITION", "wait until the condition on other jobs holds", "-w 'done(17) && ended(\"prep*\")'"),
+    Option("b", "TIME", "start no sooner than [[[YEAR:]MONTH:]DAY:]HOUR:MINUTE", "-b 20:00"),
+    Option("t", "TIME", "end the job at this time, started or not", "-t 8:00"),
+    Option("W", "[HOURS:]MINUTES", "run limit; the job is killed when it is reached", "-W 1:30"),
+    Option("We", "[HOURS:]MINUTES", "estimated run time, which ends nothing"),
+    Option("sp", "PRIORITY", "order among your own jobs; larger is sooner"),
+    Option("g", "GROUP", "job group", "-g /risk/night"),
+    Option("G", "USERGROUP", "user group that the job counts for"),
+    Option("P", "PROJECT", "project the job belongs to"),
+    Option("U", "RESERVATION", "use this advance reservation"),
+    Option("r", help="run it again elsewhere when its host is lost"),
+    Option("rn", help="never run it again by itself"),
+    Option("Q", "CODES", "exit codes after which the job waits again", '-Q "99 EXCLUDE(3)"'),
+    Option("o", "FILE", "append output to FILE; %J is the job's number, DIR/ means DIR/NUMBER.out", "-o log.%J"),
+    Option("oo", "FILE", "the same, overwriting FILE"),
+    Option("e", "FILE", "append error output to FILE; without it, it goes where -o says", "-e err.%J"),
+    Option("eo", "FILE", "the same, overwriting FILE"),
+    Option("i", "FILE", "standard input of the job"),
+    Option("cwd", "DIR", "directory the job runs in", "-cwd /data/run1"),
+    Option("M", "SIZE", "limit: memory of all its processes", "-M 16G"),
+    Option("v", "SIZE", "limit: swapped-out memory of all its processes"),
+    Option("c", "[HOURS:]MINUTES", "limit: CPU time of all its processes"),
+    Option("p", "COUNT", "limit: processes"),
+    Option("T", "COUNT", "limit: threads of all its processes"),
+    Option("F", "SIZE", "limit: size of each file"),
+    Option("D", "SIZE", "limit: data segment of each process"),
+    Option("S", "SIZE", "limit: stack of each process"),
+    Option("C", "SIZE", "limit: size of core files"),
+)
+"""Options that say something of the job, at submission and later."""
+
+_GENERAL = (
+    Option("h", help="this text"),
+    Option("-help", help="this text"),
+    Option("V", help="version"),
+)
+_UNKNOWN = unsupported(
+    *("a", "alloc_flags", "app", "ar", "B", "clusters", "cn_cu", "cn_mem", "core_isolation", "csm", "data", "datachk"),
+    *("datagrp", "E", "Ep", "eptl", "ext", "f", "freq", "hl", "hostfile", "jobaff", "jsm", "k", "L", "Lp", "ln_mem"),
+    *("ln_slots", "mig", "N", "Ne", "network", "nnodes", "notify", "outdir", "ptl", "rcacct", "rnc", "s", "sla", "smt"),
+    *("stage", "step_cgroup", "ti", "u", "ul", "wa", "wt", "is", "Zs"),
+)
 
 BSUB = OptionTable(
     summary="submit a job; it runs when the resources it asks for are free",
     operands="[command [argument ...]]   (without a command, a script is read from standard input)",
     options=(
-        Option("J", "NAME", "name of the job", '-J "train resnet"'),
-        Option("q", "QUEUE", "queue to submit to", "-q normal"),
-        Option("n", "SLOTS", "number of job slots", "-n 4"),
-        Option("R", "REQUIREMENT", "resources needed; several -R add up", '-R "rusage[ngpus_excl_p=1]"'),
-        Option("m", "HOSTS", "run only on these hosts", '-m "gpu01 gpu02"'),
-        Option("W", "[HOURS:]MINUTES", "run limit; the job is killed when it is reached", "-W 1:30"),
-        Option("o", "FILE", "append output to FILE; %J is the job's number, DIR/ means DIR/NUMBER.out", "-o log.%J"),
-        Option("oo", "FILE", "the same, overwriting FILE"),
-        Option("e", "FILE", "append error output to FILE; without it, it goes where -o says", "-e err.%J"),
-        Option("eo", "FILE", "the same, overwriting FILE"),
-        Option("i", "FILE", "standard input of the job"),
-        Option("cwd", "DIR", "directory the job runs in", "-cwd /data/run1"),
-        Option("P", "PROJECT", "project the job belongs to"),
+        *JOB,
         Option(
             "env", "LIST", "variables the job gets: all, none, NAME, NAME=VALUE, ~NAME", '-env "all, SEED=1, ~DISPLAY"'
         ),
         Option("K", help="wait for the end of the job and exit with its exit code"),
         Option("H", help="hold the job until it is resumed"),
-        Option("h", help="this text"),
-        Option("-help", help="this text"),
-        Option("V", help="version"),
-        Option("gpu", "SPEC", refused=_GPU_HINT),
-        *unsupported(
-            *("a", "alloc_flags", "app", "ar", "b", "B", "C", "c", "clusters", "cn_cu", "cn_mem", "core_isolation"),
-            *("csm", "D", "data", "datachk", "datagrp", "E", "Ep", "eptl", "ext", "F", "f", "freq", "G", "g", "hl"),
-            *("hostfile", "I", "Ip", "Is", "IS", "ISp", "ISs", "IX", "is", "Jd", "jobaff", "jsdl", "jsdl_strict"),
-            *("jsm", "json", "k", "L", "Lp", "ln_mem", "ln_slots", "M", "mig", "N", "Ne", "network", "nnodes"),
-            *("notify", "outdir", "p", "pack", "ptl", "Q", "r", "rcacct", "rn", "rnc", "S", "s", "sla", "smt", "sp"),
-            *("stage", "step_cgroup", "T", "t", "ti", "tty", "U", "u", "ul", "v", "w", "wa", "We", "wt", "x", "XF"),
-            *("user", "yaml", "Zs"),
-        ),
+        *_GENERAL,
+        *_UNKNOWN,
+        *unsupported("I", "Ip", "Is", "IS", "ISp", "ISs", "IX", "jsdl", "jsdl_strict", "json", "pack", "tty"),
+        *unsupported("XF", "user", "yaml"),
     ),
     examples=(
         "PROGRAM -n 4 -o log.%J ./train.sh --epochs 10",
         'PROGRAM -R "select[ngpus>0] rusage[ngpus_excl_p=1]" python train.py',
+        'PROGRAM -gpu "num=2:mode=exclusive_process" -W 8:00 python train.py',
+        'PROGRAM -J "sweep[1-100]%8" -o out.%J.%I ./run.sh      (LSB_JOBINDEX is the index)',
         "PROGRAM < job.sh      (options may stand in job.sh on lines that begin with #BSUB)",
     ),
+)
+
+RESETS = {
+    "Jn": ("J", "name"),
+    "Jdn": ("Jd", "description"),
+    "qn": ("q", "queue"),
+    "nn": ("n", "slots", "max_slots"),
+    "Rn": ("R", "res_req"),
+    "gpun": ("gpu", "gpu_req"),
+    "mn": ("m", "hosts", "host_levels", "other_hosts", "first_hosts"),
+    "xn": ("x", "exclusive"),
+    "wn": ("w", "dependency"),
+    "bn": ("b", "begin_at"),
+    "tn": ("t", "terminate_at"),
+    "Wn": ("W", "run_limit_s"),
+    "Wen": ("We", "estimate_s"),
+    "spn": ("sp", "priority"),
+    "gn": ("g", "group"),
+    "Gn": ("G", "user_group"),
+    "Pn": ("P", "project"),
+    "Un": ("U", "reservation"),
+    "Qn": ("Q", "requeue_exit_values"),
+    "on": ("o", "output_file", "output_overwrite"),
+    "en": ("e", "error_file", "error_overwrite"),
+    "in": ("i", "input_file"),
+    "cwdn": ("cwd", "specified_cwd"),
+}
+"""Reset option of bmod -> the option that it undoes, and the JobSpec fields that go back to their defaults."""
+LIMIT_RESETS = {f"{option}n": option for option in "MvcpTFDSC"}
+"""Reset option of bmod -> the limit's option."""
+
+BMOD = OptionTable(
+    summary="change what was asked for when jobs were submitted",
+    operands='JOB ...   (12, an array; "12[3]" or "12[1-5]", elements of it)',
+    options=(
+        *JOB,
+        Option("Z", "COMMAND", "another command line"),
+        *(
+            Option(name, help=f"take -{option} back")
+            for name, option in [*((name, each[0]) for name, each in RESETS.items()), *LIMIT_RESETS.items()]
+        ),
+        *_GENERAL,
+        *_UNKNOWN,
+        *unsupported(
+            "an", "appn", "app_n", "En", "Epn", "Ln", "Nn", "Bn", "kn", "slan", "Lpn", "outdirn", "wtn", "wan"
+        ),
+        *unsupported("hln", "mign", "notifyn", "un", "Zsn", "env", "H", "K"),
+    ),
+    interspersed=True,
+    examples=("PROGRAM -W 4:00 1153", "PROGRAM -Rn -q night 1153 1154", "PROGRAM -J '%10' 1160"),
 )

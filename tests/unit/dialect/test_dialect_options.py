@@ -77,7 +77,6 @@ def test_bjobs_words(words: list[str], given: list[tuple[str, str]], rest: list[
         (BSUB, ["-q", "-n", "4"], "option -q needs a value (QUEUE); the next word is option -n"),
         (BSUB, ["-oout.txt"], "-oout.txt can be read as -o out.txt or as -oo ut.txt: write a blank between"),
         (BSUB, ["-gpus", "2"], "-gpus can be read as"),
-        (BSUB, ["-gpu", "num=1"], "option -gpu is not supported yet; ask for GPUs with -R"),
         (BSUB, ["-Is", "sh"], "option -Is is not supported yet"),
     ],
 )

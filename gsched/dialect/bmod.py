@@ -1,0 +1,104 @@
+"""bmod's command line, read into the fields of jobs that are to change, checked without knowing the jobs.
+
+What may be changed of which job is the scheduler's to say. Source: bmod(1) of LSF 10.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gsched.base.errors import BadRequest
+from gsched.dialect.bsub_options import BMOD, LIMIT_RESETS, RESETS
+from gsched.dialect.job_limits import LIMITS
+from gsched.dialect.options import Parsed
+from gsched.dialect.spec_values import Surroundings, Values, check_text, spec_values
+from gsched.model.job import JobSpec
+
+_ARRAY_LIMIT = re.compile(r"%([0-9]{1,9})", re.ASCII)
+_FIXED = ("hold", "queue_named")
+"""Fields that options set and that say nothing of a job that is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modification:
+    """New values for jobs. Of `values` every one replaces the job's; limits are changed one by one."""
+
+    jobs: tuple[str, ...] = ()
+    """Words that name jobs, as typed."""
+    values: Values = field(default_factory=dict)
+    """Field of JobSpec, other than `limits` -> its new value."""
+    limits: dict[str, float | None] = field(default_factory=dict)
+    """Limit -> its new value; None takes the job's own away."""
+    wants_help: bool = False
+    wants_version: bool = False
+
+    @property
+    def spec(self) -> JobSpec:
+        """The new values in a spec; what is not in `values` means nothing."""
+        values: Values = {"command": "", "user": "", "queue": ""} | self.values
+        return JobSpec(**values)
+
+
+def unmodified(reason: str) -> str:
+    """LSF's sentence for a modification that was refused."""
+    return f"{reason.rstrip('.')}. Job not modified."
+
+
+def read_modification(words: Sequence[str], around: Surroundings) -> Modification:
+    """The modification that `words` (without the program's name) ask for.
+
+    Raises BadRequest with one line ending in "Job not modified."
+    """
+    try:
+        line = BMOD.read(words)
+        if line.has("h", "-help", "V"):
+            return Modification(wants_help=line.has("h", "-help"), wants_version=line.has("V"))
+        return _modification(line, around)
+    except BadRequest as error:
+        raise BadRequest(unmodified(error.text)) from None
+
+
+def _modification(line: Parsed, around: Surroundings) -> Modification:
+    for name, option in [(name, each[0]) for name, each in RESETS.items()] + list(LIMIT_RESETS.items()):
+        if line.has(name) and line.has(option):
+            raise BadRequest(f"options -{option} and -{name} contradict each other")
+    names = line.last("J")
+    array_limit = _ARRAY_LIMIT.fullmatch(names.strip())
+    values = spec_values(Parsed(tuple(each for each in line.given if each[0] != "J" or not array_limit)), around)
+    if values.pop("indices", ""):
+        raise BadRequest(f"-J '{names[:60]}': the indices of an array cannot be changed; -J '%5' changes its limit")
+    if "name" in values:
+        del values["array_limit"]
+    if array_limit:
+        values["array_limit"] = int(array_limit[1])
+    if line.has("Z"):
+        values["command"] = _command(line.last("Z"))
+    for name in _FIXED:
+        values.pop(name, None)
+    limits: dict[str, float | None] = dict(values.pop("limits", {}))
+    for name, (_, *fields) in RESETS.items():
+        if line.has(name):
+            values |= {each: _DEFAULTS[each] for each in fields}
+    limits |= {LIMITS[option]: None for name, option in LIMIT_RESETS.items() if line.has(name)}
+    if not values and not limits:
+        raise BadRequest("nothing to change: give an option (-h lists them)")
+    if not line.rest:
+        raise BadRequest("name a job")
+    return Modification(jobs=tuple(line.rest), values=values, limits=limits)
+
+
+def _command(text: str) -> str:
+    if not text.strip():
+        raise BadRequest("No command is specified")
+    return check_text(text, "the command")
+
+
+def _defaults() -> Values:
+    """What a field is when its option was not given. An empty queue or project is the cluster's default one."""
+    plain = JobSpec(command="", user="", queue="", project="")
+    return {name: getattr(plain, name) for _, *fields in RESETS.values() for name in fields}
+
+
+_DEFAULTS = _defaults()

@@ -1,0 +1,60 @@
+"""The hosts of bsub's -m: `"gpu01! gpu02+2 rack1+1 others"`. Names are not looked up: groups are the master's to know.
+
+Source: bsub(1).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from gsched.base.errors import BadRequest
+
+_WORD = re.compile(r"(?P<name>[^\s+!~]+)(?:(?P<first>!)|(?P<plus>\+)(?P<level>[0-9]{1,6})?)?", re.ASCII)
+_PLAIN_ONLY = ("all", "others")
+
+
+@dataclass(slots=True)
+class AskedHosts:
+    """Hosts and groups in order with their levels (0: none given); `first`: candidates for the first execution host."""
+
+    levels: dict[str, int] = field(default_factory=dict)
+    first: list[str] = field(default_factory=list)
+    others: bool = False
+    everywhere: bool = False
+    """`all` stood there: with nothing else it means no restriction, with others the same as `others`."""
+
+
+def read_hosts(text: str) -> AskedHosts:
+    """What -m asks for. Raises BadRequest naming the word that is wrong."""
+    asked = AskedHosts()
+    for word in text.split():
+        _take(word, asked)
+    if not text.strip():
+        raise BadRequest("option -m needs the name of a host or host group")
+    if asked.others and not asked.levels:
+        raise BadRequest("-m: 'others' means those that are not named: name at least one host beside it")
+    asked.others = asked.others or (asked.everywhere and bool(asked.levels))
+    return asked
+
+
+def _take(word: str, asked: AskedHosts) -> None:
+    if word.startswith("~"):
+        raise BadRequest(f"-m: leaving out hosts ('{word}') is not supported yet; use -R \"select[hname!=...]\"")
+    found = _WORD.fullmatch(word)
+    if found is None:
+        raise BadRequest(f"-m: '{word}' is not of the form HOST, HOST+LEVEL or HOST!")
+    name = found["name"]
+    if name in _PLAIN_ONLY:
+        if word != name:
+            raise BadRequest(f"-m: '{word}': '{name}' takes neither + nor !")
+        asked.others = asked.others or name == "others"
+        asked.everywhere = asked.everywhere or name == "all"
+        return
+    level = int(found["level"] or 1) if found["plus"] else 0
+    is_first = found["first"] is not None
+    if name in asked.levels and (asked.levels[name], name in asked.first) != (level, is_first):
+        raise BadRequest(f"-m: '{name}' is named twice and differently")
+    if is_first and name not in asked.first:
+        asked.first.append(name)
+    asked.levels[name] = level

@@ -1,0 +1,62 @@
+"""bsub's limits of one job: which option sets which of LSF's limits, and in what unit its value is kept.
+
+Source: bsub(1), options -c -M -v -p -T -F -D -S -C; lsf.conf(5), LSF_UNIT_FOR_LIMITS.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gsched.base.errors import BadRequest
+from gsched.base.units import parse_mib, parse_run_limit
+
+SIZES_MIB = {"M": "MEMLIMIT", "v": "SWAPLIMIT"}
+SIZES_KIB = {"F": "FILELIMIT", "D": "DATALIMIT", "S": "STACKLIMIT", "C": "CORELIMIT"}
+COUNTS = {"p": "PROCESSLIMIT", "T": "THREADLIMIT"}
+LIMITS = {"c": "CPULIMIT", **SIZES_MIB, **SIZES_KIB, **COUNTS}
+"""Option -> name of the limit."""
+_UNITS = ("K", "M", "G", "T", "P", "E", "Z")
+_MOST_COUNT_DIGITS = 9
+
+
+def read_limit(option: str, text: str, unit: str) -> float:
+    """The limit's value in the unit of JobSpec.limits. `unit` (`MB`) is that of a size without one.
+
+    Sizes are rounded up to whole MiB or KiB. Raises BadRequest.
+    """
+    if option in COUNTS:
+        return float(_count(option, text))
+    if option not in SIZES_MIB and option not in SIZES_KIB:
+        return float(_cpu_seconds(text))
+    size = text.strip()
+    if option == "M":
+        size = size.removesuffix("!")  # LSF's mark of a limit that kills at once, which a memory limit always does here
+    try:
+        mib = parse_mib(size, unit_letter(unit))
+    except BadRequest as error:
+        raise BadRequest(f"-{option}: {error.text}") from None
+    value = math.ceil(mib) if option in SIZES_MIB else math.ceil(mib * 1024)
+    if value == 0 and option != "C":
+        raise BadRequest(f"-{option}: '{text}': a limit is more than 0")
+    return float(value)
+
+
+def unit_letter(unit: str) -> str:
+    """`M` of LSF_UNIT_FOR_LIMITS=MB. Raises BadRequest."""
+    letter = unit.strip().upper().removesuffix("B")
+    if letter not in _UNITS:
+        raise BadRequest(f"LSF_UNIT_FOR_LIMITS={unit}: this is none of {', '.join(each + 'B' for each in _UNITS)}")
+    return letter
+
+
+def _count(option: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_COUNT_DIGITS and int(text)):
+        raise BadRequest(f"-{option}: '{text}' is not a number of at least 1")
+    return int(text)
+
+
+def _cpu_seconds(text: str) -> int:
+    try:
+        return parse_run_limit(text)
+    except BadRequest:
+        raise BadRequest(f"Bad CPU limit specification: -c '{text}' is not of the form [hours:]minutes") from None

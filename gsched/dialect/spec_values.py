@@ -1,0 +1,279 @@
+"""What bsub's options mean for a job: each option's value, read and checked, as fields of a JobSpec.
+
+Used alike for a submission (bsub) and a modification (bmod). Whether a queue, host, user group, reservation or job
+of that name exists is not known here. Source: bsub(1) of LSF 10.1.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Any
+
+from gsched.base.errors import BadRequest
+from gsched.base.indices import BAD_INDEX, parse_indices
+from gsched.base.units import parse_run_limit
+from gsched.dialect.host_lists import read_hosts
+from gsched.dialect.job_limits import LIMITS, read_limit
+from gsched.dialect.options import Parsed
+from gsched.dialect.times import BAD_TIME, parse_time
+from gsched.resreq.gpu import parse_gpu
+from gsched.resreq.syntax import merge
+
+MAX_SLOTS = 1_000_000
+MAX_INDEX = 2_147_483_646
+"""Largest index of an array in LSF; the cluster's MAX_JOB_ARRAY_SIZE is the master's to check."""
+MAX_TEXT = 4094
+"""Longest name, description or path, as in LSF."""
+MAX_GROUP = 512
+_CWD_PATTERN = re.compile("%(JG?|I|E[JI]|[PUGH])")
+"""What LSF replaces in -cwd. Source: bsub(1)."""
+_ARRAY = re.compile(r"(?P<name>[^\[\]]*)\[(?P<list>[^\[\]]*)\]\s*(?:%(?P<limit>[0-9]{1,9}))?", re.ASCII | re.DOTALL)
+_EXCLUDE = re.compile(r"\bEXCLUDE\s*\(([^()]*)\)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the meaning of a value may hang on: the caller's directory, time (UTC seconds), zone, unit of sizes."""
+
+    cwd: str
+    now: float
+    zone: tzinfo
+    unit: str = "MB"
+    """LSF_UNIT_FOR_LIMITS."""
+
+
+Values = dict[str, Any]
+"""Field of JobSpec -> value."""
+Reader = Callable[[str, Surroundings], Values]
+
+
+def spec_values(options: Parsed, around: Surroundings) -> Values:
+    """The fields that the options set; of an option given twice the later counts. Several -R and limits add up.
+
+    Raises BadRequest naming the option that is wrong.
+    """
+    values: Values = {}
+    for name, value in options.given:
+        check_text(value, f"the value of -{name}")
+        if name in LIMITS:
+            limit = {LIMITS[name]: read_limit(name, value, around.unit)}
+            values["limits"] = values.get("limits", {}) | limit
+        elif name in READERS:
+            values |= READERS[name](value, around)
+    if options.has("R"):
+        values["res_req"] = merge(options.all("R"))
+    begin, end = values.get("begin_at"), values.get("terminate_at")
+    if begin is not None and end is not None and begin > end:
+        raise BadRequest("Start time is later than termination time")
+    return values
+
+
+def check_text(value: str, what: str) -> str:
+    """`value`, if it can be kept as text. Raises BadRequest for bytes that are not UTF-8, and for NUL."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise BadRequest(f"{what} is not UTF-8") from None
+    if "\0" in value:
+        raise BadRequest(f"{what} holds a NUL byte")
+    return value
+
+
+def _path(name: str, text: str) -> str:
+    if not text.strip():
+        raise BadRequest(f"option -{name} needs a path that is not empty")
+    if len(text) > MAX_TEXT:
+        raise BadRequest(f"the path given with -{name} is longer than {MAX_TEXT} characters")
+    return text
+
+
+def _file(name: str, field: str, *, overwrite: bool) -> Reader:
+    return lambda text, around: {f"{field}_file": _path(name, text), f"{field}_overwrite": overwrite}
+
+
+def _directory(text: str, around: Surroundings) -> Values:
+    path = _path("cwd", text)
+    if _CWD_PATTERN.search(path):
+        raise BadRequest(f"-cwd: patterns such as %J in '{path}' are not supported yet")
+    return {"specified_cwd": posixpath.normpath(posixpath.join(around.cwd, path))}
+
+
+def _word(name: str, field: str, what: str) -> Reader:
+    """A value of one word."""
+
+    def read(text: str, around: Surroundings) -> Values:
+        if len(text.split()) != 1 or len(text) > MAX_TEXT:
+            raise BadRequest(f"option -{name} needs {what}, not '{text[:40]}'")
+        return {field: text.strip()}
+
+    return read
+
+
+def _plain(field: str) -> Reader:
+    return lambda text, around: {field: text}
+
+
+def _constant(field: str, value: object) -> Reader:
+    return lambda text, around: {field: value}
+
+
+def _queue(text: str, around: Surroundings) -> Values:
+    names = text.split()
+    if not names:
+        raise BadRequest("option -q needs the name of a queue")
+    if len(names) > 1:
+        raise BadRequest(f"a list of queues ('{text}') is not supported yet; name one queue")
+    return {"queue": names[0], "queue_named": True}
+
+
+def _name(text: str, around: Surroundings) -> Values:
+    if not text.strip():
+        raise BadRequest("Bad job name: -J needs a name that is not empty")
+    if len(text) > MAX_TEXT:
+        raise BadRequest(f"Bad job name: it is longer than {MAX_TEXT} characters")
+    if "[" not in text and "]" not in text:
+        return {"name": text, "indices": "", "array_limit": 0}
+    found = _ARRAY.fullmatch(text)
+    if found is None:
+        raise BadRequest(f"{BAD_INDEX}: '{text[:60]}' is not of the form NAME[INDICES] or NAME[INDICES]%LIMIT")
+    if found["limit"] is not None and int(found["limit"]) == 0:
+        raise BadRequest(f"-J '{text[:60]}': a limit of started elements is at least 1")
+    indices = str(parse_indices(found["list"], MAX_INDEX))
+    return {"name": found["name"].strip(), "indices": indices, "array_limit": int(found["limit"] or 0)}
+
+
+def _description(text: str, around: Surroundings) -> Values:
+    if len(text) > MAX_TEXT:
+        raise BadRequest(f"-Jd: the description is longer than {MAX_TEXT} characters")
+    return {"description": text}
+
+
+def _slots(text: str, around: Surroundings) -> Values:
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > 2 or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise BadRequest(f"-n: '{text}' is not a number of slots")
+    least, most = int(parts[0]), int(parts[-1])
+    if not (1 <= least <= MAX_SLOTS and 1 <= most <= MAX_SLOTS):
+        raise BadRequest(f"-n: '{text}' is not a number of slots from 1 to {MAX_SLOTS}")
+    if most < least:
+        raise BadRequest(f"-n: '{text}': the most slots are fewer than the least")
+    return {"slots": least, "max_slots": most if most > least else 0}
+
+
+def _hosts(text: str, around: Surroundings) -> Values:
+    asked = read_hosts(text)
+    levels = tuple(asked.levels.values())
+    return {
+        "hosts": tuple(asked.levels),
+        "host_levels": levels if any(levels) else (),
+        "other_hosts": asked.others,
+        "first_hosts": tuple(asked.first),
+    }
+
+
+def _minutes(name: str, field: str, what: str) -> Reader:
+    def read(text: str, around: Surroundings) -> Values:
+        try:
+            return {field: parse_run_limit(text)}
+        except BadRequest as error:
+            raise BadRequest(f"-{name}: {error.text.replace('a run limit', what)}") from None
+
+    return read
+
+
+def _begin(text: str, around: Surroundings) -> Values:
+    return {"begin_at": parse_time(text, around.now, around.zone)}
+
+
+def _end(text: str, around: Surroundings) -> Values:
+    at = parse_time(text, around.now, around.zone)
+    if at <= around.now:
+        raise BadRequest(f"{BAD_TIME}: -t '{text}' is over already")
+    return {"terminate_at": at}
+
+
+def _priority(text: str, around: Surroundings) -> Values:
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+        raise BadRequest(f"Bad user priority: -sp '{text}' is not a number of at least 1")
+    return {"priority": int(text)}
+
+
+def _group(text: str, around: Surroundings) -> Values:
+    path = text.strip()
+    if len(path) > MAX_GROUP:
+        raise BadRequest(f"Bad job group name: it is longer than {MAX_GROUP} characters")
+    if not path.startswith("/"):
+        raise BadRequest(f"Bad job group name: -g '{path[:60]}' does not begin with /")
+    if path != "/" and not all(part.strip() for part in path[1:].split("/")):
+        raise BadRequest(f"Bad job group name: -g '{path[:60]}' has an empty part")
+    return {"group": "" if path == "/" else path}
+
+
+def _dependency(text: str, around: Surroundings) -> Values:
+    if not text.strip():
+        raise BadRequest("Dependency condition syntax error: -w needs a condition that is not empty")
+    return {"dependency": text.strip()}
+
+
+def _gpus(text: str, around: Surroundings) -> Values:
+    parse_gpu(text)
+    return {"gpu_req": text.strip()}
+
+
+def _requeue_values(text: str, around: Surroundings) -> Values:
+    """-Q: `[all] [~CODE ...] | [CODE ...]`, and EXCLUDE(CODES) once."""
+    excluded = _EXCLUDE.findall(text)
+    plain = _EXCLUDE.sub(" ", text)
+    if len(excluded) > 1:
+        raise BadRequest(f"-Q '{text[:60]}': EXCLUDE() may stand once; it takes several codes")
+    for codes in (*([plain] if plain.strip() or not excluded else []), *excluded):
+        _check_codes(codes.split(), text)
+    return {"requeue_exit_values": " ".join(text.split())}
+
+
+def _check_codes(words: list[str], text: str) -> None:
+    if not words:
+        raise BadRequest(f"-Q '{text[:60]}' names no exit code")
+    everything = words[0].casefold() == "all"
+    for word in words[1:] if everything else words:
+        if everything and not word.startswith("~"):
+            raise BadRequest(f"-Q: '{word[:40]}': after all only ~CODE may stand")
+        digits = word.removeprefix("~") if everything else word
+        if not re.fullmatch(r"[0-9]{1,3}", digits, re.ASCII) or int(digits) > 255:
+            raise BadRequest(f"-Q: '{word[:40]}' is not an exit code from 0 to 255")
+
+
+READERS: Mapping[str, Reader] = {
+    "J": _name,
+    "Jd": _description,
+    "q": _queue,
+    "n": _slots,
+    "gpu": _gpus,
+    "m": _hosts,
+    "w": _dependency,
+    "b": _begin,
+    "t": _end,
+    "W": _minutes("W", "run_limit_s", "a run limit"),
+    "We": _minutes("We", "estimate_s", "an estimate"),
+    "sp": _priority,
+    "g": _group,
+    "G": _word("G", "user_group", "the name of a user group"),
+    "U": _word("U", "reservation", "the name of a reservation"),
+    "P": _plain("project"),
+    "Q": _requeue_values,
+    "x": _constant("exclusive", True),
+    "r": _constant("rerunnable", True),
+    "rn": _constant("rerunnable", False),
+    "H": _constant("hold", True),
+    "o": _file("o", "output", overwrite=False),
+    "oo": _file("oo", "output", overwrite=True),
+    "e": _file("e", "error", overwrite=False),
+    "eo": _file("eo", "error", overwrite=True),
+    "i": lambda text, around: {"input_file": _path("i", text)},
+    "cwd": _directory,
+}
+"""Options whose values become fields of a JobSpec, besides -R and the limits."""
