@@ -12,20 +12,28 @@ from pathlib import Path
 
 import grpc
 
+from gsched.base.ids import array_of
 from gsched.cli.call import Call, run_main
 from gsched.model import event as events
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.job import FINISHED, JobSpec
 from gsched.model.view import (
+    Answer,
+    ArrayView,
     ClusterView,
     Control,
     EventRecord,
+    FragmentView,
     HostView,
     JobFilter,
+    JobGroupView,
     JobHistory,
     JobView,
+    LimitView,
     OutputChunk,
+    PendingSummary,
     QueueView,
+    ReservationView,
     Submission,
     Submitted,
 )
@@ -34,7 +42,7 @@ from gsched.wire.convert import from_proto, to_proto
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
 
-class FakeMaster(scheduler_pb2_grpc.SchedulerServicer):
+class FakeMaster(scheduler_pb2_grpc.SchedulerServicer, scheduler_pb2_grpc.AdministrationServicer):
     """Canned answers; `refusal` makes every submission fail with its text."""
 
     def __init__(self) -> None:
@@ -60,6 +68,15 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServicer):
         self.filters: list[JobFilter] = []
         self.submissions: list[Submission] = []
         self.controls: list[tuple[str, tuple[int, ...], JobFilter | None, int]] = []
+        self.requests: list[object] = []
+        """Requests of the Administration service, and of Control, as they came."""
+        self.array_views: list[ArrayView] = []
+        self.group_views: list[JobGroupView] = []
+        self.reservation_views: list[ReservationView] = []
+        self.limit_views: list[LimitView] = []
+        self.fragment_views: list[FragmentView] = []
+        self.pending = PendingSummary()
+        self.answer_errors: dict[str, str] = {}
 
     def Submit(self, request, context):
         for item in request.submissions:
@@ -107,9 +124,64 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServicer):
     def Control(self, request, context):
         wanted = from_proto(request.filter, JobFilter) if request.HasField("filter") else None
         self.controls.append((request.action, tuple(request.job_ids), wanted, request.signal))
+        self.requests.append(request)
+        return self._controlled(request)
+
+    def _controlled(self, request):
         ids = list(request.job_ids) or [view.job_id for view in self.views if view.state not in FINISHED]
         results = [Control(job_id=each, error=self.control_errors.get(each, "")) for each in ids]
         return scheduler_pb2.ControlReply(results=[to_proto(each, model_pb2.Control) for each in results])
+
+    def Modify(self, request, context):
+        self.requests.append(request)
+        return self._controlled(request)
+
+    def QueueControl(self, request, context):
+        self.requests.append(request)
+        return self._answered(request.queues, f"Queue <{{}}> is {request.action}")
+
+    def GroupControl(self, request, context):
+        self.requests.append(request)
+        return self._answered(request.groups, f"Job group {{}} is {request.action}.")
+
+    def ReservationControl(self, request, context):
+        self.requests.append(request)
+        name = request.reservation.name or "test#0"
+        if name in self.answer_errors:
+            context.abort(grpc.StatusCode.NOT_FOUND, self.answer_errors[name])
+        return model_pb2.Answer(name=name, text=f"Reservation {name} is {request.action}")
+
+    def _answered(self, names, text):
+        answers = [Answer(name=each, text=text.format(each), error=self.answer_errors.get(each, "")) for each in names]
+        return scheduler_pb2.AnswersReply(answers=[to_proto(each, model_pb2.Answer) for each in answers])
+
+    def Arrays(self, request, context):
+        wanted = from_proto(request, JobFilter)
+        self.filters.append(wanted)
+        found = [each for each in self.array_views if not wanted.ids or each.job_id in wanted.ids]
+        return scheduler_pb2.ArraysReply(arrays=[to_proto(each, model_pb2.ArrayView) for each in found])
+
+    def Groups(self, request, context):
+        known = {each.name: each for each in self.group_views}
+        for name in request.names:
+            if name not in known:
+                context.abort(grpc.StatusCode.NOT_FOUND, f"No job group {name} found")
+        chosen = [known[name] for name in request.names] or self.group_views
+        return scheduler_pb2.GroupsReply(groups=[to_proto(each, model_pb2.JobGroupView) for each in chosen])
+
+    def Reservations(self, request, context):
+        views = [to_proto(each, model_pb2.ReservationView) for each in self.reservation_views]
+        return scheduler_pb2.ReservationsReply(reservations=views)
+
+    def Limits(self, request, context):
+        return scheduler_pb2.LimitsReply(limits=[to_proto(each, model_pb2.LimitView) for each in self.limit_views])
+
+    def Pending(self, request, context):
+        return to_proto(self.pending, model_pb2.PendingSummary)
+
+    def Fragmentation(self, request, context):
+        views = [to_proto(each, model_pb2.FragmentView) for each in self.fragment_views]
+        return scheduler_pb2.FragmentationReply(hosts=views)
 
     def History(self, request, context):
         wanted = from_proto(request.filter, JobFilter)
@@ -137,7 +209,7 @@ def admits(wanted: JobFilter, view: JobView) -> bool:
     """What the real filter does, as far as the commands' tests need it."""
     spec = view.spec
     return (
-        (not wanted.ids or view.job_id in wanted.ids)
+        (not wanted.ids or view.job_id in wanted.ids or array_of(view.job_id) in wanted.ids)
         and wanted.user in ("", "all", spec.user)
         and wanted.queue in ("", spec.queue)
         and (not wanted.states or view.state in wanted.states)
@@ -150,6 +222,7 @@ def serve(master: FakeMaster, folder: Path) -> Iterator[FakeMaster]:
     """The master on a socket in `folder`, published there."""
     server = grpc.server(futures.ThreadPoolExecutor(8))
     scheduler_pb2_grpc.add_SchedulerServicer_to_server(master, server)
+    scheduler_pb2_grpc.add_AdministrationServicer_to_server(master, server)
     address = f"unix:{folder}/m.sock"
     assert server.add_insecure_port(address)
     server.start()
