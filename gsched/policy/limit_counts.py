@@ -46,7 +46,7 @@ def concerns(limit: Limit, user: str, queue: str, project: str) -> bool:
 class Section:
     """One Limit section that sets amounts."""
 
-    __slots__ = ("_hosts", "_users", "by_host", "limit", "name", "per_host", "resources")
+    __slots__ = ("_excluded", "_hosts", "_per", "_users", "by_host", "limit", "name", "resources")
 
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
@@ -54,10 +54,11 @@ class Section:
         self.resources = tuple(limit.amounts)
         self.by_host = limit.hosts is not None
         """Only what jobs hold on its hosts counts."""
-        self.per_host = _per(limit.hosts)
+        self._per = tuple(_per(each) for each in (limit.users, limit.queues, limit.hosts, limit.projects))
         # Groups are listed member by member: looking through such a list for every job would be slow.
         self._users = frozenset(limit.users.names) if limit.users is not None else frozenset()
         self._hosts = frozenset(limit.hosts.names) if limit.hosts is not None else frozenset()
+        self._excluded = frozenset(limit.hosts.excluded) if limit.hosts is not None else frozenset()
 
     @property
     def is_of_everybody(self) -> bool:
@@ -81,17 +82,16 @@ class Section:
 
     def has_host(self, host: str) -> bool:
         """Whether what is held on the host counts; always so for a section without hosts."""
-        hosts = self.limit.hosts
-        return hosts is None or ((not self._hosts or host in self._hosts) and host not in hosts.excluded)
+        return (not self._hosts or host in self._hosts) and host not in self._excluded
 
     def member(self, bucket: Bucket, host: str = "") -> Member:
         """Whom a job of the bucket, on that host, counts for."""
-        limit = self.limit
+        user, queue, on_host, project = self._per
         return (
-            bucket.user if _per(limit.users) else "",
-            bucket.queue if _per(limit.queues) else "",
-            host if self.per_host else "",
-            bucket.project if _per(limit.projects) else "",
+            bucket.user if user else "",
+            bucket.queue if queue else "",
+            host if on_host else "",
+            bucket.project if project else "",
         )
 
     def allowed(self, resource: str, minute_of_week: int) -> float | None:
@@ -105,12 +105,12 @@ class Section:
         for part in parts:
             if not self.has_host(part.host):
                 continue
-            sums = taken.setdefault(self.member(bucket, part.host), dict.fromkeys(self.resources, 0.0))
+            member = self.member(bucket, part.host)
+            sums = taken.get(member)
+            if sums is None:
+                sums = taken[member] = dict.fromkeys(self.resources, 0.0)
             for resource in self.resources:
-                if resource == JOBS:
-                    sums[resource] = 1.0
-                else:
-                    sums[resource] += amount_of(part, resource)
+                sums[resource] = 1.0 if resource == JOBS else sums[resource] + amount_of(part, resource)
         return taken
 
 

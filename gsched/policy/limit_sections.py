@@ -55,6 +55,15 @@ class SectionUse:
         self._needs = needs
         self._all = counts.added.sections
         self._budgets = [limit for limit in snapshot.limits if limit.gpu_hours is not None]
+        minute = snapshot.minute_of_week
+        self._allowed = {
+            section.name: {
+                resource: allowed
+                for resource in section.resources
+                if (allowed := section.allowed(resource, minute)) is not None
+            }
+            for section in self._all
+        }
         self._concerning: dict[tuple[str, str, str], list[Section]] = {}
 
     def reason(self, bucket: Bucket) -> Denial | None:
@@ -104,25 +113,21 @@ class SectionUse:
         return rows
 
     def _over(self, section: Section, member: Member, wanted: Mapping[str, float]) -> Denial | None:
-        for resource in section.resources:
+        for resource, allowed in self._allowed[section.name].items():
             want = wanted.get(resource, 0.0)
-            if want <= 0:
-                continue
-            allowed = section.allowed(resource, self._snapshot.minute_of_week)
-            if allowed is None:
-                continue
-            used = self._counts.of_section(section.name, member, resource)
-            if used + want > allowed + _ROUNDING:
-                return _section_denial(section, resource, used, want, allowed)
+            if want > 0:
+                used = self._counts.of_section(section.name, member, resource)
+                if used + want > allowed + _ROUNDING:
+                    return _section_denial(section, resource, used, want, allowed)
         return None
 
     def _room(self, section: Section, bucket: Bucket, host: str) -> float:
         """Slots that the section leaves to the bucket's next job; none when it leaves it no job."""
-        minute, member = self._snapshot.minute_of_week, section.member(bucket, host)
-        jobs = section.allowed(JOBS, minute)
+        member, allowed = section.member(bucket, host), self._allowed[section.name]
+        jobs = allowed.get(JOBS)
         if jobs is not None and self._counts.of_section(section.name, member, JOBS) + 1 > jobs:
             return 0
-        slots = section.allowed(SLOTS, minute)
+        slots = allowed.get(SLOTS)
         return math.inf if slots is None else slots - self._counts.of_section(section.name, member, SLOTS)
 
     def _budget_denial(self, bucket: Bucket, wanted: Mapping[str, float]) -> Denial | None:
@@ -157,10 +162,7 @@ class SectionUse:
     def _section_views(self, section: Section) -> Iterator[LimitView]:
         limit = section.limit
         apart = any(each is not None and each.per for each in (limit.users, limit.queues, limit.hosts, limit.projects))
-        for resource in section.resources:
-            allowed = section.allowed(resource, self._snapshot.minute_of_week)
-            if allowed is None:
-                continue
+        for resource, allowed in self._allowed[section.name].items():
             for member in self._counts.members(section.name) if apart else [_NOBODY]:
                 used = self._counts.of_section(section.name, member, resource)
                 if used or not apart:
