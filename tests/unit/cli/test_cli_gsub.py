@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
-from fake_master import FakeCall, FakeMaster, allocation, record, spec
+from fake_master import FakeCall, FakeMaster, allocation, record, serve, spec
 
+from gsched.base.ids import element_id
 from gsched.model import event as events
 from gsched.model.job import AttemptResult
+from gsched.model.view import ArrayView, JobView
+from gsched.wire.convert import to_proto
+from gsched.wire.v1 import model_pb2, scheduler_pb2
 
 NewCall = Callable[..., FakeCall]
 
@@ -51,6 +57,39 @@ def test_every_option_travels(master: FakeMaster, call: NewCall) -> None:
     assert (sent.project, sent.run_limit_s, sent.hold, sent.hosts) == ("cifar", 5400, True, ("a", "b"))
     assert sent.res_req == "select[ngpus>0] rusage[mem=10]"
     assert sent.command == 'sh -c "a; b"'
+
+
+def test_what_jobs_can_ask_for_travels(master: FakeMaster, call: NewCall) -> None:
+    words = ["-J", "a[1-9:2]%3", "-n", "2,4", "-gpu", "num=1", "-w", "done(7)", "-sp", "5", "-g", "/risk", "-G", "ml"]
+    words += ["-x", "-r", "-U", "r#1", "-Q", "99", "-We", "10", "-m", "a+2 b! others", "-M", "1G", "-Jd", "about"]
+    assert call("gsub", *words, "true").run() == 0
+    sent = master.submissions[0].spec
+    assert (sent.name, sent.indices, sent.array_limit, sent.slots, sent.max_slots) == ("a", "1-9:2", 3, 2, 4)
+    assert (sent.gpu_req, sent.dependency, sent.priority, sent.group) == ("num=1", "done(7)", 5, "/risk")
+    assert (sent.user_group, sent.exclusive, sent.rerunnable, sent.reservation) == ("ml", True, True, "r#1")
+    assert (sent.requeue_exit_values, sent.estimate_s, sent.description) == ("99", 600, "about")
+    assert (sent.hosts, sent.host_levels, sent.first_hosts, sent.other_hosts) == (("a", "b"), (2, 0), ("b",), True)
+    assert sent.limits == {"MEMLIMIT": 1024.0}
+
+
+def test_start_and_end_are_said_in_the_callers_time(master: FakeMaster, call: NewCall) -> None:
+    gsub = call("gsub", "-b", "2099:1:2:20:00", "-t", "2099:1:3:8:30", "true", TZ="Asia/Seoul")
+    assert gsub.run() == 0
+    assert gsub.out == (
+        "Job will be scheduled after Fri Jan  2 20:00:00 2099\n"
+        "Job will be terminated by Sat Jan  3 08:30:00 2099\n"
+        "Job <220> is submitted to default queue <normal>.\n"
+    )
+    assert master.submissions[0].spec.begin_at == datetime(2099, 1, 2, 11, 0, tzinfo=UTC).timestamp()
+
+
+def test_the_clusters_unit_counts_for_sizes(master: FakeMaster, call: NewCall, folder: Path) -> None:
+    (folder / "lsf.conf").write_text("LSF_UNIT_FOR_LIMITS=GB\n")
+    assert call("gsub", "-M", "2", "true").run() == 0
+    assert call("gsub", "-M", "2", "true", LSF_UNIT_FOR_LIMITS="MB").run() == 0
+    (folder / "lsf.conf").write_text("")
+    assert call("gsub", "-M", "2", "true").run() == 0
+    assert [each.spec.limits["MEMLIMIT"] for each in master.submissions] == [2048.0, 2.0, 2.0]
 
 
 def test_environment_and_script_travel_as_bytes(master: FakeMaster, call: NewCall) -> None:
@@ -163,6 +202,57 @@ def test_killed_while_pending(master: FakeMaster, call: NewCall) -> None:
     gsub = call("gsub", "-K", "true")
     assert gsub.run() == 126
     assert gsub.err.endswith("<<Job has been requeued, waiting for dispatch......>>\n<<Terminated while pending>>\n")
+
+
+class WithArrays(FakeMaster):
+    """Answers with the next of `counts` each time, with the last one for ever."""
+
+    def __init__(self, *counts: dict[str, int]) -> None:
+        super().__init__()
+        self.counts = list(counts)
+
+    def Arrays(self, request, context):
+        counts = self.counts.pop(0) if len(self.counts) > 1 else self.counts[0]
+        array = ArrayView(job_id=220, name="a", user="test", counts=counts)
+        return scheduler_pb2.ArraysReply(arrays=[to_proto(array, model_pb2.ArrayView)])
+
+    def Jobs(self, request, context):
+        yield scheduler_pb2.JobsReply(jobs=[to_proto(each, model_pb2.JobView) for each in self.views])
+
+
+def element(index: int, started_at: float | None, **result: object) -> JobView:
+    return JobView(
+        job_id=element_id(220, index),
+        spec=spec(),
+        state="EXIT",
+        submitted_at=1.0,
+        started_at=started_at,
+        result=AttemptResult(**result),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    ("last", "failed", "code", "said"),
+    [
+        ({"DONE": 3}, [], 0, "<<Job is finished>>\n"),
+        (
+            {"DONE": 1, "EXIT": 2},
+            [element(3, 2.0, exit_code=5), element(2, 2.0, exit_code=4)],
+            4,
+            "<<Job is finished>>\n",
+        ),
+        ({"EXIT": 1}, [element(1, None, started=False)], 126, "<<Terminated while pending>>\n"),
+    ],
+)
+def test_waiting_for_an_array_waits_for_all_of_it(
+    folder: Path, call: NewCall, last: dict[str, int], failed: list[JobView], code: int, said: str
+) -> None:
+    with serve(WithArrays({"PEND": 2, "RUN": 1}, {"RUN": 3, "DONE": 0}, last), folder) as master:
+        master.views = failed
+        gsub = call("gsub", "-K", "-J", "a[1-3]", "true")
+        assert gsub.run() == code
+        assert gsub.out == "Job <220> is submitted to default queue <normal>.\n"
+        assert gsub.err == "<<Waiting for dispatch ...>>\n" + said
 
 
 def test_ctrl_c_while_waiting_leaves_the_job(master: FakeMaster, call: NewCall) -> None:
