@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -162,15 +161,26 @@ def test_only_the_cpu_limit_explains_a_signal_of_the_kernel():
     assert Guard(None, {}, 10.0, list).explains(signal.SIGXCPU) == ""
 
 
-def test_a_family_is_all_that_a_process_has_started():
-    child = subprocess.Popen(["/bin/sh", "-c", "sleep 60 & echo; wait"], stdout=subprocess.PIPE)
+@pytest.mark.parametrize("has_children_files", [False, True])
+def test_a_family_is_found_on_kernels_of_both_kinds(monkeypatch, has_children_files):
+    """Where this kernel lacks the files of children, they are made up from its table of processes."""
+    read = contain._read
+
+    def read_or_make(path):
+        if not path.endswith("/children"):
+            return read(path)
+        pid, thread = path.split("/")[2], path.split("/")[4]
+        mine = [each.pid for each in contain.scan().values() if each.ppid == int(pid)]
+        return b"".join(b"%d " % child for child in mine) if pid == thread else b""
+
+    monkeypatch.setattr(contain, "_read", read_or_make)
+    monkeypatch.setattr(contain, "_HAS_CHILDREN_FILES", has_children_files)
+    child = subprocess.Popen(["/bin/sh", "-c", "sleep 60 & sleep 60 & echo; wait"], stdout=subprocess.PIPE)
     try:
         assert child.stdout is not None
         child.stdout.readline()
-        assert child.pid in [each.pid for each in contain.family(os.getpid())]
-        table = contain.scan()
-        wanted = [each.pid for each in contain.descendants(child.pid, table)]
-        assert [each.pid for each in contain.family(child.pid)] == wanted and wanted
+        assert [each.ppid for each in contain.family(child.pid)] == [child.pid] * 2
+        assert contain.family(1 << 22) == []
     finally:
         for each in contain.family(child.pid):
             contain.send(each, signal.SIGKILL)
