@@ -1,0 +1,220 @@
+"""Traces of jobs: read, written, made up from a seed. It runs nothing.
+
+A table of our own (CSV with the names of `TraceJob` as its header, or JSON lines with them as keys) and the Standard
+Workload Format of the Parallel Workloads Archive (fields 2, 4, 5, 8, 9, 10, 12, 15). Times are seconds.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from gsched.base.errors import BadRequest
+from gsched.model.job import JobSpec
+
+_HIDDEN_KIB_PER_MIB = 1024.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceJob:
+    """One job of a trace."""
+
+    arrives_s: float
+    """After the beginning of the trace."""
+    runs_s: float
+    """How long it runs if nobody ends it."""
+    limit_s: int | None = None
+    """Run limit; None: none."""
+    slots: int = 1
+    gpus: int = 0
+    """On each of its hosts, in exclusive process mode."""
+    mem_mib: float = 0.0
+    """On each of its hosts."""
+    spread: bool = False
+    """Its slots may be on several hosts."""
+    queue: str = "normal"
+    user: str = "user"
+    rerunnable: bool = False
+    exclusive: bool = False
+
+    def spec(self) -> JobSpec:
+        """The submission."""
+        wanted = [f"ngpus_excl_p={self.gpus}"] if self.gpus else []
+        wanted += [f"mem={self.mem_mib:g}"] if self.mem_mib else []
+        parts = [f"rusage[{','.join(wanted)}]"] if wanted else []
+        parts += ["span[hosts=1]"] if self.slots > 1 and not self.spread else []
+        return JobSpec(
+            command="sim",
+            user=self.user,
+            queue=self.queue,
+            slots=self.slots,
+            res_req=" ".join(parts),
+            run_limit_s=self.limit_s,
+            rerunnable=self.rerunnable or None,
+            exclusive=self.exclusive,
+        )
+
+
+def read_trace(text: str) -> list[TraceJob]:
+    """The jobs of a trace in any of the forms, in order of arrival. Raises BadRequest with the line's number."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    if first.startswith("{"):
+        jobs = [_from_row(json_row(line, number), number) for number, line in _lines(text)]
+    elif first.startswith(";") or (first and first.split()[0].isdigit() and "," not in first):
+        jobs = [job for number, line in _lines(text) if (job := _from_swf(line, number)) is not None]
+    else:
+        jobs = list(_from_table(text))
+    return sorted(jobs, key=lambda job: job.arrives_s)
+
+
+def write_trace(jobs: Iterable[TraceJob]) -> str:
+    """The jobs as CSV that `read_trace` reads back."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [each.name for each in fields(TraceJob)], lineterminator="\n")
+    writer.writeheader()
+    for job in jobs:
+        writer.writerow({name: "" if value is None else value for name, value in asdict(job).items()})
+    return text.getvalue()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What random traces are made of."""
+
+    jobs: int = 20
+    most_slots: int = 4
+    most_gpus: int = 0
+    most_mem_mib: float = 0.0
+    gaps_s: Sequence[float] = (0.0, 0.0, 1.0, 5.0, 20.0)
+    longest_s: int = 60
+    exact: float = 0.5
+    """Share of jobs that run as long as they may."""
+    unlimited: float = 0.0
+    """Share of jobs without a run limit."""
+    spread: float = 0.0
+    """Share of jobs whose slots may be on several hosts; these may want `most_spread` slots."""
+    most_spread: int = 8
+    queues: Sequence[str] = ("normal",)
+    users: Sequence[str] = ("ann", "bob")
+    rerunnable: float = 0.0
+    exclusive: float = 0.0
+
+
+def random_trace(seed: int, recipe: Recipe) -> list[TraceJob]:
+    """A trace that depends on the seed and the recipe only."""
+    chance = random.Random(seed)
+    jobs = []
+    arrives = 0.0
+    for _ in range(recipe.jobs):
+        arrives += chance.choice(recipe.gaps_s)
+        spread = chance.random() < recipe.spread
+        limit = chance.randint(1, recipe.longest_s)
+        jobs.append(
+            TraceJob(
+                arrives_s=arrives,
+                runs_s=float(limit if chance.random() < recipe.exact else chance.randint(1, limit)),
+                limit_s=None if chance.random() < recipe.unlimited else limit,
+                slots=chance.randint(1, recipe.most_spread if spread else recipe.most_slots),
+                gpus=chance.randint(0, recipe.most_gpus),
+                mem_mib=float(chance.choice((0, 0, 1, 2))) * recipe.most_mem_mib / 2,
+                spread=spread,
+                queue=chance.choice(recipe.queues),
+                user=chance.choice(recipe.users),
+                rerunnable=chance.random() < recipe.rerunnable,
+                exclusive=chance.random() < recipe.exclusive,
+            )
+        )
+    return jobs
+
+
+def json_row(line: str, number: int) -> dict[str, Any]:
+    """One JSON object. Raises BadRequest."""
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise BadRequest(f"line {number} of the trace is not JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise BadRequest(f"line {number} of the trace is not a JSON object")
+    return row
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    return [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+
+
+_READERS = {"float": float, "int": int, "int | None": int, "str": str}
+
+
+def _from_row(row: dict[str, Any], number: int) -> TraceJob:
+    known = {each.name: str(each.type) for each in fields(TraceJob)}
+    values: dict[str, Any] = {}
+    for name, value in row.items():
+        if name not in known:
+            raise BadRequest(f"line {number} of the trace: there is no column {name}; known are {', '.join(known)}")
+        try:
+            is_flag = known[name] == "bool"
+            values[name] = _flag(value) if is_flag else None if value is None else _READERS[known[name]](value)
+        except ValueError:
+            raise BadRequest(f"line {number} of the trace: {name} cannot be {value!r}") from None
+    return _checked(values, number)
+
+
+def _from_table(text: str) -> Iterator[TraceJob]:
+    rows = csv.DictReader(io.StringIO(text))
+    try:
+        for row in rows:
+            yield _from_row({name: value for name, value in row.items() if value}, rows.line_num)
+    except csv.Error as error:
+        raise BadRequest(f"line {rows.line_num + 1} of the trace is not CSV: {error}") from None
+
+
+def _flag(value: Any) -> bool:
+    words = {"true": True, "1": True, "y": True, "false": False, "0": False, "n": False}
+    found = words.get(str(value).lower())
+    if found is None:
+        raise ValueError(value)
+    return found
+
+
+def _from_swf(line: str, number: int) -> TraceJob | None:
+    """A job of the Standard Workload Format; comments and jobs that never ran are left out."""
+    if line.startswith(";"):
+        return None
+    try:
+        found = [float(word) for word in line.split()]
+    except ValueError:
+        raise BadRequest(f"line {number} of the trace is not in the Standard Workload Format") from None
+    if len(found) < 18:
+        raise BadRequest(f"line {number} of the trace has {len(found)} fields, the Standard Workload Format has 18")
+    slots = int(found[7] if found[7] > 0 else found[4])
+    if found[3] < 0 or slots < 1:
+        return None
+    values: dict[str, Any] = {
+        "arrives_s": found[1],
+        "runs_s": found[3],
+        "limit_s": int(found[8]) if found[8] > 0 else None,
+        "slots": slots,
+        "mem_mib": max(0.0, found[9]) / _HIDDEN_KIB_PER_MIB * slots,
+        "spread": True,
+        "user": f"user{int(found[11])}",
+    }
+    return _checked(values, number)
+
+
+def _checked(values: dict[str, Any], number: int) -> TraceJob:
+    missing = [name for name in ("arrives_s", "runs_s") if name not in values]
+    if missing:
+        raise BadRequest(f"line {number} of the trace has no {missing[0]}")
+    job = TraceJob(**values)
+    amounts = (job.arrives_s, job.runs_s, job.gpus, job.mem_mib)
+    if not all(math.isfinite(amount) and amount >= 0 for amount in amounts) or job.slots < 1:
+        raise BadRequest(f"line {number} of the trace has a number that it cannot have")
+    if job.limit_s is not None and job.limit_s < 1:
+        raise BadRequest(f"line {number} of the trace: limit_s is {job.limit_s}, it must be at least 1")
+    return job

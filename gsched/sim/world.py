@@ -1,0 +1,283 @@
+"""A cluster in virtual time: the real engine, agents that only keep time, and a record of what became of each job.
+
+Everything that happens at one moment is told to the engine before its cycles run; then time jumps to the next moment.
+It reads no clock, starts no process and stores nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from gsched.core.cluster import replay
+from gsched.core.command import AttemptEnded, AttemptStarted, ControlHosts, HostHello, HostReported, Submit
+from gsched.core.decision import Decision
+from gsched.core.engine import Engine
+from gsched.core.instruction import Instruction, ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
+from gsched.model.allocation import Allocation
+from gsched.model.config import ClusterConfig, Locations
+from gsched.model.event import JobDispatched, JobFinished, JobResumed, JobSuspended
+from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
+from gsched.model.job import AttemptResult
+from gsched.model.ledger import AttemptKey
+from gsched.model.queue import Queue
+from gsched.model.reason import PlannedStart
+from gsched.model.resource import GPU_COUNTERS, Resource
+from gsched.sim.trace import TraceJob
+
+START = 1_700_000_000.0
+"""When a simulation begins, UTC seconds."""
+MOST_CYCLES = 1000
+"""Cycles at one moment; more mean that the engine never comes to rest."""
+_ENDED, _ARRIVED, _LOOK = range(3)
+_PLACES = Locations(conf_dir="/c", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")
+
+
+class SimulationError(Exception):
+    """The engine broke an invariant or does not come to rest."""
+
+
+def simulated_config(
+    hosts: int = 1, slots: int = 4, gpus: int = 0, queues: Iterable[Queue] = (Queue(name="normal"),), **changes: object
+) -> ClusterConfig:
+    """A cluster of equal hosts h000, h001 …; `changes` are fields of ClusterConfig."""
+    names = [f"h{number:03}" for number in range(hosts)]
+    counters = {name: Resource(name=name, interval_s=5, consumable=name != "ngpuprohibited") for name in GPU_COUNTERS}
+    values: dict[str, object] = {
+        "cluster": "sim",
+        "master_host": names[0],
+        "administrators": ("root",),
+        "hosts": {name: HostConfig(name=name, max_slots=slots) for name in names},
+        "queues": {queue.name: queue for queue in queues},
+        "resources": counters,
+        "mapped": dict.fromkeys(counters, tuple(names)) if gpus else {},
+        "locations": _PLACES,
+        "digest": "sim",
+    }
+    return ClusterConfig(**(values | changes))  # type: ignore[arg-type]
+
+
+@dataclass(slots=True)
+class Fate:
+    """What became of a job. Times are UTC seconds."""
+
+    job: TraceJob
+    arrived_at: float
+    starts: list[tuple[float, Allocation]] = field(default_factory=list)
+    """One for each attempt."""
+    ended_at: float | None = None
+    plans: list[tuple[float, PlannedStart]] = field(default_factory=list)
+    """When it was said -> planned start; only what differs from what was said before."""
+    stops: list[float] = field(default_factory=list)
+    """When it was suspended."""
+    resumes: list[float] = field(default_factory=list)
+
+    @property
+    def first_start(self) -> float | None:
+        return self.starts[0][0] if self.starts else None
+
+    @property
+    def promised_at(self) -> float | None:
+        """The first time that it was planned for."""
+        return next((plan.at for _, plan in self.plans if plan.at is not None), None)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """A virtual process."""
+
+    host: str
+    left_s: float
+    term_reason: str = ""
+    """Why it will be ended, if nobody does before."""
+    since: float | None = None
+    """When it began or went on; None while it is stopped."""
+    turn: int = 0
+    """Counts what makes an end that was foreseen void."""
+
+
+class World:
+    """A simulation. `gpus` devices on each host, in exclusive process mode."""
+
+    def __init__(
+        self, config: ClusterConfig, *, gpus: int = 0, mem_mib: float = 100_000.0, ends_after_s: float = 0.0
+    ) -> None:
+        """`ends_after_s`: how long a job takes to end once it is told to."""
+        self.now = START
+        self.fates: dict[int, Fate] = {}
+        self.decisions = 0
+        self._config = config
+        self._ends_after_s = ends_after_s
+        self._attempts: dict[AttemptKey, _Attempt] = {}
+        self._agenda: list[tuple[float, int, int, object]] = []
+        self._number = 0
+        self.engine = Engine(replay([]), config, self.now)
+        for session, host in enumerate(config.hosts, 1):
+            self._connect(host, session, gpus, mem_mib)
+        self._settle()
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def run(self, trace: Iterable[TraceJob], until_s: float = math.inf) -> dict[int, Fate]:
+        """Play a trace to its end, or for so many seconds; what became of the jobs, by their numbers."""
+        for job in trace:
+            self._plan(START + job.arrives_s, _ARRIVED, job)
+        for _ in self.steps(until_s):
+            pass
+        return self.fates
+
+    def steps(self, until_s: float = math.inf) -> Iterator[float]:
+        """Go from moment to moment; yields the time after each."""
+        while self._agenda and self._agenda[0][0] <= START + until_s:
+            self.now = self._agenda[0][0]
+            self._take(self.engine.tick(self.now))
+            while self._agenda and self._agenda[0][0] == self.now:
+                _, what, _, about = heapq.heappop(self._agenda)
+                if what == _ARRIVED:
+                    assert isinstance(about, TraceJob)
+                    self.submit(about)
+                elif what == _ENDED:
+                    assert isinstance(about, tuple)
+                    self._end(*about)
+            self._settle()
+            yield self.now
+
+    def submit(self, job: TraceJob) -> int:
+        """A job arrives now; its number."""
+        reply = self._take(self.engine.handle(Submit(job.user, "", (job.spec(),)), self.now)).reply
+        self.fates[reply[0].job_id] = Fate(job, self.now)
+        return int(reply[0].job_id)
+
+    def close_host(self, host: str) -> None:
+        """An administrator closes a host."""
+        self._take(self.engine.handle(ControlHosts("root", True, "close", (host,)), self.now))
+
+    def waiting(self) -> list[int]:
+        """Jobs that have arrived and neither run nor have ended."""
+        started = {key[0] for key in self._attempts}
+        return [job_id for job_id, fate in self.fates.items() if fate.ended_at is None and job_id not in started]
+
+    def running(self) -> list[int]:
+        """Jobs that have started and not ended, stopped ones among them."""
+        return [key[0] for key in self._attempts]
+
+    def _settle(self) -> None:
+        """Cycles until the engine wants none; then look when it is to be asked again."""
+        for _ in range(MOST_CYCLES):
+            if not self.engine.needs_cycle:
+                break
+            self._take(self.engine.cycle(self.now))
+            if self.engine.failure is not None:
+                raise SimulationError(f"the cycle failed at {self.now}") from self.engine.failure
+        else:
+            raise SimulationError(f"the engine wants cycles for ever at {self.now}")
+        for job_id, plan in self.engine.planned.items():
+            fate = self.fates.get(job_id)
+            if fate is not None and (not fate.plans or fate.plans[-1][1] != plan):
+                fate.plans.append((self.now, plan))
+            if plan.at is not None and plan.at > self.now:
+                self._look_at(plan.at)
+        for made in self.engine.state.reservations.values():
+            for at in (made.start, made.end):
+                if at > self.now:
+                    self._look_at(at)
+
+    def _take(self, decision: Decision) -> Decision:
+        """Note what was decided and do what agents are told. Raises SimulationError if an invariant is broken."""
+        self.decisions += 1
+        problems = self.engine.audit()
+        if problems:
+            raise SimulationError(f"{self.now}: {problems[0]}")
+        for event in decision.events:
+            match event:
+                case JobDispatched():
+                    self.fates[event.job_id].starts.append((self.now, event.allocation))
+                case JobFinished():
+                    self.fates[event.job_id].ended_at = self.now
+                case JobSuspended():
+                    self.fates[event.job_id].stops.append(self.now)
+                case JobResumed():
+                    self.fates[event.job_id].resumes.append(self.now)
+        for instruction in decision.instructions:
+            self._obey(instruction)
+        return decision
+
+    # -- agents ---------------------------------------------------------------------------------------------------
+
+    def _connect(self, host: str, session: int, gpus: int, mem_mib: float) -> None:
+        names = ("r15s", "r1m", "r15m", "ut", "pg", "io", "ls")
+        idle: dict[str, float | None] = dict.fromkeys(names, 0.0)
+        room = {"it": 99.0, "mem": mem_mib, "tmp": 1e5, "swp": 1e5}
+        load = LoadReport(indices=idle | room, ncpus=4, maxmem_mib=mem_mib)
+        devices = tuple(
+            Gpu(uuid=f"{host}-{index}", index=index, mode=ComputeMode.EXCLUSIVE_PROCESS, memory_mib=40_000)
+            for index in range(gpus)
+        )
+        self._take(self.engine.handle(HostHello(host, session, "boot", "sim"), self.now))
+        report = HostReported(host, session, load=load, gpus=GpuReport(gpus=devices, provider="simulated"))
+        self._take(self.engine.handle(report, self.now))
+
+    def _obey(self, instruction: Instruction) -> None:
+        match instruction:
+            case StartJob():
+                self._start(instruction)
+            case SuspendAttempt() | ResumeAttempt() | TerminateAttempt():
+                key = (instruction.job_id, instruction.attempt)
+                attempt = self._attempts.get(key)
+                if attempt is None or attempt.host != instruction.host:
+                    return
+                if isinstance(instruction, TerminateAttempt):
+                    attempt.term_reason = attempt.term_reason or "TERM_OWNER"
+                    attempt.left_s = 0.0
+                    self._foresee(key, attempt, self._ends_after_s)
+                elif isinstance(instruction, SuspendAttempt) and attempt.since is not None:
+                    attempt.left_s -= self.now - attempt.since
+                    attempt.since = None
+                    attempt.turn += 1
+                elif isinstance(instruction, ResumeAttempt) and attempt.since is None:
+                    self._foresee(key, attempt, attempt.left_s)
+
+    def _start(self, order: StartJob) -> None:
+        key = (order.job_id, order.attempt)
+        if key in self._attempts:
+            return
+        job = self.fates[order.job_id].job
+        over = job.limit_s is not None and job.runs_s > job.limit_s
+        lasts = float(job.limit_s) if over and job.limit_s is not None else job.runs_s
+        attempt = _Attempt(order.host, lasts, "TERM_RUNLIMIT" if over else "")
+        self._attempts[key] = attempt
+        self._foresee(key, attempt, lasts)
+        report = AttemptStarted(order.job_id, order.attempt, order.host, 100 + order.job_id, self.now)
+        self._take(self.engine.handle(report, self.now))
+
+    def _foresee(self, key: AttemptKey, attempt: _Attempt, after_s: float) -> None:
+        attempt.since = self.now
+        attempt.turn += 1
+        self._plan(self.now + after_s, _ENDED, (key, attempt.turn))
+
+    def _end(self, key: AttemptKey, turn: int) -> None:
+        attempt = self._attempts.get(key)
+        if attempt is None or attempt.turn != turn:
+            return
+        del self._attempts[key]
+        killed = bool(attempt.term_reason)
+        result = AttemptResult(
+            exit_code=None if killed else 0,
+            signal=15 if killed else None,
+            ended_at=self.now,
+            term_reason=attempt.term_reason,
+        )
+        self._take(self.engine.handle(AttemptEnded(*key, attempt.host, result), self.now))
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def _plan(self, at: float, what: int, about: object) -> None:
+        self._number += 1
+        heapq.heappush(self._agenda, (at, what, self._number, about))
+
+    def _look_at(self, at: float) -> None:
+        """A moment at which the engine is to be asked, though nothing happens."""
+        if not any(entry[0] == at for entry in self._agenda):
+            self._plan(at, _LOOK, None)
