@@ -24,10 +24,10 @@ def queues() -> list[Queue]:
     loaded = check_texts(
         "/conf",
         {
-            "lsf.conf": "LSF_CLUSTER_NAME = c1\n",
+            "lsf.conf": "LSB_SHAREDIR=/s\nLSF_LOGDIR=/l\nLSF_SERVERDIR=/e\n",
             "lsf.cluster.c1": "Begin ClusterAdmins\nADMINISTRATORS = adm\nEnd ClusterAdmins\n"
             "Begin Host\nHOSTNAME model type server RESOURCES\nh0 ! ! 1 ()\nEnd Host\n",
-            "lsb.queues": "Begin Queue\nQUEUE_NAME = plain\nPRIORITY = 30\nEnd Queue\n" + "".join(texts),
+            "lsb.queues": "Begin Queue\nQUEUE_NAME = normal\nPRIORITY = 30\nEnd Queue\n" + "".join(texts),
         },
     )
     return list(loaded.required().queues.values())
@@ -38,7 +38,7 @@ def test_backfill_of_the_example(queues: list[Queue]) -> None:
     cluster.run(kind(Ask(6), "batch"), ends_at=NOON)
     head = cluster.wait(kind(Ask(8), "batch"))
     late = cluster.wait(kind(Ask(), "batch", run_s=HOUR + 60))
-    plain = cluster.wait(kind(Ask(), "plain", run_s=HOUR))
+    plain = cluster.wait(kind(Ask(), "normal", run_s=HOUR))
     in_time = cluster.wait(kind(Ask(), "batch", run_s=HOUR))
     done = cluster.cycle(11 * HOUR)
     assert done.planned[head].at == NOON
@@ -46,7 +46,7 @@ def test_backfill_of_the_example(queues: list[Queue]) -> None:
     assert done.refused.keys() >= {late, plain}
 
 
-@pytest.mark.parametrize("queue", ["batch", "plain"])
+@pytest.mark.parametrize("queue", ["batch", "normal"])
 def test_the_eighth_slot_of_the_example(queues: list[Queue], queue: str) -> None:
     cluster = Cluster(queues=queues)
     cluster.run(kind(Ask(6), "batch"), ends_at=NOON)
