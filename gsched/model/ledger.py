@@ -6,7 +6,7 @@ policy works on a fork, the engine on the original. The ledger never decides who
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gsched.model.allocation import (
@@ -54,6 +54,7 @@ class HostLedger:
         "held",
         "holders",
         "host",
+        "islands",
         "max_slots",
         "reserved",
         "shared_jobs",
@@ -71,6 +72,8 @@ class HostLedger:
         self.slots_used = 0
         self.gpus: dict[str, Gpu] = {}
         self.gpus_known = False
+        self.islands: dict[str, int] = {}
+        """GPU uuid -> number of the group of linked GPUs of one model that it is in; empty when all are alike."""
         self.held: dict[AttemptKey, HostAllocation] = {}
         self.holders: dict[str, dict[AttemptKey, str]] = {}
         """GPU uuid -> attempt -> what it was claimed as."""
@@ -84,7 +87,8 @@ class HostLedger:
         """A ledger of its own: changes to it leave this one alone, and are noted in `changes`."""
         twin = HostLedger(self.host, changes)
         twin.max_slots, twin.shared_jobs, twin.slots_used = self.max_slots, self.shared_jobs, self.slots_used
-        twin.gpus, twin.gpus_known = self.gpus, self.gpus_known  # replaced whole, never changed in place
+        # These are replaced whole, never changed in place.
+        twin.gpus, twin.gpus_known, twin.islands = self.gpus, self.gpus_known, self.islands
         twin.held = dict(self.held)
         twin.holders = {uuid: dict(holders) for uuid, holders in self.holders.items()}
         twin.reserved = dict(self.reserved)
@@ -96,6 +100,7 @@ class HostLedger:
         """Take over what a probe saw; None (or a failed probe) makes the devices unknown, and nothing is offered."""
         self.gpus_known = report is not None and report.known
         self.gpus = {gpu.uuid: gpu for gpu in report.gpus} if report is not None and report.known else {}
+        self.islands = _islands(self.gpus)
         self._changes.add(self.host)
 
     @property
@@ -271,6 +276,30 @@ class HostLedger:
             for held in self.held[key].gpus:
                 if held.uuid == uuid:
                     yield held
+
+
+def _islands(gpus: Mapping[str, Gpu]) -> dict[str, int]:
+    """Groups of GPUs that are of one model and linked with each other, directly or over others; {} if there is one.
+
+    Without links all of a model are one group.
+    """
+    any_links = any(gpu.links for gpu in gpus.values())
+    island: dict[str, int] = {}
+    for gpu in gpus.values():
+        if gpu.uuid not in island:
+            number = len(set(island.values()))
+            reached = [gpu]
+            while reached:
+                one = reached.pop()
+                island[one.uuid] = number
+                reached += [
+                    other
+                    for other in gpus.values()
+                    if other.uuid not in island
+                    and other.model == one.model
+                    and (not any_links or other.uuid in one.links or one.uuid in other.links)
+                ]
+    return island if any_links or len(set(island.values())) > 1 else {}
 
 
 class Ledger:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gsched.model.allocation import Allocation
 from gsched.model.config import FairshareFactors
@@ -18,6 +18,9 @@ from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.resource import BUILTIN
 from gsched.model.user import Share
+
+if TYPE_CHECKING:
+    from gsched.model.columns import HostColumns
 
 HostValues = Mapping[str, float | str | bool | None]
 """Resource name -> value; None means unknown."""
@@ -76,7 +79,8 @@ class Rank(NamedTuple):
     """The negative of -sp, aged by JOB_PRIORITY_OVER_TIME in a way that does not depend on when one looks."""
     order: float
     """Number of the submission; gtop and gbot change it."""
-    index: int = 0
+    element: int = 0
+    """Index of an array's element."""
 
 
 class Line(Protocol):
@@ -174,6 +178,8 @@ class Snapshot:
     ledger: Ledger
     """A fork: the policy may take from it."""
     pending: Mapping[RequirementClass, Mapping[Bucket, Line]]
+    columns: HostColumns | None = None
+    """The hosts and these very books in columns, when the core keeps them from cycle to cycle; None: they are made."""
     queue_slots: Mapping[str, int] = field(default_factory=dict)
     queue_user_slots: Mapping[tuple[str, str], int] = field(default_factory=dict)
     running: Mapping[int, Running] = field(default_factory=dict)

@@ -1,90 +1,207 @@
 """One scheduling cycle: `schedule(snapshot, now, budget) -> Plan`.
 
-Serve jobs in order; a class that cannot be placed is not tried again job by job. Pure: no I/O, no clock, no randomness;
-bounded by `budget` steps (one step = one class looked at on one host).
+Jobs are served in order; each finds the best place, or makes room by preemption, or is planned for; a class that finds
+no place is not tried again job by job, and one that fits on no host is not even come to. Pure: no I/O, no clock, no
+randomness; bounded by `budget` steps (a step is a job served, or a class looked at on all hosts at once).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
 
 from gsched.base.errors import RequirementError
-from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.snapshot import Bucket, HostSnapshot, Placement, Plan, RequirementClass, Snapshot
-from gsched.policy.demand import demand_of
-from gsched.policy.explain import summarise
-from gsched.policy.limits import SlotUse
-from gsched.policy.order import ServingOrder
-from gsched.policy.place import Placer
+from gsched.model.reason import PendingReason
+from gsched.model.snapshot import Bucket, Placement, Plan, Preempted, RequirementClass, Snapshot
+from gsched.policy.columns_cycle import CycleColumns
+from gsched.policy.demand import Demand
+from gsched.policy.feasible import Rules
+from gsched.policy.limit_sections import BUCKET, CLASS, QUEUE
+from gsched.policy.limits import LimitUse
+from gsched.policy.order import ReasonKey, ServingOrder
+from gsched.policy.place import Found, Placer, Refused
+from gsched.policy.place_guard import PlaceGuard
+from gsched.policy.preempt import Preemptor
+from gsched.policy.reserve import Reservations
+from gsched.policy.trial import Trial
 
 DEFAULT_BUDGET = 100_000
-"""About half a second of a busy cluster; a pass that is cut short goes on in the next cycle."""
+"""A few seconds of a very busy cluster; a pass that is cut short goes on in the next cycle."""
+GONE = "The queue {} no longer exists"
+_Reasons = dict[ReasonKey, tuple[PendingReason, ...]]
 
 
 def schedule(snapshot: Snapshot, now: float, budget: int = DEFAULT_BUDGET) -> Plan:
     """Which pending jobs can start now and where, and why the others cannot."""
-    use = SlotUse(snapshot)
-    placer = Placer(snapshot, _accepting(snapshot, now), use)
-    order = ServingOrder(snapshot)
-    placements: list[Placement] = []
-    reasons: dict[Bucket, tuple[str, ...]] = {}
-    of_class: dict[tuple[str, RequirementClass], tuple[str, ...]] = {}
-    truncated = False
-    for job_id, bucket in order:
-        if placer.steps >= budget:
-            truncated = True
-            break
-        found, whole_class = _serve(bucket, snapshot, use, placer)
-        if isinstance(found, HostAllocation):
-            allocation = Allocation(hosts=(found,))
-            snapshot.ledger.take((job_id, -1), allocation)  # a fork: the attempt's number does not matter here
-            placer.placed(bucket, found)
-            placements.append(Placement(job_id, allocation))
+    return _Cycle(snapshot, now, budget).plan()
+
+
+class _Cycle:
+    """The parts of a cycle put together."""
+
+    def __init__(self, snapshot: Snapshot, now: float, budget: int) -> None:
+        self._snapshot = snapshot
+        self._budget = budget
+        self._served = 0
+        rules = Rules.of(snapshot, now)
+        trial = Trial(snapshot, rules)
+        self._field = CycleColumns(snapshot, rules)
+        self._limits = LimitUse(snapshot, self._least)
+        self._reservations = Reservations(snapshot, now, trial)
+        self._guard = PlaceGuard(snapshot, now, self._limits, self._reservations)
+        self._preemptor = Preemptor(snapshot, now, trial, self._reservations)
+        self._placer = Placer(snapshot, rules, self._field, self._limits, self._guard)
+        self._placements: list[Placement] = []
+        self._preempted: list[Preempted] = []
+        self._reasons: _Reasons = {}
+
+    def plan(self) -> Plan:
+        order = ServingOrder(self._snapshot, self._live(), self._limits.closed_queues())
+        truncated = False
+        for job_id, bucket in order:
+            if self._served + self._field.steps >= self._budget:
+                truncated = True
+                break
+            self._served += 1
+            self._serve(job_id, bucket, order)
+        passed_over = order.passed_over()
+        for key in passed_over:
+            if key not in self._reasons:
+                self._reasons[key] = self._reason_of(key)
+        resumed = () if truncated else tuple(self._preemptor.resumable())
+        if not truncated:
+            waiting = [key for key in passed_over if not isinstance(key, Bucket)]
+            self._reservations.reserve_rest(waiting, self._plannable)
+        self._field.close()
+        return Plan(
+            tuple(self._placements),
+            self._reasons,
+            self._sentence(),
+            truncated,
+            self._reservations.planned(truncated=truncated),
+            tuple(self._preempted),
+            resumed,
+        )
+
+    # -- one job --------------------------------------------------------------------------------------------------
+
+    def _serve(self, job_id: int, bucket: Bucket, order: ServingOrder) -> None:
+        denial = self._limits.reason(bucket)
+        if denial is not None:
+            self._refuse(bucket, (denial.reason,), denial.scope, order)
+            return
+        inactive = self._reservations.guard.refusal(bucket)
+        if inactive is not None:
+            self._refuse(bucket, (inactive.pending(),), BUCKET, order)
+            return
+        found = self._placer.place(bucket)
+        if isinstance(found, Refused):
+            displaced = self._make_room(job_id, bucket)
+            if displaced is None:
+                self._plan_start(job_id, bucket)
+                self._refuse(bucket, found.reasons, CLASS if found.whole_class else BUCKET, order)
+                return
+            found = displaced
+        self._start(job_id, bucket, found, order)
+
+    def _start(self, job_id: int, bucket: Bucket, found: Found, order: ServingOrder) -> None:
+        allocation = found.allocation
+        self._snapshot.ledger.take((job_id, -1), allocation)  # a fork: the attempt's number does not matter here
+        self._field.follow()
+        ends_at = self._guard.ends_at(bucket)
+        for part in allocation.hosts:
+            self._field.started_on(part.host)
+            self._reservations.took(part, ends_at, bucket)
+        self._limits.count(bucket, allocation)
+        order.placed(bucket, allocation)
+        self._placements.append(Placement(job_id, allocation, found.effective))
+
+    def _refuse(self, bucket: Bucket, reasons: tuple[PendingReason, ...], scope: str, order: ServingOrder) -> None:
+        if scope == QUEUE:
+            order.drop_queue(bucket.queue)
+            return  # the reason of each of its classes is asked for in the end
+        if scope == CLASS:
+            order.drop_class(bucket.queue, bucket.requirement)
+            self._reasons[bucket.queue, bucket.requirement] = reasons
         else:
-            reasons[bucket] = found
-            order.drop(bucket, whole_class=whole_class)
-            if whole_class:
-                of_class[bucket.queue, bucket.requirement] = found
-    for bucket in order.passed_over():
-        if bucket not in reasons:
-            reasons[bucket] = of_class[bucket.queue, bucket.requirement]
-    return Plan(tuple(placements), reasons, _sentence(snapshot, placements, reasons), truncated)
+            order.drop(bucket)
+            self._reasons[bucket] = reasons
+
+    def _make_room(self, job_id: int, bucket: Bucket) -> Found | None:
+        """A place that preemption makes free at once; None if there is none, or not yet."""
+        demand = self._placer.demand(bucket.requirement)
+        if isinstance(demand, RequirementError):
+            return None
+        displaced = self._preemptor.find(job_id, bucket, demand)
+        if displaced is None:
+            return None
+        self._preempted.extend(displaced.preempted)
+        self._field.follow()
+        self._guard.renew()
+        return None if displaced.allocation is None else Found(displaced.allocation)
+
+    def _plan_start(self, job_id: int, bucket: Bucket) -> None:
+        demand = self._placer.demand(bucket.requirement)
+        if not isinstance(demand, RequirementError):
+            self._reservations.reserve(job_id, bucket, demand)
+            self._guard.renew()
+
+    # -- classes --------------------------------------------------------------------------------------------------
+
+    def _live(self) -> set[RequirementClass]:
+        """The classes that are worth serving: those that fit somewhere, or may make room for themselves."""
+        queues = self._snapshot.queues
+        may_preempt = any(
+            queue.preemption.preemptive is not None or queue.preemption.preemptable_by is not None
+            for queue in queues.values()
+        )
+        found = set()
+        for requirement, buckets in self._snapshot.pending.items():
+            for name in _queues_of(buckets):
+                queue = queues.get(name)
+                if queue is None or (not may_preempt and not self._placer.could_start(queue, requirement)):
+                    continue
+                found.add(requirement)
+                break
+        return found
+
+    def _reason_of(self, key: ReasonKey) -> tuple[PendingReason, ...]:
+        """Why the jobs wait of a bucket or class that was dropped before it had its turn."""
+        name, requirement = (key.queue, key.requirement) if isinstance(key, Bucket) else key
+        denial = self._limits.queue_reason(name, requirement.slots)
+        if denial is not None:
+            return (denial.reason,)
+        queue = self._snapshot.queues.get(name)
+        if queue is None:
+            return (PendingReason(GONE.format(name)),)
+        return self._placer.reasons(queue, requirement)
+
+    def _plannable(self, bucket: Bucket) -> Demand | None:
+        """The demand of a bucket whose next job waits for nothing but a place."""
+        demand = self._placer.demand(bucket.requirement)
+        if isinstance(demand, RequirementError) or self._limits.reason(bucket) is not None:
+            return None
+        return demand
+
+    def _least(self, requirement: RequirementClass) -> Mapping[str, float]:
+        demand = self._placer.demand(requirement)
+        return {} if isinstance(demand, RequirementError) else demand.least()
+
+    def _sentence(self) -> str:
+        hosts = self._snapshot.hosts.values()
+        usable = sum(not host.closed for host in hosts)
+        text = f"started {len(self._placements)} of the pending jobs on {usable} usable of {len(hosts)} hosts"
+        if self._preempted:
+            text += f"; {len(self._preempted)} jobs make room"
+        if self._reasons:
+            first = next(iter(self._reasons.values()))[0]
+            detail = f" ({first.detail})" if first.detail else ""
+            text += f"; {len(self._reasons)} kinds of jobs wait, the first because: {first.text}{detail}"
+        return text
 
 
-def _serve(
-    bucket: Bucket, snapshot: Snapshot, use: SlotUse, placer: Placer
-) -> tuple[HostAllocation | tuple[str, ...], bool]:
-    """The place of the bucket's next job, or reasons and whether they hold for the class whoever owns the job."""
-    limit, everybody = use.queue_reason(bucket)
-    if limit is not None:
-        return (limit.text + (f" ({limit.detail})" if limit.detail else ""),), everybody
-    try:
-        demand = demand_of(bucket.requirement, snapshot.local_type)
-    except RequirementError as error:
-        return (f"Job has bad res req ({error.text})",), True
-    found = placer.place(bucket, demand, spaced=snapshot.job_accept_interval_s > 0)
-    if isinstance(found, HostAllocation):
-        return found, False
-    per_user = any("per-user" in reason.text for reason in found)
-    return summarise(found), not per_user
+def _queues_of(buckets: Iterable[Bucket]) -> list[str]:
+    return sorted(set(map(_queue_of, buckets)))
 
 
-def _accepting(snapshot: Snapshot, now: float) -> list[HostSnapshot]:
-    """All hosts; those that started a job within JOB_ACCEPT_INTERVAL are shown as closed."""
-    interval = snapshot.job_accept_interval_s
-    if not interval:
-        return list(snapshot.hosts.values())
-    return [
-        host
-        if host.closed or now >= host.last_dispatch + interval
-        else HostSnapshot(host.name, host.values, closed="Just started a job recently")
-        for host in snapshot.hosts.values()
-    ]
-
-
-def _sentence(snapshot: Snapshot, placements: list[Placement], reasons: Mapping[Bucket, tuple[str, ...]]) -> str:
-    usable = sum(not host.closed for host in snapshot.hosts.values())
-    text = f"started {len(placements)} of the pending jobs on {usable} usable of {len(snapshot.hosts)} hosts"
-    if reasons:
-        text += f"; {len(reasons)} kinds of jobs wait, the first because: {next(iter(reasons.values()))[0]}"
-    return text
+_queue_of = itemgetter(0)

@@ -1,16 +1,21 @@
 """Why a job waits, in LSF's texts with our numbers: per host a reason, then the commonest first with its count.
 
-Texts: pending reasons of LSF 10.1 (bjobs -p). The numbers in parentheses are ours: they say what is missing.
+Texts: pending reasons of LSF 10.1 (bjobs -p). The numbers are ours: they say what is missing.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gsched.model.reason import PendingReason
+
 WAITING = "New job is waiting for scheduling"
 SUSPENDED = "The job was suspended by the user while pending"
+NAMED_HOSTS = 4
+"""Hosts that a reason names."""
 
 
 def waiting_to_retry(host: str) -> str:
@@ -29,6 +34,12 @@ class Reason(NamedTuple):
 
     text: str
     detail: str = ""
+    candidate: bool = True
+    """Whether the host is one that the job could ever use."""
+
+    def pending(self) -> PendingReason:
+        """As a reason that is no host's."""
+        return PendingReason(self.text, detail=self.detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +50,45 @@ class Shortage:
     wanted: float
     free: float | None
     there: float | None
+    wish: str = ""
+    """What else is asked of it."""
 
     def reason(self, host: str) -> Reason:
         text = reserving(self.resource)
+        wanted = f"{self.wanted:.10g}" + (f" of {self.wish}" if self.wish else "") + " wanted"
         if self.free is None:
-            return Reason(text, f"{self.wanted:.10g} wanted, {self.resource} is unknown on {host}")
+            return Reason(text, f"{wanted}, {self.resource} is unknown on {host}")
         of = "" if self.there is None else f" of {self.there:.10g}"
-        return Reason(text, f"{self.wanted:.10g} wanted, {self.free:.10g}{of} free on {host}")
+        return Reason(text, f"{wanted}, {self.free:.10g}{of} free on {host}")
 
 
 NO_HOST = Reason("No host is configured for the job's queue")
 
+_NUMBERS = re.compile(r"(.+) \(([^()]*[0-9][^()]*)\)")
 
-def summarise(reasons: Iterable[Reason]) -> tuple[str, ...]:
-    """`TEXT: N hosts (numbers of the first)`, the commonest text first, ties by text. Never empty."""
-    counts: dict[str, int] = {}
-    details: dict[str, str] = {}
-    for reason in reasons:
-        counts[reason.text] = counts.get(reason.text, 0) + 1
-        details.setdefault(reason.text, reason.detail)
-    if not counts:
-        return (NO_HOST.text,)
-    lines = []
-    for text, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        detail = f" ({details[text]})" if details[text] else ""
-        lines.append(f"{text}: {count} host{'s' if count > 1 else ''}{detail}")
-    return tuple(lines)
+
+def split(text: str) -> Reason:
+    """A reason whose numbers stand in parentheses at its end."""
+    found = _NUMBERS.fullmatch(text)
+    return Reason(text) if found is None else Reason(found.group(1), found.group(2))
+
+
+def summarise(reasons: Iterable[tuple[str, Reason]]) -> tuple[PendingReason, ...]:
+    """(host, its reason) as counts with the numbers of the first host; see `sort`. Never empty."""
+    found: dict[tuple[str, bool], list[str]] = {}
+    details: dict[tuple[str, bool], str] = {}
+    for host, (text, detail, candidate) in reasons:
+        found.setdefault((text, candidate), []).append(host)
+        details.setdefault((text, candidate), detail)
+    return ranked(
+        PendingReason(text, len(hosts), details[text, candidate], candidate, tuple(hosts[:NAMED_HOSTS]))
+        for (text, candidate), hosts in found.items()
+    )
+
+
+def ranked(reasons: Iterable[PendingReason]) -> tuple[PendingReason, ...]:
+    """The reasons in the order in which they are told: those of no host first, candidates before others, the
+    commonest first, ties by text. Never empty.
+    """
+    found = sorted(reasons, key=lambda each: (each.hosts > 0, not each.candidate, -each.hosts, each.text))
+    return tuple(found) or (NO_HOST.pending(),)

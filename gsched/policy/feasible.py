@@ -1,53 +1,208 @@
-"""Can this host take one job of this class now? Either what it would hold there, or the reason why not."""
+"""Can this host take some tasks of a job? Either what they would hold there, or the reason why not.
+
+This is the rule host by host, on any books: gsched.policy.columns asks the same of all hosts at once, and a property
+test holds the two together. `standing` is about what no job of the cycle changes, `try_host` about all the rest.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
 from gsched.model.allocation import HostAllocation
 from gsched.model.ledger import HostLedger
-from gsched.model.resource import GPU_COUNTERS
-from gsched.model.snapshot import HostSnapshot, HostValues
+from gsched.model.queue import Queue
+from gsched.model.resource import BUILTIN, GPU_COUNTERS
+from gsched.model.snapshot import HostSnapshot, HostValues, Snapshot
 from gsched.policy import gpus
-from gsched.policy.demand import Demand
-from gsched.policy.explain import Reason, Shortage, reserving
+from gsched.policy.demand import Bound, Demand, HostNeed, Term
+from gsched.policy.explain import Reason, Shortage, reserving, split
+
+NOT_IN_QUEUE = Reason("Not usable to the queue", candidate=False)
+NOT_ASKED = Reason("Not specified in job submission", candidate=False)
+EXCLUDED = Reason("Excluded by the requeue exit values of the job", candidate=False)
+RECENT = Reason("Just started a job recently")
+LOCKED = "Running an exclusive job"
+NOT_EMPTY = "Job's requirement for exclusive execution not satisfied"
+UNSATISFIED = "Job's resource requirements not satisfied"
+ONE_SLOT, SLOTS = "Job slot limit reached", "Not enough job slot(s)"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What of a cycle's snapshot decides beside host, books and job."""
+
+    increasing: frozenset[str] = frozenset(name for name, each in BUILTIN.items() if each.increasing)
+    cores_per_gpu: int = 0
+    """RESERVE_CORES_PER_GPU."""
+    accept_interval_s: float = 0.0
+    now: float = 0.0
+    queue_hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, now: float) -> Rules:
+        """The rules of a cycle at `now`."""
+        hosts = {name: frozenset(each.hosts) for name, each in snapshot.queues.items() if each.hosts is not None}
+        return cls(snapshot.increasing, snapshot.reserve_cores_per_gpu, snapshot.job_accept_interval_s, now, hosts)
+
+    def interval_of(self, queue: Queue) -> float:
+        """Seconds between two starts of jobs on one host."""
+        return self.accept_interval_s if queue.accept_interval_s is None else queue.accept_interval_s
+
+
+class LiveValues(Mapping[str, float | str | bool | None]):
+    """A host's values with what is left of reserved resources, GPU counters and slots; each is looked up when asked."""
+
+    __slots__ = ("_ledger", "_values")
+
+    def __init__(self, host: HostSnapshot, ledger: HostLedger) -> None:
+        self._values = host.values
+        self._ledger = ledger
+
+    def __getitem__(self, name: str) -> float | str | bool | None:
+        if name == "slots":
+            free = self._ledger.free_slots
+            return float("inf") if free is None else float(free)
+        value = self._values[name]
+        if name in GPU_COUNTERS:
+            counter = self._ledger.counter(name)
+            return None if counter is None else counter.total
+        if isinstance(value, float | int) and name in self._ledger.reserved:
+            return value - self._ledger.reserved[name]
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return name == "slots" or name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._values
+        if "slots" not in self._values:
+            yield "slots"
+
+    def __len__(self) -> int:
+        return len(self._values) + ("slots" not in self._values)
 
 
 def live_values(host: HostSnapshot, ledger: HostLedger) -> HostValues:
     """The host's values with what is left of reserved resources, GPU counters and slots."""
-    values = dict(host.values)
-    for name in GPU_COUNTERS:
-        if name in values:
-            counter = ledger.counter(name)
-            values[name] = None if counter is None else counter.total
-    for name, amount in ledger.reserved.items():
-        reported = values.get(name)
-        if isinstance(reported, float | int):
-            values[name] = reported - amount
-    values["slots"] = ledger.free_slots if ledger.free_slots is not None else float("inf")
-    return values
+    return LiveValues(host, ledger)
 
 
-def try_host(demand: Demand, host: HostSnapshot, ledger: HostLedger, values: HostValues) -> HostAllocation | Reason:
-    """What one job would hold on an open host, or why it cannot run there now."""
-    if demand.asked_hosts and host.name not in demand.asked_hosts:
-        return Reason("Not specified in job submission")
-    verdict = demand.select(values)
+def standing(demand: Demand, host: HostSnapshot, queue: Queue, rules: Rules) -> Reason | None:
+    """Why the host takes no job of the class in this queue, however much is free there; None when it does."""
+    members = rules.queue_hosts.get(queue.name)
+    if members is not None and host.name not in members:
+        return NOT_IN_QUEUE
+    if not demand.may_use(host.name):
+        return NOT_ASKED
+    if host.name in demand.excluded_hosts:
+        return EXCLUDED
+    if host.closed:
+        return split(host.closed)
+    busy = host.busy.get(queue.name) or host.busy.get("")
+    if busy:
+        return split(busy)
+    if rules.now < host.last_dispatch + rules.interval_of(queue):
+        return RECENT
+    return None
+
+
+def reserved_for_others(term: Term, host: HostSnapshot) -> Reason | None:
+    """Whether the host has exclusive resources (`!name` in lsf.cluster) of which the job names none."""
+    if not host.exclusive_resources or not term.names.isdisjoint(host.exclusive_resources):
+        return None
+    names = ", ".join(host.exclusive_resources)
+    return Reason(UNSATISFIED, f"{host.name} is kept for jobs that ask for {names}", candidate=False)
+
+
+def try_host(
+    term: Term, host: HostSnapshot, ledger: HostLedger, values: HostValues, need: HostNeed, rules: Rules
+) -> HostAllocation | Reason:
+    """What tasks of `term` that need `need` would hold on the host, or why they cannot run there.
+
+    `values` are the live ones, of the same books.
+    """
+    kept = reserved_for_others(term, host)
+    if kept is not None:
+        return kept
+    verdict = term.select(values)
     if not verdict:
-        return Reason("Job's resource requirements not satisfied", f"{verdict.reason} on {host.name}")
+        return Reason(UNSATISFIED, f"{verdict.reason} on {host.name}")
+    beyond = _beyond(term.bounds, host, values, rules.increasing)
+    if beyond is not None:
+        return beyond
+    reason = (
+        _crowded(need, ledger)
+        or _slots(need, ledger, rules)
+        or _amounts(need, host, values)
+        or _counters(need, host, values)
+    )
+    return reason or fill(need, ledger)
+
+
+def fill(need: HostNeed, ledger: HostLedger) -> HostAllocation | Reason:
+    """The part that meets the need, of a host that has slots and amounts for it; or that devices are missing."""
+    if need.devices:
+        held = gpus.choose(ledger, need.devices)
+    else:
+        held = gpus.choose_any(ledger) if need.auto_gpu else ()
+    if isinstance(held, Shortage):
+        return held.reason(ledger.host)
+    return HostAllocation(
+        host=ledger.host, slots=need.slots, gpus=held, amounts=dict(need.amounts), exclusive=need.exclusive
+    )
+
+
+def _beyond(
+    bounds: Collection[Bound], host: HostSnapshot, values: HostValues, increasing: Collection[str]
+) -> Reason | None:
+    for name, bound in bounds:
+        value = values.get(name)
+        known = float(value) if isinstance(value, float | int) else None
+        if known is None or (known > bound if name in increasing else known < bound):
+            said = "unknown" if known is None else f"{known:.10g}"
+            return Reason(reserving(name), f"threshold {bound:.10g}, {name} is {said} on {host.name}")
+    return None
+
+
+def _crowded(need: HostNeed, ledger: HostLedger) -> Reason | None:
+    if ledger.exclusive is not None:
+        return Reason(LOCKED, f"job {ledger.exclusive[0]} on {ledger.host}")
+    if need.exclusive and ledger.held:
+        return Reason(NOT_EMPTY, f"{len(ledger.held)} jobs run on {ledger.host}")
+    return None
+
+
+def _slots(need: HostNeed, ledger: HostLedger, rules: Rules) -> Reason | None:
     free = ledger.free_slots
-    if free is not None and free < demand.slots:
-        text = "Job slot limit reached" if demand.slots == 1 else "Not enough job slot(s)"
-        return Reason(text, f"{demand.slots} wanted, {free} of {ledger.max_slots} free on {host.name}")
-    for name, amount in demand.amounts.items():
+    if free is None:
+        return None
+    text = ONE_SLOT if need.slots == 1 else SLOTS
+    if free < need.slots:
+        return Reason(text, f"{need.slots} wanted, {free} of {ledger.max_slots} free on {ledger.host}")
+    if rules.cores_per_gpu and not need.wants_gpus:
+        idle = gpus.idle(ledger)
+        kept = rules.cores_per_gpu * idle
+        if free - kept < need.slots:
+            detail = f"{need.slots} wanted, {free} free on {ledger.host}, {kept} of them kept for {idle} free GPUs"
+            return Reason(text, detail)
+    return None
+
+
+def _amounts(need: HostNeed, host: HostSnapshot, values: HostValues) -> Reason | None:
+    for name, amount in need.amounts.items():
         if name not in values:
             return Reason(reserving(name), f"{amount:.10g} wanted, {host.name} has no {name}")
         left = values[name]
         known = float(left) if isinstance(left, float | int) else None
         if known is None or known < amount:
             return Shortage(name, amount, known, None).reason(host.name)
-    for name, wanted in demand.claims.items():
-        if name not in values:
-            return Reason(reserving(name), f"{wanted} wanted, {host.name} has no {name}")
-    held = gpus.choose(ledger, demand.claims) if demand.claims else gpus.choose_any(ledger) if demand.auto_gpu else ()
-    if isinstance(held, Shortage):
-        return held.reason(host.name)
-    return HostAllocation(host=host.name, slots=demand.slots, gpus=held, amounts=dict(demand.amounts))
+    return None
+
+
+def _counters(need: HostNeed, host: HostSnapshot, values: HostValues) -> Reason | None:
+    """A counter can be claimed where it is mapped only."""
+    for kind, count in need.devices:
+        if kind.claim in GPU_COUNTERS and kind.claim not in values:
+            return Reason(reserving(kind.name), f"{count} wanted, {host.name} has no {kind.name}")
+    return None

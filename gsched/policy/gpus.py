@@ -1,37 +1,160 @@
-"""Which devices: chosen for a set of claims from what the ledger says is claimable. It takes nothing."""
+"""Which devices: chosen for a set of claims from what the ledger says is claimable. It takes nothing.
+
+Among equals: devices that are linked with each other (or of one model) before a mixture, the group that fits best,
+then the lowest index. Devices that others use too: least shared first; parts of a GPU (share=, gpack=yes) the other
+way round, so that whole GPUs stay free.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 
-from gsched.model.allocation import HeldGpu
+from gsched.model.allocation import COUNTER_OF_CLAIM, SHARED_CLAIM, HeldGpu
+from gsched.model.host import Gpu
 from gsched.model.ledger import HostLedger
+from gsched.policy.demand import DeviceKind, Devices
 from gsched.policy.explain import Shortage
+from gsched.resreq.gpu import model_matches
+
+ANY_DEVICE = ("ngpus_shared", "ngpus_excl_p", "ngpus_excl_t")
+"""How a GPU is claimed that nobody asked for, in the order in which it is tried."""
+
+SHARING = frozenset({"ngpus_shared", SHARED_CLAIM})
+"""Claims whose devices others may hold too."""
 
 
-def choose(ledger: HostLedger, claims: Mapping[str, int]) -> tuple[HeldGpu, ...] | Shortage:
-    """Devices for all claims, least shared first, then lowest index; or the first claim that cannot be met."""
-    chosen: list[HeldGpu] = []
-    taken: set[str] = set()
+def choose(ledger: HostLedger, wanted: Sequence[Devices]) -> tuple[HeldGpu, ...] | Shortage:
+    """Devices for all claims, lowest index first; or the first claim that cannot be met."""
+    chosen: dict[str, HeldGpu] = {}
     # The narrow claims first: a plain `ngpus` would otherwise take a device that only a mode claim can use.
-    for claim, wanted in sorted(claims.items(), key=lambda item: (item[0] == "ngpus", item[0])):
+    for kind, count in sorted(wanted, key=lambda each: (each.kind.claim == "ngpus", each.kind)):
         if not ledger.gpus_known:
-            return Shortage(claim, wanted, None, None)
-        free = [gpu for gpu in ledger.claimable(claim) if gpu.uuid not in taken]
-        if len(free) < wanted:
-            return Shortage(claim, wanted, len(free), ledger.devices_in_mode(claim))
-        for gpu in free[:wanted]:
-            taken.add(gpu.uuid)
-            chosen.append(HeldGpu(uuid=gpu.uuid, index=gpu.index, claim=claim, pci_bus_id=gpu.pci_bus_id))
-    return tuple(sorted(chosen, key=lambda gpu: gpu.index))
+            return Shortage(kind.name, count, None, None, kind.wish)
+        free = [gpu for gpu in candidates(ledger, kind) if gpu.uuid not in chosen]
+        picked = _pick(ledger, kind, free, count)
+        if picked is None:
+            return Shortage(kind.name, count, _most(ledger, kind, free), _there(ledger, kind), kind.wish)
+        for gpu in picked:
+            chosen[gpu.uuid] = _held(gpu, kind)
+    if len(chosen) < 2:
+        return tuple(chosen.values())
+    return tuple(sorted(chosen.values(), key=lambda gpu: gpu.index))
 
 
 def choose_any(ledger: HostLedger) -> tuple[HeldGpu, ...] | Shortage:
     """One device for a job that asked for none (auto=1); nothing on a host without devices."""
     if ledger.gpus_known and not ledger.gpus:
         return ()
-    for claim in ("ngpus_shared", "ngpus_excl_p", "ngpus_excl_t"):
-        found = choose(ledger, {claim: 1})
+    for claim in ANY_DEVICE:
+        found = choose(ledger, (Devices(DeviceKind(claim), 1),))
         if not isinstance(found, Shortage):
             return found
     return Shortage("ngpus", 1, 0 if ledger.gpus_known else None, len(ledger.gpus) if ledger.gpus_known else None)
+
+
+def candidates(ledger: HostLedger, kind: DeviceKind) -> list[Gpu]:
+    """The devices of a kind that one more job may claim, in the order in which they are given."""
+    free = ledger.claimable(kind.claim, kind.share, kind.gmem_mib)
+    if kind.model:
+        free = [gpu for gpu in free if model_matches(kind.model, gpu.model, gpu.memory_mib or 0)]
+    if kind.packed:
+        free.sort(key=lambda gpu: (-ledger.load_of(gpu.uuid), gpu.index))
+    return free
+
+
+def obtainable(ledger: HostLedger, kind: DeviceKind) -> int:
+    """The most devices of the kind that one job could get on the host now; 0 while they are unknown."""
+    return _most(ledger, kind, candidates(ledger, kind)) if ledger.gpus_known else 0
+
+
+def obtainable_any(ledger: HostLedger) -> int:
+    """Whether a job that asked for no device (auto=1) gets what it is to get, 1 or 0."""
+    return 0 if isinstance(choose_any(ledger), Shortage) else 1
+
+
+def fresh(ledger: HostLedger, kind: DeviceKind) -> int:
+    """How many of the devices that a job could claim nobody holds."""
+    return sum(gpu.uuid not in ledger.holders for gpu in candidates(ledger, kind))
+
+
+def snugness(ledger: HostLedger, kind: DeviceKind) -> float:
+    """What would be left of the device that a part of a GPU would be taken of, 0 to 1; 1 where there is none."""
+    for gpu in candidates(ledger, kind):
+        return max(0.0, 1.0 - ledger.load_of(gpu.uuid) - kind.share)
+    return 1.0
+
+
+def idle(ledger: HostLedger) -> int:
+    """Usable devices that nobody holds; 0 while they are unknown."""
+    return sum(ledger.is_idle(gpu) for gpu in ledger.gpus.values())
+
+
+def _most(ledger: HostLedger, kind: DeviceKind, free: Sequence[Gpu]) -> int:
+    if kind.tile:
+        return next((count for count in range(len(free), 0, -1) if _pick(ledger, kind, free, count)), 0)
+    if kind.linked:
+        return max(map(len, _groups(ledger, free)), default=0) if _knows_links(free) else min(1, len(free))
+    return len(free)
+
+
+def _there(ledger: HostLedger, kind: DeviceKind) -> int:
+    devices = ledger.gpus.values()
+    if not kind.model:
+        return ledger.devices_in_mode(COUNTER_OF_CLAIM.get(kind.claim, kind.claim))
+    return sum(model_matches(kind.model, gpu.model, gpu.memory_mib or 0) for gpu in devices)
+
+
+def _pick(ledger: HostLedger, kind: DeviceKind, free: Sequence[Gpu], count: int) -> Sequence[Gpu] | None:
+    if len(free) < count:
+        return None
+    if kind.tile:
+        return _tiled(ledger, free, count, kind.tile)
+    if kind.linked and count > 1 and not _knows_links(free):
+        return None
+    if not ledger.islands or (count == 1 and ledger.holders.get(free[0].uuid)):
+        return free[:count]
+    groups = [group for group in _groups(ledger, free) if len(group) >= count]
+    if groups:
+        # Of those where it fits the smallest; `free` is in order, and so are the groups.
+        return min(groups, key=len)[:count]
+    return None if kind.linked else free[:count]
+
+
+def _knows_links(gpus: Iterable[Gpu]) -> bool:
+    return any(gpu.links for gpu in gpus)
+
+
+def _groups(ledger: HostLedger, free: Iterable[Gpu]) -> list[list[Gpu]]:
+    groups: dict[int, list[Gpu]] = {}
+    for gpu in free:
+        groups.setdefault(ledger.islands.get(gpu.uuid, -1), []).append(gpu)
+    return list(groups.values())
+
+
+def _tiled(ledger: HostLedger, free: Sequence[Gpu], count: int, tile: str) -> Sequence[Gpu] | None:
+    """At most `tile` devices of each socket, or evenly; None where nobody knows the sockets."""
+    sockets: dict[int, list[Gpu]] = {gpu.numa: [] for gpu in ledger.gpus.values() if gpu.numa is not None}
+    if not sockets:
+        return None
+    for gpu in free:
+        if gpu.numa is not None:
+            sockets[gpu.numa].append(gpu)
+    if tile != "!":
+        most = int(tile)
+    elif count % len(sockets):
+        return None
+    else:
+        most = count // len(sockets)
+    picked = [gpu for _, members in sorted(sockets.items()) for gpu in members[:most]]
+    return picked[:count] if len(picked) >= count else None
+
+
+def _held(gpu: Gpu, kind: DeviceKind) -> HeldGpu:
+    return HeldGpu(
+        uuid=gpu.uuid,
+        index=gpu.index,
+        claim=kind.claim,
+        pci_bus_id=gpu.pci_bus_id,
+        share=kind.share,
+        gmem_mib=kind.gmem_mib,
+    )

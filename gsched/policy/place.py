@@ -1,155 +1,240 @@
-"""Where: the best of the hosts that can take a job. A job runs on one host; the rank's keys are stated here.
+"""Where: the best of the hosts that can take a job, or why none can. All hosts are looked at in array operations.
 
-With order[]: by its keys in their natural direction. Without: jobs with GPUs go where fewest devices stay free (packing
-leaves room for big jobs), others to the least loaded host (r15s). A host to avoid comes last; ties go by name.
+One host that can take all of a job is preferred to several (gsched.policy.parallel_place). The rank of a single host
+is stated in gsched.policy.columns_rank. Nothing is taken here but for trying.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 
-from gsched.model.allocation import HostAllocation
-from gsched.model.host import ComputeMode
-from gsched.model.snapshot import Bucket, HostSnapshot, HostValues, Snapshot
-from gsched.policy.demand import Demand
-from gsched.policy.explain import Reason
-from gsched.policy.feasible import live_values, try_host
-from gsched.policy.limits import SlotUse
+from gsched.base.errors import RequirementError
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.queue import Queue
+from gsched.model.reason import PendingReason
+from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
+from gsched.policy.columns import FITS
+from gsched.policy.columns_cycle import CycleColumns, Way
+from gsched.policy.columns_rank import Ranking
+from gsched.policy.demand import Choice, Demand, Term, demand_of, tasks_of
+from gsched.policy.explain import Reason, ranked
+from gsched.policy.feasible import Rules, fill, live_values, try_host
+from gsched.policy.limits import LimitUse
+from gsched.policy.parallel_place import Spreader, may_spread, needs_several, one_task
+from gsched.policy.place_guard import PlaceGuard
 
-Rank = tuple[bool, tuple[float, ...], str]
-"""(is to be avoided, keys, host name): the smallest is the best."""
+NOT_RESERVED = Reason("Not part of the job's advance reservation", candidate=False)
+BAD_REQUIREMENT = "Job has bad res req"
 
 
-class _Candidates:
-    """The hosts that can take a job of one class, best first, and why the others cannot."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A place for the bucket's next job. `effective`: the choice of its requirement, if there are several."""
 
-    __slots__ = ("_heap", "_ranks", "reasons", "seen")
+    allocation: Allocation
+    effective: str = ""
 
-    def __init__(self) -> None:
-        self.seen = 0
-        """How many of the cycle's placements are taken into account."""
-        self.reasons: dict[str, Reason] = {}
-        self._ranks: dict[str, Rank] = {}
-        self._heap: list[Rank] = []
 
-    def rank(self, host: str, rank: Rank) -> None:
-        """The host can take a job."""
-        self.reasons.pop(host, None)
-        if self._ranks.get(host) != rank:
-            self._ranks[host] = rank
-            heapq.heappush(self._heap, rank)
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """No place, and why; `whole_class`: whoever owns such a job in the queue."""
 
-    def refuse(self, host: str, reason: Reason) -> None:
-        """The host cannot take a job now."""
-        self._ranks.pop(host, None)
-        self.reasons[host] = reason
-
-    def best(self) -> str | None:
-        """The best host; ranks that no longer hold are thrown away on the way."""
-        while self._heap and self._ranks.get(self._heap[0][2]) != self._heap[0]:
-            heapq.heappop(self._heap)
-        return self._heap[0][2] if self._heap else None
+    reasons: tuple[PendingReason, ...]
+    whole_class: bool = True
 
 
 class Placer:
-    """Places the jobs of one cycle. A class looks at each host once, and again when something was taken there."""
+    """Places the jobs of one cycle."""
 
-    def __init__(self, snapshot: Snapshot, hosts: Iterable[HostSnapshot], use: SlotUse) -> None:
-        """`hosts`: the snapshot's hosts, some of them closed for this cycle's sake."""
-        self._hosts = {host.name: host for host in sorted(hosts, key=lambda host: host.name)}
-        self._ledger = snapshot.ledger
-        self._increasing = snapshot.increasing
-        self._use = use
-        self._queue_hosts = {
-            name: frozenset(queue.hosts) for name, queue in snapshot.queues.items() if queue.hosts is not None
-        }
-        self._values: dict[str, HostValues] = {}
-        self._taken: list[str] = []
-        self._used_now: set[str] = set()
-        self._candidates: dict[Hashable, _Candidates] = {}
-        self._owner_matters = any(host.user_limit is not None for host in self._hosts.values())
-        self.steps = 0
+    def __init__(
+        self, snapshot: Snapshot, rules: Rules, field: CycleColumns, limits: LimitUse, guard: PlaceGuard
+    ) -> None:
+        self._snapshot = snapshot
+        self._rules = rules
+        self._field = field
+        self._limits = limits
+        self._guard = guard
+        self._spreader = Spreader(snapshot, rules, field, guard)
+        self._demands: dict[RequirementClass, Demand | RequirementError] = {}
+        self._ways_of: dict[int, list[tuple[Choice, list[Way]]]] = {}
 
-    def place(self, bucket: Bucket, demand: Demand, *, spaced: bool) -> HostAllocation | list[Reason]:
-        """The best host for the bucket's next job, or each host's reason. `spaced`: one job per host and cycle."""
-        key: Hashable = bucket if self._owner_matters else (bucket.queue, bucket.requirement)
-        candidates = self._candidates.get(key)
-        if candidates is None:
-            candidates = self._candidates[key] = _Candidates()
-            stale: Iterable[str] = self._hosts
-        else:
-            stale = dict.fromkeys(self._taken[candidates.seen :])
-        for name in stale:
-            self._judge(bucket, demand, name, spaced, candidates)
-        candidates.seen = len(self._taken)
-        best = candidates.best()
-        if best is not None:
-            found = self._try(bucket, demand, self._hosts[best], spaced)
-            assert isinstance(found, HostAllocation)  # nothing was taken there since it was judged
-            return found
-        del self._candidates[key]
-        return [candidates.reasons[name] for name in self._hosts]
+    # -- classes --------------------------------------------------------------------------------------------------
 
-    def placed(self, bucket: Bucket, part: HostAllocation) -> None:
-        """Something was taken on the host: look at it anew from now on."""
-        self._values.pop(part.host, None)
-        self._taken.append(part.host)
-        self._used_now.add(part.host)
-        self._use.count(bucket, part.host)
+    def demand(self, requirement: RequirementClass) -> Demand | RequirementError:
+        """What a job of the class needs, or what is wrong with its requirement."""
+        found = self._demands.get(requirement)
+        if found is None:
+            try:
+                found = demand_of(requirement, self._snapshot.local_type)
+            except RequirementError as error:
+                found = error
+            self._demands[requirement] = found
+        return found
 
-    def _judge(self, bucket: Bucket, demand: Demand, name: str, spaced: bool, candidates: _Candidates) -> None:
-        self.steps += 1
-        found = self._try(bucket, demand, self._hosts[name], spaced)
-        if isinstance(found, Reason):
-            candidates.refuse(name, found)
-        else:
-            candidates.rank(name, self._rank(demand, name, found))
+    def could_start(self, queue: Queue, requirement: RequirementClass) -> bool:
+        """Whether the hosts as they are could take a job of the class, limits and reservations aside."""
+        demand = self.demand(requirement)
+        if isinstance(demand, RequirementError):
+            return False
+        for _, ways in self._ways(demand):
+            if len(ways) > 1:
+                if all(self._field.match(queue, requirement, demand, one_task(way)).fitting for way in ways):
+                    return True
+                continue
+            if self._field.match(queue, requirement, demand, ways[0]).fitting:
+                return True
+            if may_spread(ways[0]) and self._spreader.room(queue, requirement, demand, ways[0]) >= demand.slots:
+                return True
+        return False
 
-    def _try(self, bucket: Bucket, demand: Demand, host: HostSnapshot, spaced: bool) -> HostAllocation | Reason:
-        if host.closed:
-            return Reason(host.closed)
-        members = self._queue_hosts.get(bucket.queue)
-        if members is not None and host.name not in members:
-            return Reason("Not usable to the queue")
-        if spaced and host.name in self._used_now:
-            return Reason("Just started a job recently")
-        limited = self._use.host_reason(bucket, host)
-        if limited is not None:
-            return limited
-        ledger = self._ledger.host(host.name)
-        values = self._values.get(host.name)
-        if values is None:
-            values = self._values[host.name] = live_values(host, ledger)
-        return try_host(demand, host, ledger, values)
+    def reasons(self, queue: Queue, requirement: RequirementClass) -> tuple[PendingReason, ...]:
+        """Why the hosts as they are take no job of the class. Never empty."""
+        demand = self.demand(requirement)
+        if isinstance(demand, RequirementError):
+            return (PendingReason(f"{BAD_REQUIREMENT} ({demand.text})"),)
+        _, ways = self._ways(demand)[0]
+        return self._host_reasons(queue, requirement, demand, ways, {}, None)
 
-    def _rank(self, demand: Demand, name: str, part: HostAllocation) -> Rank:
-        avoid = name == demand.avoid_host
-        values = self._values[name]
-        if demand.order is not None:
-            return avoid, tuple(self._weight(values, key, flip) for key, flip in demand.order), name
-        load = (self._weight(values, "r15s", False), self._weight(values, "pg", False))
-        if demand.wants_gpus:
-            return avoid, (self._idle_devices(name, part), *load), name
-        return avoid, load, name
+    # -- jobs -----------------------------------------------------------------------------------------------------
 
-    def _idle_devices(self, name: str, part: HostAllocation) -> float:
-        """Usable devices that nobody would hold if the part were taken."""
-        ledger = self._ledger.host(name)
-        claimed = {held.uuid for held in part.gpus}
-        return float(
-            sum(
-                not gpu.problem
-                and gpu.mode is not ComputeMode.PROHIBITED
-                and gpu.uuid not in ledger.holders
-                and gpu.uuid not in claimed
-                for gpu in ledger.gpus.values()
-            )
-        )
+    def place(self, bucket: Bucket) -> Found | Refused:
+        """The best place for the bucket's next job, or the reasons why there is none."""
+        requirement = bucket.requirement
+        demand = self.demand(requirement)
+        queue = self._snapshot.queues[bucket.queue]
+        if isinstance(demand, RequirementError):
+            return Refused(self.reasons(queue, requirement))
+        ready = self._guard.ready(bucket)
+        if ready is not None:
+            return Found(ready, self._effective_of(demand, ready))
+        most = demand.max_slots
+        if most > demand.slots:
+            most = int(max(demand.slots, min(most, self._limits.slots_left(bucket))))
+        first: Reason | None = None
+        for choice, ways in self._ways(demand):
+            found = self._try_choice(bucket, queue, demand, choice, ways, most)
+            if isinstance(found, Allocation):
+                return Found(found, choice.text)
+            first = first or found
+        _, ways = self._ways(demand)[0]
+        own = self._guard.own.get(bucket, {})
+        reasons = self._host_reasons(queue, requirement, demand, ways, own, first)
+        return Refused(reasons, bucket not in self._guard.limited_buckets)
 
-    def _weight(self, values: HostValues, name: str, flip: bool) -> float:
-        """A sort key that is small for the better host; unknown values come last."""
-        value = values.get(name)
-        if not isinstance(value, float | int):
-            return float("inf")
-        return float(value if (name in self._increasing) != flip else -value)
+    def _try_choice(
+        self, bucket: Bucket, queue: Queue, demand: Demand, choice: Choice, ways: list[Way], most: int
+    ) -> Allocation | Reason | None:
+        if len(ways) > 1:
+            return self._spreader.compound(bucket, queue, demand, choice, ways)
+        way = ways[0]
+        full = way if most == way.tasks else way._replace(tasks=most)
+        for each in (full, way) if most > way.tasks and way.term.one_host else (full,):
+            if not needs_several(each):
+                part = self._on_one_host(bucket, queue, demand, each)
+                if part is not None:
+                    return Allocation(hosts=(part,))
+        return self._spreader.spread(bucket, queue, demand, way, most) if may_spread(full) else None
+
+    def _on_one_host(self, bucket: Bucket, queue: Queue, demand: Demand, way: Way) -> HostAllocation | None:
+        ranking = self._field.ranking(queue, bucket.requirement, demand, way)
+        only = self._guard.only(bucket)
+        if only is not None and not ranking.refused:
+            names = self._field.columns.names
+            ranking.refuse_all([row for row, name in enumerate(names) if name not in only], NOT_RESERVED)
+        own = self._guard.own.get(bucket, {})
+        for row in own:
+            ranking.drop(row)
+        part = self._best(bucket, ranking)
+        own = self._guard.own.get(bucket, own)
+        if own:
+            ranking.look_again(own)
+        return part
+
+    def _best(self, bucket: Bucket, ranking: Ranking) -> HostAllocation | None:
+        """The part on the best host; those that turn out not to do are refused on the way."""
+        columns, match = self._field.columns, ranking.match
+        dropped: dict[int, Reason] = {}
+        renewed = False
+        while True:
+            row = ranking.best()
+            if row is None:
+                if renewed or not match.is_live:
+                    return None
+                # What was taken meanwhile may even have made select[] true.
+                renewed = True
+                ranking.renew()
+                for out in (*dropped, *self._guard.own.get(bucket, ())):
+                    ranking.drop(out)
+                for out, reason in dropped.items():
+                    if match.codes[out] == FITS:
+                        ranking.refuse(out, reason)
+                continue
+            host, books = columns.hosts[row], columns.books(row)
+            if not match.is_live:
+                found = fill(match.asked.need, books)
+            else:
+                values = live_values(host, books)
+                found = try_host(match.asked.term, host, books, values, match.asked.need, self._rules)
+            if isinstance(found, Reason):
+                if match.is_live and not renewed:
+                    dropped[row] = found
+                    ranking.drop(row)
+                else:
+                    ranking.refuse(row, found)
+                continue
+            kept = self._guard.planned(bucket, found)
+            if kept is not None:
+                ranking.refuse(row, kept)
+                continue
+            limited = self._guard.limited(bucket, found)
+            if limited is None:
+                return found
+            self._guard.refuse(bucket, row, limited)
+            ranking.drop(row)
+
+    # -- reasons --------------------------------------------------------------------------------------------------
+
+    def _host_reasons(
+        self,
+        queue: Queue,
+        requirement: RequirementClass,
+        demand: Demand,
+        ways: list[Way],
+        own: dict[int, Reason],
+        first: Reason | None,
+    ) -> tuple[PendingReason, ...]:
+        """What all hosts together lack, then each host's reason."""
+        way = ways[0]
+        several = len(ways) > 1 or may_spread(way)
+        if not several:
+            return self._field.reasons(queue, requirement, demand, way, own)
+        if first is None and len(ways) == 1:
+            first = self._spreader.shortage(queue, requirement, demand, way)
+        hosts = self._field.reasons(queue, requirement, demand, one_task(way), own)
+        if first is None:
+            return hosts
+        return ranked([first.pending(), *(each for each in hosts if each.hosts)])
+
+    def _ways(self, demand: Demand) -> list[tuple[Choice, list[Way]]]:
+        found = self._ways_of.get(id(demand))
+        if found is None:
+            found = self._ways_of[id(demand)] = [
+                (
+                    choice,
+                    [Way(number, place, term, tasks) for place, (term, tasks) in enumerate(_shares(choice, demand))],
+                )
+                for number, choice in enumerate(demand.choices)
+            ]
+        return found
+
+    def _effective_of(self, demand: Demand, allocation: Allocation) -> str:
+        """Of a place that was planned: the first choice that takes such amounts."""
+        for choice in demand.choices:
+            wanted = {name for term in choice.terms for name in (*term.per_host, *term.per_task, *term.once)}
+            if all(part.amounts.keys() <= wanted for part in allocation.hosts):
+                return choice.text
+        return demand.choices[0].text
+
+
+def _shares(choice: Choice, demand: Demand) -> list[tuple[Term, int]]:
+    return list(zip(choice.terms, tasks_of(choice, demand.slots), strict=True))

@@ -1,0 +1,263 @@
+"""The values of all hosts in columns, so that a class of jobs is matched against all hosts at once.
+
+A row is a host, rows are in the order of host names. Columns are made when they are first asked for and then kept up
+to date row by row: whoever keeps them between cycles says which hosts have changed. Nothing here decides anything.
+It satisfies gsched.resreq.columns.Columns: numbers are float64 with NaN for unknown, Booleans are 1 and 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsched.model.ledger import HostLedger, Ledger
+from gsched.model.resource import GPU_COUNTERS
+from gsched.model.snapshot import HostSnapshot
+from gsched.resreq.columns import CodedText
+
+Numbers = NDArray[np.float64]
+Codes = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+Rows = NDArray[np.int64]
+
+MOST_LOGGED = 4
+"""How many times the number of hosts the log of changes holds before it begins anew."""
+
+
+class HostColumns:
+    """All hosts of a cluster. `log` names the rows that changed, in order; readers remember how far they have read."""
+
+    def __init__(self, hosts: Mapping[str, HostSnapshot], ledger: Ledger) -> None:
+        self.names: list[str] = sorted(hosts)
+        self.index: dict[str, int] = {name: row for row, name in enumerate(self.names)}
+        self.hosts: list[HostSnapshot] = [hosts[name] for name in self.names]
+        self.ledger = ledger
+        """The books that the columns show."""
+        self.memo: dict[Hashable, Any] = {}
+        """What others derive from the columns and keep with them; forgotten with them."""
+        self.log: list[int] = []
+        self.standing_log: list[int] = []
+        """Rows of which more than the books changed."""
+        self._tried: set[str] = set()
+        self.epoch = 0
+        """Grows when the logs begin anew: whoever reads them begins anew too."""
+        size = len(self.names)
+        self.free: Numbers = np.zeros(size)
+        """Free slots, infinite without a limit."""
+        self.empty: Flags = np.zeros(size, dtype=np.bool_)
+        """Whether nothing is held there."""
+        self.locked: Flags = np.zeros(size, dtype=np.bool_)
+        """Whether an exclusive job runs there."""
+        self.any_locked = False
+        self._numbers: dict[str, Numbers] = {}
+        self._texts: dict[str, CodedText] = {}
+        self._live: dict[str, Numbers] = {}
+        """Those of `_numbers` that depend on the books."""
+        self._reserved: set[str] = {"slots", *GPU_COUNTERS}
+        self._of_hosts: dict[Hashable, tuple[Callable[[HostSnapshot], float], Numbers]] = {}
+        self._derived: dict[Hashable, tuple[Callable[[HostSnapshot, HostLedger], float], Numbers]] = {}
+        for row in range(size):
+            self._read_books(row, devices=False)
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+    def books(self, row: int) -> HostLedger:
+        """The books of a row's host."""
+        return self.ledger.host(self.names[row])
+
+    # -- columns --------------------------------------------------------------------------------------------------
+
+    def number(self, name: str) -> Numbers | None:
+        """What is left of a resource on each host; None if it is one of text."""
+        found = self._numbers.get(name)
+        if found is None:
+            if name in self._texts or any(isinstance(host.values.get(name), str) for host in self.hosts):
+                return None
+            found = self._numbers[name] = np.array([self._number(row, name) for row in range(self.size)], np.float64)
+            if name in self._reserved:
+                self._live[name] = found
+        return found
+
+    def text(self, name: str) -> CodedText | None:
+        """The values of a resource of text; what is no text is unknown."""
+        found = self._texts.get(name)
+        if found is None:
+            values = (host.values.get(name) for host in self.hosts)
+            found = self._texts[name] = CodedText.of(value if isinstance(value, str) else None for value in values)
+        return found
+
+    def derived(self, key: Hashable, compute: Callable[[HostSnapshot, HostLedger], float]) -> Numbers:
+        """A column of what `compute` says of each host's GPUs and their holders. `key` stands for the function."""
+        found = self._derived.get(key)
+        if found is None:
+            values = np.array([compute(host, self.ledger.host(host.name)) for host in self.hosts], np.float64)
+            found = self._derived[key] = (compute, values)
+        return found[1]
+
+    def standing(self, key: Hashable, compute: Callable[[HostSnapshot], float]) -> Numbers:
+        """A column of what `compute` says of each host without its books. `key` stands for the function."""
+        found = self._of_hosts.get(key)
+        if found is None:
+            values = np.array([compute(host) for host in self.hosts], np.float64)
+            found = self._of_hosts[key] = (compute, values)
+        return found[1]
+
+    def is_live(self, names: Iterable[str]) -> bool:
+        """Whether one of these resources depends on the books."""
+        return not self._reserved.isdisjoint(names)
+
+    def part(self, rows: Rows) -> Part:
+        """Some rows, as columns."""
+        return Part(self, rows)
+
+    def rows_of(self, names: Iterable[str]) -> Rows:
+        """The rows of the hosts of these names, ascending; names of no host are passed over."""
+        index = self.index
+        return np.array(sorted({index[name] for name in names if name in index}), dtype=np.int64)
+
+    # -- changes --------------------------------------------------------------------------------------------------
+
+    def touch(self, row: int, *, devices: bool = True) -> None:
+        """The books of the row have changed; `devices`: who holds its GPUs too."""
+        self._read_books(row, devices=devices)
+        self.log.append(row)
+
+    def try_out(self, row: int) -> None:
+        """As `touch`, by a cycle that works on a fork of the books: `show` looks at the host once more."""
+        self._tried.add(self.names[row])
+        self.touch(row)
+
+    def renew(self, host: HostSnapshot) -> None:
+        """The host has new values. It must be one of these."""
+        row = self.index[host.name]
+        old, self.hosts[row] = self.hosts[row], host
+        if old.values is not host.values:
+            for name, column in self._numbers.items():
+                value = host.values.get(name)
+                if isinstance(value, str):
+                    self._forget_kinds()
+                    break
+                column[row] = self._number(row, name)
+            for name in [name for name in self._texts if old.values.get(name) != host.values.get(name)]:
+                del self._texts[name]
+            for compute, column in self._derived.values():
+                column[row] = compute(host, self.ledger.host(host.name))
+        for compute_standing, column in self._of_hosts.values():
+            column[row] = compute_standing(host)
+        self.standing_log.append(row)
+
+    def show(self, ledger: Ledger, changed: Iterable[str]) -> None:
+        """Show these books from now on, of which the hosts named differ from those shown before."""
+        self.ledger = ledger
+        names = self._tried.union(changed)
+        self._tried.clear()
+        for name in sorted(names):
+            row = self.index.get(name)
+            if row is not None:
+                self.touch(row)
+        if len(self.log) + len(self.standing_log) > MOST_LOGGED * self.size + 1024:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.log.clear()
+        self.standing_log.clear()
+        self.epoch += 1
+
+    def _forget_kinds(self) -> None:
+        """A resource has another type than before: all columns are read anew."""
+        self._numbers.clear()
+        self._texts.clear()
+        self._live.clear()
+        self._begin_anew()
+
+    def _read_books(self, row: int, *, devices: bool) -> None:
+        ledger = self.ledger.host(self.names[row])
+        most = ledger.max_slots
+        self.free[row] = math.inf if most is None else max(0, most - ledger.slots_used)
+        self.empty[row] = not ledger.held
+        if ledger.exclusive is not None:
+            self.locked[row] = self.any_locked = True
+        elif self.any_locked:
+            self.locked[row] = False
+        if not ledger.reserved.keys() <= self._reserved:
+            self._reserved |= ledger.reserved.keys()
+            self._live = {name: column for name, column in self._numbers.items() if name in self._reserved}
+        for name, column in self._live.items():
+            if devices or name not in GPU_COUNTERS:
+                column[row] = self._number(row, name)
+        if devices:
+            for compute, column in self._derived.values():
+                column[row] = compute(self.hosts[row], ledger)
+
+    def _number(self, row: int, name: str) -> float:
+        ledger = self.ledger.host(self.names[row])
+        if name == "slots":
+            return math.inf if ledger.free_slots is None else ledger.free_slots
+        value = self.hosts[row].values.get(name, _ABSENT)
+        if value is _ABSENT:
+            return math.nan
+        if name in GPU_COUNTERS:
+            counter = ledger.counter(name)
+            return math.nan if counter is None else counter.total
+        if not isinstance(value, float | int):
+            return math.nan
+        return float(value - ledger.reserved.get(name, 0.0)) if ledger.reserved else float(value)
+
+
+_ABSENT = object()
+
+
+class Part:
+    """Some rows of columns, as columns of their own."""
+
+    __slots__ = ("_rows", "_whole")
+
+    def __init__(self, whole: HostColumns, rows: Rows) -> None:
+        self._whole = whole
+        self._rows = rows
+
+    @property
+    def size(self) -> int:
+        return len(self._rows)
+
+    def number(self, name: str) -> Numbers | None:
+        """The rows of a column of numbers."""
+        found = self._whole.number(name)
+        return None if found is None else found[self._rows]
+
+    def text(self, name: str) -> CodedText | None:
+        """The rows of a column of text."""
+        found = self._whole.text(name)
+        return None if found is None else _PartOfText(found, self._rows)
+
+
+class _PartOfText(CodedText):
+    """Some rows of a column of text. Comparisons are made, and remembered, by the whole column."""
+
+    __slots__ = ("_rows", "_whole")
+
+    def __init__(self, whole: CodedText, rows: Rows) -> None:
+        super().__init__(whole.codes[rows], whole.words)
+        self._whole = whole
+        self._rows = rows
+
+    def compare(self, op: str, literal: str) -> tuple[Flags, Flags]:
+        """As the whole column says."""
+        holds, maybe = self._whole.compare(op, literal)
+        return holds[self._rows], maybe[self._rows]
+
+
+def values_of(column: CodedText | Numbers | None, rows: Sequence[int]) -> list[Any]:
+    """The values of some rows, None where they are unknown."""
+    if column is None:
+        return [None] * len(rows)
+    if isinstance(column, CodedText):
+        words: list[str | None] = [*column.words, None]
+        return [words[column.codes[row]] for row in rows]
+    return [None if math.isnan(value) else value for value in column[list(rows)].tolist()]

@@ -1,0 +1,254 @@
+"""One class of jobs against all hosts at once: which could take a job, which is the best, and why the others cannot.
+
+The rule is that of gsched.policy.feasible, said in array operations; a property test holds the two together. What was
+found is kept with the columns between cycles, and only rows that changed are looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsched.model.columns import HostColumns, Numbers, Part, Rows
+from gsched.model.ledger import HostLedger
+from gsched.model.queue import Queue
+from gsched.model.resource import GPU_COUNTERS
+from gsched.model.snapshot import HostSnapshot
+from gsched.policy import gpus
+from gsched.policy.demand import Demand, DeviceKind, HostNeed, Term
+from gsched.policy.feasible import Rules
+
+Flags = NDArray[np.bool_]
+Codes = NDArray[np.uint8]
+
+NOT_IN_QUEUE, NOT_ASKED, EXCLUDED, CLOSED, BUSY, RECENT, KEPT, UNSATISFIED, BEYOND, LOCKED, NOT_EMPTY, SLOTS = range(12)
+AMOUNT, DEVICE, FITS = 32, 128, 255
+"""Why a host cannot take a job: the smallest code that applies. From AMOUNT on one for each amount that is needed, in
+its order, from DEVICE on one for each kind of device."""
+_CODES = FITS + 1
+_FEW = 8
+"""A class is looked at anew on all hosts when more than one in so many have changed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """What is placed: some tasks of a term of a class of jobs, in one queue."""
+
+    queue: Queue
+    demand: Demand
+    term: Term
+    need: HostNeed
+    on_first: bool = False
+    """Whether it must be one of the first execution hosts that -m names."""
+
+
+class Match:
+    """One class of jobs against all hosts. `codes` says for each host what keeps the class from it, or FITS."""
+
+    def __init__(self, columns: HostColumns, asked: Asked, rules: Rules) -> None:
+        self.asked = asked
+        self.codes: Codes = np.zeros(0, dtype=np.uint8)
+        self.counts: NDArray[np.int64] = np.zeros(_CODES, dtype=np.int64)
+        self.revision = 0
+        """Grows whenever a host's code changes."""
+        self.changed: set[int] = set()
+        """Rows looked at since whoever keeps reasons emptied it."""
+        self._columns = columns
+        self._rules = rules
+        self._fixed = self._never()
+        self._standing: Codes = self._fixed
+        self._epoch = -1
+        self._read = self._read_standing = 0
+        self._recent: Flags | None = None
+        need, term = asked.need, asked.term
+        self._looked_at = term.names | {name for name, _ in term.bounds}
+        self._guards_cores = rules.cores_per_gpu > 0 and not need.wants_gpus
+        self.amounts: list[tuple[Numbers, float]] = []
+        """(what is left on each host, what is wanted) of each amount."""
+        self.devices: list[tuple[Numbers, int]] = []
+        """(what can be had on each host, what is wanted) of each kind of devices."""
+
+    @property
+    def fitting(self) -> int:
+        """How many hosts could take a job."""
+        return int(self.counts[FITS])
+
+    @property
+    def is_live(self) -> bool:
+        """Whether what select[] says depends on what is held."""
+        return self._columns.is_live(self._looked_at)
+
+    # -- keeping up -----------------------------------------------------------------------------------------------
+
+    def sync(self, recent: Flags | None) -> None:
+        """Bring the codes up to date. `recent`: hosts that take no more jobs for a moment; None: no such rule."""
+        columns = self._columns
+        if self._epoch != columns.epoch or (self._recent is None) != (recent is None):
+            self._sync_all(recent)
+            return
+        standing = columns.standing_log[self._read_standing :]
+        moved = columns.log[self._read :]
+        if recent is not None and self._recent is not None:
+            moved = [*moved, *np.flatnonzero(recent != self._recent).tolist()]
+        if not standing and not moved:
+            return
+        rows = sorted({*standing, *moved})
+        if len(rows) * _FEW > columns.size:
+            self._sync_all(recent)
+            return
+        live = self.is_live
+        part: Rows = np.array(rows, dtype=np.int64)
+        if standing or live:
+            again = part if live else np.array(sorted(set(standing)), dtype=np.int64)
+            self._standing[again] = self._standing_codes(again)
+        self._note(part, np.minimum(self._standing[part], self._moving_codes(part, recent)), standing)
+        self._noted(recent)
+
+    def _sync_all(self, recent: Flags | None) -> None:
+        self._epoch = self._columns.epoch
+        self._bind()
+        self._standing = self._standing_codes(None)
+        self.codes = np.minimum(self._standing, self._moving_codes(None, recent))
+        self.counts = np.bincount(self.codes, minlength=_CODES)
+        self.revision += 1
+        self._noted(recent)
+
+    def _noted(self, recent: Flags | None) -> None:
+        self._read, self._read_standing = len(self._columns.log), len(self._columns.standing_log)
+        self._recent = None if recent is None else recent.copy()
+
+    def _note(self, rows: Rows, codes: Codes, standing: Iterable[int]) -> None:
+        old = self.codes[rows]
+        differ = old != codes
+        if differ.any():
+            self.counts += np.bincount(codes[differ], minlength=_CODES)
+            self.counts -= np.bincount(old[differ], minlength=_CODES)
+            self.codes[rows] = codes
+            self.revision += 1
+        elif any(self.codes[row] in (CLOSED, BUSY) for row in standing):
+            self.revision += 1
+        self.changed.update(rows.tolist())
+
+    def still_fits(self, rows: Rows, recent: Flags | None) -> Flags:
+        """Which of the rows, where only books have changed since the last sync, could take a job.
+
+        Quicker than the codes; select[] counts as it was.
+        """
+        columns, need = self._columns, self.asked.need
+        fits: Flags = self._standing[rows] == FITS
+        fits &= self.usable_slots(rows) >= need.slots
+        for values, wanted in self.amounts:
+            fits &= values[rows] >= wanted
+        for values, count in self.devices:
+            fits &= values[rows] >= count
+        if need.exclusive:
+            fits &= columns.empty[rows]
+        if columns.any_locked:
+            fits &= ~columns.locked[rows]
+        if recent is not None:
+            fits &= ~recent[rows]
+        return fits
+
+    # -- the rule -------------------------------------------------------------------------------------------------
+
+    def _never(self) -> Codes:
+        """What only a new configuration changes."""
+        columns, asked, demand = self._columns, self.asked, self.asked.demand
+        codes = np.full(columns.size, FITS, dtype=np.uint8)
+        for row, host in enumerate(columns.hosts):
+            if host.exclusive_resources and asked.term.names.isdisjoint(host.exclusive_resources):
+                codes[row] = KEPT
+        if demand.excluded_hosts:
+            codes[columns.rows_of(demand.excluded_hosts)] = EXCLUDED
+        if asked.on_first:
+            self._keep(codes, demand.first_hosts, NOT_ASKED)
+        if demand.asked_hosts and not demand.other_hosts:
+            self._keep(codes, [*demand.asked_hosts, *demand.first_hosts], NOT_ASKED)
+        members = self._rules.queue_hosts.get(asked.queue.name)
+        if members is not None:
+            self._keep(codes, members, NOT_IN_QUEUE)
+        return codes
+
+    def _keep(self, codes: Codes, names: Iterable[str], code: int) -> None:
+        others = np.ones(self._columns.size, dtype=np.bool_)
+        others[self._columns.rows_of(names)] = False
+        codes[others] = code
+
+    def _standing_codes(self, rows: Rows | None) -> Codes:
+        """What does not change by what is held, except for a select[] that looks at that."""
+        columns, queue = self._columns, self.asked.queue.name
+        view = columns if rows is None else columns.part(rows)
+        chosen = slice(None) if rows is None else rows
+        codes = np.full(view.size, FITS, dtype=np.uint8)
+        for name, bound in self.asked.term.bounds:
+            codes[self._beyond(view, name, bound)] = BEYOND
+        codes[~self.asked.term.mask(view).holds] = UNSATISFIED
+        busy = columns.standing(("busy", queue), lambda host: bool(host.busy.get(queue) or host.busy.get("")))
+        codes[busy[chosen] > 0] = BUSY
+        codes[columns.standing("closed", _is_closed)[chosen] > 0] = CLOSED
+        return np.minimum(codes, self._fixed[chosen])
+
+    def _beyond(self, view: HostColumns | Part, name: str, bound: float) -> Flags:
+        values = view.number(name)
+        if values is None:
+            return np.ones(view.size, dtype=np.bool_)
+        fine: Flags = values <= bound if name in self._rules.increasing else values >= bound
+        return ~fine
+
+    def _moving_codes(self, rows: Rows | None, recent: Flags | None) -> Codes:
+        """What changes by what is held."""
+        columns, need = self._columns, self.asked.need
+        chosen = slice(None) if rows is None else rows
+        free = columns.free[chosen]
+        codes = np.full(len(free), FITS, dtype=np.uint8)
+        for number, (values, count) in reversed(list(enumerate(self.devices))):
+            codes[values[chosen] < count] = DEVICE + min(number, FITS - DEVICE - 1)
+        for number, (values, wanted) in reversed(list(enumerate(self.amounts))):
+            codes[~(values[chosen] >= wanted)] = AMOUNT + min(number, DEVICE - AMOUNT - 1)
+        if self._guards_cores:
+            codes[self.usable_slots(rows) < need.slots] = SLOTS
+        codes[free < need.slots] = SLOTS
+        if need.exclusive:
+            codes[~columns.empty[chosen]] = NOT_EMPTY
+        if columns.any_locked:
+            codes[columns.locked[chosen]] = LOCKED
+        if recent is not None:
+            codes[recent[chosen]] = RECENT
+        return codes
+
+    def usable_slots(self, rows: Rows | None = None) -> Numbers:
+        """Free slots of hosts, without those that are kept for their free GPUs."""
+        chosen = slice(None) if rows is None else rows
+        free = self._columns.free[chosen]
+        return free - self._rules.cores_per_gpu * self.idle[chosen] if self._guards_cores else free
+
+    def _bind(self) -> None:
+        """Look up the columns; they stay the same until the columns' epoch changes."""
+        columns, need = self._columns, self.asked.need
+        nothing = np.full(columns.size, np.nan)
+        found = ((columns.number(name), amount) for name, amount in need.amounts.items())
+        self.amounts = [(nothing if values is None else values, amount) for values, amount in found]
+        self.devices = [(columns.derived(kind, _obtainable(kind)), count) for kind, count in need.devices]
+        if need.auto_gpu and not need.devices:
+            self.devices = [(columns.derived("any", lambda _, books: gpus.obtainable_any(books)), 1)]
+
+    @property
+    def idle(self) -> Numbers:
+        """Devices of each host that nobody holds."""
+        return self._columns.derived("idle", lambda _, books: gpus.idle(books))
+
+
+def _obtainable(kind: DeviceKind) -> Callable[[HostSnapshot, HostLedger], float]:
+    def obtainable(host: HostSnapshot, books: HostLedger) -> float:
+        # A counter can be claimed where it is mapped only.
+        is_missing = kind.claim in GPU_COUNTERS and kind.claim not in host.values
+        return 0 if is_missing else gpus.obtainable(books, kind)
+
+    return obtainable
+
+
+def _is_closed(host: HostSnapshot) -> bool:
+    return bool(host.closed)

@@ -1,0 +1,136 @@
+"""The columns of one cycle: which classes were matched and ranked, kept in step with what the cycle takes.
+
+Matches are kept with the columns between cycles as long as they are used; ranks live for one cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from gsched.model.columns import HostColumns
+from gsched.model.queue import Queue
+from gsched.model.reason import PendingReason
+from gsched.model.snapshot import RequirementClass, Snapshot
+from gsched.policy.columns import Asked, Flags, Match
+from gsched.policy.columns_rank import Ranking
+from gsched.policy.columns_reasons import Reasons
+from gsched.policy.demand import Demand, Term
+from gsched.policy.explain import Reason
+from gsched.policy.feasible import Rules
+
+_MOST_UNUSED = 256
+"""Matches that are kept though a cycle did not use them."""
+
+
+class Way(NamedTuple):
+    """Some tasks of a term, to be placed on one host."""
+
+    choice: int
+    place: int
+    """Of the term in its compound."""
+    term: Term
+    tasks: int
+    first: bool = True
+    """Whether the host would be the job's first."""
+
+
+class CycleColumns:
+    """Rankings of classes in one cycle. One step is one class looked at on all hosts."""
+
+    def __init__(self, snapshot: Snapshot, rules: Rules) -> None:
+        columns = snapshot.columns
+        if columns is None or columns.ledger is not snapshot.ledger:
+            columns = HostColumns(snapshot.hosts, snapshot.ledger)
+        self.columns = columns
+        self.steps = 0
+        self._snapshot = snapshot
+        self._rules = rules
+        self._recent: dict[float, Flags] = {}
+        self._matches = _kept_matches(columns, snapshot)
+        self._used: set[Hashable] = set()
+        self._rankings: dict[Hashable, Ranking] = {}
+        self._reasons: dict[Hashable, Reasons] = columns.memo.setdefault("reasons", {})
+
+    def match(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> Match:
+        """The class against all hosts, as the books are now."""
+        return self._match(self._key(queue, requirement, demand, way), queue, demand, way)
+
+    def ranking(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> Ranking:
+        """The same by rank. It keeps itself in step."""
+        key = self._key(queue, requirement, demand, way)
+        found = self._rankings.get(key)
+        if found is None:
+            match = self._match(key, queue, demand, way)
+            found = self._rankings[key] = Ranking(self.columns, match, self._rules, self._recent_of(queue))
+        return found
+
+    def reasons(
+        self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way, refused: dict[int, Reason]
+    ) -> tuple[PendingReason, ...]:
+        """Why each host takes no job of the class; `refused`: rows that would, but for another reason."""
+        key = self._key(queue, requirement, demand, way)
+        match = self._match(key, queue, demand, way)
+        ranking = self._rankings.get(key)
+        reasons = self._reasons.get(key)
+        if reasons is None or reasons.match is not match:
+            reasons = self._reasons[key] = Reasons(self.columns, match)
+        return reasons.of({**ranking.refused, **refused} if ranking is not None else refused, self._rules)
+
+    def follow(self) -> None:
+        """The books of the cycle have changed: look at those hosts anew."""
+        changed = self._snapshot.ledger.changed
+        index = self.columns.index
+        for name in sorted(changed) if len(changed) > 1 else changed:
+            row = index.get(name)
+            if row is not None:
+                self.columns.try_out(row)
+        changed.clear()
+
+    def started_on(self, host: str) -> None:
+        """A job was placed on the host: where JOB_ACCEPT_INTERVAL is set it takes no other for a while."""
+        row = self.columns.index[host]
+        for recent in self._recent.values():
+            recent[row] = True
+
+    def close(self) -> None:
+        """Forget matches that are no longer needed."""
+        if len(self._matches) > len(self._used) + _MOST_UNUSED:
+            for key in [key for key in self._matches if key not in self._used]:
+                del self._matches[key]
+                self._reasons.pop(key, None)
+
+    def _match(self, key: Hashable, queue: Queue, demand: Demand, way: Way) -> Match:
+        found = self._matches.get(key)
+        if found is None:
+            need = way.term.need(way.tasks, first=way.first)
+            firsts = way.first and way.term.is_first and bool(demand.first_hosts)
+            asked = Asked(queue, demand, way.term, need, firsts)
+            found = self._matches[key] = Match(self.columns, asked, self._rules)
+        self._used.add(key)
+        self.steps += 1
+        found.sync(self._recent_of(queue))
+        return found
+
+    def _key(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> Hashable:
+        return (queue.name, requirement, way.choice, way.place, way.tasks, way.first)
+
+    def _recent_of(self, queue: Queue) -> Flags | None:
+        interval = self._rules.interval_of(queue)
+        if interval <= 0:
+            return None
+        found = self._recent.get(interval)
+        if found is None:
+            last = self.columns.standing("last_dispatch", lambda host: host.last_dispatch)
+            found = self._recent[interval] = last + interval > self._rules.now
+        return found
+
+
+def _kept_matches(columns: HostColumns, snapshot: Snapshot) -> dict[Hashable, Match]:
+    """The matches of cycles before, if they were made under the same rules."""
+    basis = (snapshot.queues, snapshot.increasing, snapshot.local_type, snapshot.reserve_cores_per_gpu)
+    if columns.memo.get("basis") != basis:
+        columns.memo.clear()
+        columns.memo["basis"] = basis
+    found: dict[Hashable, Match] = columns.memo.setdefault("matches", {})
+    return found

@@ -1,0 +1,216 @@
+"""The best host for one class of jobs: one array operation over all hosts, however many there are.
+
+The rank of a host, the smallest is the best: one to avoid comes last; then the level that -m or the queue's HOSTS gives
+it; then order[], or without it for jobs with GPUs the fewest devices left idle, and the load (r15s, pg); then the name.
+gpack=yes puts the packing before order[] too. An unknown value comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from gsched.model.columns import HostColumns, Numbers, Rows
+from gsched.model.ledger import HostLedger
+from gsched.model.snapshot import HostSnapshot
+from gsched.policy import gpus
+from gsched.policy.columns import FITS, Flags, Match
+from gsched.policy.demand import DeviceKind, SortKey
+from gsched.policy.explain import Reason
+from gsched.policy.feasible import Rules
+from gsched.resreq.columns import compile_numbers
+
+_INFINITY = float("inf")
+_MOST_PACKED = 2.0**21
+"""More than any figure of how well a job packs on a host."""
+_SNUG_STEPS = 1000.0
+
+
+class Ranking:
+    """The hosts of a match by rank, within one cycle: what the cycle takes is taken into account when it is asked."""
+
+    def __init__(self, columns: HostColumns, match: Match, rules: Rules, recent: Flags | None) -> None:
+        self.match = match
+        self.refused: dict[int, Reason] = {}
+        """Rows that the class may not use in this cycle though it would fit."""
+        self._barred: Flags | None = None
+        """The same as flags."""
+        self._columns = columns
+        self._recent = recent
+        self._first = self._first_keys()
+        order = match.asked.term.order
+        is_packed = any(each.kind.packed and each.kind.share == 1.0 for each in match.asked.need.devices)
+        self._order = [_sorter(key, columns, rules) for key in order or ()]
+        self._packs = match.asked.need.wants_gpus and (order is None or is_packed)
+        self._load = None if order is not None else load_ranks(columns)
+        self._keys: Numbers = np.zeros(0)
+        self._read = 0
+        self.renew()
+
+    def renew(self) -> None:
+        """Look at all hosts anew."""
+        self.match.sync(self._recent)
+        self._keys = self._rank(None)
+        self._keys[self.match.codes != FITS] = _INFINITY
+        if self._barred is not None:
+            self._keys[self._barred] = _INFINITY
+        self._read = len(self._columns.log)
+
+    def best(self) -> int | None:
+        """The row of the best host; None when there is none."""
+        keys = self._keys
+        if self._read != len(self._columns.log):
+            self._follow()
+        row = int(keys.argmin())
+        least = keys[row]
+        if least == _INFINITY:
+            return None
+        return self._by_order(np.flatnonzero(keys == least)) if self._order else row
+
+    def order(self, rows: Rows, before: Numbers | None = None) -> Rows:
+        """The order of rows by rank, as places in `rows`; `before` comes behind levels and before all else."""
+        keys = [self._rank(rows), *(sorter(rows) for sorter in self._order)]
+        if before is not None:
+            keys.insert(0, before)
+        if self._first is not None:
+            keys.insert(0, self._first[rows])
+        return np.lexsort([rows, *reversed(keys)])
+
+    def refuse(self, row: int, reason: Reason) -> None:
+        """The class may not use the host in this cycle."""
+        self.refuse_all([row], reason)
+
+    def refuse_all(self, rows: Iterable[int], reason: Reason) -> None:
+        """The class may not use the hosts in this cycle."""
+        if self._barred is None:
+            self._barred = np.zeros(self._columns.size, dtype=np.bool_)
+        for row in rows:
+            self.refused[row] = reason
+            self._barred[row] = True
+            self._keys[row] = _INFINITY
+
+    def drop(self, row: int) -> None:
+        """Leave the host out of account until something changes there, or `look_again`."""
+        self._keys[row] = _INFINITY
+
+    def look_again(self, rows: Iterable[int]) -> None:
+        """Take account of hosts again that were dropped."""
+        self._look(np.array(sorted(rows), dtype=np.int64))
+
+    # -- keys -----------------------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        """Rows whose books have changed since they were looked at."""
+        rows: Rows = np.array(self._columns.log[self._read :], dtype=np.int64)
+        self._read = len(self._columns.log)
+        self._look(rows)
+
+    def _look(self, rows: Rows) -> None:
+        fits = self.match.still_fits(rows, self._recent)
+        keys = self._rank(rows)
+        keys[~fits] = _INFINITY
+        if self._barred is not None:
+            keys[self._barred[rows]] = _INFINITY
+        self._keys[rows] = keys
+
+    def _rank(self, rows: Rows | None) -> Numbers:
+        """The keys that come before order[]."""
+        chosen = slice(None) if rows is None else rows
+        size = float(self._columns.size)
+        keys = np.zeros(self._columns.size if rows is None else len(rows)) if self._load is None else self._load[chosen]
+        if self._packs:
+            keys = keys + self._packing(chosen) * size
+        if self._first is not None:
+            keys = keys + self._first[chosen] * (size * _MOST_PACKED)
+        return keys.copy() if self._load is not None and rows is None else keys
+
+    def _packing(self, chosen: slice | Rows) -> Numbers:
+        """Devices left idle; for a part of a GPU then what is left of that GPU."""
+        match = self.match
+        left = match.idle[chosen]
+        for each, (values, count) in zip(match.asked.need.devices, match.devices, strict=False):
+            kind = each.kind
+            if kind.claim not in gpus.SHARING:
+                continue  # takes `count` idle ones wherever it runs
+            fresh = self._columns.derived(("fresh", kind), _of_kind(gpus.fresh, kind))[chosen]
+            if kind.packed:
+                left = left - np.maximum(0.0, count - (values[chosen] - fresh))
+            else:
+                left = left - np.minimum(count, fresh)
+            if kind.share < 1.0:
+                snug = self._columns.derived(("snug", kind), _of_kind(gpus.snugness, kind))
+                left = left * (_SNUG_STEPS + 1) + np.rint(snug[chosen] * _SNUG_STEPS)
+        return left
+
+    def _first_keys(self) -> Numbers | None:
+        """0 for the hosts preferred most, 1 for the next level …, behind all of them hosts to avoid."""
+        asked, columns = self.match.asked, self._columns
+        levels = asked.demand.levels or (asked.queue.host_levels if not asked.demand.asked_hosts else {})
+        avoid = columns.index.get(asked.demand.avoid_host)
+        if not levels and avoid is None and not asked.demand.other_hosts:
+            return None
+        given = np.zeros(columns.size)
+        for name, level in levels.items():
+            if name in columns.index:
+                given[columns.index[name]] = level
+        keys = np.unique(-given, return_inverse=True)[1].astype(np.float64)
+        if asked.demand.other_hosts:
+            others = np.ones(columns.size, dtype=np.bool_)
+            others[columns.rows_of(asked.demand.asked_hosts)] = False
+            keys[others] = keys.max() + 1
+        if avoid is not None:
+            keys[avoid] += keys.max() + 1
+        return keys
+
+    def _by_order(self, rows: Rows) -> int:
+        """The first of the rows, which are equal before order[]."""
+        for sorter in self._order:
+            if len(rows) == 1:
+                break
+            keys = sorter(rows)
+            rows = rows[keys == keys.min()]
+        return int(rows[0])
+
+
+def _of_kind(
+    compute: Callable[[HostLedger, DeviceKind], float], kind: DeviceKind
+) -> Callable[[HostSnapshot, HostLedger], float]:
+    return lambda _, books: compute(books, kind)
+
+
+def load_ranks(columns: HostColumns) -> Numbers:
+    """The place of each host by load (r15s, pg), then by name."""
+    found: _LoadRanks | None = columns.memo.get("load")
+    if found is None or (found.epoch, found.read) != (columns.epoch, len(columns.standing_log)):
+        loads = []
+        for name in ("pg", "r15s"):
+            values = columns.number(name)
+            loads.append(np.zeros(columns.size) if values is None else np.nan_to_num(values, nan=_INFINITY))
+        ranks = np.empty(columns.size)
+        ranks[np.lexsort([np.arange(columns.size), *loads])] = np.arange(columns.size)
+        found = columns.memo["load"] = _LoadRanks(columns.epoch, len(columns.standing_log), ranks)
+    return found.ranks
+
+
+class _LoadRanks(NamedTuple):
+    epoch: int
+    read: int
+    ranks: Numbers
+
+
+def _sorter(key: SortKey, columns: HostColumns, rules: Rules) -> Callable[[Rows], Numbers]:
+    """What gives a sort key that is small for the better host."""
+    is_upward = (key.name in rules.increasing) != key.is_reversed
+    compute = None if key.expression is None else compile_numbers(key.expression)
+
+    def keys(rows: Rows) -> Numbers:
+        if compute is not None:
+            values = compute(columns.part(rows))
+        else:
+            column = columns.number(key.name)
+            values = np.full(len(rows), np.nan) if column is None else column[rows]
+        return np.nan_to_num(values if is_upward else -values, nan=_INFINITY, posinf=_INFINITY, neginf=-_INFINITY)
+
+    return keys

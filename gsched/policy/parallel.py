@@ -1,0 +1,181 @@
+"""Tasks of one job over several hosts: all of them find a place or none does.
+
+`assemble` deals tasks to hosts that offer room, in the order in which they are given; it knows no books: whoever asks
+says what each host can take and fills it. Source of the rules: bsub(1), options -n, -m and -R (span, same, cu).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.snapshot import HostValues
+from gsched.policy.demand import Term
+from gsched.policy.explain import Reason
+
+TOO_FEW_HOSTS = "Not enough hosts to meet the job's spanning requirement"
+TOO_FEW_SLOTS = "Not enough job slot(s)"
+FIRST_HOST = "The specified first execution host is not eligible for this job at this time"
+
+
+class Offer(NamedTuple):
+    """A host that could take tasks of a job."""
+
+    host: str
+    tasks: int
+    """Most it could take."""
+    tile: int | None = None
+    """Tasks that span[ptile] puts on it; None when it does not say."""
+    same: Hashable = None
+    """What same[...] looks at."""
+    unit: int = 0
+    """Its compute unit, numbered in the order in which units are preferred."""
+
+
+Fill = Callable[[str, int, bool], HostAllocation | Reason]
+"""(host, tasks, whether it is the job's first host) -> what they would hold there, or why they cannot."""
+
+
+def assemble(
+    term: Term, least: int, most: int, offers: Sequence[Offer], fill: Fill, *, first_hosts: Sequence[str] = ()
+) -> tuple[HostAllocation, ...] | Reason:
+    """Places for `most` tasks, or as many as there are but not fewer than `least`. `offers`: the best first.
+
+    `first_hosts`: one of these comes first; empty: any may. The result is in the order of execution hosts.
+    """
+    reason: Reason | None = None
+    best: tuple[HostAllocation, ...] = ()
+    for group in _groups(term, offers, least, first_hosts):
+        found = _deal(term, least, most, group, fill, first_hosts)
+        if isinstance(found, Reason):
+            reason = reason or found
+            continue
+        if sum(part.slots for part in found) == most:
+            return found
+        if sum(part.slots for part in found) > sum(part.slots for part in best):
+            best = found
+    return best or reason or _too_few(term, least, offers, first_hosts)
+
+
+def merge(parts: Sequence[HostAllocation]) -> Allocation:
+    """An allocation with one part for each host, in the order in which hosts are first named."""
+    hosts: dict[str, HostAllocation] = {}
+    for part in parts:
+        before = hosts.get(part.host)
+        if before is None:
+            hosts[part.host] = part
+            continue
+        amounts = dict(before.amounts)
+        for name, amount in part.amounts.items():
+            amounts[name] = amounts.get(name, 0.0) + amount
+        held = tuple(sorted((*before.gpus, *part.gpus), key=lambda gpu: gpu.index))
+        hosts[part.host] = HostAllocation(
+            host=part.host,
+            slots=before.slots + part.slots,
+            gpus=held,
+            amounts=amounts,
+            exclusive=before.exclusive or part.exclusive,
+        )
+    return Allocation(hosts=tuple(hosts.values()))
+
+
+def _groups(term: Term, offers: Sequence[Offer], least: int, first_hosts: Sequence[str]) -> Iterator[Sequence[Offer]]:
+    """The sets of hosts that may be used together, each in its order, the set of the best host first."""
+    alike: dict[Hashable, list[Offer]] = {}
+    for offer in offers:
+        alike.setdefault(offer.same, []).append(offer)
+    for group in alike.values():
+        if sum(offer.tasks for offer in group) < least:
+            continue
+        if first_hosts and not any(offer.host in first_hosts for offer in group):
+            continue
+        yield from _by_units(term, group, least) if term.cu is not None else (group,)
+
+
+def _by_units(term: Term, offers: Sequence[Offer], least: int) -> Iterator[Sequence[Offer]]:
+    """cu[...]: one unit after the other, in the order that it prefers; at most maxcus of them."""
+    assert term.cu is not None
+    units: dict[int, list[Offer]] = {}
+    for offer in offers:
+        units.setdefault(offer.unit, []).append(offer)
+    room = {unit: sum(offer.tasks for offer in members) for unit, members in units.items()}
+    if term.cu.usablecuslots is not None:
+        units = {unit: members for unit, members in units.items() if room[unit] >= term.cu.usablecuslots}
+    by_number, fullest = sorted(units), sorted(units, key=lambda unit: (-room[unit], unit))
+    orders = {"minavail": sorted(units, key=lambda unit: (room[unit], unit)), "maxavail": fullest}
+    if term.cu.pref == "bestfit":
+        whole = [unit for unit in orders["minavail"] if room[unit] >= least]
+        orders["bestfit"] = [*whole, *(unit for unit in fullest if unit not in whole)]
+    most = term.cu.maxcus or len(units)
+    for order in (orders.get(term.cu.pref, by_number), fullest):
+        for start in range(max(1, len(order) - most + 1)):
+            chosen = order[start : start + most]
+            if sum(room[unit] for unit in chosen) >= least:
+                yield [offer for unit in chosen for offer in units[unit]]
+
+
+def _deal(
+    term: Term, least: int, most: int, offers: Sequence[Offer], fill: Fill, first_hosts: Sequence[str]
+) -> tuple[HostAllocation, ...] | Reason:
+    parts: list[HostAllocation] = []
+    left = most
+    reason: Reason | None = None
+    waiting = list(offers)
+    if first_hosts:
+        waiting.sort(key=lambda offer: offer.host not in first_hosts)
+    for offer in waiting:
+        if first_hosts and not parts and offer.host not in first_hosts:
+            return reason or Reason(FIRST_HOST, f"none of {', '.join(first_hosts)} can take the first task")
+        found = _fill(offer, left, fill, not parts)
+        if isinstance(found, Reason):
+            reason = reason or found
+        elif found is not None:
+            parts.append(found)
+            left -= found.slots
+        if left <= 0:
+            break
+    if most - left >= max(1, least):
+        return tuple(parts)
+    return short_of(term, least, most - left, len(parts), reason)
+
+
+def _fill(offer: Offer, left: int, fill: Fill, is_first: bool) -> HostAllocation | Reason | None:
+    """Tasks on one host: as many as it takes, or with span[ptile] as many as that says or none."""
+    wanted = min(left, offer.tasks if offer.tile is None else offer.tile)
+    if wanted < 1 or wanted > offer.tasks:
+        return None
+    found = fill(offer.host, wanted, is_first)
+    while isinstance(found, Reason) and offer.tile is None and wanted > 1:
+        # An offer is an upper bound: what limits and devices leave may be less.
+        wanted -= 1
+        found = fill(offer.host, wanted, is_first)
+    return found
+
+
+def short_of(term: Term, least: int, taken: int, hosts: int, reason: Reason | None = None) -> Reason:
+    """That `least` slots are wanted and only `taken` could be had, on so many hosts."""
+    text = TOO_FEW_HOSTS if term.is_tiled or term.same or term.cu is not None else TOO_FEW_SLOTS
+    why = f"; {reason.text}" + (f" ({reason.detail})" if reason.detail else "") if reason is not None else ""
+    on = f"{taken} on {hosts} host{'' if hosts == 1 else 's'}"
+    return Reason(text, f"{least} slots wanted, {on} could be had{why}")
+
+
+def _too_few(term: Term, least: int, offers: Sequence[Offer], first_hosts: Sequence[str]) -> Reason:
+    if first_hosts and not any(offer.host in first_hosts for offer in offers):
+        return Reason(FIRST_HOST, f"none of {', '.join(first_hosts)} can take a task now")
+    return short_of(term, least, sum(offer.tasks for offer in offers), len(offers))
+
+
+def same_of(names: Sequence[str], values: HostValues) -> tuple[object, ...] | None:
+    """What hosts must agree in; None when one of the values is unknown: an unknown value is like no other."""
+    found = tuple(values.get(name) for name in names)
+    return None if None in found else found
+
+
+def units_of(compute_units: Mapping[str, Mapping[str, Sequence[str]]], term: Term) -> dict[str, int] | None:
+    """Host -> number of its compute unit of the type that cu[...] names, the first type without a name; None: no cu."""
+    if term.cu is None:
+        return None
+    units = compute_units.get(term.cu.type or next(iter(compute_units), ""), {})
+    return {host: number for number, members in enumerate(units.values()) for host in members}

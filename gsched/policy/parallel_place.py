@@ -1,0 +1,194 @@
+"""Jobs on several hosts: what each host could take, over all hosts at once, then dealt by gsched.policy.parallel.
+
+Hosts that can take most tasks come first, so that a job runs on few hosts; with order[] those of the best rank. The
+parts of a compound are placed in their order, each beside what the parts before it take; nothing of it stays taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.columns import Numbers, Rows
+from gsched.model.queue import Queue
+from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
+from gsched.policy.columns import FITS, Match
+from gsched.policy.columns_cycle import CycleColumns, Way
+from gsched.policy.demand import Choice, Demand, Term
+from gsched.policy.explain import Reason
+from gsched.policy.feasible import Rules, live_values, try_host
+from gsched.policy.parallel import Fill, Offer, assemble, merge, same_of, short_of, units_of
+from gsched.policy.place_guard import PlaceGuard
+
+_SPARE_OFFERS = 64
+"""Hosts beyond those that should do which a job is offered."""
+_TRIED = -9
+"""Attempt number under which parts of a compound stand in the books while the next part is tried."""
+_ROUNDING = 1e-9
+
+
+class Spreader:
+    """Places jobs on several hosts, in one cycle."""
+
+    def __init__(self, snapshot: Snapshot, rules: Rules, field: CycleColumns, guard: PlaceGuard) -> None:
+        self._snapshot = snapshot
+        self._rules = rules
+        self._field = field
+        self._guard = guard
+
+    def room(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> int:
+        """How many of the way's tasks the hosts could take together, at the most."""
+        _, tasks = self._room(queue, requirement, demand, way)
+        return int(tasks.sum())
+
+    def shortage(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> Reason:
+        """What is missing, when `room` is not enough."""
+        _, tasks = self._room(queue, requirement, demand, way)
+        return short_of(way.term, way.tasks, int(tasks.sum()), int(np.count_nonzero(tasks)))
+
+    def spread(self, bucket: Bucket, queue: Queue, demand: Demand, way: Way, most: int) -> Allocation | Reason:
+        """Places for `most` tasks, or as many as there are but not fewer than the way's."""
+        found = self._place(bucket, queue, demand, way, most, None)
+        return found if isinstance(found, Reason) else self._allowed(bucket, merge(found))
+
+    def compound(
+        self, bucket: Bucket, queue: Queue, demand: Demand, choice: Choice, ways: list[Way]
+    ) -> Allocation | Reason:
+        """Places for all parts, on hosts that agree in what same[...] of the whole names."""
+        reason: Reason | None = None
+        for hosts in self._alike(choice):
+            found = self._parts(bucket, queue, demand, ways, hosts)
+            if not isinstance(found, Reason):
+                return self._allowed(bucket, merge(found))
+            reason = reason or found
+        return reason or short_of(choice.terms[0], demand.slots, 0, 0)
+
+    def _allowed(self, bucket: Bucket, allocation: Allocation) -> Allocation | Reason:
+        return self._guard.forbids(bucket, allocation) or allocation
+
+    def _alike(self, choice: Choice) -> list[Collection[str] | None]:
+        if not choice.same:
+            return [None]
+        groups: dict[object, set[str]] = {}
+        for host in self._field.columns.hosts:
+            key = same_of(choice.same, host.values)
+            if key is not None:
+                groups.setdefault(key, set()).add(host.name)
+        return list(groups.values())
+
+    def _parts(
+        self, bucket: Bucket, queue: Queue, demand: Demand, ways: list[Way], hosts: Collection[str] | None
+    ) -> list[HostAllocation] | Reason:
+        ledger = self._snapshot.ledger
+        taken: list[tuple[int, Allocation]] = []
+        reason: Reason | None = None
+        for number, way in enumerate(ways):
+            found = self._place(bucket, queue, demand, way, way.tasks, hosts)
+            if isinstance(found, Reason):
+                reason = found
+                break
+            taken.append((_TRIED - number, Allocation(hosts=found)))
+            ledger.take((-1, _TRIED - number), taken[-1][1])
+            self._field.follow()
+        for attempt, allocation in taken:
+            ledger.give((-1, attempt), allocation)
+        self._field.follow()
+        return reason or [part for _, allocation in taken for part in allocation.hosts]
+
+    # -- one term -------------------------------------------------------------------------------------------------
+
+    def _place(
+        self, bucket: Bucket, queue: Queue, demand: Demand, way: Way, most: int, hosts: Collection[str] | None
+    ) -> tuple[HostAllocation, ...] | Reason:
+        offers = self._offers(bucket, queue, demand, way, most)
+        only = self._guard.only(bucket)
+        if only is not None:
+            offers = [offer for offer in offers if offer.host in only]
+        if hosts is not None:
+            offers = [offer for offer in offers if offer.host in hosts]
+        if way.term.one_host:
+            offers = [offer for offer in offers if offer.tasks >= way.tasks][:_SPARE_OFFERS]
+            whole = (assemble(way.term, way.tasks, most, [each], self._filler(bucket, way.term)) for each in offers)
+            for found in whole:
+                if not isinstance(found, Reason):
+                    return found
+            return short_of(way.term, way.tasks, 0, 0)
+        firsts = demand.first_hosts if way.place == 0 else ()
+        return assemble(way.term, way.tasks, most, offers, self._filler(bucket, way.term), first_hosts=firsts)
+
+    def _filler(self, bucket: Bucket, term: Term) -> Fill:
+        def fill(name: str, tasks: int, is_first: bool) -> HostAllocation | Reason:
+            host, books = self._snapshot.hosts[name], self._snapshot.ledger.host(name)
+            need = term.need(tasks, first=is_first)
+            found = try_host(term, host, books, live_values(host, books), need, self._rules)
+            if isinstance(found, Reason):
+                return found
+            return self._guard.planned(bucket, found) or self._guard.limited(bucket, found) or found
+
+        return fill
+
+    def _offers(self, bucket: Bucket, queue: Queue, demand: Demand, way: Way, most: int) -> list[Offer]:
+        columns, term = self._field.columns, way.term
+        rows, tasks = self._room(queue, bucket.requirement, demand, way._replace(tasks=most))
+        ranking = self._field.ranking(queue, bucket.requirement, demand, one_task(way))
+        chosen = np.flatnonzero(tasks > 0)
+        rows, tasks = rows[chosen], tasks[chosen]
+        place = ranking.order(rows, -tasks if term.order is None else None)
+        if not (term.same or term.cu is not None or demand.first_hosts or way.place or bucket.requirement.reservation):
+            tiles = tasks if not term.is_tiled else np.minimum(tasks, self._tiles(rows))
+            enough = int(np.searchsorted(np.cumsum(tiles[place]), most)) + 1 + _SPARE_OFFERS
+            place = place[:enough]
+        units = units_of(self._snapshot.compute_units, term)
+        offers = []
+        for row, room in zip(rows[place].tolist(), tasks[place].tolist(), strict=True):
+            host = columns.hosts[row]
+            same = same_of(term.same, host.values)
+            if same is not None and (units is None or host.name in units):
+                unit = 0 if units is None else units[host.name]
+                offers.append(Offer(host.name, int(room), term.tile(host.values), same, unit))
+        return offers
+
+    def _tiles(self, rows: Rows) -> Numbers:
+        """The least that span[ptile] could put on a host, to be sure to offer enough of them."""
+        return np.ones(len(rows))
+
+    def _room(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> tuple[Rows, Numbers]:
+        """Rows of hosts that could take a task, and how many they could take, at most the way's tasks."""
+        match = self._field.match(queue, requirement, demand, one_task(way))
+        rows: Rows = np.flatnonzero(match.codes == FITS)
+        tasks = np.minimum(match.usable_slots(rows), float(way.tasks))
+        for name, amount in way.term.per_task.items():
+            left = self._field.columns.number(name)
+            if left is not None:
+                beside = way.term.per_host.get(name, 0.0)
+                tasks = np.minimum(tasks, np.floor((left[rows] - beside) / amount + _ROUNDING))
+        tasks = np.minimum(tasks, self._device_room(match, way.term, rows))
+        return rows, np.maximum(tasks, 0.0)
+
+    def _device_room(self, match: Match, term: Term, rows: Rows) -> Numbers:
+        room = np.full(len(rows), np.inf)
+        per_task, per_host = dict(term.task_devices), dict(term.host_devices)
+        for (kind, _), (values, _) in zip(match.asked.need.devices, match.devices, strict=False):
+            if kind in per_task:
+                room = np.minimum(room, np.floor((values[rows] - per_host.get(kind, 0)) / per_task[kind]))
+        return room
+
+
+def one_task(way: Way) -> Way:
+    """One of the way's tasks, on a host that need not be the first."""
+    return way._replace(tasks=1, first=False)
+
+
+def needs_several(way: Way) -> bool:
+    """Whether span[ptile] keeps the tasks from being on one host, or may do so."""
+    span = way.term.span
+    if span is None or span.ptile is None:
+        return False
+    return bool(span.ptile_types) or span.ptile < way.tasks  # BY_HOST is 0
+
+
+def may_spread(way: Way) -> bool:
+    """Whether the tasks may be on several hosts."""
+    return way.tasks > 1 and not way.term.one_host

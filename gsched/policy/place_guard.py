@@ -1,0 +1,77 @@
+"""What beside free room keeps a job from a place: limits of hosts, and what is planned for others. It only says no."""
+
+from __future__ import annotations
+
+import math
+
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.snapshot import Bucket, Snapshot
+from gsched.policy.explain import Reason
+from gsched.policy.limits import LimitUse
+from gsched.policy.reserve import Promise, Reservations
+
+
+class PlaceGuard:
+    """Asked about each place that is found, in one cycle."""
+
+    def __init__(self, snapshot: Snapshot, now: float, limits: LimitUse, reservations: Reservations) -> None:
+        self._now = now
+        self._limits = limits
+        self._reservations = reservations
+        self.own: dict[Bucket, dict[int, Reason]] = {}
+        """Rows that a bucket may not use in this cycle for a limit's sake."""
+        self.limited_buckets: set[Bucket] = set()
+        """Buckets to which limits of hosts have said no."""
+        plans = (plan for plan in snapshot.planned.values() if isinstance(plan, Promise))
+        self._promised = {(plan.bucket.queue, plan.bucket.requirement) for plan in plans}
+        self._guarded = reservations.hosts()
+
+    def renew(self) -> None:
+        """Something was planned."""
+        self._guarded = self._reservations.hosts()
+
+    def only(self, bucket: Bucket) -> frozenset[str] | None:
+        """The hosts that -U binds the job to; None when it does not."""
+        return self._reservations.guard.only_hosts(bucket) if bucket.requirement.reservation else None
+
+    def ends_at(self, bucket: Bucket) -> float:
+        """Latest end of a job of the bucket that starts now, UTC seconds; infinite when nobody knows."""
+        run_s = bucket.requirement.run_s
+        return math.inf if run_s is None else self._now + run_s
+
+    def ready(self, bucket: Bucket) -> Allocation | None:
+        """The place that was planned for the job, if it is free by now."""
+        if (bucket.queue, bucket.requirement) not in self._promised:
+            return None
+        found = self._reservations.ready(bucket, self.ends_at(bucket))
+        return None if found is None or self.forbids(bucket, found) is not None else found
+
+    def planned(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
+        """Why what is planned for others forbids the part."""
+        if part.host not in self._guarded and not bucket.requirement.reservation:
+            return None
+        return self._reservations.allows(part, self.ends_at(bucket), bucket)
+
+    def limited(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
+        """Why limits of the host forbid the part."""
+        if not self._limits.has_host_limits(bucket):
+            return None
+        denial = self._limits.host_reason(bucket, part.host, part)
+        if denial is None:
+            return None
+        self.limited_buckets.add(bucket)
+        return Reason(denial.text, denial.detail)
+
+    def forbids(self, bucket: Bucket, allocation: Allocation) -> Reason | None:
+        """Why limits forbid the allocation as a whole."""
+        if not self._limits.has_host_limits(bucket):
+            return None
+        denial = self._limits.allocation_reason(bucket, allocation)
+        if denial is None:
+            return None
+        self.limited_buckets.add(bucket)
+        return Reason(denial.text, denial.detail)
+
+    def refuse(self, bucket: Bucket, row: int, reason: Reason) -> None:
+        """The bucket may not use the host in this cycle."""
+        self.own.setdefault(bucket, {})[row] = reason

@@ -1,0 +1,138 @@
+"""Would one job of a class fit, on any books? The scalar trial that planning and preemption ask. It takes nothing.
+
+It follows the same rule as placing (gsched.policy.feasible, gsched.policy.parallel), host by host in the order given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.ledger import HostLedger
+from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
+from gsched.policy.demand import Choice, Demand, HostNeed, Term, tasks_of
+from gsched.policy.explain import NO_HOST, Reason
+from gsched.policy.feasible import RECENT, Rules, live_values, standing, try_host
+from gsched.policy.parallel import Fill, Offer, assemble, merge, same_of, units_of
+from gsched.policy.releases import Need, needs_of
+
+Books = Callable[[str], HostLedger]
+"""Name of a host -> the books that are asked."""
+_TRIED = -9
+"""Attempt number under which the parts of a compound stand in books while the next part is tried."""
+
+
+class Trial:
+    """See the module. One for each cycle."""
+
+    def __init__(self, snapshot: Snapshot, rules: Rules) -> None:
+        self._snapshot = snapshot
+        self._rules = rules
+
+    def candidates(self, bucket: Bucket, demand: Demand) -> list[str]:
+        """Hosts that could ever give something to the job: open, in its queue, asked for; by name."""
+        queue = self._snapshot.queues.get(bucket.queue)
+        if queue is None:
+            return []
+        found = ((name, standing(demand, host, queue, self._rules)) for name, host in self._snapshot.hosts.items())
+        return sorted(name for name, reason in found if reason is None or reason is RECENT)
+
+    def needs(self, bucket: Bucket, demand: Demand) -> list[Need]:
+        """The least that the job takes, for each of its alternatives."""
+        return needs_of(demand)
+
+    def place(self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: Books) -> Allocation | Reason:
+        """What one job would hold on some of `hosts` if they had these books; earlier ones are preferred if alike."""
+        first: Reason | None = None
+        for choice in demand.choices:
+            found = self._choice(demand, choice, hosts, books)
+            if isinstance(found, Allocation):
+                return found
+            first = first or found
+        return first or NO_HOST
+
+    def _choice(self, demand: Demand, choice: Choice, hosts: Sequence[str], books: Books) -> Allocation | Reason:
+        if len(choice.terms) == 1:
+            found = self._term(demand, choice.terms[0], demand.slots, demand.max_slots, hosts, books)
+            return found if isinstance(found, Reason) else merge(found)
+        return self._compound(demand, choice, hosts, books)
+
+    def _compound(self, demand: Demand, choice: Choice, hosts: Sequence[str], books: Books) -> Allocation | Reason:
+        reason: Reason | None = None
+        for group in self._alike(choice.same, hosts):
+            tried: dict[str, HostLedger] = {}
+            parts: list[HostAllocation] = []
+
+            def scratch(name: str, tried: dict[str, HostLedger] = tried) -> HostLedger:
+                return tried.get(name) or books(name)
+
+            for number, (term, tasks) in enumerate(zip(choice.terms, tasks_of(choice, demand.slots), strict=True)):
+                found = self._term(demand, term, tasks, tasks, group, scratch)
+                if isinstance(found, Reason):
+                    reason = reason or found
+                    break
+                for part in found:
+                    tried[part.host] = scratch(part.host).copy()
+                    tried[part.host].exclusive = None  # its own parts do not keep each other out
+                    tried[part.host].take((-1, _TRIED - number), part)
+                parts += found
+            else:
+                return merge(parts)
+        return reason or NO_HOST
+
+    def _alike(self, same: Sequence[str], hosts: Sequence[str]) -> list[list[str]]:
+        groups: dict[object, list[str]] = {}
+        for name in hosts:
+            key = same_of(same, self._snapshot.hosts[name].values)
+            if key is not None:
+                groups.setdefault(key, []).append(name)
+        return list(groups.values())
+
+    def _term(
+        self, demand: Demand, term: Term, least: int, most: int, hosts: Sequence[str], books: Books
+    ) -> tuple[HostAllocation, ...] | Reason:
+        reason: Reason | None = None
+        firsts = demand.first_hosts if term.is_first else ()
+        tile = most if not term.is_tiled else 0
+        for tasks in dict.fromkeys((most, least)) if term.one_host else (most,):
+            need = term.need(tasks)
+            for name in hosts:
+                host = self._snapshot.hosts[name]
+                if (firsts and name not in firsts) or (term.is_tiled and (term.tile(host.values) or tile) < tasks):
+                    continue
+                found = self._try(term, host, books(name), need)
+                if isinstance(found, HostAllocation):
+                    return (found,)
+                reason = reason or found
+        if most == 1 or term.one_host:
+            return reason or NO_HOST
+        return assemble(
+            term, least, most, self._offers(term, most, hosts, books), self._filler(term, books), first_hosts=firsts
+        )
+
+    def _try(self, term: Term, host: HostSnapshot, ledger: HostLedger, need: HostNeed) -> HostAllocation | Reason:
+        return try_host(term, host, ledger, live_values(host, ledger), need, self._rules)
+
+    def _filler(self, term: Term, books: Books) -> Fill:
+        def fill(name: str, tasks: int, is_first: bool) -> HostAllocation | Reason:
+            return self._try(term, self._snapshot.hosts[name], books(name), term.need(tasks, first=is_first))
+
+        return fill
+
+    def _offers(self, term: Term, most: int, hosts: Sequence[str], books: Books) -> list[Offer]:
+        """What each host could give at the most, by its slots; filling it says what it gives in fact."""
+        units = units_of(self._snapshot.compute_units, term)
+        one = term.need(1, first=False)
+        offers = []
+        for name in hosts:
+            host, ledger = self._snapshot.hosts[name], books(name)
+            same = same_of(term.same, host.values)
+            if same is None or (units is not None and name not in units):
+                continue
+            if isinstance(self._try(term, host, ledger, one), Reason):
+                continue
+            room = most if ledger.free_slots is None else min(most, ledger.free_slots)
+            for kind, per_task in term.task_devices:
+                room = min(room, len(ledger.gpus) // per_task if kind.share == 1.0 else room)
+            offers.append(Offer(name, room, term.tile(host.values), same, 0 if units is None else units[name]))
+        return offers
