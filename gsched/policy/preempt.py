@@ -22,6 +22,10 @@ from gsched.policy.reserve import Reservations
 
 MOST_SEARCHES = 4
 """Jobs for which one cycle looks for victims."""
+LOOK_AGAIN_S = 5.0
+"""A job that found no victims looks again after so long."""
+MOST_RANKED = 512
+"""Hosts whose jobs are put in order as victims: those that lack least."""
 MOST_HOSTS = 64
 """Hosts of one search for a job that runs on one host."""
 MOST_VICTIMS = 256
@@ -69,27 +73,38 @@ class Preemptor:
         self._gone: set[int] = set()
         """Displaced in this cycle."""
         self._preemptable: dict[str, dict[str, int]] = {}
+        self._ripe: dict[str, dict[str, list[Running]]] = {}
+        self._ending: list[Running] | None = None
         self._searches = 0
 
     def find(self, job_id: int, bucket: Bucket, demand: Demand) -> Displacement | None:
         """Victims for a job that fits nowhere, already displaced in the cycle's books; None if there are none.
 
         The caller takes `allocation`, if there is one, like any placement; otherwise the job waits for its victims,
-        and what they free is reserved for it.
+        and what they free is reserved for it. Without success it is not looked again for LOOK_AGAIN_S seconds.
         """
         queues = self._queues_below(bucket.queue)
         if not queues or self._searches >= MOST_SEARCHES:
             return None
+        if self._now - self._reservations.victims_sought_at(job_id, bucket) < LOOK_AGAIN_S:
+            return None
         self._searches += 1
-        by_host = self._by_host(queues, demand, bucket)
+        found = self._find(job_id, bucket, demand, queues)
+        if found is None:
+            self._reservations.sought_victims(bucket)
+        return found
+
+    def _find(self, job_id: int, bucket: Bucket, demand: Demand, queues: dict[str, int]) -> Displacement | None:
         names = [name for name in self._trial.candidates(bucket, demand) if name in self._snapshot.hosts]
         if self._is_coming(bucket, demand, names):
             return None
+        ripe = self._ripe_jobs(bucket.queue, queues)
         for requeue in (False, True) if self._snapshot.preempt_requeue else (False,):
-            able = {host: [each for each in found if _able(each.running, requeue)] for host, found in by_host.items()}
-            victims = self._choose(bucket, demand, names, {host: each for host, each in able.items() if each}, requeue)
+            by_host = self._by_host(ripe, queues, bucket, demand, names, requeue)
+            victims = self._choose(bucket, demand, names, by_host, requeue)
             if victims is not None:
-                found = self._requeue(job_id, bucket, *victims) if requeue else self._suspend(job_id, bucket, *victims)
+                displace = self._requeue if requeue else self._suspend
+                found = displace(job_id, bucket, *victims)
                 if found is not None:
                     return found
         return None
@@ -124,21 +139,55 @@ class Preemptor:
             )
         return found
 
-    def _by_host(self, queues: dict[str, int], demand: Demand, bucket: Bucket) -> dict[str, list[_Victim]]:
-        """Host -> those who may be displaced there, first choice first."""
-        wants_gpus = any(need.gpus for need in self._trial.needs(bucket, demand))
-        found: dict[str, list[_Victim]] = {}
-        for running in self._snapshot.running.values():
-            preference = queues.get(running.bucket.queue)
-            if preference is None or not self._is_ripe(running):
-                continue
-            wasted = not wants_gpus and any(part.gpus for part in running.allocation.hosts)
-            key = (-preference, self._priority(running), wasted, -running.started_at, -running.job_id)
-            for part in running.allocation.hosts:
-                found.setdefault(part.host, []).append(_Victim(key, running))
-        for victims in found.values():
-            victims.sort()
+    def _ripe_jobs(self, queue: str, below: dict[str, int]) -> dict[str, list[Running]]:
+        """Host -> jobs there that jobs of the queue may displace. Kept for the cycle."""
+        found = self._ripe.get(queue)
+        if found is None:
+            found = self._ripe[queue] = {}
+            for running in self._snapshot.running.values():
+                if running.bucket.queue in below and self._is_ripe(running):
+                    for part in running.allocation.hosts:
+                        found.setdefault(part.host, []).append(running)
         return found
+
+    def _by_host(
+        self,
+        ripe: dict[str, list[Running]],
+        queues: dict[str, int],
+        bucket: Bucket,
+        demand: Demand,
+        names: Sequence[str],
+        requeue: bool,
+    ) -> dict[str, list[_Victim]]:
+        """Host -> those who may be displaced in this way, first choice first; hosts that lack least before the others.
+
+        Hosts where even all of them would not be enough are left out.
+        """
+        needs = self._trial.needs(bucket, demand)
+        slots, gpus = min(need.slots for need in needs), min(need.gpus for need in needs)
+        lacking: list[tuple[int, int, str, list[Running]]] = []
+        for host in names:
+            able = [each for each in ripe.get(host, ()) if _able(each, requeue) and each.job_id not in self._gone]
+            if able:
+                books = self._snapshot.ledger.host(host)
+                free = slots if books.free_slots is None else books.free_slots
+                idle = len(books.gpus) - len(books.holders)
+                parts = [books.held[each.key] for each in able if each.key in books.held]
+                more = sum(part.slots for part in parts)
+                freed = sum(len(part.gpus) for part in parts) if requeue else 0
+                if free + more >= slots and idle + freed >= gpus:
+                    lacking.append((max(0, gpus - idle), max(0, slots - free), host, able))
+        lacking.sort(key=lambda each: each[:3])
+        return {
+            host: sorted(self._victim(each, queues, wants_gpus=gpus > 0) for each in able)
+            for _, _, host, able in lacking[:MOST_RANKED]
+        }
+
+    def _victim(self, running: Running, queues: dict[str, int], *, wants_gpus: bool) -> _Victim:
+        wasted = not wants_gpus and any(part.gpus for part in running.allocation.hosts)
+        preference = queues[running.bucket.queue]
+        key = (-preference, self._priority(running), wasted, -running.started_at, -running.job_id)
+        return _Victim(key, running)
 
     def _is_ripe(self, running: Running) -> bool:
         """Whether it has run long enough, has not been preempted too often, and is not ending already."""
@@ -158,12 +207,13 @@ class Preemptor:
 
     def _is_coming(self, bucket: Bucket, demand: Demand, names: Sequence[str]) -> bool:
         """Whether the job will fit as soon as those have ended that are ending already."""
-        ending = [each for each in self._snapshot.running.values() if each.is_ending]
-        hosts = {part.host for each in ending for part in each.allocation.hosts}.intersection(names)
+        if self._ending is None:
+            self._ending = [each for each in self._snapshot.running.values() if each.is_ending]
+        hosts = {part.host for each in self._ending for part in each.allocation.hosts}.intersection(names)
         if not hosts:
             return False
         order = [*sorted(hosts), *(name for name in names if name not in hosts)][: MOST_HOSTS + len(hosts)]
-        return self._fits(bucket, demand, order, ending, requeue=True) is not None
+        return self._fits(bucket, demand, order, self._ending, requeue=True) is not None
 
     def _fits(
         self, bucket: Bucket, demand: Demand, hosts: Sequence[str], victims: Sequence[Running], *, requeue: bool
@@ -196,8 +246,7 @@ class Preemptor:
         if any(need.total > need.slots for need in self._trial.needs(bucket, demand)):
             return self._choose_anywhere(bucket, demand, names, by_host, requeue)
         best: tuple[int, list[_Victim], str, Allocation] | None = None
-        usable = set(names)
-        hosts = sorted((found[0].key, host) for host, found in by_host.items() if host in usable)
+        hosts = sorted((found[0].key, host) for host, found in by_host.items())
         for _, host in hosts[:MOST_HOSTS]:
             found = self._choose_on(bucket, demand, host, by_host[host][:MOST_VICTIMS], requeue)
             if found is not None and (best is None or (len(found[0]), found[0], host) < best[:3]):
@@ -227,7 +276,7 @@ class Preemptor:
         self, bucket: Bucket, demand: Demand, names: Sequence[str], by_host: dict[str, list[_Victim]], requeue: bool
     ) -> tuple[list[Running], Allocation] | None:
         usable = set(names)
-        every = {each.running.job_id: each for host in sorted(usable & by_host.keys()) for each in by_host[host]}
+        every = {each.running.job_id: each for victims in by_host.values() for each in victims}
         victims = sorted(every.values())[:MOST_VICTIMS]
         first = [part.host for each in victims for part in each.running.allocation.hosts if part.host in usable]
         hosts = list(dict.fromkeys([*first, *names]))[:MOST_VICTIMS]

@@ -42,6 +42,8 @@ class Promise(PlannedStart, frozen=True, kw_only=True):
     since: float
     """When something was reserved first."""
     searched_at: float
+    victims_at: float = -math.inf
+    """When it was looked in vain for jobs to displace."""
 
 
 class Reservations:
@@ -57,6 +59,7 @@ class Reservations:
         self._confirmed: set[int] = set()
         self._served: set[Kind] = set()
         self._paused: set[int] = set()
+        self._sought: dict[Kind, float] = {}
         self._enter_old()
 
     # -- what a job may use ---------------------------------------------------------------------------------------
@@ -170,6 +173,15 @@ class Reservations:
             self._served.add(kind_of(bucket))
         return promise
 
+    def victims_sought_at(self, job_id: int, bucket: Bucket) -> float:
+        """When it was last looked in vain for jobs to displace for the job; before all time if it was not."""
+        planned = self._snapshot.planned.get(job_id)
+        return planned.victims_at if isinstance(planned, Promise) and planned.bucket == bucket else -math.inf
+
+    def sought_victims(self, bucket: Bucket) -> None:
+        """It was looked in vain in this cycle for jobs to displace."""
+        self._sought[kind_of(bucket)] = self._now
+
     def planned(self, *, truncated: bool = False) -> dict[int, PlannedStart]:
         """Job id -> planned start, of all jobs that this cycle planned for.
 
@@ -255,7 +267,14 @@ class Reservations:
                 kept, searched_at = found or kept, self._now
         if kept is None:
             text = text or "unknown: not looked at yet"
-            return Promise(text=text, bucket=bucket, allocation=None, since=self._now, searched_at=searched_at)
+            return Promise(
+                text=text,
+                bucket=bucket,
+                allocation=None,
+                since=self._now,
+                searched_at=searched_at,
+                victims_at=self._victims_at(job_id, bucket),
+            )
         since = self._now if before is None or before.allocation is None else before.since
         is_overdue = before is not None and _at(before) <= self._now and kept.start <= self.future.soon
         at = _at(before) if before is not None and is_overdue else kept.start
@@ -286,10 +305,15 @@ class Reservations:
             allocation=booking.allocation,
             since=since,
             searched_at=searched_at,
+            victims_at=self._victims_at(booking.job_id, booking.bucket),
         )
         self._promises[booking.job_id] = promise
         self._confirmed.add(booking.job_id)
         return promise
+
+    def _victims_at(self, job_id: int, bucket: Bucket) -> float:
+        kind = kind_of(bucket)
+        return self._sought[kind] if kind in self._sought else self.victims_sought_at(job_id, bucket)
 
     def _set_aside(self, bucket: Bucket) -> list[tuple[Booking, Promise]]:
         """Take out the plans of the cycle before that jobs of the bucket need not respect."""
