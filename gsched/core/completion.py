@@ -99,7 +99,7 @@ def _run_limit(spec: JobSpec, queue: Queue) -> int | None:
 def _limits(spec: JobSpec, queue: Queue) -> dict[str, float]:
     limits = dict(spec.limits)
     for name, value in limits.items():
-        if not value > 0:
+        if not value >= 0 or (value == 0 and name != "CORELIMIT"):
             raise BadRequest(f"Bad argument: {name} {value:g}")
     for name, given in queue.limits.items():
         wanted = limits.get(name, given.default)
