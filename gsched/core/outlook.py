@@ -15,8 +15,10 @@ from gsched.core.observed import Observations
 from gsched.core.pressure import busy_reasons
 from gsched.core.values import LOCAL_TYPE, host_values
 from gsched.core.views import closed_reason
+from gsched.model.columns import HostColumns
 from gsched.model.config import ClusterConfig
 from gsched.model.host import HostConfig
+from gsched.model.ledger import Ledger
 from gsched.model.reason import PlannedStart
 from gsched.model.resource import BUILTIN
 from gsched.model.snapshot import Bucket, HostSnapshot, Line, RequirementClass, Running, Snapshot
@@ -38,6 +40,8 @@ class _Fixed:
     processor_limits: Mapping[str, float]
     group_limits: Mapping[str, tuple[tuple[str, ...], int]]
     user_groups: Mapping[str, tuple[str, ...]]
+    timed_hosts: frozenset[str]
+    """Hosts that time alone may close: those with dispatch windows."""
 
 
 class Outlook:
@@ -47,6 +51,9 @@ class Outlook:
         self._state = state
         self._observations = observations
         self._hosts: dict[str, HostSnapshot] = {}
+        self._columns: HostColumns | None = None
+        self._renewed: list[HostSnapshot] = []
+        """Hosts that the columns do not show as they are yet."""
         self._config: ClusterConfig | None = None
         self._fixed: _Fixed | None = None
         self._stale: set[str] = set()
@@ -67,12 +74,14 @@ class Outlook:
         """What a cycle sees at `now`. Buckets in `leave_out` and all of a (queue, class) in it are not in it."""
         state, params = self._state, config.params
         fixed = self._refresh(config, now)
+        ledger = state.ledger.fork()
         minute = minute_of_week(now)
         fair = [queue.name for queue in config.queues.values() if queue.fairshare is not None]
         return Snapshot(
             queues=config.queues,
             hosts=self._hosts,
-            ledger=state.ledger.fork(),
+            ledger=ledger,
+            columns=self._in_columns(ledger),
             pending=_without(state.pending, leave_out) if leave_out else state.pending,
             queue_slots=state.queue_slots,
             queue_user_slots=state.queue_user_slots,
@@ -112,21 +121,38 @@ class Outlook:
 
     def _refresh(self, config: ClusterConfig, now: float) -> _Fixed:
         """Bring the hosts up to date; all of them after a reconfig, or where time alone may change them."""
-        spaced = config.params.job_accept_interval_s > 0
         if config is not self._config or self._fixed is None:
             self._config, self._fixed = config, _fixed(config)
-            self._hosts = {}
+            self._hosts, self._columns = {}, None
             self._stale.update(config.hosts)
             self._counts, self._counted = (LimitCounts(config.limits) if has_limits(config) else None), {}
             self._state.running_changed.update(self._state.running)
         self._count()
-        timed = spaced or any(host.dispatch_window for host in config.hosts.values())
-        for name in config.hosts if timed else sorted(self._stale):
+        timed = self._fixed.timed_hosts
+        for name in sorted(self._stale.union(timed)) if timed else sorted(self._stale):
             host = config.hosts.get(name)
             if host is not None:
-                self._hosts[name] = self._host(host, config, now)
+                self._renew(self._host(host, config, now))
         self._stale.clear()
         return self._fixed
+
+    def _renew(self, host: HostSnapshot) -> None:
+        if host != self._hosts.get(host.name):
+            self._hosts[host.name] = host
+            self._renewed.append(host)
+
+    def _in_columns(self, ledger: Ledger) -> HostColumns:
+        """The hosts and these books in columns; only hosts that have changed are looked at."""
+        changed = self._state.ledger.changed
+        if self._columns is None:
+            self._columns = HostColumns(self._hosts, ledger)
+        else:
+            self._columns.show(ledger, changed)
+            for host in self._renewed:
+                self._columns.renew(host)
+        self._renewed.clear()
+        changed.clear()
+        return self._columns
 
     def _count(self) -> None:
         """Keep what limits count in step with the started jobs; nothing is counted where no limit asks for it."""
@@ -208,6 +234,7 @@ def _fixed(config: ClusterConfig) -> _Fixed:
             if name in groups and user.max_jobs is not None
         },
         user_groups={name: group.users for name, group in groups.items()},
+        timed_hosts=frozenset(host.name for host in config.hosts.values() if host.dispatch_window),
     )
 
 
