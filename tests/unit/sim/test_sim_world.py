@@ -1,0 +1,118 @@
+"""The real engine in virtual time: jobs come and go as they should, and plans hold on random traces."""
+
+from __future__ import annotations
+
+import pytest
+
+from gsched.model.config import Params
+from gsched.model.queue import Preemption, Queue
+from gsched.sim.trace import Recipe, TraceJob, random_trace
+from gsched.sim.world import START, Fate, World, simulated_config
+
+FILLING = (Queue(name="normal", backfill=True),)
+ROUNDS, NIGHTS = 40, 4000
+
+
+def job(arrives: float = 0.0, runs: float = 10.0, **more: object) -> TraceJob:
+    return TraceJob(**({"arrives_s": arrives, "runs_s": runs, "limit_s": int(runs)} | more))  # type: ignore[arg-type]
+
+
+def times(fates: dict[int, Fate]) -> list[tuple[float | None, float | None]]:
+    """Start and end of each job, in seconds of the trace."""
+    return [
+        (
+            None if fate.first_start is None else fate.first_start - START,
+            None if fate.ended_at is None else fate.ended_at - START,
+        )
+        for fate in fates.values()
+    ]
+
+
+def test_jobs_run_one_after_the_other_where_there_is_room() -> None:
+    world = World(simulated_config(slots=2))
+    assert times(world.run([job(0, 10), job(0, 20), job(5, 10), job(6, 10)])) == [(0, 10), (0, 20), (10, 20), (20, 30)]
+    assert world.waiting() == world.running() == []
+
+
+def test_run_limit_ends_a_job() -> None:
+    world = World(simulated_config())
+    assert times(world.run([job(0, 100, limit_s=30)])) == [(0, 30)]
+
+
+def test_devices_are_held_by_one_job_at_a_time() -> None:
+    world = World(simulated_config(slots=8, gpus=2), gpus=2)
+    fates = world.run([job(0, 10, gpus=1), job(0, 10, gpus=1), job(0, 10, gpus=2)])
+    assert times(fates) == [(0, 10), (0, 10), (10, 20)]
+    first, second = (fate.starts[0][1].hosts[0].gpus[0].index for fate in list(fates.values())[:2])
+    assert {first, second} == {0, 1}
+
+
+def test_big_job_is_not_starved_by_small_ones() -> None:
+    small = [job(float(at), 100.0) for at in range(0, 1000, 10)]
+    fates = World(simulated_config(slots=4, queues=FILLING)).run([*small, job(55.0, 10.0, slots=4)])
+    big = next(fate for fate in fates.values() if fate.job.slots == 4)
+    assert big.promised_at is not None and big.first_start is not None
+    assert big.first_start <= big.promised_at
+    assert big.first_start - START == 200.0  # after the small job that waited before it
+
+
+def test_suspended_job_runs_its_whole_time() -> None:
+    queues = (Queue(name="normal", priority=1), Queue(name="high", priority=9, preemption=Preemption(preemptive=())))
+    world = World(simulated_config(slots=1, queues=queues))
+    low, high = world.run([job(0, 100), job(30, 20, queue="high")]).values()
+    assert (high.first_start, high.ended_at) == (START + 30, START + 50)
+    assert (low.stops, low.resumes, low.ended_at) == ([START + 30], [START + 50], START + 120)
+
+
+def test_requeued_job_gives_its_devices_to_the_preemptor() -> None:
+    queues = (Queue(name="normal", priority=1), Queue(name="high", priority=9, preemption=Preemption(preemptive=())))
+    config = simulated_config(slots=4, gpus=1, queues=queues, params=Params(preempt_requeue=True))
+    world = World(config, gpus=1, ends_after_s=3.0)
+    low, high = world.run([job(0, 100, gpus=1, rerunnable=True), job(30, 20, gpus=1, queue="high")]).values()
+    assert high.first_start == START + 33
+    assert [at - START for at, _ in low.starts] == [0, 53]
+    assert low.ended_at == START + 153
+
+
+def test_equal_traces_give_equal_runs() -> None:
+    trace = random_trace(7, Recipe(most_gpus=2, spread=0.3))
+    one, two = (World(simulated_config(2, 4, 2, FILLING), gpus=2) for _ in range(2))
+    assert one.run(trace) == two.run(trace)
+    assert one.decisions == two.decisions
+
+
+def play(seed: int) -> int:
+    """Plans made on a random trace; asserts that each was met."""
+    hosts, slots, gpus = 1 + seed % 4, (2, 4, 8)[seed % 3], (0, 2, 4)[seed // 3 % 3]
+    queues = (Queue(name="normal", backfill=seed % 5 > 0, exclusive=True),)
+    recipe = Recipe(
+        most_slots=slots,
+        most_gpus=gpus,
+        most_mem_mib=600.0,
+        spread=0.2 if hosts > 1 else 0.0,
+        most_spread=slots * hosts,
+        exclusive=0.1,
+    )
+    world = World(simulated_config(hosts, slots, gpus, queues), gpus=gpus, mem_mib=1000.0)
+    fates = world.run(random_trace(seed, recipe))
+    for number, fate in fates.items():
+        promised = fate.promised_at
+        for _, plan in fate.plans:
+            assert plan.at is None or promised is None or plan.at <= promised, f"seed {seed}: job {number} is put off"
+        if promised is not None:
+            assert fate.first_start is not None, f"seed {seed}: job {number} never starts"
+            assert fate.first_start <= promised, f"seed {seed}: job {number} starts after its plan"
+        assert fate.ended_at is not None or not fate.starts
+    assert not world.running()
+    assert all(plan.plans and plan.plans[-1][1].at is None for plan in map(fates.__getitem__, world.waiting()))
+    return sum(fate.promised_at is not None for fate in fates.values())
+
+
+def test_plans_are_met_on_random_traces() -> None:
+    assert sum(play(seed) for seed in range(ROUNDS)) > ROUNDS
+
+
+@pytest.mark.nightly
+def test_plans_are_met_on_thousands_of_random_traces() -> None:
+    for seed in range(ROUNDS, ROUNDS + NIGHTS):
+        play(seed)
