@@ -25,9 +25,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from openb_peers import BestFit, FragmentationGradient
 
 from gsched.base.errors import BadRequest, GschedError
-from gsched.policy.packing import WHOLE, BestFit, FragmentationGradient, Mix, Node, Packer, ScarceRoom, Scorer, Shape
+from gsched.policy.packing import WHOLE, Mix, Node, Packer, ScarceRoom, Scorer, Shape
 
 DEMAND = 1.3
 """How much is asked for in the end, in clusters."""
@@ -35,7 +36,7 @@ DEMAND = 1.3
 POLICIES: dict[str, Callable[[Mix], Scorer]] = {
     "scarce-room": ScarceRoom,
     "fgd": FragmentationGradient,
-    "best-fit": lambda mix: BestFit(),
+    "best-fit": BestFit,
 }
 
 

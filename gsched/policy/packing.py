@@ -1,10 +1,10 @@
 """Placement that does not fragment GPUs: which node, and which of its GPUs, a task takes so that the most room stays.
 
 The rule. Every node is worth the room that it still has for the tasks one has to expect (`Mix`); a task goes where it
-takes the least of that worth. The room of a node for a kind of task is the amount of GPU such tasks could use there:
-GPUs with enough left, in whole multiples of what one task asks, and no more than the node's CPU and memory can feed.
-Kinds for which little room is left in the whole cluster weigh more, so the last empty nodes, the rare GPU models and
-the CPUs of nodes with few of them are spent last. `FragmentationGradient` and `BestFit` are peers for comparison.
+takes the least of that worth. The room of a node for a kind of task is how many such tasks would still fit: what its
+GPUs could hold, and no more than its CPU and memory could feed. Kinds for which the cluster has little room left (as an
+amount of GPU) weigh more, so the last empty nodes, the rare GPU models and the CPUs of nodes that have few of them are
+spent last.
 
 `Packer` keeps, for each kind of task, every node's loss, and looks again only at nodes that changed.
 
@@ -66,6 +66,10 @@ class Node:
     model: str
     free: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        if not all(0 <= part <= WHOLE for part in self.free):
+            raise ValueError(f"between 0 and {WHOLE} thousandths of a GPU can be free: {self}")
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -89,6 +93,12 @@ class Mix:
         self.shapes = tuple(sorted(asking, key=lambda shape: (-asking[shape], _key(shape))))
         self.weights: Floats = np.array([asking[shape] / total for shape in self.shapes], np.float64)
 
+    def commonest(self, part: float) -> Mix:
+        """The kinds that make up this part (0 to 1) of the tasks, and those that make up this part of the GPU asked."""
+        asked = [weight * shape.asked for shape, weight in zip(self.shapes, self.weights, strict=True)]
+        kept = _head(self.weights.tolist(), part) | _head(asked, part)
+        return Mix({self.shapes[kind]: float(self.weights[kind]) for kind in sorted(kept)})
+
     @classmethod
     def of(cls, tasks: Iterable[Shape]) -> Mix:
         """From a list of tasks, each as often as it stands there."""
@@ -96,6 +106,17 @@ class Mix:
         for task in tasks:
             often[task] = often.get(task, 0) + 1
         return cls(often)
+
+
+def _head(measures: Sequence[float], part: float) -> set[int]:
+    """The positions of the largest measures that together reach a part of the sum."""
+    goal, reached, kept = part * sum(measures), 0.0, set()
+    for position in sorted(range(len(measures)), key=lambda position: (-measures[position], position)):
+        if reached >= goal:
+            break
+        reached += measures[position]
+        kept.add(position)
+    return kept
 
 
 def _key(shape: Shape) -> tuple[int, int, int, int, tuple[str, ...]]:
@@ -149,120 +170,51 @@ class Scorer(Protocol):
         """What it costs to come from `worth` to the states `after`; `left`: what stays of the GPU that is shared."""
 
 
-class BestFit:
-    """The peer: the node with the least CPU and GPU left, each as a part of the largest node's."""
+class ScarceRoom:
+    """The rule of this module's head: lose the least room, and count room that is scarce in the cluster for more.
 
-    refresh_after = 0
-
-    def prepare(self, columns: Columns) -> None:
-        """Only the sizes count, and they are taken from the first look."""
-        if not hasattr(self, "_cpu"):
-            self._cpu = max(int(columns.cpu.max(initial=0)), 1)
-            self._gpu = columns.gpus.shape[1] * WHOLE
-
-    def worth(self, states: States) -> Floats:
-        """Nothing: the state before does not count."""
-        return np.zeros(len(states.cpu))
-
-    def cost(self, worth: Floats, after: States, left: Ints) -> Floats:
-        """What would be left; among a node's GPUs the one with the least left."""
-        cost: Floats = after.cpu / self._cpu + after.gpus.sum(axis=1) / self._gpu + 1e-9 * left
-        return cost
-
-
-class _Room:
-    """The mix as columns, and how much GPU each of its kinds could use in each of many states."""
-
-    def __init__(self, mix: Mix) -> None:
-        self._mix = mix
-        shapes = mix.shapes
-        self._cpu: Ints = np.array([shape.cpu for shape in shapes], np.int64)
-        self._memory: Ints = np.array([shape.memory for shape in shapes], np.int64)
-        self._gpus: Ints = np.array([shape.gpus for shape in shapes], np.int64)
-        self._asked: Floats = np.array([shape.asked for shape in shapes], np.float64) / WHOLE
-        shares, self._level = np.unique(np.array([shape.share for shape in shapes], np.int64), return_inverse=True)
-        free = np.arange(WHOLE + 1)[:, None]
-        # usable[free, level]: what a task of that share can use of a GPU with so much free.
-        self._usable: Floats = np.where(free >= shares[None, :], free, 0) / WHOLE
-        self._several = np.nonzero(self._gpus > 1)[0]
-        self._permitted: Bools = np.zeros((0, len(shapes)), np.bool_)
-
-    def look(self, columns: Columns) -> None:
-        """Which kinds each GPU model may hold."""
-        shapes = self._mix.shapes
-        allowed = [[not shape.models or model in shape.models for shape in shapes] for model in columns.models]
-        self._permitted = np.array(allowed, np.bool_).reshape(len(columns.models), len(shapes))
-
-    def by_gpus(self, gpus: Ints) -> Floats:
-        """What the GPUs alone would give each kind, in whole multiples of what one task asks."""
-        room: Floats = self._usable[gpus].sum(axis=1)[:, self._level]
-        if len(self._several):
-            free = (gpus >= WHOLE).sum(axis=1)[:, None]
-            asks = self._gpus[self._several]
-            room[:, self._several] = free // asks * asks
-        return room
-
-    def feed(self, states: States) -> Floats:
-        """How many tasks of each kind CPU and memory could feed; 0 on a model that the kind may not use."""
-        by_cpu = states.cpu[:, None] / np.maximum(self._cpu, 1)
-        by_memory = states.memory[:, None] / np.maximum(self._memory, 1)
-        fed = np.minimum(by_cpu, by_memory)
-        fed[(fed < 1) | ~self._permitted[states.model]] = 0
-        return fed
-
-
-class FragmentationGradient(_Room):
-    """The peer: the least increase of expected fragmentation, after "Beware of Fragmentation" (USENIX ATC 2023).
-
-    A node's fragmentation for a kind is all of its free GPU where such a task does not fit, and otherwise the GPUs too
-    small for it. As the free GPU is the same for all, that is the same as losing the least of what remains usable.
+    With an empty mix all nodes are worth nothing, and the node with the least left over is taken (best fit).
     """
-
-    refresh_after = 0
-
-    def prepare(self, columns: Columns) -> None:
-        """Which kinds each GPU model may hold."""
-        self.look(columns)
-
-    def worth(self, states: States) -> Floats:
-        """The expected usable GPU."""
-        usable: Floats = self._usable[states.gpus].sum(axis=1)[:, self._level]
-        short = (states.gpus >= WHOLE).sum(axis=1)[:, None] < np.where(self._asked >= 1, self._gpus, 0)
-        usable[short | (self.feed(states) == 0)] = 0
-        worth: Floats = usable @ self._mix.weights
-        return worth
-
-    def cost(self, worth: Floats, after: States, left: Ints) -> Floats:
-        """The usable GPU that is lost."""
-        return worth - self.worth(after)
-
-
-class ScarceRoom(_Room):
-    """The rule of this module's head: lose the least room, and count room that is scarce in the cluster for more."""
 
     refresh_after = 500
 
-    FEED = 2.0
+    FEED = 2.5
     """A node is not filled by one kind alone: where one is heavy on CPU, lighter ones lie beside it. So CPU and memory
-    are taken to feed twice as many tasks of a kind as they would if it were alone."""
-    SCARCITY = 2.0
-    """How the weight of a kind falls with the room there is for it in the cluster (the exponent)."""
+    are taken to feed that many times the tasks of a kind that they would if it were alone."""
+    SCARCITY = 1.5
+    """How the weight of a kind falls with the amount of GPU that the cluster has room for it (the exponent)."""
     TIE = 1e-4
     """What is left over on the node decides between placements that lose (almost) the same room."""
+    KINDS = 0.97
+    """The rarest kinds are left out, for speed: those beyond this part both of the tasks and of the GPU asked for."""
 
     def __init__(self, mix: Mix) -> None:
-        super().__init__(mix)
-        self._weights: Floats = mix.weights
+        self._mix = mix.commonest(self.KINDS)
+        shapes = self._mix.shapes
+        self._per_cpu: Floats = 1 / np.array([max(shape.cpu, 1) for shape in shapes], np.float64)
+        self._per_memory: Floats = 1 / np.array([max(shape.memory, 1) for shape in shapes], np.float64)
+        shares, self._share = np.unique(np.array([shape.share for shape in shapes], np.int64), return_inverse=True)
+        # holds[free, share]: how many tasks of that share a GPU holds with so much free.
+        self._holds: Floats = (np.arange(WHOLE + 1)[:, None] // shares[None, :]).astype(np.float64)
+        gpus = np.array([shape.gpus for shape in shapes], np.int64)
+        self._asked: Floats = np.array([shape.asked for shape in shapes], np.float64) / WHOLE
+        self._several = np.nonzero(gpus > 1)[0]
+        self._several_gpus = gpus[self._several]
+        self._permitted: Floats = np.zeros((0, len(shapes)))
+        self._weights: Floats = self._mix.weights
         self._largest = (1, 1)
 
     def prepare(self, columns: Columns) -> None:
         """Weigh each kind by how often it comes and how little room there is left for it."""
-        self.look(columns)
+        shapes = self._mix.shapes
+        by_model = [[float(not shape.models or model in shape.models) for shape in shapes] for model in columns.models]
+        self._permitted = np.array(by_model, np.float64).reshape(len(columns.models), len(shapes))
+        # The largest node ever seen: what is free now would make the tie-break drift.
         self._largest = max(int(columns.cpu.max(initial=0)), self._largest[0]), columns.gpus.shape[1] * WHOLE
-        if not len(columns) or not self._mix.shapes:
+        if not len(columns) or not shapes:
             return
-        room = self._rooms(columns.rows(np.arange(len(columns)))).sum(axis=0)
-        weights = self._mix.weights / (room + 1.0) ** self.SCARCITY
+        rooms = self._rooms(columns.rows(np.arange(len(columns)))).sum(axis=0) * self._asked
+        weights = self._mix.weights / (rooms + 1.0) ** self.SCARCITY
         self._weights = weights / weights.sum()
 
     def worth(self, states: States) -> Floats:
@@ -273,11 +225,20 @@ class ScarceRoom(_Room):
     def cost(self, worth: Floats, after: States, left: Ints) -> Floats:
         """The room that is lost, and a trifle for what is left over."""
         leftover = after.cpu / self._largest[0] + after.gpus.sum(axis=1) / self._largest[1]
-        return worth - self.worth(after) + self.TIE * leftover
+        cost: Floats = worth - self.worth(after) + self.TIE * leftover
+        return cost
 
     def _rooms(self, states: States) -> Floats:
-        rooms: Floats = np.minimum(self.by_gpus(states.gpus), self.feed(states) * (self.FEED * self._asked))
-        return rooms
+        """How many tasks of each kind fit, by state and kind; the feeding may count in parts of a task beyond one."""
+        held: Floats = self._holds[states.gpus].sum(axis=1)[:, self._share]
+        if len(self._several):
+            held[:, self._several] //= self._several_gpus
+        fed = states.cpu[:, None] * self._per_cpu
+        np.minimum(fed, states.memory[:, None] * self._per_memory, out=fed)
+        fed *= self._permitted[states.model]
+        fed[fed < 1 - 1e-9] = 0
+        fed *= self.FEED
+        return np.minimum(held, fed, out=held)
 
 
 class _Costs:
@@ -322,17 +283,22 @@ class Packer:
         node, gpus = placement.node, list(placement.gpus)
         columns = self.columns
         enough = columns.cpu[node] >= shape.cpu and columns.memory[node] >= shape.memory
-        if not enough or len(gpus) != shape.gpus or (columns.gpus[node, gpus] < shape.share).any():
+        if not enough or len(set(gpus)) != shape.gpus or (columns.gpus[node, gpus] < shape.share).any():
             raise ValueError(f"{shape} does not fit {placement}")
         self._move(shape, placement, 1)
 
     def give(self, shape: Shape, placement: Placement) -> None:
-        """The task is gone."""
+        """The task is gone. Raises ValueError when more of a GPU would be free than there is."""
+        if (self.columns.gpus[placement.node, list(placement.gpus)] + shape.share > WHOLE).any():
+            raise ValueError(f"{shape} is not on {placement}")
         self._move(shape, placement, -1)
 
     def put(self, node: int, cpu: int, memory: int, free: Sequence[int]) -> None:
-        """What is free on a node is this now (units as in `Node`; its GPU model and their number stay)."""
+        """What is free on a node is this now (units as in `Node`; the GPUs' model stays). Raises ValueError."""
+        if len(free) > self.columns.gpus.shape[1] or not all(0 <= part <= WHOLE for part in free):
+            raise ValueError(f"node {node} cannot have this free of its GPUs: {free}")
         self.columns.cpu[node], self.columns.memory[node] = cpu, memory
+        self.columns.gpus[node] = 0
         self.columns.gpus[node, : len(free)] = free
         self._note(node)
 
@@ -389,6 +355,8 @@ class Packer:
         columns = self.columns
         after = States(columns.cpu[node] - shape.cpu, columns.memory[node] - shape.memory, columns.model[node], gpus)
         cost = self._scorer.cost(self._worth[node], after, gpus[np.arange(len(rows)), left])
+        # Sums over batches of different sizes differ in their last bits; nodes in equal states must cost the same.
+        cost = np.round(cost, 11)
         # The best option of each node: by node, then cost, then GPU (the sort is stable, options ascend by GPU).
         best = np.lexsort((cost, rows))
         best = best[np.r_[True, rows[best][1:] != rows[best][:-1]]]
