@@ -101,10 +101,7 @@ class Reservations:
     def may_go_on(self, part: HostAllocation, ends_at: float, bucket: Bucket) -> bool:
         """Whether a preempted job of the bucket may have its slots (`part`) again, which are free now."""
         inside = bucket.requirement.reservation
-        above = self.future.priority(bucket) + 1  # the plans of its own and lower queues reckon with it already
-        return not (
-            self.guard.after_windows(part, ends_at, inside) or self._after_planned(part, ends_at, bucket, above)
-        )
+        return self._after_planned(part, ends_at, bucket, goes_on=True) is None
 
     def took(self, part: HostAllocation, ends_at: float, bucket: Bucket | None = None) -> None:
         """The part has been taken from the cycle's ledger by a job of the bucket, which may run until `ends_at`."""
@@ -350,9 +347,13 @@ class Reservations:
     # -- guards ---------------------------------------------------------------------------------------------------
 
     def _after_planned(
-        self, part: HostAllocation, ends_at: float, bucket: Bucket, least: float = -math.inf
+        self, part: HostAllocation, ends_at: float, bucket: Bucket, *, goes_on: bool = False
     ) -> Reason | None:
-        """Whether all planned jobs that the candidate must respect still fit on the host beside it."""
+        """Whether all planned jobs that the candidate must respect still fit on the host beside it.
+
+        One that goes on after a preemption is reckoned with in the plans of its own and lower queues already; and a
+        plan whose time nobody knows may wait for its very end.
+        """
         priority = self.future.priority(bucket)
         kind = kind_of(bucket)
         queue = self._snapshot.queues.get(bucket.queue)
@@ -362,7 +363,7 @@ class Reservations:
         respected = [
             each
             for each in self.future.booked(part.host)
-            if each.priority >= least
+            if (not goes_on or (each.priority > priority and each.start < math.inf))
             and (each.job_id in self._confirmed or (each.priority >= priority and kind_of(each.bucket) != kind))
         ]
         if all(each.start >= end and end < math.inf for each in respected):

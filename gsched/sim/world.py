@@ -120,10 +120,14 @@ class World:
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def run(self, trace: Iterable[TraceJob], until_s: float = math.inf) -> dict[int, Fate]:
-        """Play a trace to its end, or for so many seconds; what became of the jobs, by their numbers."""
+    def expect(self, trace: Iterable[TraceJob]) -> None:
+        """The jobs of a trace will arrive, each at its time."""
         for job in trace:
             self._plan(START + job.arrives_s, _ARRIVED, job)
+
+    def run(self, trace: Iterable[TraceJob], until_s: float = math.inf) -> dict[int, Fate]:
+        """Play a trace to its end, or for so many seconds; what became of the jobs, by their numbers."""
+        self.expect(trace)
         for _ in self.steps(until_s):
             pass
         return self.fates
@@ -209,7 +213,7 @@ class World:
     def _connect(self, host: str, session: int, gpus: int, mem_mib: float) -> None:
         names = ("r15s", "r1m", "r15m", "ut", "pg", "io", "ls")
         idle: dict[str, float | None] = dict.fromkeys(names, 0.0)
-        room = {"it": 99.0, "mem": mem_mib, "tmp": 1e5, "swp": 1e5}
+        room: dict[str, float | None] = {"it": 99.0, "mem": mem_mib, "tmp": 1e5, "swp": 1e5}
         load = LoadReport(indices=idle | room, ncpus=4, maxmem_mib=mem_mib)
         devices = tuple(
             Gpu(uuid=f"{host}-{index}", index=index, mode=ComputeMode.EXCLUSIVE_PROCESS, memory_mib=40_000)

@@ -193,3 +193,15 @@ def test_ledger_keeps_all_but_the_slots_of_a_suspended_job() -> None:
     assert (fork.host("h0").free_slots, fork.suspended, list(fork.host("h0").miscounts())) == (4, {}, [])
     with pytest.raises(KeyError):
         Ledger().suspend(victim.key, victim.allocation)
+
+
+def test_who_waits_for_a_suspended_job_does_not_keep_it_from_going_on() -> None:
+    cluster = cluster_of(slots=4, gpus=2)
+    victim = cluster.run(kind(Ask(2, gpus=2), "low"))
+    urgent = cluster.wait(kind(Ask(4), "high"))
+    cluster.cycle(10.0)
+    waits = cluster.wait(kind(Ask(4, gpus=2), "high"))
+    cluster.end(urgent)
+    done = cluster.cycle(20.0)
+    assert done.planned[waits].text == f"unknown: job {victim.job_id} is suspended"
+    assert done.resumed == [victim.job_id]

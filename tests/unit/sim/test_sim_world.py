@@ -10,7 +10,7 @@ from gsched.sim.trace import Recipe, TraceJob, random_trace
 from gsched.sim.world import START, Fate, World, simulated_config
 
 FILLING = (Queue(name="normal", backfill=True),)
-ROUNDS, NIGHTS = 40, 4000
+ROUNDS, NIGHTS = 30, 4000
 
 
 def job(arrives: float = 0.0, runs: float = 10.0, **more: object) -> TraceJob:
@@ -94,7 +94,11 @@ def play(seed: int) -> int:
         exclusive=0.1,
     )
     world = World(simulated_config(hosts, slots, gpus, queues), gpus=gpus, mem_mib=1000.0)
-    fates = world.run(random_trace(seed, recipe))
+    world.expect(random_trace(seed, recipe))
+    for _ in world.steps():
+        if not world.running():  # an idle cluster starts what fits: who waits can never start
+            assert all(world.fates[job_id].plans[-1][1].at is None for job_id in world.waiting()), f"seed {seed}"
+    fates = world.fates
     for number, fate in fates.items():
         promised = fate.promised_at
         for _, plan in fate.plans:
@@ -104,12 +108,44 @@ def play(seed: int) -> int:
             assert fate.first_start <= promised, f"seed {seed}: job {number} starts after its plan"
         assert fate.ended_at is not None or not fate.starts
     assert not world.running()
-    assert all(plan.plans and plan.plans[-1][1].at is None for plan in map(fates.__getitem__, world.waiting()))
     return sum(fate.promised_at is not None for fate in fates.values())
 
 
 def test_plans_are_met_on_random_traces() -> None:
     assert sum(play(seed) for seed in range(ROUNDS)) > ROUNDS
+
+
+def compete(seed: int) -> int:
+    """Preemptions on a random trace of two queues; asserts that none was too early or too many."""
+    queues = (
+        Queue(name="low", priority=1, backfill=True),
+        Queue(name="high", priority=9, preemption=Preemption(preemptive=()), backfill=True),
+    )
+    params = Params(min_run_before_preempt_s=10.0, max_job_preempt=2, preempt_requeue=seed % 2 > 0)
+    gpus = 2 if seed % 2 else 0
+    config = simulated_config(1 + seed % 3, 4, gpus, queues, params=params)
+    world = World(config, gpus=gpus, ends_after_s=float(seed % 4))
+    recipe = Recipe(jobs=25, queues=("low", "high"), most_gpus=gpus, rerunnable=0.7, longest_s=100, unlimited=0.2)
+    stops = 0
+    for fate in world.run(random_trace(seed, recipe)).values():
+        assert fate.ended_at is not None
+        began = [at for at, _ in fate.starts] + fate.resumes
+        assert len(fate.resumes) <= len(fate.stops)  # one that is stopped may still be requeued
+        assert len(fate.stops) + len(fate.starts) - 1 <= 2
+        for at in fate.stops:
+            assert at - max(each for each in began if each <= at) >= 10.0
+        stops += len(fate.stops) + len(fate.starts) - 1
+    return stops
+
+
+def test_nobody_is_preempted_again_at_once() -> None:
+    assert sum(compete(seed) for seed in range(ROUNDS // 3)) > 5
+
+
+@pytest.mark.nightly
+def test_nobody_is_preempted_again_at_once_on_thousands_of_traces() -> None:
+    for seed in range(ROUNDS // 3, NIGHTS):
+        compete(seed)
 
 
 @pytest.mark.nightly
