@@ -11,12 +11,15 @@ from collections.abc import Iterator
 import msgspec
 
 from gsched.base.errors import GschedError
+from gsched.base.ids import show_job
 from gsched.cli.projection import placed, submitted_record
 from gsched.cli.render import history
 from gsched.cli.render.history import HistoryEvent, HistoryRecord, Remark
 from gsched.model import event as events
 from gsched.model.job import AttemptResult, Usage
 from gsched.model.view import EventRecord, JobHistory
+
+REQUEUED = "Job has been requeued"
 
 
 def signal_name(number: int) -> str:
@@ -32,7 +35,7 @@ def history_record(stored: JobHistory) -> HistoryRecord:
     teller = _Teller()
     told = tuple(remark for record in stored.events for remark in teller.tell(record))
     if teller.submitted is None:
-        raise GschedError(f"Job <{stored.job_id}>: the record of its submission cannot be read")
+        raise GschedError(f"Job <{show_job(stored.job_id)}>: the record of its submission cannot be read")
     job = submitted_record(stored.job_id, teller.submitted.spec, teller.submitted.at, teller.usage)
     return HistoryRecord(job=job, events=told)
 
@@ -87,13 +90,18 @@ class _Teller:
     def _changes(self, event: events.AnyEvent) -> Iterator[HistoryEvent]:
         match event:
             case events.JobRequeued():
-                yield history.requeued(event.at)
-                if event.reason:
-                    yield Remark(at=event.at, text=f"Pending: {event.reason}")
+                yield from self._requeued(event)
+            case events.JobSuspended(by_system=True):
+                yield history.suspended_by_system(event.at, event.reason or "by the system")
             case events.JobSuspended():
                 yield history.suspended(event.at, state="USUSP" if self._state not in ("PEND", "PSUSP") else "PSUSP")
             case events.JobResumed():
-                yield history.resumed(event.at, state="PEND" if self._state in ("PEND", "PSUSP") else "RUN")
+                state = "PEND" if self._state in ("PEND", "PSUSP") else "RUN"
+                yield (
+                    Remark(at=event.at, state=state, text="Running")
+                    if event.by_system
+                    else history.resumed(event.at, state=state)
+                )
             case events.JobSignalRequested():
                 yield history.signalled(event.at, signal_name(event.signal), event.by)
             case events.JobStatusLost():
@@ -111,9 +119,38 @@ class _Teller:
                 )
                 yield Remark(at=event.at, text=text)
             case _:
+                yield from self._rearranged(event)
+
+    def _rearranged(self, event: events.AnyEvent) -> Iterator[HistoryEvent]:
+        match event:
+            case events.JobSwitched():
+                yield history.switched(event.at, event.spec.queue, event.by)
+            case events.JobMoved():
+                yield history.moved(event.at, event.position, event.by, to_top=event.to_top)
+            case events.JobForced():
+                yield history.forced(event.at, event.by)
+            case events.JobModified():
+                yield history.Modified(at=event.at, user=event.by, changes=event.changes)
+            case events.JobRequeueRequested():
+                if event.preempted_by:
+                    text = f"Requeue requested: preempted by job <{show_job(event.preempted_by)}>"
+                    yield Remark(at=event.at, text=text)
+                else:
+                    yield history.requeue_requested(event.at, event.by)
+            case events.ArrayElementsFinished():
+                yield from self._ended(event)
+            case _:
                 return
 
-    def _ended(self, event: events.JobFinished) -> Iterator[HistoryEvent]:
+    def _requeued(self, event: events.JobRequeued) -> Iterator[HistoryEvent]:
+        """The attempt's end, where the job ran, and why it waits again."""
+        if event.result is not None and not event.failed_start:
+            yield Remark(at=event.at, text=f"Exited {_how(event.result)}; job will be requeued and rerun")
+        yield history.requeued(event.at, hold=event.hold)
+        if event.reason and event.reason != REQUEUED:
+            yield Remark(at=event.at, text=f"Pending: {event.reason}")
+
+    def _ended(self, event: events.JobFinished | events.ArrayElementsFinished) -> Iterator[HistoryEvent]:
         result = event.result
         self.usage = result.usage
         self._succeeded = result.succeeded
@@ -125,6 +162,8 @@ class _Teller:
             succeeded=result.succeeded,
             term_reason=result.term_reason,
         )
+        if result.problem and not result.started:
+            yield Remark(at=event.at, text=result.problem)
 
 
 def _how(result: AttemptResult) -> str:

@@ -34,6 +34,8 @@ FILTERS = (
 )
 """Options that narrow down which jobs are meant."""
 
+GROUP = Option("g", "GROUP", "only jobs of this job group and of those below it", "-g /night")
+
 
 def program(call: Call) -> str:
     """The name the command was called by, without its folder."""

@@ -1,60 +1,117 @@
-"""What gkill, gstop and gresume share: which jobs are meant, and the answer for each of them.
+"""What the commands share that do something to jobs: which jobs are meant, and the answer for each of them.
 
-Source of the texts: bkill, bstop and bresume; clients search for them.
+Source of the texts: bkill, bstop, bresume, brequeue, bswitch, btop, brun; clients search for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
 
 from gsched.base.errors import LSF_FAILURE, BadRequest
+from gsched.base.ids import array_of, show_job
 from gsched.cli.call import Call
 from gsched.cli.command import program
 from gsched.cli.selection import parse_job_ids
-from gsched.cli.session import connected
+from gsched.cli.session import Session, connected
 from gsched.dialect.options import Parsed
 from gsched.model.view import Control, JobFilter
 
 EVERY = 0
 """The job id that stands for all of the caller's jobs."""
+FILTER_OPTIONS = ("u", "q", "m", "J", "g")
+
+Act = Callable[[Session, Sequence[int], JobFilter | None], Sequence[Control]]
+"""Does it to these jobs, or where there are none to those that the filter admits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What is printed for each job; `{job}` is its number, `{error}` what went wrong."""
+
+    done: str
+    failed: str = "Job <{job}>: {error}"
+    nothing: str = "No unfinished job found"
 
 
 def carry_out(
     call: Call, options: Parsed, action: str, being: str, *, signal: int = 0, states: tuple[str, ...] = ()
 ) -> int:
-    """Do `action` to the jobs that the command line means; `being` is what each line says (`terminated`).
+    """Do `action` to the jobs that the command line means; `being` is what each line says (`terminated`)."""
 
-    Named jobs are taken as they are. 0 means all of the caller's unfinished jobs that the filters and `states` admit;
-    filters alone mean the newest of them, as for LSF's commands. Exit code 255 if anything failed.
+    def act(session: Session, job_ids: Sequence[int], wanted: JobFilter | None) -> Sequence[Control]:
+        return session.client.control(action, job_ids, wanted=wanted, signal=signal)
+
+    said = Said(f"Job <{{job}}> is being {being}")
+    return do_to_jobs(call, options, options.rest, act, said, states=states)
+
+
+def do_to_jobs(
+    call: Call,
+    options: Parsed,
+    words: Sequence[str],
+    act: Act,
+    said: Said,
+    *,
+    states: tuple[str, ...] = (),
+    finished: bool = False,
+) -> int:
+    """Do something to the jobs that `words` and the filters mean. Exit code 255 if anything failed.
+
+    Named jobs and elements are taken as they are. 0 means all of the caller's jobs that the filters and `states` admit
+    (with `finished` also those that have ended); filters alone mean the newest of them, as for LSF's commands.
     """
-    job_ids = parse_job_ids(options.rest)
-    wanted = JobFilter(
+    job_ids = parse_job_ids(words)
+    if not job_ids and not options.has(*FILTER_OPTIONS):
+        raise BadRequest(f"{program(call)}: name a job, or 0 for all of yours (-h lists the options)")
+    wanted = job_filter(call, options, states)
+    with connected(call) as session:
+        if job_ids and EVERY not in job_ids:
+            results = act(session, job_ids, None)
+        elif EVERY in job_ids and not finished and "[" not in wanted.name:
+            results = act(session, (), wanted)
+        else:
+            chosen = _listed(session, wanted, finished=finished, newest=not job_ids)
+            results = act(session, chosen, None) if chosen else []
+    return report(call, results, said)
+
+
+def job_filter(call: Call, options: Parsed, states: tuple[str, ...] = ()) -> JobFilter:
+    """The filter that -u, -q, -m, -J and -g make."""
+    return JobFilter(
         user=options.last("u", call.user),
         queue=options.last("q"),
         host=options.last("m"),
         name=options.last("J"),
+        group=options.last("g"),
         states=states,
     )
-    if not job_ids and not options.has("u", "q", "m", "J"):
-        raise BadRequest(f"{program(call)}: name a job, or 0 for all of yours (-h lists the options)")
-    with connected(call) as session:
-        if not job_ids:
-            newest = max((job.job_id for job in session.client.jobs(wanted)), default=None)
-            job_ids = () if newest is None else (newest,)
-            results = session.client.control(action, job_ids, signal=signal) if job_ids else []
-        elif EVERY in job_ids:
-            results = session.client.control(action, (), wanted=wanted, signal=signal)
-        else:
-            results = session.client.control(action, job_ids, signal=signal)
-    return _report(call, results, being)
 
 
-def _report(call: Call, results: Sequence[Control], being: str) -> int:
+def _listed(session: Session, wanted: JobFilter, *, finished: bool, newest: bool) -> list[int]:
+    """Numbers of the jobs admitted; with `newest` of those of the last submission alone.
+
+    An array whose elements all count is one number.
+    """
+    found = [job.job_id for job in session.client.jobs(msgspec.structs.replace(wanted, finished=finished))]
+    if newest and found:
+        last = max(array_of(job_id) for job_id in found)
+        found = [job_id for job_id in found if array_of(job_id) == last]
+        if not wanted.host and "[" not in wanted.name:
+            return [last]
+    return found
+
+
+def report(call: Call, results: Sequence[Control], said: Said) -> int:
+    """A line for each job; its exit code."""
     for result in results:
+        job = show_job(result.job_id)
         if result.error:
-            call.error(f"Job <{result.job_id}>: {result.error}\n")
+            call.error(said.failed.format(job=job, error=result.error) + "\n")
         else:
-            call.write(f"Job <{result.job_id}> is being {being}\n")
+            call.write(said.done.format(job=job) + "\n")
     if not results:
-        call.error("No unfinished job found\n")
+        call.error(said.nothing + "\n")
     return LSF_FAILURE if not results or any(result.error for result in results) else 0

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 from gsched.base.errors import LSF_FAILURE, GschedError
+from gsched.base.ids import array_of, show_job
 from gsched.cli.call import Call
 from gsched.cli.chronicle import history_record
 from gsched.cli.command import FILTERS, GENERAL, read_options
@@ -95,7 +96,7 @@ class _Reader:
     def read(self, stored: Iterator[JobHistory]) -> Iterator[HistoryRecord]:
         found = set()
         for each in stored:
-            found.add(each.job_id)
+            found.update((each.job_id, array_of(each.job_id)))
             try:
                 yield history_record(each)
             except GschedError as problem:
@@ -103,7 +104,7 @@ class _Reader:
         missing = [job_id for job_id in self._wanted.ids if job_id not in found]
         if found:
             for job_id in missing:
-                self._complain(f"Job <{job_id}>: No matching job found")
+                self._complain(f"Job <{show_job(job_id)}>: No matching job found")
 
     def _complain(self, text: str) -> None:
         self.problems += 1

@@ -5,25 +5,37 @@ Streams, texts and exit codes are bjobs'; LSB_BJOBS_CONSISTENT_EXIT_CODE=Y makes
 
 from __future__ import annotations
 
+import itertools
 import pwd
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from gsched.base.errors import LSF_FAILURE, BadRequest
+from gsched.base.ids import array_of, index_of, show_job
 from gsched.cli.call import Call
-from gsched.cli.command import CHOSEN_FIELDS, FILTERS, GENERAL, chosen_format, program, read_options
+from gsched.cli.command import CHOSEN_FIELDS, FILTERS, GENERAL, GROUP, chosen_format, program, read_options
 from gsched.cli.projection import job_record
 from gsched.cli.render import jobs, jobs_long
+from gsched.cli.render.arrays import render_arrays
 from gsched.cli.render.formats import Format, Setting, render_json, render_text
 from gsched.cli.render.job_fields import JOB_FIELDS
+from gsched.cli.render.pending import render_summary
+from gsched.cli.render.reasons import DEFAULT_LEVEL
 from gsched.cli.render.records import JobRecord
 from gsched.cli.selection import not_found, nothing_found, parse_job_ids
-from gsched.cli.session import connected
+from gsched.cli.session import Session, connected
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.view import JobFilter
+
+_LEVELS = (
+    "every reason; with -l the names of the hosts",
+    "the main reason alone",
+    "reasons of the hosts that the job could use, most hosts first",
+    "reasons of all hosts",
+)
 
 TABLE = OptionTable(
     summary="show jobs: without options, yours that have not finished",
@@ -33,8 +45,10 @@ TABLE = OptionTable(
         Option("d", help="finished jobs"),
         Option("r", help="running jobs"),
         Option("s", help="suspended jobs, with the reason"),
-        Option("p", help="pending jobs, with every reason, the main one first"),
-        *(Option(f"p{level}", help="the same; -p1 shows the main reason alone") for level in range(4)),
+        Option("p", help="pending jobs with their reasons (-p2, or what LSB_BJOBS_PENDREASON_LEVEL says)"),
+        *(Option(f"p{level}", help=f"pending jobs: {what}") for level, what in enumerate(_LEVELS)),
+        Option("psum", help="what all pending jobs of the cluster wait for, counted by reason"),
+        Option("A", help="a line per job array with the counts of its elements"),
         Option("l", help="everything about each job"),
         Option("UF", help="the same, without folding lines"),
         Option("w", help="cut nothing"),
@@ -45,12 +59,16 @@ TABLE = OptionTable(
         Option("P", "PROJECT", "only jobs of this project"),
         Option("X", help="taken for LSF's sake: host groups are never condensed"),
         *FILTERS,
+        GROUP,
         *GENERAL,
-        *unsupported("A", "aff", "app", "aps", "cname", "env", "fwd", "G", "g", "gpu", "Jd", "Lp", "N", "psum", "plan"),
+        *unsupported("aff", "app", "aps", "cname", "env", "fwd", "G", "gpu", "Jd", "Lp", "N", "plan"),
         *unsupported("rusage", "script", "sla", "ss", "sum", "U", "WF", "WL", "WP", "x", "data", "clusters", "gpfsio"),
     ),
     interspersed=True,
-    examples=("PROGRAM -u all", "PROGRAM -l 1153", "PROGRAM -p", "PROGRAM -noheader -o 'jobid stat' 1153 1154"),
+    examples=(
+        *("PROGRAM -u all", "PROGRAM -l 1153", "PROGRAM -p", "PROGRAM '1160[3,5-7]'", "PROGRAM -A 1160"),
+        "PROGRAM -noheader -o 'jobid jobindex stat' 1153 1154",
+    ),
 )
 
 _STATES = {
@@ -60,7 +78,10 @@ _STATES = {
     "p": ("PEND", "PSUSP"),
 }
 _KINDS = {"d": "DONE/EXIT", "r": "running", "s": "suspended", "p": "pending"}
+_LEVELLED = ("p0", "p1", "p2", "p3")
+_UNFINISHED = ("PEND", "PSUSP", "RUN", "USUSP", "SSUSP", "UNKWN", "ZOMBI")
 EVERY = 0
+JOBS_PER_PIECE = 500
 
 
 def main(call: Call) -> int:
@@ -68,27 +89,99 @@ def main(call: Call) -> int:
     options = read_options(call, TABLE)
     if options.has("noheader") and options.has("l", "UF"):
         raise BadRequest(f"{program(call)}: -noheader and -l cannot be given together")
-    chosen = chosen_format(call, options, JOB_FIELDS, "LSB_BJOBS_FORMAT", "l UF w W")
+    chosen = chosen_format(call, options, JOB_FIELDS, "LSB_BJOBS_FORMAT", "l UF w W A psum")
     job_ids = parse_job_ids(options.rest)
     named = () if EVERY in job_ids else job_ids
     with connected(call) as session:
-        views = list(session.client.jobs(_wanted(call, options, named)))
-        external = session.client.cluster().external_resources if options.has("l", "UF") and views else ()
-    records = [_levelled(job_record(view, external), options) for view in views]
-    found = {view.job_id for view in views}
-    missing = [job_id for job_id in named if job_id not in found]
-    if chosen is not None and options.has("json"):
-        return _answer_json(call, options, chosen, records, missing)
-    if records:
-        call.write(_layout(call, options, chosen, records))
+        if options.has("psum"):
+            return _summary(call, session)
+        if options.has("A"):
+            return _arrays(call, options, session, named)
+        listing = _Listing(call, options, session, named)
+        if chosen is not None and options.has("json"):
+            return _answer_json(call, options, chosen, list(listing.records()), listing.missing())
+        for text in _layout(call, options, chosen, listing.records()):
+            call.write(text)
+        return _ending(call, options, session, listing)
+
+
+def _summary(call: Call, session: Session) -> int:
+    summary, cluster = session.client.pending_summary(), session.client.cluster().cluster
+    call.write(render_summary(summary, cluster, zone_of(call.env)))
+    return 0
+
+
+def _arrays(call: Call, options: Parsed, session: Session, named: tuple[int, ...]) -> int:
+    """-A: whole arrays; an element stands for its array."""
+    wanted = msgspec.structs.replace(_wanted(call, options, named), ids=(), states=())
+    numbers = tuple(dict.fromkeys(array_of(job_id) for job_id in named))
+    found = session.client.arrays(numbers, wanted)
+    if not named and not options.has("a"):
+        found = [array for array in found if any(array.counts.get(state, 0) for state in _UNFINISHED)]
+    known = {array.job_id for array in found}
+    missing = [number for number in numbers if number not in known]
+    plain = {job.job_id for job in session.client.jobs(JobFilter(ids=tuple(missing), finished=True))} if missing else ()
+    if found:
+        call.write(render_arrays(found, header=not options.has("noheader"), wide=options.has("w")))
+    for number in missing:
+        is_plain = number in plain
+        call.error(f"Job <{number}> is not a job array\n" if is_plain else f"Job array <{number}> is not found\n")
+    if not found and not missing:
+        call.error("No job array found\n")
+    return LSF_FAILURE if missing or (not found and _is_consistent(call)) else 0
+
+
+class _Listing:
+    """The jobs of one question, turned into records while they arrive: there may be a hundred thousand."""
+
+    def __init__(self, call: Call, options: Parsed, session: Session, named: tuple[int, ...]) -> None:
+        self._named = named
+        self._is_long = options.has("l", "UF")
+        self._level = _level(call, options)
+        self._views = session.client.jobs(_wanted(call, options, named))
+        self._client = session.client
+        self._found: set[int] = set()
+        self.count = 0
+
+    def records(self) -> Iterator[JobRecord]:
+        """To be gone through once."""
+        external: tuple[str, ...] | None = None
+        for view in self._views:
+            self.count += 1
+            self._found.update((view.job_id, array_of(view.job_id)))
+            if self._is_long and external is None:
+                external = self._client.cluster().external_resources
+            yield job_record(view, external or (), level=self._level, with_hosts=self._is_long)
+
+    def missing(self) -> list[int]:
+        """Jobs that were named and not found, once all records have been gone through."""
+        return [job_id for job_id in self._named if job_id not in self._found]
+
+    def why_missing(self) -> str:
+        """A line for each of them; an index is told apart from a job that is no array."""
+        lines = []
+        for job_id in self.missing():
+            is_plain = index_of(job_id) and any(
+                job.job_id == array_of(job_id)
+                for job in self._client.jobs(JobFilter(ids=(array_of(job_id),), finished=True))
+            )
+            lines.append(f"Job <{array_of(job_id)}> is not a job array\n" if is_plain else not_found([job_id]))
+        return "".join(dict.fromkeys(lines))
+
+
+def _ending(call: Call, options: Parsed, session: Session, listing: _Listing) -> int:
+    """What is said, and the exit code, when all that was found has been shown."""
+    missing = listing.missing()
     if missing:
-        call.error(not_found(missing))
-    elif not records and not _is_user(options.last("u", "all")):
+        call.error(listing.why_missing())
+        return LSF_FAILURE
+    if listing.count:
+        return 0
+    if not _is_user(options.last("u", "all")):
         call.error(f"{options.last('u')}: Unknown user\n")
         return LSF_FAILURE
-    elif not records:
-        call.error(_nothing(options))
-    return LSF_FAILURE if missing or (not records and _is_consistent(call)) else 0
+    call.error(_nothing(options))
+    return LSF_FAILURE if _is_consistent(call) else 0
 
 
 def _is_user(name: str) -> bool:
@@ -106,7 +199,7 @@ def _answer_json(
     call: Call, options: Parsed, chosen: Format[JobRecord], records: Sequence[JobRecord], missing: Sequence[int]
 ) -> int:
     """A job that does not exist is a record of its own, and neither a text on stderr nor a failure: clients read on."""
-    errors = [{"JOBID": str(job_id), "ERROR": not_found([job_id]).rstrip()} for job_id in missing]
+    errors = [{"JOBID": show_job(job_id), "ERROR": not_found([job_id]).rstrip()} for job_id in missing]
     setting = _setting(call, options)
     call.write(render_json(records, chosen, setting, command="bjobs", counted="JOBS", errors=errors))
     return LSF_FAILURE if _is_consistent(call) and (missing or not records) else 0
@@ -123,7 +216,7 @@ def _setting(call: Call, options: Parsed) -> Setting:
 
 def _chosen(options: Parsed) -> list[str]:
     """The letters of _STATES that were given; -p0 … -p3 count as -p."""
-    given = {name[0] if name in ("p0", "p1", "p2", "p3") else name for name, _ in options.given}
+    given = {name[0] if name in _LEVELLED else name for name, _ in options.given}
     return [name for name in _STATES if name in given]
 
 
@@ -137,31 +230,44 @@ def _wanted(call: Call, options: Parsed, job_ids: tuple[int, ...]) -> JobFilter:
         host=options.last("m"),
         name=options.last("J"),
         project=options.last("P"),
+        group=options.last("g"),
         states=states,
         finished=bool(job_ids) or options.has("a", "d"),
     )
 
 
-def _levelled(record: JobRecord, options: Parsed) -> JobRecord:
-    return msgspec.structs.replace(record, pending_reasons=record.pending_reasons[:1]) if options.has("p1") else record
+def _level(call: Call, options: Parsed) -> int:
+    """How much of the pending reasons is told. Source: lsf.conf(5), LSB_BJOBS_PENDREASON_LEVEL."""
+    given = [name for name, _ in options.given if name in _LEVELLED]
+    text = given[-1][1] if given else call.env.get("LSB_BJOBS_PENDREASON_LEVEL", "")
+    return int(text) if text in ("0", "1", "2", "3") else DEFAULT_LEVEL
 
 
 def _nothing(options: Parsed) -> str:
     chosen = _chosen(options)
     kind = "" if options.has("a") or len(chosen) > 1 else _KINDS[chosen[0]] if chosen else "unfinished"
-    return nothing_found(kind, options.last("q"), options.last("m"), options.last("P"))
+    return nothing_found(kind, options.last("q"), options.last("m"), options.last("P"), options.last("g"))
 
 
-def _layout(call: Call, options: Parsed, chosen: Format[JobRecord] | None, records: Sequence[JobRecord]) -> str:
+def _layout(
+    call: Call, options: Parsed, chosen: Format[JobRecord] | None, records: Iterator[JobRecord]
+) -> Iterator[str]:
+    """The text, some hundred jobs at a time."""
     zone = zone_of(call.env)
+    setting = _setting(call, options)
     header = not options.has("noheader")
-    if chosen is not None:
-        return render_text(records, chosen, _setting(call, options), header=header)
-    if options.has("l", "UF"):
-        year = call.env.get("LSB_BJOBS_DISPLAY_YEAR", "").upper() == "Y"
-        return jobs_long.render_long(records, zone, unfolded=options.has("UF"), year=year)
-    if options.has("W"):
-        return jobs.render_all_columns(records, zone, header=header)
+    year = call.env.get("LSB_BJOBS_DISPLAY_YEAR", "").upper() == "Y"
     reasons = bool({"p", "s"} & set(_chosen(options)))
-    render = jobs.render_wide if options.has("w") else jobs.render_short
-    return render(records, zone, header=header, reasons=reasons)
+    is_first = True
+    while part := list(itertools.islice(records, JOBS_PER_PIECE)):
+        if chosen is not None:
+            yield render_text(part, chosen, setting, header=header)
+        elif options.has("l", "UF"):
+            yield "" if is_first else jobs_long.SEPARATOR
+            yield jobs_long.render_long(part, zone, unfolded=options.has("UF"), year=year)
+        elif options.has("W"):
+            yield jobs.render_all_columns(part, zone, header=header)
+        else:
+            render = jobs.render_wide if options.has("w") else jobs.render_short
+            yield render(part, zone, header=header, reasons=reasons)
+        header = is_first = False

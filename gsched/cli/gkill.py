@@ -6,7 +6,7 @@ import signal as signals
 
 from gsched.base.errors import BadRequest
 from gsched.cli.call import Call
-from gsched.cli.command import FILTERS, GENERAL, program, read_options
+from gsched.cli.command import FILTERS, GENERAL, GROUP, program, read_options
 from gsched.cli.control import carry_out
 from gsched.dialect.options import Option, OptionTable, unsupported
 
@@ -18,11 +18,12 @@ TABLE = OptionTable(
         Option("r", help="end at once: KILL, without the chance to clean up that INT and TERM give"),
         Option("l", help="list the names of the signals"),
         *FILTERS,
+        GROUP,
         *GENERAL,
-        *unsupported("a", "app", "b", "C", "cname", "d", "g", "sla", "stat"),
+        *unsupported("a", "app", "b", "C", "cname", "d", "sla", "stat"),
     ),
     interspersed=True,
-    examples=("PROGRAM 1153", "PROGRAM -s USR1 1153 1154", "PROGRAM -J 'test*' 0"),
+    examples=("PROGRAM 1153", "PROGRAM '1160[3,5-7]'", "PROGRAM -s USR1 1153 1154", "PROGRAM -J 'test*' 0"),
 )
 
 _ENDING = frozenset({signals.SIGKILL, signals.SIGTERM, signals.SIGINT})

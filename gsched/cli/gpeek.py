@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gsched.base.errors import LSF_FAILURE, BadRequest, Conflict
 from gsched.cli.call import Call
-from gsched.cli.command import FILTERS, GENERAL, program, read_options
+from gsched.cli.command import FILTERS, GENERAL, GROUP, program, read_options
 from gsched.cli.selection import not_found, parse_job_ids
 from gsched.cli.session import connected
 from gsched.dialect.options import Option, OptionTable, unsupported
@@ -20,11 +20,12 @@ TABLE = OptionTable(
     options=(
         Option("f", help="go on showing what it writes, until it ends"),
         *FILTERS,
+        GROUP,
         *GENERAL,
-        *unsupported("a", "g"),
+        *unsupported("a"),
     ),
     interspersed=True,
-    examples=("PROGRAM 1153", "PROGRAM -f 1153"),
+    examples=("PROGRAM 1153", "PROGRAM -f '1160[3]'"),
 )
 
 
@@ -41,6 +42,7 @@ def main(call: Call) -> int:
             queue=options.last("q"),
             host=options.last("m"),
             name=options.last("J"),
+            group=options.last("g"),
             states=() if job_ids else tuple(STARTED),
             finished=bool(job_ids),
         )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from gsched.base.ids import array_of, index_of
+from gsched.cli.render.reasons import DEFAULT_LEVEL, reason_texts
 from gsched.cli.render.records import ExternalValue, HostRecord, HostSlots, JobRecord, Message, QueueRecord
 from gsched.model.allocation import Allocation
 from gsched.model.job import FINISHED, AttemptResult, JobSpec, Usage
@@ -19,8 +22,12 @@ def placed(allocation: Allocation | None) -> tuple[HostSlots, ...]:
     return tuple(HostSlots(part.host, part.slots) for part in allocation.hosts)
 
 
-def job_record(view: JobView, external_indices: tuple[str, ...] = ()) -> JobRecord:
-    """A job as gjobs prints it. `external_indices` are the names for the second threshold table of -l."""
+def job_record(
+    view: JobView, external_indices: tuple[str, ...] = (), *, level: int = DEFAULT_LEVEL, with_hosts: bool = False
+) -> JobRecord:
+    """A job as gjobs prints it. `external_indices` are the names for the second threshold table of -l; `level` and
+    `with_hosts` say how much of the pending reasons is told (gsched.cli.render.reasons).
+    """
     has_ended = view.state in FINISHED
     ending = _ending(view.result) if has_ended else {}
     gpus = view.allocation.gpu_message() if view.allocation is not None else ""
@@ -36,8 +43,10 @@ def job_record(view: JobView, external_indices: tuple[str, ...] = ()) -> JobReco
         exec_cwd=view.exec_cwd,
         usage=_usage(view),
         ended_at=view.finished_at if has_ended else None,
-        pending_reasons=() if has_ended or view.state in _SUSPENDED else view.pending_reasons,
-        suspending_reasons=view.pending_reasons if view.state in _SUSPENDED else (),
+        pending_reasons=reason_texts(view.pending_reasons, level, with_hosts=with_hosts),
+        suspending_reasons=_suspending(view),
+        planned=view.planned,
+        combined_gpu_req=view.spec.combined_gpu_req,
         combined_req=view.spec.combined_req,
         effective_req=view.effective_req,
         external_indices=external_indices,
@@ -49,9 +58,22 @@ def job_record(view: JobView, external_indices: tuple[str, ...] = ()) -> JobReco
     )
 
 
+def _suspending(view: JobView) -> tuple[str, ...]:
+    if view.state not in _SUSPENDED:
+        return ()
+    return (view.suspending_reason or (BY_USER if view.state == "USUSP" else BY_SYSTEM),)
+
+
+BY_USER = "The job was suspended by user"
+BY_SYSTEM = "The job was suspended by the system"
+
+
 def _submitted(job_id: int, spec: JobSpec, submitted_at: float) -> dict[str, Any]:
+    limit = f"%{spec.array_limit}" if spec.array_limit else ""
     return {
-        "job_id": job_id,
+        "job_id": array_of(job_id),
+        "index": index_of(job_id),
+        "array_spec": f"[{spec.indices}]{limit}" if spec.indices and not index_of(job_id) else "",
         "name": spec.name,
         "user": spec.user,
         "queue": spec.queue,
@@ -69,10 +91,35 @@ def _submitted(job_id: int, spec: JobSpec, submitted_at: float) -> dict[str, Any
         "error_file": spec.error_file,
         "error_overwrite": spec.error_overwrite,
         "slots": spec.slots,
+        "max_slots": spec.max_slots,
         "res_req": spec.res_req,
-        "hosts_asked": spec.hosts,
+        "gpu_req": spec.gpu_req,
+        "hosts_asked": tuple(_asked_hosts(spec)),
         "run_limit_s": spec.run_limit_s,
+        "exclusive": spec.exclusive,
+        "rerunnable": bool(spec.rerunnable),
+        "dependency": spec.dependency,
+        "user_group": spec.user_group,
+        "group": spec.group,
+        "priority": spec.priority,
+        "description": spec.description,
+        "begin_at": spec.begin_at,
+        "terminate_at": spec.terminate_at,
+        "reservation": spec.reservation,
+        "requeue_exit_values": spec.requeue_exit_values,
+        "estimate_s": spec.estimate_s,
+        "limits": spec.limits,
     }
+
+
+def _asked_hosts(spec: JobSpec) -> Iterator[str]:
+    """The hosts of -m as they may be typed again."""
+    levels = spec.host_levels or (0,) * len(spec.hosts)
+    yield from (f"{host}!" for host in spec.first_hosts if host not in spec.hosts)
+    for host, level in zip(spec.hosts, levels, strict=False):
+        yield host + ("!" if host in spec.first_hosts else "") + (f"+{level}" if level else "")
+    if spec.other_hosts:
+        yield "others"
 
 
 def submitted_record(job_id: int, spec: JobSpec, submitted_at: float, usage: Usage | None = None) -> JobRecord:
@@ -131,6 +178,7 @@ def queue_record(view: QueueView, default_queue: str = "", external_indices: tup
         priority=view.priority,
         is_open=opened == "Open",
         is_active=active == "Active",
+        inactive_why=active.removeprefix("Inact") if active != "Active" else "",
         description=view.description,
         nice=view.nice,
         job_limit=view.job_limit,
@@ -144,7 +192,14 @@ def queue_record(view: QueueView, default_queue: str = "", external_indices: tup
         reserved_slots=view.rsv,
         run_limit_s=view.run_limit_s,
         default_run_limit_s=view.default_run_limit_s,
+        processor_limit=view.processor_limit,
         res_req=view.res_req,
+        gpu_req=view.gpu_req,
+        policies=view.policies,
+        shares=view.shares,
+        administrators=view.administrators,
+        thresholds=dict(view.thresholds),
+        facts=dict(view.facts),
         users=view.users or None,
         hosts=view.hosts or None,
         external_indices=external_indices,

@@ -247,7 +247,9 @@ class Board:
             own = self._reasons(job, None, shared)
         else:
             own = reasons.get(array.array_id) or reasons.setdefault(array.array_id, self._reasons(job, array, shared))
-        planned = shared.planned.get(job.job_id)
+        found = shared.planned.get(job.job_id)
+        # A cycle keeps more with its plans than readers are told.
+        planned = PlannedStart(found.at, found.hosts, found.text) if found is not None else None
         return msgspec.structs.replace(job, pending_reasons=own, queue_priority=priority, planned=planned)
 
     def _reasons(self, job: JobView, array: ArrayCopy | None, shared: Shared) -> tuple[PendingReason, ...]:

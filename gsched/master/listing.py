@@ -6,11 +6,14 @@ Waiting elements of arrays are made one by one while somebody reads, so that a l
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id, index_of
+from gsched.base.indices import Indices, parse_indices
 from gsched.core.array import UnstartedEnd, indices_of
 from gsched.core.select_jobs import admits
 from gsched.master.arraycopy import ArrayCopy
@@ -24,13 +27,30 @@ Entry = tuple[JobView, ArrayCopy | None]
 _Served = tuple[tuple[float, Rank], Entry]
 
 
+_WITH_INDICES = re.compile(r"(.*)\[([0-9 ,:-]+)\]", re.DOTALL)
+_LARGEST = 2**31 - 1
+
+
+def split_name(pattern: str) -> tuple[Indices | None, str]:
+    """`train[3,5-7]` as its indices and the array's name; None with the pattern as it is if it names no elements."""
+    found = _WITH_INDICES.fullmatch(pattern)
+    if found is None:
+        return None, pattern
+    try:
+        return parse_indices(found[2], _LARGEST), found[1] or "*"
+    except BadRequest:
+        return None, pattern
+
+
 class Listing:
     """Collects what a filter admits; iterating gives it in order."""
 
     def __init__(self, wanted: JobFilter, config: ClusterConfig, rank: Callable[[JobView], Rank]) -> None:
         self._numbers = frozenset(wanted.ids)
         # Numbers are looked up here, once; a job that was named is admitted though it has finished.
-        self._wanted = msgspec.structs.replace(wanted, ids=(), finished=wanted.finished or bool(wanted.ids))
+        wanted = msgspec.structs.replace(wanted, ids=(), finished=wanted.finished or bool(wanted.ids))
+        self._indices, name = split_name(wanted.name)
+        self._wanted = msgspec.structs.replace(wanted, name=name)
         self._config = config
         self._rank = rank
         self._started: list[JobView] = []
@@ -40,7 +60,7 @@ class Listing:
 
     def add(self, job: JobView) -> None:
         """Enter a job that is one of its own, if the filter admits it."""
-        if not admits(self._wanted, job):
+        if not self._admits(job):
             return
         if job.state in PENDING:
             self._pending.append(((self._priority(job), self._rank(job)), (job, None)))
@@ -76,18 +96,23 @@ class Listing:
         numbers = self._numbers
         if numbers and array.array_id not in numbers and element_id(array.array_id, index) not in numbers:
             return False
-        return not self._wanted.name or admits(self._wanted, job)
+        return not (self._wanted.name or self._indices) or self._admits(job)
+
+    def _admits(self, job: JobView) -> bool:
+        if self._indices is not None and index_of(job.job_id) not in self._indices:
+            return False
+        return admits(self._wanted, job)
 
     def _waiting(self, array: ArrayCopy, jobs: Mapping[int, JobView]) -> Iterator[_Served]:
         priority = self._priority(array.template)
-        for index in self._indices(array):
+        for index in self._open_indices(array):
             if element_id(array.array_id, index) in jobs:
                 continue
             job = array.view(index)
             if self._is_wanted(array, index, job):
                 yield (priority, array.rank._replace(index=index)), (job, array)
 
-    def _indices(self, array: ArrayCopy) -> Iterator[int]:
+    def _open_indices(self, array: ArrayCopy) -> Iterator[int]:
         """Waiting indices that may be wanted: a few that were named are not looked for among all."""
         if not self._numbers or array.array_id in self._numbers:
             return array.waiting()

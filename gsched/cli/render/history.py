@@ -129,9 +129,41 @@ def signalled(at: float, signal: str, user: str) -> Remark:
     return Remark(at=at, text=f"Signal <{signal}> requested by user or administrator <{user}>")
 
 
-def requeued(at: float) -> Remark:
-    """The job went back to its queue."""
-    return Remark(at=at, state="PEND", text="Pending: Job has been requeued")
+def requeued(at: float, *, hold: bool = False) -> Remark:
+    """The job went back to its queue; `hold`: as PSUSP."""
+    return Remark(at=at, state="PSUSP" if hold else "PEND", text="Pending: Job has been requeued")
+
+
+def requeue_requested(at: float, user: str) -> Remark:
+    """brequeue of a started job, whose attempt is to end first."""
+    return Remark(at=at, text=f"Requeue requested by user or administrator <{user}>")
+
+
+def switched(at: float, queue: str, user: str) -> Remark:
+    """bswitch."""
+    return Remark(at=at, text=f"Switched to Queue <{queue}> by user or administrator <{user}>")
+
+
+def moved(at: float, position: int, user: str, *, to_top: bool) -> Remark:
+    """btop, bbot."""
+    end = "top" if to_top else "bottom"
+    return Remark(at=at, text=f"Job moved to position {position} relative to <{end}> by user or administrator <{user}>")
+
+
+def forced(at: float, user: str) -> Remark:
+    """brun."""
+    return Remark(at=at, text=f"Job is forced to run by user or administrator <{user}>")
+
+
+class Modified(HistoryEvent, frozen=True, kw_only=True):
+    """bmod: one text per change."""
+
+    user: str
+    changes: tuple[str, ...]
+
+    def lines(self) -> tuple[str, ...]:
+        changes = "; ".join(printable(change) for change in self.changes) or "nothing"
+        return (f"Parameters of Job are changed by user or administrator <{self.user}>: {changes};",)
 
 
 def unreachable(at: float) -> Remark:
@@ -159,16 +191,16 @@ def state_seconds(record: HistoryRecord, now: float) -> dict[str, int]:
         if not event.state:
             continue
         at = max(since, int(event.at // 1))
-        seconds[_counted(state)] += at - since
+        _count(seconds, state, at - since)
         state, since = event.state, at
-        if state == "END":
-            return seconds
-    seconds[_counted(state)] += max(0, int(now // 1) - since)
+    _count(seconds, state, max(0, int(now // 1) - since))
     return seconds
 
 
-def _counted(state: str) -> str:
-    return "UNKWN" if state == "ZOMBI" else state
+def _count(seconds: dict[str, int], state: str, time: int) -> None:
+    """Time after an end is not counted: it is over, until the job is requeued."""
+    if state != "END":
+        seconds["UNKWN" if state == "ZOMBI" else state] += time
 
 
 def render_history(
@@ -185,8 +217,9 @@ def _record(record: HistoryRecord, zone: tzinfo, now: float, *, unfolded: bool, 
     def line(text: str) -> str:
         return text + "\n" if unfolded else fold(text, indent=indent)
 
+    submitted = job_lines.submission(job, with_queue=True, zone=zone)
     yield "\n" + line(job_lines.header(job, with_state=False))
-    yield line(f"{long_stamp(job.submitted_at, zone, year=year)}: {job_lines.submission(job, with_queue=True)}")
+    yield line(f"{long_stamp(job.submitted_at, zone, year=year)}: {submitted}")
     for event in record.events:
         stamp = long_stamp(event.at, zone, year=year)
         for text in event.lines():
@@ -194,13 +227,15 @@ def _record(record: HistoryRecord, zone: tzinfo, now: float, *, unfolded: bool, 
     memory = job_lines.memory(job.usage)
     if memory:
         yield f"\nMEMORY USAGE:\n{memory}\n"
-    by = record.events[-1].at if _has_ended(record) else now
+    by = record.events[-1].at if has_ended(record) else now
     yield f"\nSummary of time in seconds spent in various states by  {long_stamp(by, zone, year=year)}\n" + _LONG_HEADER
     yield "  " + _cells(state_seconds(record, now), 9, 12) + "\n"
 
 
-def _has_ended(record: HistoryRecord) -> bool:
-    return any(event.state == "END" for event in record.events)
+def has_ended(record: HistoryRecord) -> bool:
+    """Whether the job is over, as far as its events say: a later requeue counts."""
+    states = [event.state for event in record.events if event.state]
+    return bool(states) and states[-1] == "END"
 
 
 def _cells(seconds: dict[str, int], each: int, last: int) -> str:

@@ -107,12 +107,47 @@ def _pend_reason(job: JobRecord) -> str | None:
     return f"{job.pending_reasons[0]};" if job.pending_reasons else None
 
 
+def _pend_state(job: JobRecord) -> str:
+    """IPEND: it could not start even on an empty cluster; EPEND: it waits for a place."""
+    if job.stat not in ("PEND", "PSUSP"):
+        return "NOTPEND"
+    return "IPEND" if job.stat == "PSUSP" or (job.pending_reasons or ("",))[0].startswith(_INELIGIBLE) else "EPEND"
+
+
+_INELIGIBLE = (
+    "Job dependency condition",
+    "Dependency condition",
+    "The job has a specified start time",
+    "The job was suspended",
+)
+
+
 def _exec_host(job: JobRecord) -> str:
     return ":".join(str(host) for host in job.placed)
 
 
 def _slots(job: JobRecord) -> str:
     return str(sum(host.slots for host in job.placed) or job.slots)
+
+
+def _estimated_run_time(job: JobRecord, setting: Setting) -> str | None:
+    return None if job.estimate_s is None else _seconds(job.estimate_s, setting)
+
+
+def _mib(job: JobRecord, limit: str) -> float | None:
+    value = job.limits.get(limit)
+    return None if value is None else value / 1024
+
+
+def _count(job: JobRecord, limit: str) -> str | None:
+    value = job.limits.get(limit)
+    return None if value is None else f"{value:.0f}"
+
+
+def _gpu(job: JobRecord, option: str) -> str | None:
+    """An option of the job's -gpu requirement, as `mode` of `num=2:mode=shared`."""
+    parts = (part.partition("=") for part in job.combined_gpu_req.split(":"))
+    return next((value for name, _, value in parts if name == option), None)
 
 
 _GIVEN: tuple[Field[JobRecord], ...] = (
@@ -137,7 +172,7 @@ _GIVEN: tuple[Field[JobRecord], ...] = (
     Field("nalloc_slot", 10, _plain(lambda job: _slots(job) if job.placed else None)),
     Field("nreq_slot", 10, _plain(lambda job: str(job.slots))),
     Field("min_req_proc", 12, _plain(lambda job: str(job.slots))),
-    Field("max_req_proc", 12, _plain(lambda job: str(job.slots))),
+    Field("max_req_proc", 12, _plain(lambda job: str(job.max_slots or job.slots))),
     Field("slots", 5, _plain(_slots)),
     Field("submit_time", 15, _moment(lambda job: job.submitted_at)),
     Field("start_time", 15, _moment(lambda job: job.started_at)),
@@ -153,6 +188,33 @@ _GIVEN: tuple[Field[JobRecord], ...] = (
     Field("swap", 10, _plain(lambda job: job.usage.swap_mib), sized=True),
     Field("nthreads", 10, _plain(lambda job: None if job.usage.threads is None else str(job.usage.threads))),
     Field("gpu_num", 10, _plain(lambda job: str(job.gpu_count) if job.gpu_count else None), ("gnum",)),
+    Field("gpu_mode", 20, _plain(lambda job: _gpu(job, "mode")), ("gmode",)),
+    Field("j_exclusive", 15, _plain(lambda job: _gpu(job, "j_exclusive")), ("j_excl",)),
+    Field("user_group", 15, _plain(lambda job: job.user_group), ("ugroup",)),
+    Field("job_description", 17, _plain(lambda job: job.description), ("description",)),
+    Field("job_group", 10, _plain(lambda job: job.group), ("group",)),
+    Field("job_priority", 12, _plain(lambda job: None if job.priority is None else str(job.priority)), ("priority",)),
+    Field("rsvid", 40, _plain(lambda job: job.reservation)),
+    Field("suspend_reason", 50, _plain(lambda job: "; ".join(job.suspending_reasons))),
+    Field("dependency", 15, _plain(lambda job: job.dependency)),
+    Field("charged_saap", 50, _plain(lambda job: job.share_group), ("saap",)),
+    Field("exclusive", 13, _plain(lambda job: "Y" if job.exclusive else "N")),
+    Field("pendstate", 9, _plain(_pend_state)),
+    Field(
+        "estimated_start_time",
+        20,
+        _moment(lambda job: None if job.planned is None else job.planned.at),
+        ("estart_time",),
+    ),
+    Field("specified_start_time", 20, _moment(lambda job: job.begin_at), ("sstart_time",)),
+    Field("specified_terminate_time", 24, _moment(lambda job: job.terminate_at), ("sterminate_time",)),
+    Field("estimated_run_time", 20, _estimated_run_time, ("ertime",)),
+    Field("memlimit", 10, _plain(lambda job: job.limits.get("MEMLIMIT")), sized=True),
+    Field("swaplimit", 10, _plain(lambda job: job.limits.get("SWAPLIMIT")), sized=True),
+    Field("corelimit", 10, _plain(lambda job: _mib(job, "CORELIMIT")), sized=True),
+    Field("stacklimit", 10, _plain(lambda job: _mib(job, "STACKLIMIT")), sized=True),
+    Field("filelimit", 10, _plain(lambda job: _mib(job, "FILELIMIT")), sized=True),
+    Field("processlimit", 12, _plain(lambda job: _count(job, "PROCESSLIMIT"))),
     Field("gpu_alloc", 30, _plain(lambda job: job.gpus), ("galloc",)),
     Field("combined_resreq", 20, _plain(lambda job: job.combined_req), ("cresreq",)),
     Field("effective_resreq", 17, _plain(lambda job: job.effective_req), ("eresreq",)),
@@ -166,26 +228,21 @@ _GIVEN: tuple[Field[JobRecord], ...] = (
 )
 
 _EMPTY = (
-    "user_group:15:ugroup job_description:17:description application:13:app service_class:13:sla job_group:10:group "
-    "job_priority:12:priority rsvid:40 esub:20 kill_reason:50 suspend_reason:50 resume_reason:50 kill_issue_host:50 "
-    "suspend_issue_host:50 resume_issue_host:50 dependency:15 charged_saap:50:saap pre_exec_command:16:pre_cmd "
-    "post_exec_command:17:post_cmd resize_notification_command:27:resize_cmd interactive:11 host_file:10 exclusive:13 "
-    "estimated_start_time:20:estart_time specified_start_time:20:sstart_time "
-    "specified_terminate_time:24:sterminate_time estimated_run_time:20:ertime ru_utime:12 ru_stime:12 "
-    "warning_action:15:warn_act action_warning_time:19:warn_time pendstate:9 ependtime:12 ipendtime:12 "
+    "application:13:app service_class:13:sla esub:20 kill_reason:50 resume_reason:50 kill_issue_host:50 "
+    "suspend_issue_host:50 resume_issue_host:50 pre_exec_command:16:pre_cmd post_exec_command:17:post_cmd "
+    "resize_notification_command:27:resize_cmd interactive:11 host_file:10 ru_utime:12 ru_stime:12 "
+    "warning_action:15:warn_act action_warning_time:19:warn_time ependtime:12 ipendtime:12 "
     "estimated_sim_start_time:24:esstart_time effective_plimit:18 plimit_remain:15 effective_eplimit:19 "
-    "eplimit_remain:16 idle_factor:11 exception_status:16:except_stat gpu_mode:20:gmode j_exclusive:15:j_excl "
-    "hrusage:50 network_req:15 filelimit:10 processlimit:12 plimit:10 eplimit:10 output_dir:15 licproject:20 "
-    "forward_cluster:15:fwd_cluster forward_time:15:fwd_time srcjobid:8 dstjobid:8 source_cluster:15:srcluster "
-    "energy:10 gpfsio:10 cpu_peak:10 cpu_peak_efficiency:10 mem_efficiency:10 average_cpu_efficiency:10 "
-    "cpu_peak_reached_duration:10"
+    "eplimit_remain:16 idle_factor:11 exception_status:16:except_stat hrusage:50 network_req:15 plimit:10 "
+    "eplimit:10 output_dir:15 licproject:20 forward_cluster:15:fwd_cluster forward_time:15:fwd_time srcjobid:8 "
+    "dstjobid:8 source_cluster:15:srcluster energy:10 gpfsio:10 cpu_peak:10 cpu_peak_efficiency:10 "
+    "mem_efficiency:10 average_cpu_efficiency:10 cpu_peak_reached_duration:10"
 )
-_EMPTY_SIZES = "memlimit:10 swaplimit:10 corelimit:10 stacklimit:10"
 
 
-def _empty(text: str, *, sized: bool = False) -> tuple[Field[JobRecord], ...]:
+def _empty(text: str) -> tuple[Field[JobRecord], ...]:
     parts = (word.split(":") for word in text.split())
-    return tuple(Field(part[0], int(part[1]), _nothing, tuple(part[2:]), sized) for part in parts)
+    return tuple(Field(part[0], int(part[1]), _nothing, tuple(part[2:])) for part in parts)
 
 
-JOB_FIELDS: FieldTable[JobRecord] = FieldTable("-o", (*_GIVEN, *_empty(_EMPTY), *_empty(_EMPTY_SIZES, sized=True)))
+JOB_FIELDS: FieldTable[JobRecord] = FieldTable("-o", (*_GIVEN, *_empty(_EMPTY)))

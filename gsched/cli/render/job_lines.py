@@ -6,40 +6,70 @@ Source of the wording: transcripts and manual pages of LSF 10.1; clients search 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, tzinfo
 
 from gsched.cli.render.fold import printable
 from gsched.cli.render.records import HostSlots, JobRecord
 from gsched.cli.render.sizes import in_words
+from gsched.cli.render.stamps import long_stamp
 from gsched.model.job import TERM_TEXTS, Usage
 
 
 def header(job: JobRecord, *, with_state: bool) -> str:
     """`Job <220>, User <test>, …`; state and queue are in bjobs -l only."""
     parts = [f"Job <{job.label}>"]
-    if job.name:
-        parts.append(f"Job Name <{printable(job.name)}>")
+    if job.name or job.index or job.array_spec:
+        parts.append(f"Job Name <{printable(job.display_name)}>")
     parts += [f"User <{job.user}>", f"Project <{printable(job.project)}>"]
+    if job.user_group:
+        parts.append(f"User Group <{printable(job.user_group)}>")
     if with_state:
         parts += [f"Status <{job.stat}>", f"Queue <{job.queue}>"]
+        if job.priority is not None:
+            parts.append(f"Job Priority <{job.priority}>")
     parts.append(f"Command <{printable(job.command)}>")
+    if job.description:
+        parts.append(f"Job Description <{printable(job.description)}>")
+    if job.group:
+        parts.append(f"Job Group <{printable(job.group)}>")
     if with_state and job.share_group:
         parts.append(f"Share group charged <{job.share_group}>")
     return ", ".join(parts)
 
 
-def submission(job: JobRecord, *, with_queue: bool) -> str:
-    """`Submitted from host <h>, CWD <d>, …;`"""
+def submission(job: JobRecord, *, with_queue: bool, zone: tzinfo = UTC) -> str:
+    """`Submitted from host <h>, CWD <d>, …;`, times in the zone."""
     parts = [f"Submitted from host <{job.submit_host}>" + (" on hold" if job.hold else "")]
     if with_queue:
         parts.append(f"to Queue <{job.queue}>")
     parts += [f"{label} <{printable(value)}>" for label, value in _submitted_options(job) if value]
-    if job.slots > 1:
-        parts.append(f"{job.slots} Task(s)")
+    parts += [text for text, is_set in _flags(job) if is_set]
+    if job.slots > 1 or job.max_slots > 1:
+        most = f"-{job.max_slots}" if job.max_slots else ""
+        parts.append(f"{job.slots}{most} Task(s)")
     if job.res_req:
         parts.append(f"Requested Resources <{printable(job.res_req)}>")
+    if job.gpu_req:
+        parts.append("Requested GPU" + ("" if job.gpu_req == "-" else f" <{printable(job.gpu_req)}>"))
+    if job.dependency:
+        parts.append(f"Dependency Condition <{printable(job.dependency)}>")
     if job.hosts_asked:
         parts.append("Specified Hosts " + ", ".join(f"<{host}>" for host in job.hosts_asked))
+    parts += [f"{label} <{printable(value)}>" for label, value in _submitted_policies(job, zone) if value]
     return ", ".join(parts) + ";"
+
+
+def _flags(job: JobRecord) -> Iterator[tuple[str, bool]]:
+    yield "Exclusive Execution", job.exclusive
+    yield "Re-runnable", job.rerunnable
+
+
+def _submitted_policies(job: JobRecord, zone: tzinfo) -> Iterator[tuple[str, str]]:
+    yield "User Priority", "" if job.priority is None else str(job.priority)
+    yield "Specified Start Time", "" if job.begin_at is None else long_stamp(job.begin_at, zone)
+    yield "Specified Termination Time", "" if job.terminate_at is None else long_stamp(job.terminate_at, zone)
+    yield "Reservation", job.reservation
+    yield "Requeue Exit Values", job.requeue_exit_values
 
 
 def _submitted_options(job: JobRecord) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,8 @@
 """`gjobs -l`: one record per job, folded; `gjobs -UF`: the same with every event on one physical line.
 
 Order of the parts as LSF 10.1 prints them: header, submission, limits, start, usage, end, reasons, MEMORY USAGE,
-SCHEDULING PARAMETERS, EXTERNAL MESSAGES, RESOURCE REQUIREMENT DETAILS, and then gsched's own WARNINGS.
+SCHEDULING PARAMETERS, EXTERNAL MESSAGES, RESOURCE REQUIREMENT DETAILS, GPU REQUIREMENT DETAILS, and then gsched's own
+WARNINGS.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from datetime import tzinfo
 
 from gsched.cli.render import job_lines
 from gsched.cli.render.fold import INDENT, INDENT_WITH_YEAR, cell, fold, fold_words, left, printable
+from gsched.cli.render.limits import job_limits
+from gsched.cli.render.reasons import planned_text
 from gsched.cli.render.records import JobRecord, Message
 from gsched.cli.render.sizes import in_words
 from gsched.cli.render.stamps import long_stamp, short_stamp
@@ -48,9 +51,8 @@ def render_long(jobs: Iterable[JobRecord], zone: tzinfo, *, unfolded: bool = Fal
 
 def _record(job: JobRecord, layout: _Layout) -> Iterator[str]:
     yield "\n" + layout.line(job_lines.header(job, with_state=True))
-    yield layout.event(job.submitted_at, job_lines.submission(job, with_queue=False))
-    if job.run_limit_s is not None:
-        yield f"\n {'RUNLIMIT':<24}\n {job.run_limit_s / 60:.1f} min\n"
+    yield layout.event(job.submitted_at, job_lines.submission(job, with_queue=False, zone=layout.zone))
+    yield from job_limits(job)
     if job.started_at is not None:
         yield layout.event(job.started_at, _start(job))
     if job.ended_at is not None:
@@ -59,6 +61,7 @@ def _record(job: JobRecord, layout: _Layout) -> Iterator[str]:
         yield from _usage(job, job.usage.sampled_at, layout)
     yield from _reasons(" PENDING REASONS:", job.pending_reasons, layout)
     yield from _reasons(" SUSPENDING REASONS:", job.suspending_reasons, layout)
+    yield from _estimation(job, layout)
     memory = job_lines.memory(job.usage)
     if memory:
         yield f"\n MEMORY USAGE:\n {memory}\n"
@@ -69,6 +72,10 @@ def _record(job: JobRecord, layout: _Layout) -> Iterator[str]:
         yield "\n RESOURCE REQUIREMENT DETAILS:\n" + layout.line(f" Combined: {printable(job.combined_req)}")
         if job.effective_req:
             yield layout.line(f" Effective: {printable(job.effective_req)}")
+    if job.combined_gpu_req:
+        yield "\n GPU REQUIREMENT DETAILS:\n" + layout.line(f" Combined: {printable(job.combined_gpu_req)}")
+        if job.started_at is not None:
+            yield layout.line(f" Effective: {printable(job.combined_gpu_req)}")
     if job.warnings:
         yield "\n WARNINGS:\n" + "".join(layout.line(f" {printable(text)};") for text in job.warnings)
 
@@ -106,6 +113,19 @@ def _usage(job: JobRecord, sampled_at: float, layout: _Layout) -> Iterator[str]:
 def _reasons(title: str, reasons: tuple[str, ...], layout: _Layout) -> Iterator[str]:
     if reasons:
         yield title + "\n" + "".join(layout.line(f" {printable(reason)};") for reason in reasons)
+
+
+def _estimation(job: JobRecord, layout: _Layout) -> Iterator[str]:
+    """When the pending job will start, as far as the reservations for it say."""
+    planned = job.planned
+    if planned is None:
+        return
+    text = planned_text(planned)
+    if planned.at is not None:
+        where = f" {text}" if planned.hosts else f"; {text}" if text else ""
+        yield layout.event(planned.at, f"Job will start no sooner than indicated time stamp{printable(where)};")
+    elif text:
+        yield layout.line(f" Job will start at an unknown time: {printable(text)};")
 
 
 def message_table(messages: Iterable[Message], zone: tzinfo) -> str:

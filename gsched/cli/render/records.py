@@ -9,6 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from gsched.model.job import Usage
+from gsched.model.reason import PlannedStart
+from gsched.model.view import ShareView
 
 
 class HostSlots(msgspec.Struct, frozen=True):
@@ -37,6 +39,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     job_id: int
     index: int = 0
     """Array index; 0 for a job that is no array element."""
+    array_spec: str = ""
+    """`[1-10:2]%5` for what stands for all elements of an array that have not started; empty otherwise."""
     name: str = ""
     """-J; empty means the command stands for it."""
     user: str
@@ -60,8 +64,28 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     error_file: str = ""
     error_overwrite: bool = False
     slots: int = 1
+    max_slots: int = 0
+    """The most of -n min,max; 0: exactly `slots`."""
     res_req: str = ""
+    gpu_req: str = ""
+    """-gpu as typed; "-" asks for what the queue or the cluster says, empty for none."""
     hosts_asked: tuple[str, ...] = ()
+    """As typed: `h`, `h+2`, `h!`, `others`."""
+    exclusive: bool = False
+    rerunnable: bool = False
+    dependency: str = ""
+    user_group: str = ""
+    group: str = ""
+    """Job group."""
+    priority: int | None = None
+    description: str = ""
+    begin_at: float | None = None
+    terminate_at: float | None = None
+    reservation: str = ""
+    requeue_exit_values: str = ""
+    estimate_s: int | None = None
+    limits: dict[str, float] = {}
+    """Limits by LSF's names: CPULIMIT in seconds, MEMLIMIT and SWAPLIMIT in MiB, other sizes in KiB, counts."""
     run_limit_s: int | None = None
     started_at: float | None = None
     """When it was dispatched; None while pending."""
@@ -83,7 +107,10 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     pending_reasons: tuple[str, ...] = ()
     """One text per reason, without the closing `;`."""
     suspending_reasons: tuple[str, ...] = ()
+    planned: PlannedStart | None = None
     combined_req: str = ""
+    combined_gpu_req: str = ""
+    """The -gpu requirement with all levels merged in; empty when it asks for none."""
     effective_req: str = ""
     external_indices: tuple[str, ...] = ()
     """Names of external load indices, for the second block of the threshold table."""
@@ -99,8 +126,9 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def display_name(self) -> str:
         """JOB_NAME: -J (with the index of an array element), else the command."""
-        name = self.name or self.command
-        return f"{name}[{self.index}]" if self.index else name
+        if self.index:
+            return f"{self.name}[{self.index}]"
+        return self.name + self.array_spec or self.command
 
 
 class ExternalValue(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,6 +165,7 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """Lines of the scheduler's own: an elim that died, a GPU that is not offered."""
     gpu_count: int | None = None
+    dispatch_window: str = ""
 
 
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +175,8 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 1
     is_open: bool = True
     is_active: bool = True
+    inactive_why: str = ""
+    """`_Adm` or `_Win`, shown by -l."""
     description: str = ""
     nice: int = 0
     job_limit: int | None = None
@@ -161,6 +192,15 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):
     run_limit_s: int | None = None
     default_run_limit_s: int | None = None
     res_req: str = ""
+    gpu_req: str = ""
+    policies: tuple[str, ...] = ()
+    shares: tuple[ShareView, ...] = ()
+    """Rows of the share table, all levels."""
+    administrators: tuple[str, ...] = ()
+    thresholds: dict[str, str] = {}
+    """Load index -> `sched/stop`, `-` where there is none."""
+    facts: dict[str, str] = {}
+    """Further parameters by LSF's names."""
     users: tuple[str, ...] | None = None
     hosts: tuple[str, ...] | None = None
     external_indices: tuple[str, ...] = ()

@@ -1,33 +1,67 @@
-"""The threshold tables of bjobs -l, bhosts -l and bqueues -l. gsched has no load thresholds: every cell is unset.
+"""The threshold tables of bjobs -l, bhosts -l and bqueues -l. Where no threshold is given, every cell is unset.
 
-Source of the cell texts: transcripts of LSF 10.1.
+Source of the cell texts and widths: transcripts of LSF 10.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from gsched.base.units import format_scaled_mib
 from gsched.cli.render.fold import right, width
 
-_BUILTIN = (
-    "           r15s   r1m  r15m   ut      pg    io   ls    it    tmp    swp    mem\n"
-    " loadSched   -     -     -     -       -     -    -     -     -      -      -  \n"
-    " loadStop    -     -     -     -       -     -    -     -     -      -      -  \n"
-)
+_HEADER = "           r15s   r1m  r15m   ut      pg    io   ls    it    tmp    swp    mem\n"
+_UNSET = {
+    **dict.fromkeys(("r15s", "r1m", "r15m"), "   -  "),
+    "ut": "   - ",
+    "pg": "      - ",
+    **dict.fromkeys(("io", "it"), "    - "),
+    "ls": "   - ",
+    **dict.fromkeys(("tmp", "swp", "mem"), "    -  "),
+}
+"""Built-in index -> its cell without a threshold, with the blanks around it. In the order of the columns."""
+_ORDER = ("r15s", "r1m", "r15m", "ut", "pg", "io", "ls", "it", "tmp", "swp", "mem")
+_ROWS = (" loadSched", " loadStop ")
 _LABEL = 10
 _TABLE_WIDTH = 80
 _NARROWEST = 7
 
 
-def threshold_table(external: Iterable[str] = ()) -> str:
-    """The block of built-in indices, and blocks of the external ones named, a blank line between blocks."""
-    blocks = [_BUILTIN]
+def threshold_table(external: Iterable[str] = (), thresholds: Mapping[str, str] | None = None) -> str:
+    """The block of built-in indices, and blocks of the external ones named, a blank line between blocks.
+
+    `thresholds`: index -> `sched/stop` in the index's unit (sizes in MiB), `-` for the one that is not set.
+    """
+    given = {name: text.split("/") for name, text in (thresholds or {}).items()}
+    blocks = [_HEADER + "".join(_builtin_row(label, row, given) for row, label in enumerate(_ROWS))]
     for names in _blocks(external):
         widths = [max(_NARROWEST, width(name)) for name in names]
         header = "".join(right(name, size) + " " for name, size in zip(names, widths, strict=True))
-        unset = "".join(right("- ", size) + " " for size in widths)
-        blocks.append(f"{'':{_LABEL}}{header}\n{' loadSched':{_LABEL}}{unset}\n{' loadStop':{_LABEL}}{unset}\n")
+        block = f"{'':{_LABEL}}{header}\n"
+        for row, label in enumerate(_ROWS):
+            cells = (_external(given.get(name), row) for name in names)
+            line = "".join(right(text, size) + " " for text, size in zip(cells, widths, strict=True))
+            block += f"{label.rstrip():{_LABEL}}{line}\n"
+        blocks.append(block)
     return "\n".join(blocks)
+
+
+def _builtin_row(label: str, row: int, given: Mapping[str, list[str]]) -> str:
+    return label + "".join(_builtin(name, given.get(name), row) for name in _ORDER) + "\n"
+
+
+def _builtin(name: str, pair: list[str] | None, row: int) -> str:
+    unset = _UNSET[name]
+    text = pair[row] if pair is not None and row < len(pair) else "-"
+    if text == "-":
+        return unset
+    if name in ("tmp", "swp", "mem"):
+        text = format_scaled_mib(float(text))
+    return right(text, len(unset) - 1) + " "
+
+
+def _external(pair: list[str] | None, row: int) -> str:
+    return pair[row] if pair is not None and row < len(pair) and pair[row] != "-" else "- "
 
 
 def _blocks(external: Iterable[str]) -> Iterator[list[str]]:

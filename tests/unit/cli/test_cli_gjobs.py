@@ -11,10 +11,16 @@ import pytest
 from fake_master import FakeCall, FakeMaster, allocation, spec
 
 from gsched.model.job import AttemptResult, Usage
+from gsched.model.reason import PendingReason
 from gsched.model.view import JobView, Message
 
 NewCall = Callable[..., FakeCall]
 GOLDEN = Path(__file__).parent.parent / "render" / "golden"
+REASONS = (
+    PendingReason("Not enough ngpus_excl_p", 1, "2 wanted, 0 left on ubuntu02"),
+    PendingReason("Not specified in job submission", 3, candidate=False, names=("a", "b")),
+    PendingReason("Job slot limit reached", 2),
+)
 REQ = "select[(ngpus>0) && (type == local)] order[r15s:pg] rusage[ngpus_excl_p=1.00]"
 
 
@@ -28,7 +34,7 @@ def pending(job_id: int, **changes: object) -> JobView:
         "spec": spec("train_01.sh"),
         "state": "PEND",
         "submitted_at": at("Jul 7 18:02:15"),
-        "pending_reasons": ("Not enough ngpus_excl_p: 2 wanted, 0 left on ubuntu02", "Job slot limit reached: 1 host"),
+        "pending_reasons": REASONS,
     }
     return JobView(**(values | changes))  # type: ignore[arg-type]
 
@@ -100,14 +106,41 @@ def test_long_listing_is_the_transcript(master: FakeMaster, call: NewCall) -> No
     assert lines(gjobs.out) == shared
 
 
-def test_pending_reasons_follow_the_row(master: FakeMaster, call: NewCall) -> None:
+NOT_ENOUGH = " Not enough ngpus_excl_p: 1 host (2 wanted, 0 left on ubuntu02);\n"
+NOT_ASKED = " Not specified in job submission: 3 hosts;\n"
+FULL = " Job slot limit reached: 2 hosts;\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "env", "told"),
+    [
+        (["-p"], {}, FULL + NOT_ENOUGH),
+        (["-p0"], {}, NOT_ENOUGH + NOT_ASKED + FULL),
+        (["-p1"], {}, NOT_ENOUGH),
+        (["-p2"], {}, FULL + NOT_ENOUGH),
+        (["-p3"], {}, FULL + NOT_ENOUGH + NOT_ASKED),
+        (["-p"], {"LSB_BJOBS_PENDREASON_LEVEL": "1"}, NOT_ENOUGH),
+        (["-p"], {"LSB_BJOBS_PENDREASON_LEVEL": "7"}, FULL + NOT_ENOUGH),
+    ],
+)
+def test_pending_reasons_follow_the_row(
+    master: FakeMaster, call: NewCall, argv: list[str], env: dict[str, str], told: str
+) -> None:
     master.views = [running(1270), pending(1271)]
-    gjobs = call("gjobs", "-p")
+    gjobs = call("gjobs", "-noheader", *argv, **env)
     assert gjobs.run() == 0
-    assert " Not enough ngpus_excl_p: 2 wanted, 0 left on ubuntu02;\n Job slot limit reached: 1 host;\n" in gjobs.out
-    assert "1270" not in gjobs.out
-    first = call("gjobs", "-p1")
-    assert (first.run(), "Job slot limit" in first.out, "Not enough" in first.out) == (0, False, True)
+    row, _, rest = gjobs.out.partition("\n")
+    assert row.startswith("1271 ") and rest == told
+
+
+def test_reasons_name_hosts_in_the_long_form_and_are_never_none(master: FakeMaster, call: NewCall) -> None:
+    master.views = [pending(1271)]
+    gjobs = call("gjobs", "-UF", "-p0")
+    assert gjobs.run() == 0
+    assert " Not specified in job submission: a, b and 1 more;" in gjobs.out
+    master.views = [pending(1271, pending_reasons=REASONS[1:2])]
+    other = call("gjobs", "-p")
+    assert other.run() == 0 and NOT_ASKED in other.out
 
 
 def test_times_are_those_of_the_caller(master: FakeMaster, call: NewCall) -> None:
@@ -133,9 +166,13 @@ def test_times_are_those_of_the_caller(master: FakeMaster, call: NewCall) -> Non
         (["123"], "Job <123> is not found\n", 255),
         (["abc"], "abc: Illegal job ID.\n", 255),
         (["99999999999"], "99999999999: Job ID out of valid range.\n", 255),
-        (["12[3]"], "Job <12> is not a job array\n", 255),
+        (["12[3]"], "Job <12[3]> is not found\n", 255),
+        (["12[0]"], "Job array index error: '0' counts no indices upwards from 1\n", 255),
+        (["-A"], "No job array found\n", 0),
+        (["-A", "12"], "Job array <12> is not found\n", 255),
+        (["-g", "/n"], "No unfinished job found in job group /n\n", 0),
         (["-zap"], "gjobs: unknown option -zap (-h lists the options)\n", 255),
-        (["-A"], "gjobs: option -A is not supported yet (-h lists the options)\n", 255),
+        (["-sla", "x"], "gjobs: option -sla is not supported yet (-h lists the options)\n", 255),
     ],
 )
 def test_nothing_to_show(master: FakeMaster, call: NewCall, argv: list[str], text: str, code: int) -> None:
@@ -201,9 +238,10 @@ def test_options_that_exclude_each_other(master: FakeMaster, call: NewCall, argv
 
 
 def test_filters_reach_the_master(master: FakeMaster, call: NewCall) -> None:
-    call("gjobs", "-u", "all", "-q", "normal", "-m", "h", "-J", "a*", "-P", "p", "-ps").run()
+    call("gjobs", "-u", "all", "-q", "normal", "-m", "h", "-J", "a*", "-P", "p", "-g", "/n", "-ps").run()
     wanted = master.filters[-1]
     assert (wanted.user, wanted.queue, wanted.host, wanted.name, wanted.project) == ("all", "normal", "h", "a*", "p")
+    assert wanted.group == "/n"
     assert set(wanted.states) == {"PEND", "PSUSP", "USUSP", "SSUSP"}
 
 

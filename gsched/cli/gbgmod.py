@@ -1,0 +1,33 @@
+"""`gbgmod` (bgmod): change the limit of job groups."""
+
+from __future__ import annotations
+
+from gsched.base.errors import BadRequest
+from gsched.cli.call import Call
+from gsched.cli.command import GENERAL, program, read_options
+from gsched.cli.group_control import NO_LIMIT, limit_of, named_groups, report_groups
+from gsched.cli.session import connected
+from gsched.dialect.options import Option, OptionTable
+
+TABLE = OptionTable(
+    summary="change the limit of job groups",
+    operands="GROUP ...",
+    options=(
+        Option("L", "JOBS", "most jobs that are started in it and below it at a time", "-L 10"),
+        Option("Ln", help="no limit any more"),
+        *GENERAL,
+    ),
+    interspersed=True,
+    examples=("PROGRAM -L 20 /night", "PROGRAM -Ln /night"),
+)
+
+
+def main(call: Call) -> int:
+    """Run `gbgmod`."""
+    options = read_options(call, TABLE)
+    groups = named_groups(call, options.rest)
+    if options.has("L") == options.has("Ln"):
+        raise BadRequest(f"{program(call)}: say either -L JOBS or -Ln")
+    limit = limit_of(options.last("L")) if options.has("L") else NO_LIMIT
+    with connected(call) as session:
+        return report_groups(call, session.client.group_control("modify", groups, limit))

@@ -1,0 +1,37 @@
+"""`grun` (brun): start a pending job at once on hosts that an administrator names, whatever the policies say."""
+
+from __future__ import annotations
+
+from gsched.base.errors import BadRequest
+from gsched.cli.call import Call
+from gsched.cli.command import GENERAL, program, read_options
+from gsched.cli.control import EVERY, Said, report
+from gsched.cli.selection import parse_job_ids
+from gsched.cli.session import connected
+from gsched.dialect.options import Option, OptionTable, unsupported
+
+TABLE = OptionTable(
+    summary="start a pending job at once where you say, whatever order, limits and loads say (administrators only)",
+    operands="JOB",
+    options=(
+        Option("m", "HOSTS", "where it is to run; for a parallel job several", '-m "gpu01 gpu02"'),
+        *GENERAL,
+        *unsupported("b", "c", "f"),
+    ),
+    interspersed=True,
+    examples=("PROGRAM -m gpu01 1153", "PROGRAM -m gpu01 '1160[7]'"),
+)
+
+
+def main(call: Call) -> int:
+    """Run `grun`."""
+    options = read_options(call, TABLE)
+    job_ids = parse_job_ids(options.rest)
+    if len(job_ids) != 1 or EVERY in job_ids:
+        raise BadRequest(f"{program(call)}: name one job")
+    hosts = tuple(options.last("m").split())
+    if not hosts:
+        raise BadRequest(f"{program(call)}: -m HOST says where the job is to run")
+    with connected(call) as session:
+        results = session.client.control("run", job_ids, hosts=hosts)
+    return report(call, results, Said("Job <{job}> is being forced to run."))

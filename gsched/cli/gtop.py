@@ -1,0 +1,11 @@
+"""`gtop` (btop): move a pending job to the top of its queue."""
+
+from __future__ import annotations
+
+from gsched.cli.call import Call
+from gsched.cli.moving import move
+
+
+def main(call: Call) -> int:
+    """Run `gtop`."""
+    return move(call, "top", "top")

@@ -1,0 +1,58 @@
+"""`glimits` (blimits): one row per limit and member, `used/allowed` per resource.
+
+Source of the tables: blimits(1) of LSF 10.1; NGPUS and GPU_HOURS are gsched's own columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gsched.cli.render.fold import left, printable, width
+from gsched.model.view import LimitView
+
+_INTERNAL = ("slots", "mem", "tmp", "swp", "jobs", "ngpus", "gpu_hours")
+_ALWAYS = ("slots", "mem", "tmp", "swp", "jobs", "ngpus")
+_WHO = ("NAME", "USERS", "QUEUES", "HOSTS", "PROJECTS")
+NOTHING = "No resource usage found.\n"
+
+
+def render_limits(limits: Iterable[LimitView]) -> str:
+    """A table of the resources that LSF knows of itself, and one of the others."""
+    rows = list(limits)
+    if not rows:
+        return NOTHING
+    used = {row.resource for row in rows}
+    internal = [name for name in _INTERNAL if name in _ALWAYS or name in used]
+    external = sorted(used - set(_INTERNAL))
+    parts = []
+    for title, resources in (("INTERNAL", internal), ("EXTERNAL", external)):
+        chosen = [row for row in rows if row.resource in resources]
+        if chosen:
+            parts.append(f"\n{title} RESOURCE LIMITS:\n\n" + _table(chosen, resources))
+    return "".join(parts)
+
+
+def _table(rows: Sequence[LimitView], resources: Sequence[str]) -> str:
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in rows:
+        who = (row.name, *(each or "-" for each in (row.user, row.queue, row.host, row.project)))
+        found.setdefault(who, {})[row.resource] = f"{_amount(row.used)}/{_amount(row.allowed)}"
+    lines = [(*_WHO, *(name.upper() for name in resources))]
+    lines += [
+        (*(printable(each) for each in who), *(amounts.get(name, "-") for name in resources))
+        for who, amounts in found.items()
+    ]
+    widths = [max(width(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "".join(_line(line, widths) for line in lines)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(_padded(cells, widths)).rstrip() + "\n"
+
+
+def _padded(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    return (left(text, size) for text, size in zip(cells, widths, strict=True))
+
+
+def _amount(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")

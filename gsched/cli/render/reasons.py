@@ -1,0 +1,59 @@
+"""Pending reasons as lines: LSF's text, then the count of hosts, then our numbers in parentheses.
+
+Source of the levels: bjobs(1) of LSF 10.1, options -p0 to -p3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gsched.model.reason import PendingReason, PlannedStart
+
+EVERY_REASON, KEY_REASON, CANDIDATES, ALL_HOSTS = range(4)
+DEFAULT_LEVEL = CANDIDATES
+
+
+def reason_text(reason: PendingReason) -> str:
+    """`Not enough job slot(s): 2 hosts (3 wanted, 0 of 4 free on a)`, without the closing `;`."""
+    text = reason.text
+    if reason.hosts:
+        text += f": {reason.hosts} host{'s' if reason.hosts > 1 else ''}"
+    return f"{text} ({reason.detail})" if reason.detail else text
+
+
+def reason_texts(
+    reasons: Sequence[PendingReason], level: int = DEFAULT_LEVEL, *, with_hosts: bool = False
+) -> tuple[str, ...]:
+    """The lines of one level; never empty when there are reasons.
+
+    0: every reason, `with_hosts` by the names of its hosts; 1: the key reason alone; 2: those of the hosts that the job
+    could use, most hosts first; 3: those of the other hosts too.
+    """
+    if level == KEY_REASON:
+        return tuple(reason_text(reason) for reason in reasons[:1])
+    if level == EVERY_REASON:
+        return tuple(_by_name(reason) if with_hosts else reason_text(reason) for reason in reasons)
+    wanted = [reason for reason in reasons if reason.candidate] or list(reasons[:1])
+    ordered = _most_hosts_first(wanted)
+    if level == ALL_HOSTS:
+        ordered += _most_hosts_first([reason for reason in reasons if reason not in wanted])
+    return tuple(reason_text(reason) for reason in ordered)
+
+
+def _most_hosts_first(reasons: list[PendingReason]) -> list[PendingReason]:
+    """Reasons of the job itself come first, in their order."""
+    return sorted(reasons, key=lambda reason: -reason.hosts if reason.hosts else -(1 << 62))
+
+
+def _by_name(reason: PendingReason) -> str:
+    if not reason.names:
+        return reason_text(reason)
+    more = "" if len(reason.names) >= reason.hosts else f" and {reason.hosts - len(reason.names)} more"
+    text = f"{reason.text}: {', '.join(reason.names)}{more}"
+    return f"{text} ({reason.detail})" if reason.detail else text
+
+
+def planned_text(planned: PlannedStart) -> str:
+    """What is known of the start besides its time: where, and what it waits for; empty when nothing is."""
+    where = f"on host(s) {' '.join(f'<{host}>' for host in planned.hosts)}" if planned.hosts else ""
+    return ", ".join(part for part in (where, planned.text) if part)
