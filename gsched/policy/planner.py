@@ -6,9 +6,9 @@ It asks a trial whether the job fits on the books of a later time, and enters no
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Protocol
 
 import numpy as np
@@ -295,4 +295,4 @@ def _earliest(known: Releases, needs: Sequence[Need], usable: Mask) -> npt.NDArr
 
 def show_time(at: float) -> str:
     """`2026-01-31 12:00:00 UTC`."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

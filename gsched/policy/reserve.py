@@ -28,7 +28,7 @@ MOST_RESERVED = 8
 MOST_SEARCHES = 8
 """Searches over the whole cluster in one cycle."""
 MOST_PLANNED = 64
-"""Jobs with a planned start, a reservation or not."""
+"""Jobs with a planned start, reserved for or not."""
 SEARCH_AGAIN_S = 60.0
 """After so long a plan that holds is looked at again: something better may have come up."""
 
@@ -100,7 +100,8 @@ class Reservations:
 
     def may_go_on(self, part: HostAllocation, ends_at: float, bucket: Bucket) -> bool:
         """Whether a preempted job of the bucket may have its slots (`part`) again, which are free now."""
-        inside = bucket.requirement.reservation
+        if self.guard.after_windows(part, ends_at, bucket.requirement.reservation) is not None:
+            return False
         return self._after_planned(part, ends_at, bucket, goes_on=True) is None
 
     def took(self, part: HostAllocation, ends_at: float, bucket: Bucket | None = None) -> None:
