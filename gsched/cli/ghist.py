@@ -94,7 +94,7 @@ class _Reader:
         self.problems = 0
 
     def read(self, stored: Iterator[JobHistory]) -> Iterator[HistoryRecord]:
-        found = set()
+        found: set[int] = set()
         for each in stored:
             found.update((each.job_id, array_of(each.job_id)))
             try:

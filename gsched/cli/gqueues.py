@@ -15,27 +15,28 @@ TABLE = OptionTable(
     operands="[QUEUE ...]",
     options=(
         Option("w", help="cut nothing, and show reserved slots"),
-        Option("l", help="everything about each queue"),
+        Option("l", help="everything about each queue: limits, thresholds, policies, shares"),
+        Option("r", help="the same, with the shares of all levels of the share tree"),
         Option("noheader", help="no heading"),
         *CHOSEN_FIELDS,
         *GENERAL,
-        *unsupported("alloc", "m", "u", "r"),
+        *unsupported("alloc", "m", "u"),
     ),
     interspersed=True,
-    examples=("PROGRAM", "PROGRAM -l normal"),
+    examples=("PROGRAM", "PROGRAM -l normal", "PROGRAM -r fair"),
 )
 
 
 def main(call: Call) -> int:
     """Run `gqueues`."""
     options = read_options(call, TABLE)
-    chosen = chosen_format(call, options, QUEUE_FIELDS, "LSB_BQUEUES_FORMAT", "l w")
+    chosen = chosen_format(call, options, QUEUE_FIELDS, "LSB_BQUEUES_FORMAT", "l r w")
     with connected(call) as session:
         views = session.client.queues(options.rest)
-        if options.has("l"):
+        if options.has("l", "r"):
             cluster = session.client.cluster()
             records = [queue_record(view, cluster.default_queue, cluster.external_resources) for view in views]
-            call.write(queues.render_long(records))
+            call.write(queues.render_long(records, whole_tree=options.has("r")))
             return 0
     records = [queue_record(view) for view in views]
     if chosen is not None:

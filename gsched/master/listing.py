@@ -110,7 +110,7 @@ class Listing:
                 continue
             job = array.view(index)
             if self._is_wanted(array, index, job):
-                yield (priority, array.rank._replace(index=index)), (job, array)
+                yield (priority, Rank(array.rank.priority, array.rank.order, index)), (job, array)
 
     def _open_indices(self, array: ArrayCopy) -> Iterator[int]:
         """Waiting indices that may be wanted: a few that were named are not looked for among all."""

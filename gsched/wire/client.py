@@ -13,17 +13,8 @@ from typing import Any
 
 import grpc
 
-from gsched.base.errors import (
-    BadRequest,
-    Conflict,
-    GschedError,
-    Internal,
-    NotFound,
-    PermissionDenied,
-    ResourceExhausted,
-    Unavailable,
-)
-from gsched.base.ids import new_token
+from gsched.base.errors import Conflict, GschedError, NotFound, Unavailable
+from gsched.base.ids import array_of, new_token, show_job
 from gsched.model.job import FINISHED, JobSpec
 from gsched.model.view import (
     Answer,
@@ -46,7 +37,9 @@ from gsched.model.view import (
     Submission,
     Submitted,
 )
+from gsched.wire.cancelling import Cancellable
 from gsched.wire.convert import fill, from_proto, to_proto
+from gsched.wire.failure import error_from_rpc
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
 DEFAULT_WAIT_S = 60.0
@@ -71,15 +64,6 @@ RETRY_S = 0.05
 _GONE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 """The master is away: not there, or it broke the call off because it is ending."""
 
-_ERRORS: dict[grpc.StatusCode, type[GschedError]] = {
-    grpc.StatusCode.INVALID_ARGUMENT: BadRequest,
-    grpc.StatusCode.NOT_FOUND: NotFound,
-    grpc.StatusCode.FAILED_PRECONDITION: Conflict,
-    grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
-    grpc.StatusCode.UNAVAILABLE: Unavailable,
-}
-
 
 class _BrokenOff(Unavailable):
     """A stream ended in the middle: some of it was received, the rest can be asked for again."""
@@ -90,14 +74,6 @@ def _set_filter(request: Any, wanted: JobFilter | None) -> None:
     if wanted is not None:
         fill(request.filter, wanted)
         request.filter.SetInParent()
-
-
-def error_from_rpc(error: grpc.RpcError) -> GschedError:
-    """The typed error of a failed call; its text is what the master said."""
-    code, details = error.code(), error.details() or ""
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return Unavailable("the master did not answer in time; the request may still be carried out")
-    return _ERRORS.get(code, Internal)(details or f"the master answered {code.name}")
 
 
 class Client:
@@ -287,9 +263,11 @@ class Client:
                     raise
 
     def wait(self, job_ids: Sequence[int], *, timeout_s: float | None = None) -> dict[int, JobView]:
-        """Wait until all the jobs have finished; returns them by id. Raises TimeoutError, NotFound (unknown id)."""
+        """Wait until all the jobs have finished; returns them by id. An array's number means all its elements, which
+        are returned by their own. Raises TimeoutError, NotFound (unknown id).
+        """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        stream = _Cancellable(self._stub.Events)
+        stream = Cancellable(self._stub.Events)
         timer = None
         if deadline is not None:
             timer = threading.Timer(max(0.0, deadline - time.monotonic()), stream.cancel)
@@ -298,7 +276,7 @@ class Client:
         open_ids = set(job_ids)
         try:
             while open_ids and not stream.is_stopped:
-                self._wait_once(stream, job_ids, open_ids)
+                open_ids = self._wait_once(stream, job_ids, open_ids)
             if not open_ids:
                 return self._by_id(job_ids)
         except GschedError:
@@ -308,31 +286,34 @@ class Client:
             if timer is not None:
                 timer.cancel()
             stream.cancel()
-        raise TimeoutError(f"jobs {sorted(open_ids)} have not finished within {timeout_s} s")
+        still = ", ".join(show_job(job_id) for job_id in sorted(open_ids)[:20])
+        raise TimeoutError(f"jobs {still} have not finished within {timeout_s} s")
 
-    def _wait_once(self, stream: _Cancellable, job_ids: Sequence[int], open_ids: set[int]) -> None:
-        """Follow events and take finished jobs out of `open_ids`, until none is left or the stream ends."""
+    def _wait_once(self, stream: Cancellable, job_ids: Sequence[int], open_ids: set[int]) -> set[int]:
+        """Follow events until no job is left or the stream ends; returns the jobs that have not finished."""
         request = scheduler_pb2.EventsRequest(after_seq=-1, follow=True, job_ids=list(job_ids))
         try:
             for item in self._stream(stream, request):
                 if item.kind == "job_finished":
                     open_ids.discard(item.job_id)
-                elif not item.kind:
+                elif not item.kind or item.kind == "array_elements_finished":
                     # The first record only says "subscribed": what ends later is seen, what ended before is asked for.
-                    open_ids -= {job_id for job_id, job in self._by_id(job_ids).items() if job.state in FINISHED}
+                    open_ids = {job_id for job_id, job in self._by_id(job_ids).items() if job.state not in FINISHED}
                 if not open_ids:
-                    return
+                    break
         except (_BrokenOff, Conflict):
-            return  # the master restarts, or we were too slow: subscribe anew
+            pass  # the master restarts, or we were too slow: subscribe anew
+        return open_ids
 
     def _by_id(self, job_ids: Sequence[int]) -> dict[int, JobView]:
         found: dict[int, JobView] = {}
         for start in range(0, len(job_ids), IDS_PER_QUERY):
             part = tuple(job_ids[start : start + IDS_PER_QUERY])
             found.update((job.job_id, job) for job in self.jobs(JobFilter(ids=part, user="all", finished=True)))
+        arrays = {array_of(job_id) for job_id in found}
         for job_id in job_ids:
-            if job_id not in found:
-                raise NotFound(f"Job <{job_id}> is not found")
+            if job_id not in found and job_id not in arrays:
+                raise NotFound(f"Job <{show_job(job_id)}> is not found")
         return found
 
     def output(self, job_id: int) -> Iterator[OutputChunk]:
@@ -399,23 +380,3 @@ class Client:
         if error.code() in _GONE or error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             return Unavailable(self._no_answer())
         return error_from_rpc(error)
-
-
-class _Cancellable:
-    """A streaming method whose running call can be cancelled from another thread."""
-
-    def __init__(self, method: Callable[..., Any]) -> None:
-        self._method = method
-        self._call: Any = None
-        self.is_stopped = False
-
-    def __call__(self, request: Any) -> Any:
-        self._call = self._method(request)
-        if self.is_stopped:
-            self._call.cancel()
-        return self._call
-
-    def cancel(self) -> None:
-        self.is_stopped = True
-        if self._call is not None:
-            self._call.cancel()

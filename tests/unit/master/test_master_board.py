@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-import msgspec
+import itertools
 
+import msgspec
+import pytest
+
+from gsched.base.errors import NotFound
+from gsched.base.ids import element_id, show_job
 from gsched.core.cluster import replay
-from gsched.core.command import AttemptEnded, ControlJobs, HostHello, HostReported, Reconfigure, Submit
+from gsched.core.command import (
+    AttemptEnded,
+    ControlGroups,
+    ControlJobs,
+    ControlQueues,
+    HostHello,
+    HostReported,
+    Reconfigure,
+    Submit,
+)
 from gsched.core.engine import Engine
 from gsched.master.board import Board
+from gsched.master.overview import HOST_BASED, fragments, group_views, pending_summary
+from gsched.master.queueviews import queue_views
+from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import ClusterConfig, Locations
-from gsched.model.host import GpuReport, HostConfig, LoadReport
+from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
 from gsched.model.job import AttemptResult, JobSpec
-from gsched.model.queue import Queue
-from gsched.model.view import JobFilter
+from gsched.model.queue import Preemption, Queue, RunLimits, Threshold
+from gsched.model.reason import PendingReason
+from gsched.model.user import Share
+from gsched.model.view import GpuView, HostView, JobFilter, JobView
+from gsched.model.window import Window
 
 NOW = 1000.0
 PLACES = Locations(conf_dir="/c", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")
@@ -47,11 +67,22 @@ class Desk:
         self.board.publish(self.engine)
 
     def reasons(self) -> dict[int, tuple[str, ...]]:
-        return {job.job_id: job.pending_reasons for job in self.board.jobs(JobFilter())}
+        """The texts of the reasons of all jobs, as gjobs tells them."""
+        return {job.job_id: tuple(map(told, job.pending_reasons)) for job in self.board.jobs(JobFilter())}
+
+    def numbers(self, **wanted: object) -> list[str]:
+        """Numbers of the jobs that a filter admits, in order, as people see them."""
+        return [show_job(job.job_id) for job in self.board.jobs(JobFilter(**wanted))]  # type: ignore[arg-type]
 
     def fail_to_start(self, job_id: int, host: str, attempt: int = 1, now: float = NOW) -> None:
         result = AttemptResult(started=False, problem="fork failed")
         self.engine.handle(AttemptEnded(job_id, attempt, host, result), now)
+
+
+def told(reason: PendingReason) -> str:
+    """`TEXT: 2 hosts (NUMBERS)`."""
+    hosts = f": {reason.hosts} host{'s' if reason.hosts > 1 else ''}" if reason.hosts else ""
+    return reason.text + hosts + (f" ({reason.detail})" if reason.detail else "")
 
 
 def spec(**changes: object) -> JobSpec:
@@ -65,15 +96,13 @@ def test_each_pending_job_is_shown_with_its_own_reason() -> None:
     new = ("New job is waiting for scheduling",)
     assert desk.reasons() == {1: new, 2: new, 3: new, 4: new, 5: ("The job was suspended by the user while pending",)}
     desk.go_on()
-    full = "Not enough job slot(s): {} hosts ({} wanted, 0 of 4 free on a)"
-    assert desk.reasons() == {
-        1: (),
-        2: (),
-        3: (full.format(2, 3),),
-        4: ("Not enough job slot(s): 1 host (4 wanted, 0 of 4 free on b)", "Not specified in job submission: 1 host"),
-        5: ("The job was suspended by the user while pending",),
-    }
-    assert all(desk.engine.pending_reasons(each) == desk.reasons()[each] for each in (3, 4, 5))
+    reasons = desk.reasons()
+    assert (reasons[1], reasons[2]) == ((), ())
+    assert reasons[3][0].startswith("Not enough job slot(s)") and reasons[4][0].startswith("Not enough job slot(s)")
+    assert "Not specified in job submission: 1 host" in reasons[4]
+    assert reasons[5] == ("The job was suspended by the user while pending",)
+    seen = {job.job_id: job.pending_reasons for job in desk.board.jobs(JobFilter())}
+    assert all(desk.engine.pending_reasons(each) == seen[each] for each in (3, 4, 5))
 
 
 def test_a_job_whose_start_failed_says_so_and_then_has_the_reason_of_its_kind() -> None:
@@ -83,10 +112,11 @@ def test_a_job_whose_start_failed_says_so_and_then_has_the_reason_of_its_kind() 
     desk.fail_to_start(1, "a")
     desk.submit(spec(slots=4), spec(slots=4))
     desk.go_on(NOW + 0.5)
-    assert desk.reasons()[1][0].endswith("waiting before the next attempt to start it; the last one failed on a")
+    assert "waiting before the next attempt to start it; the last one failed on a" in desk.reasons()[1][0]
     desk.go_on(NOW + 1)
     assert desk.reasons()[1] == ("Job slot limit reached: 2 hosts (1 wanted, 0 of 4 free on a)",)
-    assert desk.engine.pending_reasons(1) == desk.reasons()[1]
+    (seen,) = desk.board.jobs(JobFilter(ids=(1,)))
+    assert desk.engine.pending_reasons(1) == seen.pending_reasons
 
 
 def test_started_jobs_first_then_pending_ones_as_they_are_served_then_finished_ones() -> None:
@@ -105,7 +135,7 @@ def test_started_jobs_first_then_pending_ones_as_they_are_served_then_finished_o
 def test_nothing_is_seen_before_it_is_published() -> None:
     desk = Desk()
     desk.submit(spec())
-    assert desk.board.jobs(JobFilter()) == [] and desk.board.job(1) is None
+    assert list(desk.board.jobs(JobFilter())) == [] and desk.board.job(1) is None
     desk.go_on()
     desk.engine.handle(AttemptEnded(1, 1, "a", AttemptResult(exit_code=0, ended_at=NOW)), NOW)
     seen = desk.board.job(1)
@@ -123,3 +153,198 @@ def test_a_new_configuration_shows_its_hosts() -> None:
         ("c", "unavail", 2),
         ("b", "ok", 2),
     ]
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def array_of_four(**changes: object) -> JobSpec:
+    return spec(**({"name": "sweep", "indices": "1-3,7", "slots": 4} | changes))
+
+
+def test_elements_are_listed_as_if_each_were_a_job() -> None:
+    desk = Desk()
+    desk.submit(spec(), array_of_four(), spec(queue="night", slots=4))
+    desk.board.publish(desk.engine)
+    assert desk.numbers() == ["3", "1", "2[1]", "2[2]", "2[3]", "2[7]"]
+    desk.go_on()
+    # The two hosts took jobs 3 and 1, or an element where it fits: whatever runs comes first, nothing is listed twice.
+    shown = desk.numbers()
+    assert sorted(shown) == ["1", "2[1]", "2[2]", "2[3]", "2[7]", "3"] and len(set(shown)) == 6
+    states = {show_job(job.job_id): job.state for job in desk.board.jobs(JobFilter())}
+    assert shown == sorted(shown, key=lambda each: states[each] != "RUN")
+    assert all(job.pending_reasons for job in desk.board.jobs(JobFilter()) if job.state == "PEND")
+
+
+def test_elements_are_found_by_array_by_index_and_by_name() -> None:
+    desk = Desk()
+    desk.submit(array_of_four(hold=True, group="/a/b"), spec(name="other", hold=True))
+    desk.board.publish(desk.engine)
+    every = ["1[1]", "1[2]", "1[3]", "1[7]"]
+    assert desk.numbers(ids=(1,)) == every
+    assert desk.numbers(ids=(element_id(1, 7), element_id(1, 2), element_id(1, 5), 2)) == ["1[2]", "1[7]", "2"]
+    assert desk.numbers(name="sweep") == every
+    assert desk.numbers(name="sweep[3]") == ["1[3]"]
+    assert desk.numbers(name="sw*[2-7]") == ["1[2]", "1[3]", "1[7]"]
+    assert desk.numbers(name="*[2]") == ["1[2]"]
+    assert desk.numbers(arrays=True) == every
+    assert desk.numbers(group="/a") == every and desk.numbers(group="/a/bc") == []
+    assert desk.numbers(states=("RUN",)) == [] and desk.numbers(user="bob") == [] and desk.numbers(host="a") == []
+    seen = desk.board.job(element_id(1, 7))
+    assert seen is not None and (seen.state, seen.spec.shown_name(seen.job_id)) == ("PSUSP", "sweep[7]")
+    assert desk.board.job(element_id(1, 5)) is None and desk.board.job(1) is None
+
+
+def test_an_array_of_a_million_costs_what_is_read_of_it() -> None:
+    desk = Desk()
+    desk.submit(spec(name="many", indices="1-1000000", hold=True))
+    desk.board.publish(desk.engine)
+    assert [job.job_id for job in itertools.islice(desk.board.jobs(JobFilter()), 2)] == [
+        element_id(1, 1),
+        element_id(1, 2),
+    ]
+    assert desk.numbers(ids=(element_id(1, 999_999),)) == ["1[999999]"]
+    (summary,) = desk.board.arrays(JobFilter())
+    assert (summary.name, summary.counts) == ("many[1-1000000]", {"PSUSP": 1_000_000})
+
+
+def test_elements_that_ended_without_a_start_are_shown_until_they_are_forgotten() -> None:
+    desk = Desk()
+    desk.submit(array_of_four())
+    desk.go_on()
+    running = desk.numbers(states=("RUN",))
+    assert running == ["1[1]", "1[2]"]
+    desk.engine.handle(ControlJobs("ann", False, "kill", (1,)), NOW)
+    desk.board.publish(desk.engine)
+    assert desk.numbers() == running and desk.numbers(finished=True) == [*running, "1[3]", "1[7]"]
+    ended = desk.board.job(element_id(1, 7))
+    assert ended is not None and ended.state == "EXIT" and ended.result is not None
+    assert ended.result.term_reason == "TERM_OWNER"
+    (summary,) = desk.board.arrays(JobFilter(ids=(1,)))
+    assert summary.counts == {"RUN": 2, "EXIT": 2}
+    for index, host in ((1, "a"), (2, "b")):
+        seen = desk.board.job(element_id(1, index))
+        assert seen is not None and seen.allocation is not None
+        host = seen.allocation.first_host
+        result = AttemptResult(signal=9, ended_at=NOW)
+        desk.engine.handle(AttemptEnded(element_id(1, index), 1, host, result), NOW)
+    desk.go_on(NOW + 5000)
+    assert desk.numbers(finished=True) == [] and desk.board.arrays(JobFilter()) == []
+
+
+def test_what_gtop_did_shows_in_the_listing() -> None:
+    desk = Desk()
+    desk.submit(*(spec(slots=4) for _ in range(5)))
+    desk.go_on()
+    desk.engine.handle(ControlJobs("ann", False, "top", (5,)), NOW)
+    desk.board.publish(desk.engine)
+    assert desk.numbers() == ["1", "2", "5", "3", "4"]
+
+
+# -- what is counted over many ----------------------------------------------------------------------------------------
+
+
+def test_reasons_are_counted_per_job_and_per_host() -> None:
+    desk = Desk()
+    desk.submit(spec(slots=4), spec(slots=4))
+    desk.go_on()
+    desk.submit(spec(slots=4), array_of_four(hold=True), spec(slots=4))
+    desk.go_on()
+    summary = pending_summary(desk.board, NOW)
+    assert summary.jobs == 6
+    counts = {(each.text, each.is_host_based): each.count for each in summary.reasons}
+    assert counts[("The job was suspended by the user while pending", False)] == 4
+    assert counts[(HOST_BASED, False)] == 2
+    assert sum(count for (_, is_host_based), count in counts.items() if is_host_based) == 4
+
+
+def test_groups_count_what_is_in_them_and_below() -> None:
+    desk = Desk()
+    desk.engine.handle(ControlGroups("ann", False, "add", ("/a",), 3), NOW)
+    desk.submit(spec(group="/a/b", slots=4), array_of_four(group="/a"), spec())
+    desk.go_on()
+    groups = {view.name: view for view in group_views(desk.board.shared.groups, *desk.board.open_jobs(), ())}
+    assert list(groups) == ["/a", "/a/b"]
+    assert (groups["/a"].job_limit, sum(groups["/a"].counts.values())) == (3, 5)
+    assert groups["/a/b"].counts == {"RUN": 1}
+    with pytest.raises(NotFound, match="/zz"):
+        group_views(desk.board.shared.groups, [], [], ["/zz"])
+
+
+def test_queues_tell_what_administrators_did_and_what_is_configured() -> None:
+    desk = Desk()
+    desk.submit(spec(slots=4), array_of_four(queue="night", hold=True))
+    desk.engine.handle(ControlQueues("root", True, "close", ("night",), "maintenance"), NOW)
+    desk.go_on()
+    states = desk.board.shared.queue_states
+    night, normal = queue_views(desk.board.config, states, *desk.board.open_jobs(), {}, 0)
+    assert (night.name, night.status, night.pend, night.facts["ADMIN_COMMENT"]) == (
+        "night",
+        "Closed:Active",
+        16,
+        "maintenance",
+    )
+    assert (normal.status, normal.run, normal.njobs) == ("Open:Active", 4, 4)
+
+
+def test_policies_of_a_queue_are_put_into_words() -> None:
+    queue = Queue(
+        name="day",
+        fairshare=(Share("red", 3), Share("default", 1)),
+        preemption=Preemption(preemptive=(("low", 2),), preemptable_by=()),
+        backfill=True,
+        exclusive=True,
+        run_window=(Window(8 * 60, 18 * 60 + 30), Window(24 * 60, 2 * 24 * 60, weekly=True)),
+        thresholds={"mem": Threshold(sched=100, stop=None)},
+        limits={"MEMLIMIT": RunLimits(maximum=2048, default=None)},
+        hosts=("a", "b"),
+        host_levels={"b": 1},
+    )
+    config = msgspec.structs.replace(CONFIG, queues={"day": queue})
+    (view,) = queue_views(config, {}, [], [], {}, minute_of_week=20 * 60)
+    assert view.policies == ("FAIRSHARE", "PREEMPTIVE", "PREEMPTABLE", "BACKFILL", "EXCLUSIVE")
+    assert view.status == "Open:Inact_Win" and view.hosts == ("a", "b+1")
+    assert view.thresholds == {"mem": "100/-"}
+    assert view.facts == {
+        "USER_SHARES": "[red, 3] [default, 1]",
+        "PREEMPTION": "PREEMPTIVE[low+2] PREEMPTABLE",
+        "RUN_WINDOWS": "8:00-18:30 1:0:00-2:0:00",
+        "MEMLIMIT": "- 2048",
+    }
+
+
+def gpu_host(name: str, *holders: tuple[str, ...], mode: ComputeMode = ComputeMode.EXCLUSIVE_PROCESS) -> HostView:
+    gpus = tuple(
+        GpuView(gpu=Gpu(uuid=f"{name}{index}", index=index, mode=mode), holders=each)
+        for index, each in enumerate(holders)
+    )
+    return HostView(name=name, status="ok", slots_free=4, gpus=gpus, load={"mem": 512.0})
+
+
+def test_fragments_say_how_many_gpus_one_more_job_could_get() -> None:
+    free = gpu_host("free", (), (), ("7.1",))
+    no_slots = msgspec.structs.replace(gpu_host("full", (), ()), slots_free=0, status="closed_Full")
+    closed = msgspec.structs.replace(gpu_host("shut", ()), status="closed_Adm")
+    found = fragments([free, no_slots, closed, HostView(name="plain", status="ok")], [], CONFIG)
+    assert [(each.host, each.gpus, each.free, each.usable, each.blocked_by) for each in found] == [
+        ("free", 3, 2, 2, "1 held by jobs"),
+        ("full", 2, 2, 0, "no job slot is free"),
+        ("shut", 1, 1, 0, "the host is closed_Adm"),
+    ]
+
+
+def test_a_shared_gpu_with_room_counts_as_partly_free() -> None:
+    held = HeldGpu(uuid="s0", index=0, claim="gpu_shared", share=0.5)
+    job = JobView(
+        job_id=7,
+        spec=spec(),
+        state="RUN",
+        submitted_at=NOW,
+        allocation=Allocation(hosts=(HostAllocation(host="s", slots=1, gpus=(held,)),)),
+    )
+    host = gpu_host("s", ("7.1",), (), mode=ComputeMode.DEFAULT)
+    (found,) = fragments([host], [job], CONFIG)
+    assert (found.free, found.partly_free, found.usable) == (1, 1, 2)
+    whole = msgspec.structs.replace(job, allocation=Allocation(hosts=(HostAllocation(host="s", slots=1),)))
+    (other,) = fragments([host], [whole], CONFIG)
+    assert (other.partly_free, other.usable) == (0, 1)

@@ -1,0 +1,159 @@
+"""`gadmin` (badmin): click reads its words, everything heavy is imported by the one that needs it.
+
+Source of the texts: badmin(8) of LSF 10.1; `frag` is gsched's own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from gsched import __version__
+from gsched.app.entry import OPTION_ENVDIR
+from gsched.base.errors import LSF_FAILURE, BadRequest
+
+
+@click.group("gadmin", context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="gadmin")
+def gadmin() -> None:
+    """Administer a cluster: its configuration, its hosts and queues, and what fragments its GPUs."""
+
+
+@gadmin.command()
+@OPTION_ENVDIR
+@click.option("-v", "verbose", is_flag=True, help="Also show notes: what is not wrong but worth knowing.")
+def ckconfig(envdir: str | None, verbose: bool) -> None:
+    """Check the configuration files and report every problem as file:line."""
+    from gsched.base.envdir import conf_dir
+    from gsched.config.files import load
+
+    click.echo("\nChecking configuration files ...\n", err=True)
+    loaded = load(os.path.abspath(envdir or conf_dir(os.environ)))
+    errors = [str(problem) for problem in loaded.problems if problem.severity == "error"]
+    notes = [str(problem) for problem in loaded.problems if problem.severity != "error"]
+    _report(errors, notes if verbose or not errors else [])
+
+
+@gadmin.command()
+@OPTION_ENVDIR
+def reconfig(envdir: str | None) -> None:
+    """Check the files and switch to them while jobs run; a file with an error changes nothing."""
+    click.echo("\nChecking configuration files ...\n", err=True)
+    with _client(envdir) as client:
+        result = client.reconfigure(apply=True)
+    _report(list(result.problems), list(result.notes))
+    click.echo("Reconfiguration initiated" if result.applied else "Reconfiguration aborted.")
+
+
+def _report(errors: list[str], notes: list[str]) -> None:
+    for line in (*errors, *notes):
+        click.echo(line, err=True)
+    if errors:
+        many = f"{len(errors)} errors" if len(errors) > 1 else "one error"
+        click.echo(f"\nThere are fatal errors: {many}. Nothing was changed.\n", err=True)
+        sys.exit(255)
+    click.echo("No errors found.\n", err=True)
+
+
+@gadmin.command()
+@OPTION_ENVDIR
+@click.option("-C", "comment", default="", metavar="TEXT", help="Why; shown by ghosts -l.")
+@click.argument("hosts", nargs=-1)
+def hclose(envdir: str | None, comment: str, hosts: tuple[str, ...]) -> None:
+    """Close hosts for new jobs (all: every host; none named: this one)."""
+    _host_control(envdir, "close", hosts, comment)
+
+
+@gadmin.command()
+@OPTION_ENVDIR
+@click.argument("hosts", nargs=-1)
+def hopen(envdir: str | None, hosts: tuple[str, ...]) -> None:
+    """Open hosts that were closed."""
+    _host_control(envdir, "open", hosts, "")
+
+
+def _host_control(envdir: str | None, action: str, hosts: tuple[str, ...], comment: str) -> None:
+    from gsched.app.private import host_name
+
+    with _client(envdir) as client:
+        wanted = list(hosts) or [host_name()]
+        if wanted == ["all"]:
+            wanted = [host.name for host in client.hosts()]
+        for name in client.host_control(action, wanted, comment):
+            click.echo(f"{action.capitalize()} <{name}> ...... done", err=True)
+
+
+@gadmin.command()
+@OPTION_ENVDIR
+@click.option("-C", "comment", default="", metavar="TEXT", help="Why; shown by gqueues -l.")
+@click.argument("queues", nargs=-1)
+def qclose(envdir: str | None, comment: str, queues: tuple[str, ...]) -> None:
+    """Close queues: they take no new jobs (all: every queue; none named: the default one)."""
+    _queue_control(envdir, "close", queues, comment)
+
+
+@gadmin.command()
+@OPTION_ENVDIR
+@click.option("-C", "comment", default="", metavar="TEXT", help="Why; shown by gqueues -l.")
+@click.argument("queues", nargs=-1)
+def qopen(envdir: str | None, comment: str, queues: tuple[str, ...]) -> None:
+    """Open queues that were closed."""
+    _queue_control(envdir, "open", queues, comment)
+
+
+@gadmin.command()
+@OPTION_ENVDIR
+@click.option("-C", "comment", default="", metavar="TEXT", help="Why; pending jobs say so.")
+@click.argument("queues", nargs=-1)
+def qinact(envdir: str | None, comment: str, queues: tuple[str, ...]) -> None:
+    """Inactivate queues: they start no jobs; those that run go on."""
+    _queue_control(envdir, "inactivate", queues, comment)
+
+
+@gadmin.command()
+@OPTION_ENVDIR
+@click.option("-C", "comment", default="", metavar="TEXT", help="Why; shown by gqueues -l.")
+@click.argument("queues", nargs=-1)
+def qact(envdir: str | None, comment: str, queues: tuple[str, ...]) -> None:
+    """Activate queues that were inactivated."""
+    _queue_control(envdir, "activate", queues, comment)
+
+
+def _queue_control(envdir: str | None, action: str, queues: tuple[str, ...], comment: str) -> None:
+    with _client(envdir) as client:
+        wanted = list(queues) or [client.cluster().default_queue]
+        answers = client.queue_control(action, [] if wanted == ["all"] else wanted, comment)
+    for answer in answers:
+        click.echo(answer.error or answer.text, err=bool(answer.error))
+    if any(answer.error for answer in answers):
+        sys.exit(LSF_FAILURE)
+
+
+@gadmin.command()
+@OPTION_ENVDIR
+def frag(envdir: str | None) -> None:
+    """Show the largest GPU job that fits now, host by host, and what holds it back."""
+    from gsched.cli.render.fragments import render_fragments
+
+    with _client(envdir) as client:
+        click.echo(render_fragments(client.fragmentation()), nl=False)
+
+
+def _client(envdir: str | None) -> Any:
+    from gsched.base.envdir import conf_dir, read_setting
+    from gsched.wire.address import read_address
+    from gsched.wire.client import DEFAULT_WAIT_S, Client
+
+    def waiting() -> None:
+        click.echo("gsched: the master is not responding. Please wait ...", err=True)
+
+    folder = envdir or conf_dir(os.environ)
+    text = os.environ.get("GSCHED_COMMAND_WAIT") or read_setting(folder, "GSCHED_COMMAND_WAIT")
+    try:
+        wait_s = float(text or DEFAULT_WAIT_S)
+    except ValueError:
+        raise BadRequest(f"GSCHED_COMMAND_WAIT={text}: not a number of seconds") from None
+    return Client(read_address(folder), wait_s=wait_s, on_wait=waiting)

@@ -1,0 +1,33 @@
+"""What a failed call means: the typed error behind a gRPC status, with what the master said."""
+
+from __future__ import annotations
+
+import grpc
+
+from gsched.base.errors import (
+    BadRequest,
+    Conflict,
+    GschedError,
+    Internal,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+    Unavailable,
+)
+
+_ERRORS: dict[grpc.StatusCode, type[GschedError]] = {
+    grpc.StatusCode.INVALID_ARGUMENT: BadRequest,
+    grpc.StatusCode.NOT_FOUND: NotFound,
+    grpc.StatusCode.FAILED_PRECONDITION: Conflict,
+    grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
+    grpc.StatusCode.UNAVAILABLE: Unavailable,
+}
+
+
+def error_from_rpc(error: grpc.RpcError) -> GschedError:
+    """The typed error of a failed call; its text is what the master said."""
+    code, details = error.code(), error.details() or ""
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return Unavailable("the master did not answer in time; the request may still be carried out")
+    return _ERRORS.get(code, Internal)(details or f"the master answered {code.name}")
