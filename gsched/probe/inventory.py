@@ -4,7 +4,7 @@ An inventory is a list of objects, one per GPU; every key but the braces is opti
 
     [{"uuid": "GPU-...", "index": 0, "model": "Tesla K80", "memory_mib": 11441, "compute_mode": "exclusive_process",
       "minor": 0, "pci_bus_id": "00000000:04:00.0", "used_mib": 0, "utilization_percent": 0, "temperature_c": 30,
-      "problem": ""}]
+      "numa": 0, "links": ["GPU-..."], "problem": ""}]
 
 Files are replaced whole, never written in place, so that a probe never reads half of one. Nothing here may invent a
 GPU that the file does not list, or drop one that it does.
@@ -54,6 +54,8 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
     used_mib: int | None = 0
     utilization_percent: int | None = 0
     temperature_c: int | None = 30
+    numa: int | None = None
+    links: list[str] = []
     problem: str = ""
 
 
@@ -190,6 +192,9 @@ def _checked(entry: _Entry, place: int, host: str) -> Gpu:
     index = place if entry.index is None else entry.index
     _within("index", index, 0, 1_000_000)
     _within("minor", entry.minor, 0, 1_000_000)
+    _within("numa", entry.numa, 0, 1_000)
+    for link in entry.links:
+        _one_line("links", link)
     for name, (low, high) in _RANGES.items():
         _within(name, getattr(entry, name), low, high)
     for name in ("uuid", "model", "pci_bus_id", "problem"):
@@ -210,6 +215,8 @@ def _gpu(entry: _Entry, index: int, host: str, mode: ComputeMode | None) -> Gpu:
         temperature_c=entry.temperature_c,
         pci_bus_id=entry.pci_bus_id or f"{index // 250:08X}:{index % 250 + 4:02X}:00.0",
         minor=index if entry.minor is None else entry.minor,
+        numa=entry.numa,
+        links=tuple(entry.links),
         problem=entry.problem,
     )
 
