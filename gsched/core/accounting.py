@@ -215,6 +215,12 @@ class Accounts:
         tally.hist_run_s += ran_s
         tally.hist_gpu_s += ran_s * charge.gpus
 
+    def drop(self, job_id: int) -> None:
+        """The job is known no longer; nobody can say for how long it went on."""
+        charge = self._charges.pop(job_id, None)
+        if charge is not None:
+            self._leave(charge, self._tally(charge, charge.started_at).settled_at)
+
     def switched(self, job_id: int, queue: str, at: float) -> None:
         """A started job has been moved to another queue: what it has run so far moves with it."""
         charge = self._charges.get(job_id)

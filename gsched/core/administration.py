@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from gsched.base.errors import BadRequest, PermissionDenied
-from gsched.core.cluster import ClusterState, groups_above
+from gsched.core.cluster import ClusterState
 from gsched.core.command import ControlGroups, ControlHosts, ControlQueues
 from gsched.core.decision import Decision
 from gsched.core.entities import QueueState
+from gsched.core.groups import groups_above
 from gsched.model.config import ClusterConfig
 from gsched.model.event import HostClosed, HostOpened, JobGroupMade, JobGroupRemoved, QueueControlled
+from gsched.model.job import FINISHED
 from gsched.model.view import Answer
 
 MAX_GROUP = 512
@@ -76,9 +78,10 @@ def control_groups(state: ClusterState, command: ControlGroups, now: float, deci
     acts = {"add": _add_group, "modify": _modify_group, "remove": _remove_group}
     if command.action not in acts:
         raise BadRequest(f"'{command.action}' is not something that can be done to a job group")
+    if command.job_limit < -1:
+        raise BadRequest(f"Bad argument: a job limit of {command.job_limit}")
     decision.reply = []
-    for text in command.groups:
-        path = group_path(text)
+    for path in [group_path(text) for text in command.groups]:
         error = acts[command.action](state, command, path, now, decision)
         words = {"add": "is added", "modify": "is modified", "remove": "is deleted"}
         decision.reply.append(Answer(name=path, text=f"Job group {path} {words[command.action]}.", error=error))
@@ -112,12 +115,18 @@ def _modify_group(state: ClusterState, command: ControlGroups, path: str, now: f
     return error
 
 
+def _has_unfinished(state: ClusterState, path: str) -> bool:
+    jobs = (job for job in state.jobs.values() if job.spec.group == path)
+    arrays = (array for array in state.arrays.values() if array.spec.group == path)
+    return any(job.state not in FINISHED for job in jobs) or any(not array.is_over() for array in arrays)
+
+
 def _remove_group(state: ClusterState, command: ControlGroups, path: str, now: float, decision: Decision) -> str:
     error = _may(state, command, path)
     if error:
         return error
-    is_used = path in state.group_members or any(each.startswith(path + "/") for each in state.groups)
-    if is_used:
+    below = any(each.startswith(path + "/") for each in state.groups)
+    if below or (path in state.group_members and _has_unfinished(state, path)):
         return "The group has jobs or groups in it"
     decision.record(JobGroupRemoved(at=now, group=path, by=command.user))
     return ""

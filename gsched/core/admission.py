@@ -43,16 +43,20 @@ def admit(
     observed: Observed,
     judge: Judge,
     now: float,
+    old: JobSpec | None = None,
 ) -> JobSpec:
-    """The completed spec. Raises BadRequest, RequirementError, PermissionDenied (no full stop at the end)."""
+    """The completed spec; `old`: what the job was before a modification.
+
+    Raises BadRequest, RequirementError, PermissionDenied (no full stop at the end).
+    """
     if not spec.command.strip():
         raise BadRequest("No command is specified")
     if len(spec.command) > MAX_TEXT:
         raise BadRequest(f"Command line too long ({len(spec.command)} characters, at most {MAX_TEXT})")
-    if user == "root" and not config.params.root_may_submit:
+    if old is None and user == "root" and not config.params.root_may_submit:
         raise PermissionDenied("Root job submission is disabled")
-    queue = queue_of(spec, user, config, state)
-    spec = complete(spec, user, queue, config, state, now)
+    queue = queue_of(spec, user, config, state, old)
+    spec = complete(spec, user, queue, config, state, now, old)
     judged = judge(spec.res_req, spec.gpu_req, queue.name, spec.slots)
     spec = _check_slots(spec, queue, config, observed, judged)
     _check_choices(judged, spec, queue, config, observed)
@@ -210,6 +214,9 @@ def _check_devices(
         if _could_hold(modes, claims):
             return
         inventories[host.name] = modes
+    if not inventories and len(claims) == 1:
+        (name,) = claims
+        raise BadRequest(f"No host can ever provide {name}={claims[name]}: {_best(name, {}, config)}")
     if not inventories:
         raise BadRequest(f"No host can ever provide {', '.join(claims)} together: no usable host has all of them")
     raise BadRequest(_impossible(claims, inventories))

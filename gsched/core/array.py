@@ -12,17 +12,20 @@ from functools import lru_cache
 import msgspec
 
 from gsched.base.ids import element_id
-from gsched.base.indices import Indices, parse_indices
+from gsched.base.indices import Indices
 from gsched.core.job import Job
 from gsched.model.job import AttemptResult, JobSpec, JobState
-
-LARGEST = 2**31 - 1
 
 
 @lru_cache(maxsize=4096)
 def indices_of(text: str) -> Indices:
-    """The indices of a text that `gsched.base.indices` printed."""
-    return parse_indices(text, LARGEST)
+    """The indices of a text that `gsched.base.indices` printed: what people may not write for its length, it may be."""
+    ranges = []
+    for part in text.split(","):
+        span, _, step = part.partition(":")
+        start, _, end = span.partition("-")
+        ranges.append((int(start), int(end or start), int(step or 1)))
+    return Indices(tuple(ranges))
 
 
 class UnstartedEnd(msgspec.Struct, frozen=True):
@@ -42,6 +45,7 @@ class JobArray(msgspec.Struct, kw_only=True):
     token: str = ""
     place: int = 0
     order: float = 0.0
+    ages_from: float | None = None
     left: int = 0
     first: int = 0
     """All indices up to this one are jobs of their own, or over."""
@@ -89,6 +93,16 @@ class JobArray(msgspec.Struct, kw_only=True):
             self.taken.discard(following)
             self.first = following
 
+    def take_back(self, index: int, first: int) -> None:
+        """The element, which left the record last, is back in it; `first` is what it was before."""
+        if self.first != first:
+            for each in self.indices.after(first):
+                if each > self.first:
+                    break
+                self.taken.add(each)
+            self.first = first
+        self.taken.discard(index)
+
     def element(self, index: int) -> Job:
         """The job that the element is from now on; still as it was in the record."""
         return Job(
@@ -97,6 +111,7 @@ class JobArray(msgspec.Struct, kw_only=True):
             state=JobState.PSUSP if self.stopped_by else JobState.PEND,
             submitted_at=self.submitted_at,
             order=self.order,
+            ages_from=self.ages_from,
             released=self.released,
             not_before=self.not_before,
             waited_s=self.waited_s,

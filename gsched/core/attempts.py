@@ -223,7 +223,8 @@ def _within(job: Job, at: float, now: float) -> float:
 
 def _requeue(job: Job, report: AttemptEnded, now: float, decision: Decision) -> None:
     """The command was never executed: back to pending, a little later each time; suspended if it was."""
-    stopped_by = job.stopped_by
+    was_stopped = JobState.USUSP in (job.state, job.known_state)
+    stopped_by = job.stopped_by if was_stopped else ""
     delay = min(RETRY_MOST_S, RETRY_FIRST_S * 2.0 ** min(job.failed_starts, 10))
     decision.record(
         JobRequeued(
@@ -260,8 +261,9 @@ def _requeued_by_code(job: Job, config: ClusterConfig, result: AttemptResult, at
     if code not in values.codes and code not in values.elsewhere:
         return False
     queue = config.queues.get(job.spec.queue)
-    if queue is not None and queue.max_requeue is not None and job.requeues >= queue.max_requeue:
-        text = f"it exited with {code} and is not requeued again: {job.requeues} times are the most (MAX_JOB_REQUEUE)"
+    if queue is not None and queue.max_requeue is not None and job.code_requeues >= queue.max_requeue:
+        most = f"{job.code_requeues} times are the most (MAX_JOB_REQUEUE)"
+        text = f"it exited with {code} and is not requeued again: {most}"
         decision.record(JobNoted(at=at, job_id=job.job_id, text=text))
         return False
     host = job.allocation.first_host if job.allocation is not None else ""
@@ -328,7 +330,9 @@ def host_lost(state: ClusterState, host: str, seen: Observation, now: float, dec
                 ended_at=now, problem=f"{host} no longer answers", started=job.started_at is not None
             )
             allocation, key = job.allocation, job.key
-            _run_again(job, result, now, decision, reason=f"it is rerunnable, and {host} no longer answers")
+            reason = f"it is rerunnable, and {host} no longer answers"
+            by = "" if job.requeue_by == SYSTEM else job.requeue_by
+            _run_again(job, result, now, decision, reason=reason, by=by, hold=job.requeue_hold)
             for part in allocation.hosts if allocation is not None else ():
                 if part.host == host:
                     keep_stray(state, seen, host, key, part)

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from gsched.base.ids import array_of, index_of
-from gsched.core.array import indices_of
-from gsched.core.cluster import ClusterState, add, groups_above
+from gsched.core.array import JobArray, indices_of
+from gsched.core.cluster import ClusterState
+from gsched.core.dependency import parents_of
+from gsched.core.groups import add, groups_above
+from gsched.core.waits import Item, is_held, item_id
 from gsched.model.job import FINISHED, PENDING, STARTED, JobState
 from gsched.model.ledger import double_owners
 
@@ -28,7 +31,8 @@ def _audit_jobs(state: ClusterState) -> Iterator[str]:
     for job in state.jobs.values():
         if job.state in STARTED and (job.allocation is None or job.attempt < 1 or job.dispatched_at is None):
             yield f"job {job.job_id} is {job.state} without an attempt and its allocation"
-        elif job.state in FINISHED and (job.result is None or job.finished_at is None):
+            continue
+        if job.state in FINISHED and (job.result is None or job.finished_at is None):
             yield f"job {job.job_id} is {job.state} without a result"
         elif job.state in PENDING and job.allocation is not None:
             yield f"job {job.job_id} is {job.state} and has an allocation"
@@ -56,7 +60,8 @@ def _audit_arrays(state: ClusterState) -> Iterator[str]:
         add(counts, "EXIT", unstarted)
         if counts != array.counts:
             yield f"array {array.array_id} counts {array.counts}, its elements are {counts}"
-        if array.count + len(members) + unstarted != array.indices.count:
+        aside = sum(array_of(number) == array.array_id and index_of(number) > 0 for number in state.quarantined)
+        if array.count + len(members) + unstarted + aside != array.indices.count:
             yield f"array {array.array_id} has {array.indices.count} elements, not all of them are accounted for"
         left = array.count + sum(job.state not in FINISHED for job in members)
         if left != array.left:
@@ -91,22 +96,28 @@ def _audit_sums(state: ClusterState) -> Iterator[str]:
     by_queue: dict[str, int] = {}
     by_owner: dict[tuple[str, str], int] = {}
     by_group: dict[str, int] = {}
+    by_array: dict[int, int] = {}
     for job in state.jobs.values():
         if job.state in STARTED and job.allocation is not None:
             for group in groups_above(job.spec.group):
                 add(by_group, group, 1)
+            if job.array_id:
+                add(by_array, job.array_id, 1)
             add(by_queue, job.spec.queue, job.allocation.slots)
             add(by_owner, (job.spec.queue, job.spec.user), job.allocation.slots)
     if by_queue != state.queue_slots:
         yield f"slots by queue are counted as {state.queue_slots}, started jobs hold {by_queue}"
     if by_group != state.group_jobs:
         yield f"jobs by group are counted as {state.group_jobs}, there are {by_group}"
+    if by_array != state.array_jobs:
+        yield f"started elements are counted as {state.array_jobs}, there are {by_array}"
     if by_owner != state.queue_user_slots:
         yield f"slots by queue and user are counted as {state.queue_user_slots}, started jobs hold {by_owner}"
 
 
 def _audit_waiting(state: ClusterState) -> Iterator[str]:
     """Each pending job waits for exactly one thing; in the room, in its bucket and in order."""
+    waits = state.waits
     for bucket, line in state.waits.room.lines():
         ranks = list(line)
         if line.is_empty() or any(first >= second for first, second in pairwise(ranks)):
@@ -117,11 +128,29 @@ def _audit_waiting(state: ClusterState) -> Iterator[str]:
             if item is None or item.bucket() != bucket:
                 yield f"job {job_id} waits in {bucket}, where it does not belong"
     entered = [job_id for _, line in state.waits.room.lines() for job_id in line.entries()]
-    everywhere = sorted([*entered, *state.waits.delayed, *state.waits.blocked])
-    expected = [job.job_id for job in state.jobs.values() if job.state is JobState.PEND]
-    expected += [array.array_id for array in state.arrays.values() if array.count and not array.stopped_by]
-    if everywhere != sorted(expected):
-        wrong = sorted({*everywhere} ^ {*expected})
+    everywhere = sorted([*entered, *waits.delayed, *waits.blocked, *waits.forced, *waits.held])
+    items: list[Item] = [job for job in state.jobs.values() if job.state in PENDING]
+    items += [array for array in state.arrays.values() if array.count]
+    expected = sorted(map(item_id, items))
+    if everywhere != expected:
+        wrong = sorted({*everywhere} ^ {*expected}) or everywhere
         yield f"pending jobs {wrong} are not where they wait"
-    for job_id in {*state.avoiding, *state.waits.forced} - set(everywhere):
+    if {item_id(item) for item in items if is_held(item)} != waits.held:
+        yield f"jobs {sorted(waits.held)} are kept as suspended, others are"
+    for job_id in {*state.avoiding} - set(everywhere):
         yield f"job {job_id} waits for another attempt and is not pending"
+    yield from _audit_dependents(state, items)
+
+
+def _audit_dependents(state: ClusterState, items: list[Item]) -> Iterator[str]:
+    """Who waits for whom, and how many jobs of each user wait."""
+    dependents: dict[int, set[int]] = {}
+    waiting: dict[str, int] = {}
+    for item in items:
+        add(waiting, item.spec.user, item.count if isinstance(item, JobArray) else 1)
+        for parent in parents_of(item.spec.conditions) if item.spec.conditions and not item.released else ():
+            dependents.setdefault(parent, set()).add(item_id(item))
+    if dependents != state.waits.dependents:
+        yield f"dependents are kept as {state.waits.dependents}, they are {dependents}"
+    if waiting != state.pending_jobs:
+        yield f"pending jobs are counted as {state.pending_jobs}, there are {waiting}"

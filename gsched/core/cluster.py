@@ -7,23 +7,21 @@ report (load, devices) is observation, not state: see gsched.core.observed.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
 
-from gsched.base.ids import array_of, index_of
-from gsched.core import checkpoint, machine
+from gsched.base.ids import array_of, element_id, index_of
+from gsched.core import checkpoint, groups, machine, quarantine
 from gsched.core.accounting import Accounts
 from gsched.core.array import JobArray
 from gsched.core.entities import JobGroup, QueueState, StoredReservation
+from gsched.core.groups import add, groups_above
 from gsched.core.job import Job
 from gsched.core.waiting import WaitingRoom
 from gsched.core.waits import Waits
 from gsched.model.event import AnyEvent, JobEvent, ReservationMade
-from gsched.model.job import FINISHED, STARTED, JobState
+from gsched.model.job import FINISHED, PENDING, STARTED, JobState
 from gsched.model.ledger import Ledger
 from gsched.model.snapshot import AdvanceReservation, Running
-
-K = TypeVar("K", bound=Hashable)
 
 
 class ClusterState:
@@ -68,7 +66,11 @@ class ClusterState:
         self.group_members: dict[str, int] = {}
         """Job group -> jobs and arrays in memory that are in it itself."""
         self.array_jobs: dict[int, int] = {}
-        """Array with a slot limit -> started elements."""
+        """Array -> started elements."""
+        self.pending_jobs: dict[str, int] = {}
+        """User -> jobs and elements in PEND or PSUSP."""
+        self._born: tuple[JobArray, int, int] | None = None
+        """While an event is applied: the array whose element became a job by it, its index, and `first` before."""
         self.touched: set[int] = set()
         """Jobs and arrays changed since the last `take_touched`."""
         self.touched_hosts: set[str] = set()
@@ -90,7 +92,12 @@ class ClusterState:
         job_id = event.job_id
         if self.quarantined and (job_id in self.quarantined or array_of(job_id) in self.quarantined):
             return
-        machine.apply(self, event)
+        self._born = None
+        try:
+            machine.apply(self, event)
+        except machine.IllegalEvent:
+            self._take_back()
+            raise
         self._note_change(job_id)
 
     def _note_change(self, job_id: int) -> None:
@@ -126,35 +133,8 @@ class ClusterState:
         job.counted_as = job.state.value
 
     def set_aside(self, job_id: int, reason: str) -> None:
-        """Quarantine a job: it is neither scheduled nor shown as a job. To be called during recovery only.
-
-        What it held need not be kept here: nothing is started on a host before its agent's hello, and that tells of
-        whatever runs there.
-        """
-        self.next_job_id = max(self.next_job_id, array_of(job_id) + 1)
-        if job_id in self.quarantined:
-            return
-        array = self.arrays.get(job_id)
-        for member in [each for each in self.jobs if array is not None and array_of(each) == job_id]:
-            self._drop(self.jobs[member])
-        if array is not None:
-            self.unqueue_array(array)
-            del self.arrays[job_id]
-        elif job_id in self.jobs:
-            self._drop(self.jobs[job_id])
-        self.quarantined[job_id] = reason
-        self.touched.add(job_id)
-
-    def _drop(self, job: Job) -> None:
-        if job.state is JobState.PEND:
-            self.unqueue(job)
-        elif job.state in STARTED:
-            self.release(job)
-        del self.jobs[job.job_id]
-        if self.running.pop(job.job_id, None) is not None:
-            self.running_changed.add(job.job_id)
-        self.suspended.discard(job.job_id)
-        self.touched.add(job.job_id)
+        """Quarantine a job, an array or an element. To be called during recovery only."""
+        quarantine.set_aside(self, job_id, reason)
 
     def take_touched(self) -> tuple[set[int], set[str]]:
         """Jobs, arrays and hosts that changed since the last call."""
@@ -217,22 +197,38 @@ class ClusterState:
 
     def _element(self, array: JobArray, index: int) -> Job:
         job = array.element(index)
-        was_last = array.count == 1
-        if was_last:
+        self._born = (array, index, array.first)
+        if array.count == 1:
             self.unqueue_array(array)
+        else:
+            add(self.pending_jobs, array.spec.user, -1)
         array.take(index)
         self.jobs[job.job_id] = job
-        if job.state is JobState.PEND:
-            self.enqueue(job)
+        self.enqueue(job)
         self._mind_deadline(job.job_id, job.spec.terminate_at)
         return job
+
+    def _take_back(self) -> None:
+        """The event was refused: the element that it was about is no job of its own after all."""
+        if self._born is None:
+            return
+        array, index, first = self._born
+        job = self.jobs.pop(element_id(array.array_id, index))
+        self.unqueue(job)
+        self.deadlines.pop(job.job_id, None)
+        was_empty = not array.count
+        array.take_back(index, first)
+        if was_empty:
+            self.enqueue_array(array)
+        else:
+            add(self.pending_jobs, array.spec.user, 1)
 
     def add(self, job: Job) -> None:
         """Enter a job: a new one, or one of a checkpoint."""
         self.jobs[job.job_id] = job
         if not index_of(job.job_id):
             self._enter(job.job_id, job.token, job.place, job.spec.group)
-        if job.state is JobState.PEND:
+        if job.state in PENDING:
             self.enqueue(job)
         elif job.state in STARTED:
             self.hold(job)
@@ -281,24 +277,28 @@ class ClusterState:
         return self.arrays.get(number) or self.jobs[number]
 
     def enqueue(self, job: Job) -> None:
-        """The job is pending: it joins those that wait for a place, a time or other jobs."""
-        if job.avoid_host:
+        """The job is PEND or PSUSP: it joins those that wait for a place, a time, other jobs, or to be resumed."""
+        if job.avoid_host and job.state is JobState.PEND:
             self.avoiding[job.job_id] = job.avoid_host
+        add(self.pending_jobs, job.spec.user, 1)
         self.waits.enter(job)
 
     def unqueue(self, job: Job) -> None:
-        """Take a pending job out of wherever it waits."""
+        """Take a job that is PEND or PSUSP out of wherever it waits."""
         self.avoiding.pop(job.job_id, None)
+        add(self.pending_jobs, job.spec.user, -1)
         self.waits.leave(job)
 
     def enqueue_array(self, array: JobArray) -> None:
-        """The waiting elements of the array join those that wait; none if they are suspended or there are none."""
-        if not array.stopped_by and array.count:
+        """The elements in the array's record, if there are any, join those that wait."""
+        if array.count:
+            add(self.pending_jobs, array.spec.user, array.count)
             self.waits.enter(array)
 
     def unqueue_array(self, array: JobArray) -> None:
-        """Take the waiting elements of the array out of wherever they wait."""
-        if not array.stopped_by and array.count:
+        """Take the elements in the array's record, if there are any, out of wherever they wait."""
+        if array.count:
+            add(self.pending_jobs, array.spec.user, -array.count)
             self.waits.leave(array)
 
     def _nobody_depends(self, job_id: int) -> None:
@@ -326,7 +326,7 @@ class ClusterState:
         """Enter what the job's attempt holds."""
         assert job.allocation is not None
         self.ledger.take(job.key, job.allocation)
-        if job.state is JobState.SSUSP and job.preempted_by:
+        if job.gave_slots:
             self.ledger.suspend(job.key, job.allocation)
         self._count(job, 1)
 
@@ -348,28 +348,18 @@ class ClusterState:
         add(self.queue_user_slots, (job.spec.queue, job.spec.user), slots)
         for group in groups_above(job.spec.group):
             add(self.group_jobs, group, sign)
-        if job.spec.array_limit:
+        if index_of(job.job_id):
             add(self.array_jobs, array_of(job.job_id), sign)
         self.touch_hosts(job)
 
     def join_group(self, group: str, sign: int) -> None:
         """A job or an array joins (1) or leaves (-1) the group; groups that are needed come into being."""
-        if not group:
-            return
-        add(self.group_members, group, sign)
-        for each in groups_above(group):
-            if each not in self.groups:
-                self.groups[each] = JobGroup()
-        if sign < 0:
-            self.drop_empty_groups(group)
+        groups.join(self.groups, self.group_members, group, sign)
 
-    def drop_empty_groups(self, group: str) -> None:
-        """Groups that nobody made by name go with their last job."""
+    def want_groups(self, group: str) -> None:
+        """An unfinished job is in the group: it and those above it are there."""
         for each in groups_above(group):
-            below = each + "/"
-            is_used = each in self.group_members or any(other.startswith(below) for other in self.groups)
-            if not is_used and each in self.groups and not self.groups[each].made_by:
-                del self.groups[each]
+            self.groups.setdefault(each, JobGroup())
 
     def set_queue(self, queue: str, is_open: bool, is_active: bool, comment: str) -> None:
         """What an administrator did to the queue."""
@@ -380,9 +370,7 @@ class ClusterState:
 
     def make_group(self, group: str, job_limit: int | None, by: str) -> None:
         """A job group is there and has this limit; groups above it come with it."""
-        for each in groups_above(group):
-            self.groups.setdefault(each, JobGroup(owner=by, made_by=by))
-        self.groups[group] = JobGroup(job_limit, by, self.groups[group].owner or by)
+        groups.make(self.groups, group, job_limit, by)
 
     def make_reservation(self, made: ReservationMade) -> None:
         """An advance reservation is there."""
@@ -403,24 +391,6 @@ class ClusterState:
         """All advance reservations, by name."""
         found = sorted(self.reservations.values(), key=lambda each: each.name)
         return tuple(AdvanceReservation(r.name, r.users, r.start, r.end, r.slots, r.gpus) for r in found)
-
-
-def groups_above(group: str) -> list[str]:
-    """`/a/b` -> `/a/b`, `/a`: the group itself and those that hold it, without the root."""
-    found = []
-    while group and group != "/":
-        found.append(group)
-        group = group.rpartition("/")[0]
-    return found
-
-
-def add(table: dict[K, int], key: K, amount: int) -> None:
-    """Add to a count; a count of 0 is not kept."""
-    left = table.get(key, 0) + amount
-    if left:
-        table[key] = left
-    else:
-        table.pop(key, None)
 
 
 def replay(events: Iterable[AnyEvent], state: ClusterState | None = None) -> ClusterState:

@@ -6,6 +6,7 @@ Whether the resources can ever be had is admission's question. It changes nothin
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -18,13 +19,37 @@ from gsched.model.config import ClusterConfig, Params
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
 
+_PLAIN = JobSpec(command="", user="", queue="")
+_DEFAULTED = ("run_limit_s", "rerunnable", "requeue_exit_values", "priority")
+"""Fields, beside limits and slots, that queue or cluster fill in where the user says nothing."""
 
-def queue_of(spec: JobSpec, user: str, config: ClusterConfig, state: ClusterState) -> Queue:
-    """The queue that the job goes to. Raises BadRequest or PermissionDenied."""
+
+def as_asked(spec: JobSpec) -> JobSpec:
+    """The spec without what queue and cluster filled in before; that no -n was given is still known."""
+    if not spec.defaulted:
+        return spec
+    names = set(spec.defaulted)
+    changes: dict[str, Any] = {name: getattr(_PLAIN, name) for name in _DEFAULTED if name in names}
+    if "slots" in names:
+        changes |= {"slots": 1, "max_slots": 0}
+    limits = {name: value for name, value in spec.limits.items() if f"limits.{name}" not in names}
+    defaulted = ("slots",) if "slots" in names else ()
+    return msgspec.structs.replace(spec, **changes, limits=limits, defaulted=defaulted)
+
+
+def _defaulted(asked: JobSpec, limits: dict[str, float]) -> tuple[str, ...]:
+    fields = [name for name in _DEFAULTED if getattr(asked, name) in (None, "")]
+    return (*asked.defaulted, *fields, *(f"limits.{name}" for name in limits if name not in asked.limits))
+
+
+def queue_of(spec: JobSpec, user: str, config: ClusterConfig, state: ClusterState, old: JobSpec | None = None) -> Queue:
+    """The queue that the job goes to. Raises BadRequest or PermissionDenied; a job that is in it already may stay."""
     name = spec.queue or config.params.default_queue
     queue = config.queues.get(name)
     if queue is None:
         raise BadRequest(f"{name}: No such queue")
+    if old is not None and old.queue == name:
+        return queue
     standing = state.queue_states.get(name)
     if standing is not None and not standing.is_open:
         raise BadRequest(f"{name}: Queue has been closed")
@@ -33,19 +58,35 @@ def queue_of(spec: JobSpec, user: str, config: ClusterConfig, state: ClusterStat
     return queue
 
 
-def complete(spec: JobSpec, user: str, queue: Queue, config: ClusterConfig, state: ClusterState, now: float) -> JobSpec:
-    """The spec with hosts, limits, priority, dependency and the like resolved."""
+def complete(
+    asked: JobSpec,
+    user: str,
+    queue: Queue,
+    config: ClusterConfig,
+    state: ClusterState,
+    now: float,
+    old: JobSpec | None = None,
+) -> JobSpec:
+    """The spec with hosts, limits, priority, dependency and the like resolved.
+
+    `old`: what the job was before a modification; names in it that stay as they were are not looked up again, for
+    what they mean was settled then.
+    """
     params = config.params
-    hosts, levels = _hosts(spec, queue, config)
+    spec = as_asked(asked)
+    hosts, levels = _hosts(spec, queue, config) if _is_new(("queue", *_HOSTS), spec, old) else _as_before(spec)
+    limits = _limits(spec, queue)
     return msgspec.structs.replace(
         spec,
+        defaulted=_defaulted(spec, limits),
+        slots=_slots(spec, queue),
         user=user,
         queue=queue.name,
         project=spec.project or params.default_project,
         hosts=hosts,
         host_levels=levels,
         run_limit_s=_run_limit(spec, queue),
-        limits=_limits(spec, queue),
+        limits=limits,
         rerunnable=queue.rerunnable if spec.rerunnable is None else spec.rerunnable,
         requeue_exit_values=spec.requeue_exit_values or queue.requeue_exit_values,
         exclusive=_exclusive(spec, queue),
@@ -53,11 +94,40 @@ def complete(spec: JobSpec, user: str, queue: Queue, config: ClusterConfig, stat
         aging_per_s=_aging(params),
         indices=_indices(spec, params),
         group=group_path(spec.group) if spec.group else "",
-        user_group=_user_group(spec, user, config),
-        reservation=_reservation(spec, user, config, state),
+        user_group=_user_group(spec, user, config) if _is_new(("user_group",), spec, old) else spec.user_group,
+        reservation=(
+            _reservation(spec, user, config, state) if _is_new(("reservation",), spec, old) else spec.reservation
+        ),
         terminate_at=_times(spec, now),
-        conditions=_conditions(spec, user, config, state),
+        conditions=(_conditions(spec, user, config, state) if _is_new(("dependency",), spec, old) else spec.conditions),
     )
+
+
+def complete_started(asked: JobSpec, queue: Queue) -> JobSpec:
+    """The spec of a started job in that queue: what it holds and what enforces its limits stays as it is."""
+    spec = as_asked(asked)
+    return msgspec.structs.replace(
+        asked,
+        queue=queue.name,
+        rerunnable=queue.rerunnable if spec.rerunnable is None else spec.rerunnable,
+        requeue_exit_values=spec.requeue_exit_values or queue.requeue_exit_values,
+    )
+
+
+_HOSTS = ("hosts", "host_levels", "other_hosts", "first_hosts")
+
+
+def _is_new(fields: tuple[str, ...], spec: JobSpec, old: JobSpec | None) -> bool:
+    return old is None or any(getattr(spec, name) != getattr(old, name) for name in fields)
+
+
+def _as_before(spec: JobSpec) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    return spec.hosts, spec.host_levels
+
+
+def _slots(spec: JobSpec, queue: Queue) -> int:
+    """-n; where it was not given TASKLIMIT says how many."""
+    return queue.task_limit[1] if queue.task_limit is not None and "slots" in spec.defaulted else spec.slots
 
 
 def _hosts(spec: JobSpec, queue: Queue, config: ClusterConfig) -> tuple[tuple[str, ...], tuple[int, ...]]:

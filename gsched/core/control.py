@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import show_job
@@ -17,6 +17,7 @@ from gsched.core.array import JobArray
 from gsched.core.cluster import ClusterState
 from gsched.core.command import ControlJobs
 from gsched.core.decision import Decision
+from gsched.core.dispatch import slots_are_free
 from gsched.core.instruction import ResumeAttempt, SignalAttempt, SuspendAttempt, TerminateAttempt
 from gsched.core.job import Job
 from gsched.core.observed import Observation
@@ -26,6 +27,7 @@ from gsched.model.event import (
     ArrayElementsFinished,
     JobFinished,
     JobForced,
+    JobMoved,
     JobPostProcessed,
     JobRequeued,
     JobRequeueRequested,
@@ -33,10 +35,11 @@ from gsched.model.event import (
     JobSignalRequested,
     JobSuspended,
 )
-from gsched.model.job import FINISHED, PENDING, STARTED, AttemptResult, JobState
+from gsched.model.job import FINISHED, PENDING, STARTED, AttemptResult, JobSpec, JobState
 from gsched.model.view import Control, JobFilter
 
 FINISHED_TEXT = "Job has already finished"
+WRONG_STATE_TEXT = "Job is not in a state that was asked for"
 UNREACHABLE_TEXT = "Host of the job does not answer"
 NOT_STARTED_TEXT = "Job has not started yet"
 STARTED_TEXT = "Job has already started"
@@ -55,6 +58,8 @@ class Desk:
     observed: Callable[[str], Observation]
     now: float
     decision: Decision
+    moved: dict[int, moving.Place] = field(default_factory=dict)
+    """Array, or job that is no element -> the place that it is given: all of an array get the same."""
 
     @property
     def caller(self) -> Caller:
@@ -80,8 +85,10 @@ def control_jobs(
     if command.action == "run" and not command.hosts:
         raise BadRequest("Bad argument: -m HOST says where the job is to run")
     desk = Desk(state, config, command, observed, now, decision)
-    if command.job_ids:
-        targets: Iterable[Target] = [find(state, job_id) for job_id in command.job_ids]
+    if command.action in ("top", "bottom") and command.position < 1:
+        raise BadRequest("Bad argument: positions count from 1")
+    if command.job_ids:  # each is looked up when its turn has come: what is done to one may change another
+        targets: Iterable[Target] = (find(state, job_id) for job_id in command.job_ids)
     else:
         targets = admitted(state, desk.caller, command.wanted or JobFilter())
     decision.reply = [_carry_out(desk, target) for target in targets]
@@ -92,17 +99,24 @@ def _carry_out(desk: Desk, target: Target) -> Control:
     if target.error:
         return Control(job_id=target.job_id, error=target.error)
     act, act_on_waiting = _ACTIONS[desk.command.action]
+    desk.moved.clear()
     answers = []
     if target.array is not None and target.array.count:
         may = desk.caller.may_touch(target.array.spec, desk.config)
         answers.append(act_on_waiting(desk, target.array) if may else DENIED)
-    for job in target.jobs:
+    jobs = [job for job in target.jobs if target.array is None or _is_meant(desk, job)]
+    for job in reversed(jobs) if desk.command.action == "top" else jobs:  # elements keep their order
         may = desk.caller.may_touch(job.spec, desk.config)
         answers.append(_act(desk, act, job) if may else DENIED)
     error = "" if not answers or "" in answers else answers[0]
     if target.array is not None and not answers:
         error = FINISHED_TEXT
     return Control(job_id=target.job_id, error=error)
+
+
+def _is_meant(desk: Desk, job: Job) -> bool:
+    """Of an array only those elements that the action is for; a single job is told why it is not."""
+    return job.state not in FINISHED or (desk.command.action == "requeue" and job.state.value in desk.command.states)
 
 
 def _act(desk: Desk, act: Callable[[Desk, Job], str], job: Job) -> str:
@@ -202,6 +216,8 @@ def _remove(desk: Desk, job: Job) -> None:
 
 def _stop(desk: Desk, job: Job) -> str:
     if job.state in (JobState.PSUSP, JobState.USUSP):
+        if _outranks(desk, job.stopped_by, job.spec):
+            desk.decision.record(JobSuspended(at=desk.now, job_id=job.job_id, by=desk.command.user))
         return ""
     if job.state not in (JobState.PEND, JobState.RUN, JobState.SSUSP):
         return UNREACHABLE_TEXT
@@ -213,8 +229,18 @@ def _stop(desk: Desk, job: Job) -> str:
     return ""
 
 
+def _outranks(desk: Desk, stopped_by: str, spec: JobSpec) -> bool:
+    """An administrator may stop what its owner has stopped, so that the owner cannot resume it."""
+    return stopped_by == spec.user != desk.command.user and desk.caller.administers(spec, desk.config)
+
+
+def _may_resume(desk: Desk, stopped_by: str, spec: JobSpec) -> bool:
+    """What an administrator has stopped only administrators resume."""
+    return stopped_by in ("", spec.user) or desk.caller.administers(spec, desk.config)
+
+
 def _stop_waiting(desk: Desk, array: JobArray) -> str:
-    if not array.stopped_by:
+    if not array.stopped_by or _outranks(desk, array.stopped_by, array.spec):
         desk.decision.record(JobSuspended(at=desk.now, job_id=array.array_id, by=desk.command.user))
     return ""
 
@@ -222,8 +248,10 @@ def _stop_waiting(desk: Desk, array: JobArray) -> str:
 def _resume(desk: Desk, job: Job) -> str:
     if job.state not in (JobState.PSUSP, JobState.USUSP):
         return "" if job.state in (JobState.RUN, JobState.PEND, JobState.SSUSP) else UNREACHABLE_TEXT
+    if not _may_resume(desk, job.stopped_by, job.spec):
+        return DENIED
     running = job.state is JobState.USUSP
-    if running and job.preempted_by and not _fits_again(desk, job):
+    if job.gave_slots and job.allocation is not None and not slots_are_free(desk.state, job.allocation):
         return f"its slots are taken by job {show_job(job.preempted_by)}; it goes on by itself when they are free"
     desk.decision.record(JobResumed(at=desk.now, job_id=job.job_id, by=desk.command.user))
     if running and job.allocation is not None:
@@ -232,14 +260,9 @@ def _resume(desk: Desk, job: Job) -> str:
     return ""
 
 
-def _fits_again(desk: Desk, job: Job) -> bool:
-    """Whether the slots that a preempted job gave up are free."""
-    assert job.allocation is not None
-    free = ((part, desk.state.ledger.host(part.host).free_slots) for part in job.allocation.hosts)
-    return all(left is None or left >= part.slots for part, left in free)
-
-
 def _resume_waiting(desk: Desk, array: JobArray) -> str:
+    if not _may_resume(desk, array.stopped_by, array.spec):
+        return DENIED
     if array.stopped_by:
         desk.decision.record(JobResumed(at=desk.now, job_id=array.array_id, by=desk.command.user))
     return ""
@@ -250,8 +273,10 @@ def _resume_waiting(desk: Desk, array: JobArray) -> str:
 
 def _requeue(desk: Desk, job: Job) -> str:
     command = desk.command
-    if command.states and job.state.value not in command.states:
-        return f"Job is not in a state that was asked for ({' '.join(command.states)})"
+    if not _is_asked_for(command.states, job.state):
+        if job.state in PENDING:
+            return NOT_STARTED_TEXT
+        return FINISHED_TEXT if job.state in FINISHED and not command.states else WRONG_STATE_TEXT
     if job.state in FINISHED:
         desk.decision.record(
             JobRequeued(
@@ -265,8 +290,6 @@ def _requeue(desk: Desk, job: Job) -> str:
             )
         )
         return ""
-    if job.state not in STARTED:
-        return NOT_STARTED_TEXT
     if job.state in UNREACHABLE:
         return UNREACHABLE_TEXT
     assert job.allocation is not None
@@ -275,6 +298,11 @@ def _requeue(desk: Desk, job: Job) -> str:
     for part in job.allocation.hosts:
         desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt))
     return ""
+
+
+def _is_asked_for(states: tuple[str, ...], state: JobState) -> bool:
+    """RUN means every started job, suspended or not; nothing said means RUN."""
+    return (state in STARTED and (not states or "RUN" in states)) or state.value in states
 
 
 def _not_started(desk: Desk, array: JobArray) -> str:
@@ -287,11 +315,37 @@ def _not_started(desk: Desk, array: JobArray) -> str:
 def _move(desk: Desk, job: Job) -> str:
     if job.state is not JobState.PEND:
         return STARTED_TEXT if job.state in STARTED else "Job is suspended"
-    return moving.move(desk.state, desk.caller, job, desk.command, desk.now, desk.decision)
+    _record_move(desk, job, job.job_id)
+    return ""
 
 
 def _move_waiting(desk: Desk, array: JobArray) -> str:
-    return moving.move(desk.state, desk.caller, array.template(), desk.command, desk.now, desk.decision)
+    if array.stopped_by:
+        return "Job is suspended"
+    _record_move(desk, array.template(), array.array_id, whole=True)
+    return ""
+
+
+def _record_move(desk: Desk, job: Job, number: int, *, whole: bool = False) -> None:
+    command = desk.command
+    place = desk.moved.get(job.array_id)
+    if place is None:
+        everybody = desk.caller.rules_queue(job.spec.queue, desk.config)
+        to_top = command.action == "top"
+        place = moving.place_at(desk.state, job, command.position, to_top=to_top, everybody=everybody, whole=whole)
+        if whole:
+            desk.moved[number] = place
+    desk.decision.record(
+        JobMoved(
+            at=desk.now,
+            job_id=number,
+            by=command.user,
+            order=place.order,
+            position=command.position,
+            to_top=command.action == "top",
+            ages_from=place.ages_from or None,
+        )
+    )
 
 
 def _run(desk: Desk, job: Job) -> str:

@@ -6,7 +6,7 @@ changed job are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from gsched.base.ids import array_of, element_id, index_of
 from gsched.core.array import JobArray
@@ -30,17 +30,23 @@ class Dependents:
 
     def settle(self, now: float, decision: Decision, *, end_invalid: bool) -> None:
         """Judge everything that hangs on jobs that changed, until nothing changes any more."""
-        state = self._state
-        while state.changed_parents:
-            parent, changed = state.changed_parents.pop()
-            for child in sorted(state.waits.dependents.get(parent, ())):
-                self.judge(child, now, decision, end_invalid=end_invalid, index=index_of(changed))
+        state, waits = self._state, self._state.waits
+        while state.changed_parents or waits.unjudged:
+            new, waits.unjudged = sorted(waits.unjudged), set()
+            for child in new:
+                self.judge(child, now, decision, end_invalid=end_invalid)
+            changes, state.changed_parents = sorted(state.changed_parents), set()
+            for parent, changed in changes:
+                for child in sorted(waits.dependents.get(parent, ())):
+                    self.judge(child, now, decision, end_invalid=end_invalid, index=index_of(changed))
 
     def judge(self, child: int, now: float, decision: Decision, *, end_invalid: bool, index: int = 0) -> None:
         """One blocked job or array; `index`: the parent's element that changed, 0 for all."""
-        if child not in self._state.waits.blocked:
+        if child not in self._state.waits.blocked and child not in self._state.waits.held:
             return
         item = self._state.item(child)
+        if item.released or not item.spec.conditions:
+            return
         if isinstance(item, JobArray) and is_elementwise(item.spec.conditions):
             self._judge_elements(item, index, now, decision, end_invalid=end_invalid)
             return
@@ -70,7 +76,7 @@ class Dependents:
                 _end(array.element(each), answer, now, decision)
             else:
                 self._note(array.array_id, answer)
-        if array.array_id not in self._state.waits.blocked:
+        if not array.count:
             self._reasons.pop(array.array_id, None)
 
     def _note(self, number: int, answer: Answer) -> None:
@@ -82,10 +88,6 @@ class Dependents:
         """Why the blocked job (or array's element) waits."""
         found = self._reasons.get(number) or self._reasons.get(array_of(number))
         return found or PendingReason(NOT_SATISFIED)
-
-    def judge_all(self) -> Iterator[int]:
-        """All blocked jobs and arrays, for the first look after a restart."""
-        yield from sorted(self._state.waits.blocked)
 
 
 def _end(item: Job | JobArray, answer: Answer, now: float, decision: Decision) -> None:

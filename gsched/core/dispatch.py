@@ -31,12 +31,15 @@ class Dispatcher:
         self._forget = forget
         """Called with a host that looks different from now on."""
 
-    def carry_out(self, plan: Plan, now: float, decision: Decision) -> list[tuple[Job, str]]:
-        """Record all of the plan that still fits; returns the jobs whose places were gone, with the reason."""
+    def carry_out(self, plan: Plan, now: float, decision: Decision, most: int | None = None) -> list[tuple[Job, str]]:
+        """Record all of the plan (of its placements the first `most`) that still fits.
+
+        Returns the jobs whose places were gone, with the reason.
+        """
         for preempted in plan.preempted:
             self._preempt(preempted, now, decision)
         refused = []
-        for placement in plan.placements:
+        for placement in plan.placements[:most]:
             job = self.waiting(placement.job_id)
             if job is None:
                 continue
@@ -101,11 +104,19 @@ class Dispatcher:
 
     def _resume(self, job_id: int, now: float, decision: Decision) -> None:
         job = self._state.jobs.get(job_id)
-        if job is None or job.state is not JobState.SSUSP or job.allocation is None:
+        if job is None or job.state is not JobState.SSUSP or not job.gave_slots or job.allocation is None:
+            return
+        if not slots_are_free(self._state, job.allocation):
             return
         decision.record(JobResumed(at=now, job_id=job_id, by=SYSTEM, by_system=True))
         for part in job.allocation.hosts:
             decision.instruct(ResumeAttempt(part.host, job_id, job.attempt))
+
+
+def slots_are_free(state: ClusterState, allocation: Allocation) -> bool:
+    """Whether the slots that a preempted job gave up are free again."""
+    free = ((part, state.ledger.host(part.host).free_slots) for part in allocation.hosts)
+    return all(left is None or left >= part.slots for part, left in free)
 
 
 def _effective(spec: JobSpec, allocation: Allocation) -> str:

@@ -105,8 +105,6 @@ class Engine:
             AttemptEnded: self._attempt_ended,
         }
         self._observe_all()
-        # What happened to jobs that others depend on may have been the last thing before the master went down.
-        state.changed_parents.update((parent, parent) for parent in state.waits.dependents)
 
     # -- commands -------------------------------------------------------------------------------------------------
 
@@ -152,17 +150,26 @@ class Engine:
         ids = []
         for place, spec in enumerate(specs):
             job_id = self.state.next_job_id
-            decision.record(JobSubmitted(at=now, job_id=job_id, spec=spec, token=command.token, place=place))
+            delay_s = self.config.queues[spec.queue].new_job_delay_s
+            decision.record(
+                JobSubmitted(
+                    at=now,
+                    job_id=job_id,
+                    spec=spec,
+                    token=command.token,
+                    place=place,
+                    not_before=now + delay_s if delay_s else 0.0,
+                )
+            )
             ids.append(job_id)
-        for job_id in ids:
-            self._dependents.judge(job_id, now, decision, end_invalid=False)
         decision.reply = [self._submitted(spec, job_id) for spec, job_id in zip(specs, ids, strict=True)]
         self._wake()
 
-    def _admitted(self, spec: JobSpec, user: str, now: float) -> JobSpec:
+    def _admitted(self, spec: JobSpec, user: str, now: float, old: JobSpec | None = None) -> JobSpec:
         """The completed spec; one whose dependency can never hold is refused, where such jobs would end anyway."""
-        spec = admit(spec, user, self.config, self.state, self.observations.of, self._judge, now)
-        if spec.conditions and "[*]" not in spec.conditions and self.config.params.end_on_invalid_dependency:
+        spec = admit(spec, user, self.config, self.state, self.observations.of, self._judge, now, old)
+        is_new = spec.conditions and (old is None or old.conditions != spec.conditions)
+        if is_new and "[*]" not in spec.conditions and self.config.params.end_on_invalid_dependency:
             answer = judge(self.state, spec.conditions)
             if answer.is_final and not answer.holds:
                 raise BadRequest(f"{INVALID}: {answer.text}")
@@ -196,7 +203,7 @@ class Engine:
             self.state,
             self.config,
             command,
-            lambda spec, owner: self._admitted(spec, owner, now),
+            lambda spec, old: self._admitted(spec, old.user, now, old),
             now,
             decision,
         )
@@ -257,7 +264,7 @@ class Engine:
             seen.gpus = command.gpus
         self._observe(command.host)
         if command.load is not None:
-            self._timeouts.relieve(self.config, now, decision)
+            self._timeouts.relieve(self.config, now, decision, command.host)
         # Load moves all the time: only what can make a job fit wakes the scheduler at once (tick does the rest).
         if changed:
             self._wake()
@@ -290,7 +297,7 @@ class Engine:
         self._note_config(now, decision)
         self._timeouts.tick(self.config, now, decision)
         self._settle(now, decision)
-        if self.state.pending:
+        if self.state.pending or self.state.waits.forced:
             self._wake()
         return decision
 
@@ -340,14 +347,16 @@ class Engine:
 
     def _carry_out(self, plan: Plan, now: float, decision: Decision) -> None:
         reasons: dict[Waiter, tuple[PendingReason, ...]] = {**self._tried, **plan.reasons}
-        refused = self._dispatcher.carry_out(plan, now, decision)
+        most = self.config.params.max_dispatch_per_cycle
+        refused = self._dispatcher.carry_out(plan, now, decision, most)
+        is_cut = most is not None and len(plan.placements) > most
         for job, misfit in refused:
             reasons[job.bucket()] = (PendingReason("The place found for it was gone", detail=misfit),)
         self.reasons, self.planned = reasons, plan.planned
         gone = f"; {len(refused)} placements did not fit: {refused[0][1]}" if refused else ""
         self.summary = plan.summary + gone
         self._tried = reasons if plan.truncated else {}
-        self.needs_cycle = plan.truncated or self._news
+        self.needs_cycle = plan.truncated or self._news or is_cut
 
     # -- what others look at --------------------------------------------------------------------------------------
 

@@ -51,6 +51,8 @@ class Job(msgspec.Struct, kw_only=True):
     """Attempts whose late results are on record."""
     order: float = 0.0
     """Place among equals: the number of the submission, unless gtop, gbot or a requeue changed it."""
+    ages_from: float | None = None
+    """See gsched.model.event.JobMoved."""
     released: bool = False
     """The dependency condition has come true."""
     waited_s: float = 0.0
@@ -64,8 +66,14 @@ class Job(msgspec.Struct, kw_only=True):
     """The job that took, or is to get, what this one holds."""
     preempted: int = 0
     """How often it has been preempted."""
+    gave_slots: bool = False
+    """It was suspended to make room: somebody else may have its slots."""
+    resumed_at: float | None = None
+    """When it last went on after that."""
     requeues: int = 0
     """How often it went back to pending after it had run."""
+    code_requeues: int = 0
+    """How often of these by its exit code."""
     excluded_hosts: tuple[str, ...] = ()
     """Where it must not run again (EXCLUDE of the requeue exit values)."""
     suspend_reason: str = ""
@@ -109,8 +117,9 @@ class Job(msgspec.Struct, kw_only=True):
 
     def rank(self) -> Rank:
         """Its place within the queue; a submission that is older by t has gained `t * aging_per_s` of priority."""
-        priority = self.spec.aging_per_s * self.submitted_at - float(self.spec.priority or 0)
-        return Rank(priority, self.order or float(array_of(self.job_id)), index_of(self.job_id))
+        aged = self.submitted_at if self.ages_from is None else self.ages_from
+        priority = self.spec.aging_per_s * aged - float(self.spec.priority or 0)
+        return Rank(priority, self.order, index_of(self.job_id))
 
     def running(self) -> Running:
         """The started job as the policies see it."""
@@ -128,6 +137,7 @@ class Job(msgspec.Struct, kw_only=True):
             is_ending=bool(self.kill_by or self.requeue_by),
             rerunnable=bool(self.spec.rerunnable),
             preempted=self.preempted,
+            resumed_at=float("-inf") if self.resumed_at is None else self.resumed_at,
         )
 
     def view(self, usage: Usage | None = None) -> JobView:

@@ -7,14 +7,16 @@ looks at what hosts have now: whether a host could meet it is admission's questi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gsched.base.errors import BadRequest, RequirementError
 from gsched.model.config import ClusterConfig
 from gsched.model.resource import BUILTIN, GPU_COUNTERS, ResourceType, gpu_counter_claims
+from gsched.policy.demand import HONOURED
 from gsched.resreq.ast import Alternatives, AnyRequirement, Compound, Requirement, Reservation, simple_parts
 from gsched.resreq.combine import combine
+from gsched.resreq.features import refuse_beyond
 from gsched.resreq.gpu import (
     GpuRequirement,
     gpu_of,
@@ -25,7 +27,9 @@ from gsched.resreq.gpu import (
     unsupported_by_agent,
 )
 from gsched.resreq.names import canonical, check_names
-from gsched.resreq.syntax import BAD_NAME, BAD_SYNTAX, parse_any
+from gsched.resreq.printer import print_any, print_expression, print_sections
+from gsched.resreq.simple import with_rusage
+from gsched.resreq.syntax import BAD_NAME, BAD_SYNTAX, parse_any, parse_combined_any
 
 REMEMBERED = 1024
 """Requirements that are remembered per configuration."""
@@ -83,24 +87,45 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
     queue_req = config.queues[queue].res_req
     increasing = _is_increasing(config)
     for text in (res_req, queue_req):
-        check_requirement(parse_any(text, is_increasing=increasing), config)
+        requirement = parse_any(text, is_increasing=increasing)
+        check_requirement(requirement, config)
+        refuse_beyond(requirement, HONOURED)
     combined = combine(
         res_req,
         queue_req,
         is_boolean=lambda name: _has_type(config, name, ResourceType.BOOLEAN),
         is_increasing=increasing,
     )
+    text, whole = combined.text, combined.whole
+    if config.reservation_method:
+        text = print_any(whole, lambda part, _: _spelled(_with_methods(part, config)))
+        whole = parse_combined_any(text)
     gpu = _gpu(gpu_req, config.queues[queue].gpu_req, config)
-    tasks = _tasks(combined.whole, slots)
+    tasks = _tasks(whole, slots)
     warnings = [f"the {level}'s resource requirement does not count beside this one" for level in combined.ignored]
     return Judged(
-        text=combined.text,
+        text=text,
         gpu_text=print_gpu(gpu) if gpu is not None else "",
-        choices=tuple(_choices(combined.whole, gpu, slots)),
+        choices=tuple(_choices(whole, gpu, slots)),
         warnings=(*warnings, *(gpu_warnings(gpu) if gpu is not None else ())),
         tasks=tasks,
-        on_one_host=all(part.span is not None and part.span.hosts == 1 for part in simple_parts(combined.whole)),
+        on_one_host=all(part.span is not None and part.span.hosts == 1 for part in simple_parts(whole)),
     )
+
+
+def _spelled(part: Requirement) -> str:
+    select = "" if part.select is None else f"select[{print_expression(part.select, combined=True)}]"
+    return " ".join([select, *print_sections(part, combined=True)]).strip()
+
+
+def _with_methods(part: Requirement, config: ClusterConfig) -> Requirement:
+    """ReservationUsage: reservations that name no method get that of their resource."""
+
+    def with_method(item: Reservation) -> Reservation:
+        method = config.reservation_method.get(canonical(item.name), "")
+        return item if item.method else replace(item, method=method)
+
+    return with_rusage(part, [tuple(map(with_method, usage)) for usage in part.every_rusage]) if part.rusage else part
 
 
 # -- what is known ----------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def apply(state: ClusterState, event: AnyEvent) -> None:
 
 
 def _submitted(state: ClusterState, event: JobSubmitted) -> None:
-    if event.job_id in state.jobs:
+    if event.job_id in state.jobs or event.job_id in state.arrays:
         raise IllegalEvent(f"job {event.job_id} was submitted twice")
     if event.token and event.place in state.tokens.get(event.token, {}):
         raise IllegalEvent(f"job {event.job_id} repeats place {event.place} of submission {event.token}")
@@ -77,6 +77,7 @@ def _submitted(state: ClusterState, event: JobSubmitted) -> None:
             token=event.token,
             place=event.place,
             order=float(event.job_id),
+            not_before=event.not_before,
             left=indices_of(event.spec.indices).count,
             stopped_by=event.spec.user if event.spec.hold else "",
         )
@@ -90,6 +91,8 @@ def _submitted(state: ClusterState, event: JobSubmitted) -> None:
         token=event.token,
         place=event.place,
         order=float(event.job_id),
+        not_before=event.not_before,
+        stopped_by=event.spec.user if event.spec.hold else "",
     )
     state.add(job)
 
@@ -145,15 +148,15 @@ def _finished(state: ClusterState, event: JobFinished) -> None:
     new = JobState.DONE if event.result.succeeded and event.result.started else JobState.EXIT
     if new not in TRANSITIONS[job.state]:
         refuse(job, event)
-    if job.state is JobState.PEND:
+    if was_pending:
         state.unqueue(job)
-    elif not was_pending:
+    else:
         state.release(job)
     job.state = new
     job.known_state = None
     job.result = event.result
     job.finished_at = event.at
-    job.requeue_by, job.preempted_by, job.suspend_reason = "", 0, ""
+    job.requeue_by, job.preempted_by, job.gave_slots, job.suspend_reason = "", 0, False, ""
     _over(state, job, event)
 
 

@@ -5,7 +5,7 @@ Source of the rules: bmod(1), bswitch(1).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -13,9 +13,9 @@ import msgspec
 from gsched.base.errors import BadRequest, GschedError
 from gsched.core.cluster import ClusterState
 from gsched.core.command import ModifyJobs
+from gsched.core.completion import complete_started, queue_of
 from gsched.core.conditions import find_cycle
 from gsched.core.decision import Decision
-from gsched.core.dependency import parents_of
 from gsched.core.targets import DENIED, Caller, Target, admitted, find
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobModified, JobSwitched
@@ -24,14 +24,16 @@ from gsched.model.view import Control, JobFilter
 
 FIXED = frozenset(
     {"user", "combined_req", "combined_gpu_req", "conditions", "auto_gpu", "aging_per_s", "warnings", "indices"}
+    | {"defaulted"}
     | {"environment", "script", "umask", "submit_host", "home", "cwd", "queue_named", "hold"}
 )
 """What a modification never names."""
-WHILE_RUNNING = frozenset({"run_limit_s", "limits", "rerunnable", "estimate_s", "queue", "description", "project"})
-RUNNING_TEXT = "Only the run limit, limits, -r, -P, -Jd and the queue of a started job can be changed"
+WHILE_RUNNING = frozenset({"rerunnable", "requeue_exit_values", "estimate_s", "queue", "description"})
+"""What a started job goes by, or what only the master looks at; its agent was told all else at its start."""
+RUNNING_TEXT = "Job has already started: only -r, -Q, -We, -Jd and its queue can be changed"
 
-Admit = Callable[[JobSpec, str], JobSpec]
-"""(spec, owner) -> the completed spec. Raises GschedError."""
+Admit = Callable[[JobSpec, JobSpec], JobSpec]
+"""(changed spec, spec before) -> the completed spec. Raises GschedError."""
 
 
 def modify_jobs(
@@ -42,8 +44,8 @@ def modify_jobs(
     if wrong or not command.fields:
         raise BadRequest(f"{', '.join(wrong) or 'nothing'}: this cannot be changed")
     caller = Caller(command.user, command.is_admin)
-    if command.job_ids:
-        targets = [find(state, job_id) for job_id in command.job_ids]
+    if command.job_ids:  # each is looked up when its turn has come: what is done to one may change another
+        targets: Iterable[Target] = (find(state, job_id) for job_id in command.job_ids)
     else:
         targets = list(admitted(state, caller, command.wanted or JobFilter()))
     changer = _Changer(state, config, command, caller, admit, now, decision)
@@ -90,13 +92,11 @@ class _Changer:
         if state not in PENDING and not fields <= WHILE_RUNNING:
             raise BadRequest(RUNNING_TEXT)
         wanted: dict[str, Any] = {name: getattr(self._command.spec, name) for name in fields}
-        new = self._admit(msgspec.structs.replace(spec, **wanted), spec.user)
+        new = msgspec.structs.replace(spec, **wanted, defaulted=_still_defaulted(spec, wanted))
         if state not in PENDING:
-            # What it holds was given by the old requirement: it stays.
-            new = msgspec.structs.replace(
-                new, combined_req=spec.combined_req, combined_gpu_req=spec.combined_gpu_req, conditions=spec.conditions
-            )
-        elif new.conditions:
+            return complete_started(new, queue_of(new, spec.user, self._config, self._state, spec))
+        new = self._admit(new, spec)
+        if new.conditions and new.conditions != spec.conditions:
             cycle = find_cycle(self._state, number, new.conditions)
             if cycle:
                 raise BadRequest("A cycle of dependencies: " + " -> ".join(str(each) for each in cycle))
@@ -113,8 +113,18 @@ class _Changer:
             if getattr(old, name) != getattr(new, name)
         )
         self._decision.record(JobModified(at=at, job_id=number, by=by, spec=new, changes=changes))
-        if new.conditions and number in self._state.waits.blocked:
-            self._state.changed_parents.update((parent, parent) for parent in parents_of(new.conditions))
+
+
+def _still_defaulted(old: JobSpec, wanted: dict[str, Any]) -> tuple[str, ...]:
+    """Fields that queue and cluster still decide; of limits those that are as they were."""
+    limits = wanted.get("limits", old.limits)
+    kept = [name for name in old.limits if limits.get(name) == old.limits[name]]
+    names = {*kept, *limits.keys() - old.limits.keys()}
+    return tuple(
+        name
+        for name in old.defaulted
+        if name not in wanted and (not name.startswith("limits.") or name.removeprefix("limits.") in names)
+    )
 
 
 _WORDS = {

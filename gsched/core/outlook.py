@@ -6,11 +6,12 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gsched.core.cluster import ClusterState
+from gsched.core.completion import members_of
 from gsched.core.observed import Observations
 from gsched.core.pressure import busy_reasons
 from gsched.core.values import LOCAL_TYPE, host_values
@@ -22,6 +23,7 @@ from gsched.model.ledger import Ledger
 from gsched.model.reason import PlannedStart
 from gsched.model.resource import BUILTIN
 from gsched.model.snapshot import Bucket, HostSnapshot, Line, RequirementClass, Running, Snapshot
+from gsched.model.user import UserLimits
 from gsched.model.window import is_open, minute_of_week
 from gsched.policy.limit_counts import LimitCounts
 
@@ -36,7 +38,7 @@ class _Fixed:
 
     increasing: frozenset[str]
     budgets: tuple[Any, ...]
-    user_limits: Mapping[str, int]
+    user_limits: Mapping[str, float]
     processor_limits: Mapping[str, float]
     group_limits: Mapping[str, tuple[tuple[str, ...], int]]
     user_groups: Mapping[str, tuple[str, ...]]
@@ -106,7 +108,9 @@ class Outlook:
             fairshare=params.fairshare,
             group_shares={name: group.shares for name, group in config.user_groups.items() if group.shares},
             held=self._counts.held if self._counts is not None else None,
-            reservations=state.reservation_list(),
+            reservations=tuple(
+                replace(made, users=tuple(members_of(made.users, config))) for made in state.reservation_list()
+            ),
             planned=planned or {},
             increasing=fixed.increasing,
             local_type=LOCAL_TYPE,
@@ -222,11 +226,12 @@ def _fixed(config: ClusterConfig) -> _Fixed:
     return _Fixed(
         increasing=frozenset(resource.name for resource in resources if resource.increasing),
         budgets=tuple(limit for limit in config.limits if limit.gpu_hours is not None),
-        user_limits=_member_limits(config),
-        processor_limits={
+        user_limits=_rows(config, lambda row: row.max_jobs),
+        processor_limits=_rows(config, lambda row: row.max_jobs_per_processor)
+        | {
             name: user.max_jobs_per_processor
             for name, user in config.users.items()
-            if user.max_jobs_per_processor is not None
+            if name in groups and user.max_jobs_per_processor is not None
         },
         group_limits={
             name: (groups[name].users, user.max_jobs)
@@ -245,14 +250,11 @@ def has_limits(config: ClusterConfig) -> bool:
     return bool(config.limits) or on_queues or on_users or any(h.user_slots is not None for h in config.hosts.values())
 
 
-def _member_limits(config: ClusterConfig) -> dict[str, int]:
-    """User -> MAX_JOBS; `group@` holds for each member who has no row of his own."""
-    found: dict[str, int] = {}
-    for name, user in config.users.items():
-        group = config.user_groups.get(name.removesuffix("@")) if name.endswith("@") else None
-        if user.max_jobs is None or (group is None and name in config.user_groups):
-            continue
-        for member in group.users if group is not None else (name,):
-            if group is None or member not in config.users:
-                found[member] = user.max_jobs
-    return found
+def _rows(config: ClusterConfig, limit: Callable[[UserLimits], float | None]) -> dict[str, float]:
+    """User, `group@` or "default" -> limit, where any row has one. A row that sets none is infinite: it exempts from
+    the default.
+    """
+    rows = {name: limit(row) for name, row in config.users.items() if name not in config.user_groups}
+    if all(amount is None for amount in rows.values()):
+        return {}
+    return {name: float("inf") if amount is None else amount for name, amount in rows.items()}

@@ -88,20 +88,30 @@ class Pressure:
         self._state = state
         self._observed = observed
 
-    def relieve(self, config: ClusterConfig, minute_of_week: int, now: float, decision: Decision) -> None:
-        """Suspend what must stop, resume what may go on."""
+    def relieve(
+        self, config: ClusterConfig, minute_of_week: int, now: float, decision: Decision, host: str = ""
+    ) -> None:
+        """Suspend what must stop, resume what may go on; `host`: of the jobs that are there."""
         values: dict[str, HostValues] = {}
-        for running in list(self._state.running.values()):
-            job = self._state.jobs[running.job_id]
-            queue = config.queues.get(job.spec.queue)
-            if queue is None or job.allocation is None or job.state not in (JobState.RUN, JobState.SSUSP):
-                continue
+        for job in self._started(host):
+            # Of a queue that has been removed no rule is left: its jobs go on.
+            queue = config.queues.get(job.spec.queue) or Queue(name=job.spec.queue)
             if job.state is JobState.RUN:
                 reason = self._stop_reason(job, queue, config, minute_of_week, values)
-                if reason and not running.is_ending:
+                if reason and not (job.kill_by or job.requeue_by):
                     self._suspend(job, reason, now, decision)
-            elif not job.preempted_by and self._may_go_on(job, queue, config, minute_of_week, values):
+            elif not job.gave_slots and self._may_go_on(job, queue, config, minute_of_week, values):
                 self._resume(job, now, decision)
+
+    def _started(self, host: str) -> list[Job]:
+        """Jobs in RUN and SSUSP, by number."""
+        keys = self._state.ledger.host(host).held if host else [running.key for running in self._state.running.values()]
+        found = (self._state.jobs.get(job_id) for job_id, _ in sorted(keys))
+        return [
+            job
+            for job in found
+            if job is not None and job.allocation is not None and job.state in (JobState.RUN, JobState.SSUSP)
+        ]
 
     def _values(self, host: str, config: ClusterConfig, known: dict[str, HostValues]) -> HostValues:
         if host not in known and host in config.hosts:

@@ -22,7 +22,7 @@ from gsched.model.event import (
     JobSuspended,
     JobSwitched,
 )
-from gsched.model.job import FINISHED, STARTED, JobState
+from gsched.model.job import FINISHED, PENDING, STARTED, JobState
 
 if TYPE_CHECKING:
     from gsched.core.cluster import ClusterState
@@ -35,9 +35,8 @@ def released(state: ClusterState, event: JobReleased) -> None:
         _rearranged(state, array, released=True)
         return
     job = state.job(event.job_id)
-    if job.state is not JobState.PEND:
-        job.released = True  # suspended while it waited: it need not wait again
-        return
+    if job.state not in PENDING:
+        refuse(job, event)
     state.unqueue(job)
     job.released = True
     state.enqueue(job)
@@ -67,7 +66,7 @@ def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
     if not index_of(job.job_id):
         state.join_group(event.spec.group, 1)
         state.join_group(job.spec.group, -1)
-    is_waiting, holds = job.state is JobState.PEND, job.state in STARTED
+    is_waiting, holds = job.state in PENDING, job.state in STARTED
     if is_waiting:
         state.unqueue(job)
     elif holds:
@@ -94,13 +93,13 @@ def moved(state: ClusterState, event: JobMoved) -> None:
     """Another place in the order."""
     array = state.arrays.get(event.job_id)
     if array is not None:
-        _rearranged(state, array, order=event.order)
+        _rearranged(state, array, order=event.order, ages_from=event.ages_from)
         return
     job = state.job(event.job_id)
     if job.state is not JobState.PEND:
         refuse(job, event)
     state.unqueue(job)
-    job.order = event.order
+    job.order, job.ages_from = event.order, event.ages_from
     state.enqueue(job)
 
 
@@ -130,6 +129,8 @@ def requeued(state: ClusterState, event: JobRequeued) -> None:
     job = state.job(event.job_id)
     check_current(job, event.attempt, event)
     was_over = job.state in FINISHED
+    if (was_over and event.failed_start) or job.state in PENDING:
+        refuse(job, event)
     move(job, JobState.PSUSP if event.hold else JobState.PEND, event)
     if was_over:
         _reopen(state, job)
@@ -145,10 +146,11 @@ def requeued(state: ClusterState, event: JobRequeued) -> None:
     if event.exclude_host and event.exclude_host not in job.excluded_hosts:
         job.excluded_hosts = (*job.excluded_hosts, event.exclude_host)
     job.stopped_by = event.by if event.hold else ""
-    if event.at_head and job.order > 0:
-        job.order -= AT_HEAD
-    if not event.hold:
-        state.enqueue(job)
+    if event.at_head:
+        job.code_requeues += 1
+        if job.order > -AT_HEAD / 2:
+            job.order -= AT_HEAD
+    state.enqueue(job)
 
 
 def _forget_attempt(job: Job) -> None:
@@ -158,12 +160,13 @@ def _forget_attempt(job: Job) -> None:
     job.boot_id = job.exec_home = job.exec_cwd = ""
     job.finished_at, job.result, job.post_processed = None, None, False
     job.kill_by = job.requeue_by = job.suspend_reason = ""
-    job.requeue_hold, job.preempted_by = False, 0
+    job.requeue_hold, job.preempted_by, job.gave_slots, job.resumed_at = False, 0, False, None
 
 
 def _reopen(state: ClusterState, job: Job) -> None:
     """A finished job is to run again."""
     _mind(state, job.job_id, job.spec.terminate_at)
+    state.want_groups(job.spec.group)
     array = state.arrays.get(job.array_id)
     if array is not None:
         array.left += 1
@@ -173,18 +176,20 @@ def suspended(state: ClusterState, event: JobSuspended) -> None:
     """Held while pending, stopped while started."""
     array = state.arrays.get(event.job_id)
     if array is not None:
-        state.unqueue_array(array)
-        array.stopped_by = event.by
+        _rearranged(state, array, stopped_by=event.by)
         return
     job = state.job(event.job_id)
-    if job.state is JobState.PEND:
+    if job.state in PENDING and not event.by_system:
+        # Again: an administrator's word, which the owner cannot take back, replaces the owner's.
         state.unqueue(job)
-        job.state = JobState.PSUSP
-    elif event.by_system and job.state is JobState.RUN:
+        job.state, job.stopped_by = JobState.PSUSP, event.by
+        state.enqueue(job)
+        return
+    if event.by_system and job.state is JobState.RUN:
         job.state = JobState.SSUSP
         job.suspend_reason = event.reason
         _preempt(state, job, event)
-    elif not event.by_system and job.state in (JobState.RUN, JobState.SSUSP):
+    elif not event.by_system and job.state in (JobState.RUN, JobState.SSUSP, JobState.USUSP):
         job.state = JobState.USUSP
     else:
         refuse(job, event)
@@ -198,6 +203,7 @@ def _preempt(state: ClusterState, job: Job, event: JobSuspended) -> None:
     assert job.allocation is not None
     job.preempted_by = event.preempted_by
     job.preempted += 1
+    job.gave_slots = True
     state.ledger.suspend(job.key, job.allocation)
 
 
@@ -205,19 +211,19 @@ def resumed(state: ClusterState, event: JobResumed) -> None:
     """It goes on."""
     array = state.arrays.get(event.job_id)
     if array is not None:
-        array.stopped_by = ""
-        state.enqueue_array(array)
+        _rearranged(state, array, stopped_by="")
         return
     job = state.job(event.job_id)
     if job.state is JobState.PSUSP:
-        job.state = JobState.PEND
+        state.unqueue(job)
+        job.state, job.stopped_by = JobState.PEND, ""
         state.enqueue(job)
     elif job.state in (JobState.USUSP, JobState.SSUSP):
-        if job.preempted_by and job.allocation is not None:
+        if job.gave_slots and job.allocation is not None:
             state.ledger.resume(job.key, job.allocation)
+            job.resumed_at = event.at
         job.state = JobState.RUN
-        job.preempted_by, job.suspend_reason = 0, ""
+        job.preempted_by, job.gave_slots, job.suspend_reason, job.stopped_by = 0, False, "", ""
         state.touch_hosts(job)
     else:
         refuse(job, event)
-    job.stopped_by = ""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied
 from gsched.core.cluster import ClusterState
 from gsched.core.command import ControlReservations
@@ -52,6 +54,8 @@ def control_reservations(
     if command.action == "add":
         name = _new_name(name, command.user, state)
     wanted = _merged(command.reservation, old)
+    if command.slots or command.gpus:  # they are found anew
+        wanted = msgspec.structs.replace(wanted, slots=command.reservation.slots, gpus=command.reservation.gpus)
     _check(wanted, config, now)
     slots, gpus = _places(wanted, command, config, state, observed, name)
     decision.record(

@@ -5,7 +5,7 @@ Never empty for a pending job. It changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import array_of
@@ -17,8 +17,10 @@ from gsched.model.config import ClusterConfig
 from gsched.model.job import JobSpec, JobState
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, RequirementClass
+from gsched.model.user import UserLimits
 
 WAITING = PendingReason("New job is waiting for scheduling")
+NEW = PendingReason(WAITING.text, detail="new jobs of the queue wait for a while (NEW_JOB_SCHED_DELAY)")
 SUSPENDED = PendingReason("The job was suspended by the user while pending")
 SUSPENDED_BY_ADMIN = PendingReason("The job was suspended by LSF admin or root while pending")
 START_TIME = "The job has a specified start time"
@@ -50,7 +52,9 @@ def own_reasons(state: ClusterState, dependents: Dependents, number: int) -> tup
     if number in state.waits.delayed:
         if (item.spec.begin_at or 0.0) >= item.not_before:
             return (PendingReason(START_TIME),)
-        return (waiting_to_retry(item.avoid_host if isinstance(item, Job) else ""),)
+        if isinstance(item, Job) and item.failed_starts:
+            return (waiting_to_retry(item.avoid_host),)
+        return (NEW,)
     return (FORCED,) if number in state.waits.forced else ()
 
 
@@ -68,12 +72,35 @@ def pending_reasons(
 
 
 def check_pending(state: ClusterState, config: ClusterConfig, user: str, specs: Sequence[JobSpec]) -> None:
-    """MAX_PEND_JOBS: raises BadRequest when the new jobs would be too many."""
-    limits = config.users.get(user) or config.users.get("default")
-    if limits is None or limits.max_pending is None:
+    """MAX_PEND_JOBS: raises BadRequest when the new jobs would be too many. Every job in PEND or PSUSP counts."""
+    if not any(row.max_pending is not None for row in config.users.values()):
         return
     new = sum(indices_of(spec.indices).count if spec.indices else 1 for spec in specs)
-    waiting = sum(len(line) for bucket, line in state.pending.lines() if bucket.user == user)
-    if waiting + new > limits.max_pending:
-        text = f"{waiting} jobs of {user} wait, {new} more would exceed {limits.max_pending} (MAX_PEND_JOBS)"
-        raise BadRequest(f"The user has reached his/her pending job limit: {text}")
+    for who, members, most in _pending_limits(config, user):
+        waiting = sum(state.pending_jobs.get(member, 0) for member in members)
+        if waiting + new > most:
+            text = f"{waiting} jobs of {who} wait, {new} more would exceed {most} (MAX_PEND_JOBS)"
+            raise BadRequest(f"The user has reached his/her pending job limit: {text}")
+
+
+def _pending_limits(config: ClusterConfig, user: str) -> Iterator[tuple[str, tuple[str, ...], int]]:
+    """(who, whose jobs count, most): the user's own limit, and those of his groups as a whole."""
+    own = row_of(config, user)
+    if own is not None and own.max_pending is not None:
+        yield user, (user,), own.max_pending
+    for name, row in config.users.items():
+        group = config.user_groups.get(name)
+        if group is not None and row.max_pending is not None and user in group.users:
+            yield name, group.users, row.max_pending
+
+
+def row_of(config: ClusterConfig, user: str) -> UserLimits | None:
+    """The row of lsb.users that holds for the user: his own, else that of a group with `@`, else `default`."""
+    own = config.users.get(user)
+    if own is not None and user not in config.user_groups:
+        return own
+    for name, row in config.users.items():
+        group = config.user_groups.get(name[:-1]) if name.endswith("@") else None
+        if group is not None and (user in group.users or "all" in group.users):
+            return row
+    return config.users.get("default")

@@ -42,21 +42,31 @@ class Caller:
     is_admin: bool
 
     def may_touch(self, spec: JobSpec, config: ClusterConfig) -> bool:
-        """Owners, administrators of the job's queue and of the cluster may."""
-        queue = config.queues.get(spec.queue)
-        is_queue_admin = queue is not None and self.user in queue.administrators
-        return self.is_admin or is_queue_admin or self.user == spec.user
+        """Owners and their administrators may."""
+        return self.user == spec.user or self.administers(spec, config)
+
+    def administers(self, spec: JobSpec, config: ClusterConfig) -> bool:
+        """Administrators of the cluster, of the job's queue, and of a group that its owner is in (GROUP_ADMIN)."""
+        return self.rules_queue(spec.queue, config) or any(
+            self.user in group.admins and (spec.user in group.users or "all" in group.users)
+            for group in config.user_groups.values()
+        )
+
+    def rules_queue(self, name: str, config: ClusterConfig) -> bool:
+        """Administrators of the cluster and of the queue."""
+        queue = config.queues.get(name)
+        return self.is_admin or (queue is not None and self.user in queue.administrators)
 
 
 def find(state: ClusterState, job_id: int) -> Target:
     """The job, the array, or the element of that number."""
     array = state.arrays.get(array_of(job_id))
+    set_aside = state.quarantined.get(job_id) or state.quarantined.get(array_of(job_id))
+    if set_aside:
+        return Target(job_id, error=f"the job is set aside: {set_aside}")
     if array is None:
         job = state.jobs.get(job_id)
-        if job is not None:
-            return Target(job_id, (job,))
-        set_aside = state.quarantined.get(array_of(job_id))
-        return Target(job_id, error=f"the job is set aside: {set_aside}" if set_aside else NOT_FOUND)
+        return Target(job_id, (job,)) if job is not None else Target(job_id, error=NOT_FOUND)
     index = index_of(job_id)
     if not index:
         return Target(job_id, tuple(members(state, array)), array)

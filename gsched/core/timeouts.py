@@ -17,7 +17,7 @@ from gsched.core.observed import Observations
 from gsched.core.pressure import Pressure, is_watching
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobForgotten, JobSignalRequested, ReservationRemoved
-from gsched.model.job import PENDING, STARTED, JobState
+from gsched.model.job import PENDING, STARTED
 from gsched.model.window import Window, minute_of_week
 
 FORGET_MOST = 1000
@@ -46,10 +46,10 @@ class Timeouts:
         self.relieve(config, now, decision)
         self._state.let_go_on(now)
 
-    def relieve(self, config: ClusterConfig, now: float, decision: Decision) -> None:
-        """Suspend and resume by windows and loads, where any are configured."""
-        if is_watching(config):
-            self._pressure.relieve(config, minute_of_week(now), now, decision)
+    def relieve(self, config: ClusterConfig, now: float, decision: Decision, host: str = "") -> None:
+        """Suspend and resume by windows and loads, where any are configured; `host`: only jobs that are there."""
+        if is_watching(config) or self._state.suspended:
+            self._pressure.relieve(config, minute_of_week(now), now, decision, host)
 
     def due(self, config: ClusterConfig, now: float) -> Iterator[float]:
         """Times at which `tick` has something to do, UTC seconds."""
@@ -104,8 +104,7 @@ class Timeouts:
             if job.state in PENDING:
                 end_pending(job, DEADLINE, now, decision)
                 continue
-            if job.state in (JobState.UNKWN, JobState.ZOMBI):
-                continue
+            # One whose host does not answer becomes a ZOMBI by this, and is ended when the host is back.
             decision.record(JobSignalRequested(at=now, job_id=job_id, by=attempts.SYSTEM, signal=0))
             for part in job.allocation.hosts if job.allocation is not None else ():
                 decision.instruct(TerminateAttempt(part.host, job_id, job.attempt))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
+from heapq import merge
+from itertools import groupby
 
 from gsched.base.ids import element_id
 from gsched.core.array import JobArray
@@ -28,13 +30,21 @@ class WaitingLine:
         if not self._arrays:
             yield from self._entries
             return
-        for rank, job_id in self._entries:
-            array = self._arrays.get(job_id)
-            if array is None:
-                yield rank, job_id
+        for _, entries in groupby(self._entries, key=lambda entry: entry[0][:2]):
+            # Elements that have become jobs keep their place among those of their array.
+            equals = list(entries)
+            if len(equals) == 1:
+                yield from self._each(*equals[0])
             else:
-                for index in array.waiting():
-                    yield Rank(rank.priority, rank.order, index), element_id(job_id, index)
+                yield from merge(*(self._each(*entry) for entry in equals))
+
+    def _each(self, rank: Rank, job_id: int) -> Iterator[tuple[Rank, int]]:
+        array = self._arrays.get(job_id)
+        if array is None:
+            yield rank, job_id
+            return
+        for index in array.waiting():
+            yield Rank(rank.priority, rank.order, index), element_id(job_id, index)
 
     def __len__(self) -> int:
         if not self._arrays:

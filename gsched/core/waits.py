@@ -1,4 +1,4 @@
-"""What each pending job waits for: other jobs, a time, or a place. Every pending job is in exactly one of the three.
+"""What each pending job waits for: to be resumed, other jobs, a host (grun), a time, or a place; exactly one of these.
 
 Arrays stand here under their own number for all elements that are not jobs yet. What time brings about happens in
 `let_go_on` only; nothing here is stored, all of it follows from jobs, arrays and the time.
@@ -13,6 +13,7 @@ from gsched.core.array import JobArray
 from gsched.core.dependency import parents_of
 from gsched.core.job import Job
 from gsched.core.waiting import WaitingRoom
+from gsched.model.job import JobState
 from gsched.resreq.delays import next_delay
 
 Item = Job | JobArray
@@ -23,6 +24,11 @@ def item_id(item: Item) -> int:
     return item.array_id if isinstance(item, JobArray) else item.job_id
 
 
+def is_held(item: Item) -> bool:
+    """Whether it is suspended while it waits (PSUSP)."""
+    return bool(item.stopped_by) if isinstance(item, JobArray) else item.state is JobState.PSUSP
+
+
 class Waits:
     """All that waits. `on_free(parent)` is called when nobody depends on a job any more."""
 
@@ -31,14 +37,18 @@ class Waits:
         """Those that wait for nothing but a place."""
         self.delayed: dict[int, float] = {}
         """Those that must not start before a time -> that time."""
+        self.held: set[int] = set()
+        """Those that are suspended (PSUSP)."""
         self.blocked: set[int] = set()
-        """Those whose dependency condition does not hold yet."""
+        """Those whose dependency condition does not hold yet; held ones are not among them."""
         self.dependents: dict[int, set[int]] = {}
-        """Job -> the blocked ones whose conditions name it."""
+        """Job -> the blocked and held ones whose conditions, which do not hold yet, name it."""
+        self.unjudged: set[int] = set()
+        """Those that have come to depend on others since whoever judges conditions emptied it."""
         self.changing: dict[int, float] = {}
         """Those in the room that may use another alternative of their requirement from a time on."""
         self.forced: set[int] = set()
-        """Those that grun wants started."""
+        """Those that grun wants started; the policies do not see them."""
         self._on_free = on_free
         self._times: list[tuple[float, int]] = []
         """Heap of all times in `delayed` and `changing`; what no longer counts is skipped when it comes up."""
@@ -46,15 +56,18 @@ class Waits:
     def enter(self, item: Item) -> None:
         """The item is pending from now on."""
         number = item_id(item)
-        if isinstance(item, Job) and item.forced_hosts:
-            self.forced.add(number)
-        if item.spec.conditions and not item.released:
-            self.blocked.add(number)
+        depends = bool(item.spec.conditions) and not item.released
+        if depends:
+            self.unjudged.add(number)
             for parent in parents_of(item.spec.conditions):
                 self.dependents.setdefault(parent, set()).add(number)
-            return
-        begin = max(item.not_before, item.spec.begin_at or 0.0)
-        if begin:
+        if is_held(item):
+            self.held.add(number)
+        elif depends:
+            self.blocked.add(number)
+        elif isinstance(item, Job) and item.forced_hosts:
+            self.forced.add(number)
+        elif begin := max(item.not_before, item.spec.begin_at or 0.0):
             self.delayed[number] = begin
             heapq.heappush(self._times, (begin, number))
         else:
@@ -63,16 +76,19 @@ class Waits:
     def leave(self, item: Item) -> None:
         """The item, unchanged since it entered, no longer waits. Raises KeyError if it did not."""
         number = item_id(item)
-        self.forced.discard(number)
-        self.changing.pop(number, None)
-        if self.delayed.pop(number, None) is not None:
-            return
-        if number in self.blocked:
-            self.blocked.discard(number)
+        if item.spec.conditions and not item.released:
+            self.unjudged.discard(number)
             for parent in parents_of(item.spec.conditions):
                 self._unlink(parent, number)
+        for place in (self.held, self.blocked, self.forced):
+            if number in place:
+                place.discard(number)
+                return
+        if self.delayed.pop(number, None) is not None:
             return
+        self.changing.pop(number, None)
         self.room.remove(item.template() if isinstance(item, JobArray) else item)
+        item.waited_s = 0.0  # found out anew from the time when it comes back
 
     def let_go_on(self, now: float, find: Callable[[int], Item]) -> bool:
         """Whatever waited for a time that has come goes on; says whether there was anything."""
@@ -107,13 +123,13 @@ class Waits:
 
     def _change_alternative(self, item: Item, now: float) -> None:
         """It has waited long enough for the next alternative of its requirement."""
+        waited = item.waited_s
         self.leave(item)
-        delay = next_delay(item.spec.combined_req, item.waited_s)
+        delay = next_delay(item.spec.combined_req, waited)
         while delay is not None and item.submitted_at + delay <= now:
-            item.waited_s = delay
+            waited = delay
             delay = next_delay(item.spec.combined_req, delay)
-        if isinstance(item, Job) and item.forced_hosts:
-            self.forced.add(item.job_id)
+        item.waited_s = waited
         self._admit(item)
 
     def _unlink(self, parent: int, child: int) -> None:

@@ -30,6 +30,8 @@ class JobSubmitted(JobEvent, frozen=True, kw_only=True, tag="job_submitted"):
     spec: JobSpec
     token: str = ""
     place: int = 0
+    not_before: float = 0.0
+    """It does not start before this time (NEW_JOB_SCHED_DELAY)."""
 
 
 class JobReleased(JobEvent, frozen=True, kw_only=True, tag="job_released"):
@@ -61,6 +63,8 @@ class JobMoved(JobEvent, frozen=True, kw_only=True, tag="job_moved"):
     order: float
     position: int
     to_top: bool
+    ages_from: float | None = None
+    """JOB_PRIORITY_OVER_TIME: its priority is that of a job submitted then, as of those it was put among."""
 
 
 class JobForced(JobEvent, frozen=True, kw_only=True, tag="job_forced"):

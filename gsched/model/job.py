@@ -147,6 +147,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """No GPU was asked for and GPU_UNREQUESTED is auto=1: one is given where the host has GPUs."""
     warnings: tuple[str, ...] = ()
     """Said at submission and again by `gjobs -l`."""
+    defaulted: tuple[str, ...] = ()
+    """Fields whose values came from the queue or the cluster (of `limits`: `limits.NAME`): another queue gives others.
+    Of a submission: `slots`, when no -n was given.
+    """
 
     @property
     def run_dir(self) -> str:

@@ -190,8 +190,8 @@ class Snapshot:
     """Budget limit's name and member (`NAME`, `NAME/user`) -> GPU seconds used within its window."""
     minute_of_week: int = 0
     """Local time of the master, for windows of limits."""
-    user_limits: Mapping[str, int] = field(default_factory=dict)
-    """User -> MAX_JOBS slots, groups' `group@` and `default` resolved by `user_limit_of`; "default" may be there."""
+    user_limits: Mapping[str, float] = field(default_factory=dict)
+    """User -> MAX_JOBS slots, infinite for a row that sets none; "default" may be there."""
     group_limits: Mapping[str, tuple[tuple[str, ...], int]] = field(default_factory=dict)
     """User group -> (members, MAX_JOBS of all of them together)."""
     user_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

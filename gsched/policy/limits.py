@@ -37,8 +37,13 @@ EVERYBODY, DEFAULT = "all", "default"
 
 def limit_of(limits: Mapping[str, float], groups: Mapping[str, tuple[str, ...]], user: str) -> float | None:
     """A user's limit among rows of lsb.users: his own row's, else the smallest of his groups' `group@` rows, else
-    that of `default`; None: none.
+    that of `default`; None: none. An infinite one is that of a row that sets none.
     """
+    found = _row_of(limits, groups, user)
+    return None if found == math.inf else found
+
+
+def _row_of(limits: Mapping[str, float], groups: Mapping[str, tuple[str, ...]], user: str) -> float | None:
     own = limits.get(user)
     if own is not None:
         return own

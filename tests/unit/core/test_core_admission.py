@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from core_world import EXCLUSIVE, SHARED, World, gpu_spec, gpus, load, make_config, spec
+from core_world import EXCLUSIVE, SHARED, START, World, gpu_spec, gpus, load, make_config, spec
 
 from gsched.base.errors import BadRequest, GschedError, PermissionDenied, RequirementError
 from gsched.core import judgement
@@ -13,7 +13,8 @@ from gsched.core.command import Submit
 from gsched.model.config import GpuUnrequested, Params
 from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig
 from gsched.model.job import JobSpec
-from gsched.model.queue import Queue
+from gsched.model.queue import Queue, RunLimits
+from gsched.model.user import UserGroup
 
 PROHIBITED = ComputeMode.PROHIBITED
 QUEUES = (
@@ -23,15 +24,17 @@ QUEUES = (
     Queue(name="small", job_limit=4, user_limit=3, host_limit=2),
     Queue(name="drained", job_limit=0),
     Queue(name="tiled", res_req="span[ptile=2] rusage[mem=100]"),
+    Queue(name="tasks", task_limit=(4, 6, 8), limits={"MEMLIMIT": RunLimits(maximum=200.0, default=50.0)}),
 )
 
 
 def world(**changes: Any) -> World:
     hosts = ("a", HostConfig(name="b", max_slots=8, values={"licence": 3.0}), HostConfig(name="client", server=False))
-    return World(make_config(hosts, QUEUES, **changes))
+    groups = {"lab": UserGroup(name="lab", users=("bob",))}
+    return World(make_config(hosts, QUEUES, user_groups=groups, **changes))
 
 
-TOO_MANY = "Too many processors requested: -n {}, the largest usable host has {} slots"
+TOO_MANY = "Too many processors requested: -n {}, the usable hosts have {} slots together"
 
 
 def refusal(where: World, wanted: JobSpec, user: str = "ann") -> GschedError:
@@ -70,12 +73,31 @@ def test_what_is_left_out_is_completed() -> None:
         (spec(hosts=("client",)), BadRequest, "client: Host does not run jobs"),
         (spec(queue="onb", hosts=("a",)), BadRequest, "a: Host or host group is not used by the queue"),
         (spec(slots=0), BadRequest, "-n 0: Bad argument"),
-        (spec(slots=17), BadRequest, TOO_MANY.format(17, 16)),
+        (spec(slots=17, res_req="span[hosts=1]"), BadRequest, "the largest usable host has 16 slots"),
+        (spec(slots=25), BadRequest, TOO_MANY.format(25, 24)),
         (spec(slots=9, queue="onb"), BadRequest, TOO_MANY.format(9, 8)),
         (spec(slots=9, hosts=("b",)), BadRequest, TOO_MANY.format(9, 8)),
+        (spec(slots=4, max_slots=2), BadRequest, "-n 4,2: Bad argument"),
+        (spec(slots=1, queue="tasks"), BadRequest, "Too few processors requested: -n 1, queue tasks wants 4"),
+        (spec(slots=9, queue="tasks"), BadRequest, "Too many processors requested: -n 9, queue tasks allows 8"),
+        (spec(slots=1, max_slots=3, queue="tasks"), BadRequest, "Too few processors requested: -n 3"),
+        (spec(slots=10, max_slots=16, queue="tasks"), BadRequest, "Too many processors requested: -n 10"),
+        (spec(exclusive=True), BadRequest, "normal: Queue does not accept EXCLUSIVE jobs"),
+        (spec(priority=3), BadRequest, "Job priority control undefined"),
+        (spec(user_group="ghosts"), BadRequest, "ghosts: Bad user group name"),
+        (spec(user_group="lab"), BadRequest, "lab: User not in the specified user group"),
+        (spec(reservation="r"), BadRequest, "r: there is no such advance reservation"),
+        (spec(group="risk"), BadRequest, "risk: Bad job group name"),
+        (spec(limits={"MEMLIMIT": 300.0}, queue="tasks"), BadRequest, "MEMLIMIT 300, queue tasks allows 200"),
+        (spec(limits={"MEMLIMIT": 0.0}), BadRequest, "Bad argument: MEMLIMIT 0"),
+        (spec(run_limit_s=0), BadRequest, "Bad argument: a run limit of 0 seconds"),
+        (spec(begin_at=START + 9, terminate_at=START + 8), BadRequest, "Start time is later than termination time"),
+        (spec(terminate_at=START - 1), BadRequest, "the termination time is over"),
+        (spec(res_req="affinity[core(1)]"), RequirementError, "affinity[...] is not supported"),
+        (spec(res_req="span[stripe]"), RequirementError, "span[stripe] is not supported"),
         (spec(slots=5, queue="small"), BadRequest, "-n 5, queue small allows 4 slots (QJOB_LIMIT)"),
         (spec(slots=4, queue="small"), BadRequest, "-n 4, queue small allows 3 slots (UJOB_LIMIT)"),
-        (spec(slots=3, queue="small"), BadRequest, "-n 3, queue small allows 2 slots (HJOB_LIMIT)"),
+        (spec(slots=3, queue="small", res_req="span[hosts=1]"), BadRequest, "the largest usable host has 2 slots"),
         (
             spec(run_limit_s=7260),
             BadRequest,
@@ -96,7 +118,8 @@ def test_what_is_left_out_is_completed() -> None:
         (
             spec(res_req="rusage[ngpus_excl_p=0.5]"),
             RequirementError,
-            "Bad resource requirement syntax: ngpus_excl_p=0.5: GPUs are claimed whole at position 8",
+            "Bad resource requirement syntax: ngpus_excl_p=0.5: GPUs are claimed whole; a part of one is asked for by "
+            "-gpu share= at position 8",
         ),
         (
             spec(res_req="rusage[heat=1]"),
@@ -115,21 +138,18 @@ def test_what_is_left_out_is_completed() -> None:
             "licence=1: no host that the job may use has licence (ResourceMap of lsf.cluster.test)",
         ),
         (spec(res_req="rusage[licence=4]"), BadRequest, "No host can ever provide licence=4: b has the most, 3"),
-        (spec(res_req="rusage[licence=1/task]", slots=4), BadRequest, "No host can ever provide licence=4: b has"),
+        (spec(res_req="rusage[licence=1/task] span[hosts=1]", slots=4), BadRequest, "No host can ever provide licence=4: b has"),
         (spec(res_req="rusage[mem=200G]"), BadRequest, "No host can ever provide mem=204800: b has the most, 128000"),
-        (
-            spec(res_req="span[ptile=1]", slots=2),
-            RequirementError,
-            "span[ptile=1] spreads -n 2 over several hosts, which is not supported: a job runs on one host "
-            "(span[hosts=1], or ptile=2 or more) at position 1",
-        ),
-        (spec(queue="tiled", slots=3), RequirementError, "span[ptile=2] spreads -n 3 over several hosts"),
         (
             gpu_spec(5),
             BadRequest,
             "No host can ever provide ngpus_excl_p=5: b has the most such GPUs, 4; ask for at most",
         ),
-        (gpu_spec(1, slots=3, res_req="rusage[ngpus_excl_p=2/task]"), BadRequest, "ngpus_excl_p=6: b has the most"),
+        (
+            gpu_spec(1, slots=3, res_req="span[hosts=1] rusage[ngpus_excl_p=2/task]"),
+            BadRequest,
+            "ngpus_excl_p=6: b has the most",
+        ),
         (
             gpu_spec(1, "ngpus_shared"),
             BadRequest,
@@ -179,6 +199,13 @@ def test_an_empty_submission_and_the_last_number_are_refused() -> None:
         spec(slots=16, res_req="span[hosts=1] same[type:model]"),
         spec(slots=4, res_req="span[hosts=-1]", queue="tiled"),
         spec(slots=4, res_req="span[ptile=4]"),
+        spec(slots=17),
+        spec(slots=2, res_req="span[ptile=1]"),
+        spec(slots=3, queue="tiled"),
+        spec(slots=1, max_slots=6, queue="tasks"),
+        spec(slots=6, max_slots=10, queue="tasks"),
+        spec(slots=4, queue="tasks", limits={"MEMLIMIT": 200.0}),
+        spec(user_group="lab"),
         spec(slots=2, queue="tiled"),
         spec(res_req="order[-heat:mem] rusage[licence=3/host]"),
         spec(slots=4, res_req="rusage[ngpus_excl_p=1/task,mem=10/job]"),
@@ -186,7 +213,7 @@ def test_an_empty_submission_and_the_last_number_are_refused() -> None:
         spec(res_req="select[bigmem && site==seoul]"),
     ],
 )
-def test_what_one_host_can_honour_is_accepted(wanted: JobSpec) -> None:
+def test_what_hosts_can_honour_is_accepted(wanted: JobSpec) -> None:
     assert world().submit(wanted, user="bob") == [1]
 
 
@@ -212,7 +239,7 @@ def test_nothing_is_refused_for_what_is_not_known_yet() -> None:
     assert here.submit(gpu_spec(99)) == [7]
     here.report("b", gpus=GpuReport(reason="no driver"))
     assert "a has the most such GPUs, 1" in refusal(here, gpu_spec(99)).text
-    assert "the largest usable host has 16 slots" in refusal(here, spec(slots=99)).text
+    assert "the usable hosts have 32 slots together" in refusal(here, spec(slots=99)).text
 
 
 def test_prohibited_devices_do_not_count() -> None:

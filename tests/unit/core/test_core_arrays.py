@@ -102,7 +102,7 @@ def test_a_submission_of_arrays_is_not_repeated() -> None:
         ({"indices": "0-3"}, "Job array index error"),
         ({"indices": "5-3"}, "Job array index error"),
         ({"indices": "1-1000000000"}, "Job array index too large: 1000000000"),
-        ({"indices": "1-3,2"}, "index 2 is named twice"),
+        ({"indices": "1-3,2"}, "an index is named twice"),
         ({"indices": "1-3", "array_limit": -1}, "a slot limit of -1"),
         ({"array_limit": 3}, "a slot limit without an index list"),
     ],

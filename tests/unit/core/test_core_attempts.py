@@ -140,7 +140,7 @@ def test_a_start_that_fails_is_tried_again_later_and_later_and_elsewhere() -> No
         waits.append(requeued.not_before - world.now)
         world.settle()
         assert world.state(job_id) == "PEND"
-        assert world.reasons(job_id)[0].endswith(f"the last one failed on {host}")
+        assert world.reasons(job_id)[0].endswith(f"the last one failed on {host})")
         assert world.engine.next_deadline(world.now) <= requeued.not_before
         world.wait(waits[-1])
         world.settle()
@@ -197,6 +197,7 @@ def test_a_failed_start_that_is_told_again_is_not_news() -> None:
     (job_id,) = world.submit()
     world.settle()
     world.not_started(job_id)
+    world.wait(0.5)
     before = len(world.events)
     world.not_started(job_id)
     world.wait(2)
@@ -431,7 +432,7 @@ def test_an_attempt_with_a_strays_number_waits_until_the_stray_is_over() -> None
     world.settle()
     assert world.state(job_id) == "PEND"
     assert world.reasons(job_id) == (
-        "The place found for it was gone: attempt 1 of job 1 is still on a",
+        "The place found for it was gone (attempt 1 of job 1 is still on a)",
     )
     assert "1 placements did not fit" in world.engine.summary
     world.ended(1, attempt=1, signal=15, exit_code=None)

@@ -10,7 +10,8 @@ from core_world import EXCLUSIVE, SHARED, START, World, gpu_spec, gpus, load, ma
 from gsched.base.errors import Conflict
 from gsched.core.cluster import ClusterState
 from gsched.core.command import Submit
-from gsched.core.engine import BUSY_TICK_S, FORGET_MOST, IDLE_TICK_S, Engine
+from gsched.core.engine import BUSY_TICK_S, IDLE_TICK_S, Engine
+from gsched.core.timeouts import FORGET_MOST
 from gsched.core.views import host_view, queue_views
 from gsched.model.config import Params
 from gsched.model.event import JobForgotten
