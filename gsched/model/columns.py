@@ -28,8 +28,31 @@ MOST_LOGGED = 4
 """How many times the number of hosts the log of changes holds before it begins anew."""
 
 
+class RowLog:
+    """Rows in the order in which they changed; readers remember how far they have read."""
+
+    __slots__ = ("_rows", "length")
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._rows: Rows = np.zeros(1024, dtype=np.int64)
+
+    def add(self, row: int) -> None:
+        if self.length == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+        self._rows[self.length] = row
+        self.length += 1
+
+    def since(self, position: int) -> Rows:
+        """What was added after the first `position` rows; a row may come more than once."""
+        return self._rows[position : self.length]
+
+    def clear(self) -> None:
+        self.length = 0
+
+
 class HostColumns:
-    """All hosts of a cluster. `log` names the rows that changed, in order; readers remember how far they have read."""
+    """All hosts of a cluster, and which rows have changed."""
 
     def __init__(self, hosts: Mapping[str, HostSnapshot], ledger: Ledger) -> None:
         self.names: list[str] = sorted(hosts)
@@ -39,10 +62,11 @@ class HostColumns:
         """The books that the columns show."""
         self.memo: dict[Hashable, Any] = {}
         """What others derive from the columns and keep with them; forgotten with them."""
-        self.log: list[int] = []
-        self.standing_log: list[int] = []
-        """Rows of which more than the books changed."""
-        self._tried: set[str] = set()
+        self.log = RowLog()
+        """Rows whose books have changed."""
+        self.standing_log = RowLog()
+        """Rows of which more than the books has changed."""
+        self._tried: set[int] = set()
         self.epoch = 0
         """Grows when the logs begin anew: whoever reads them begins anew too."""
         size = len(self.names)
@@ -79,7 +103,9 @@ class HostColumns:
         if found is None:
             if name in self._texts or any(isinstance(host.values.get(name), str) for host in self.hosts):
                 return None
-            found = self._numbers[name] = np.array([self._number(row, name) for row in range(self.size)], np.float64)
+            found = self._numbers[name] = np.array(
+                [_number(host, self.ledger.host(host.name), name) for host in self.hosts], np.float64
+            )
             if name in self._reserved:
                 self._live[name] = found
         return found
@@ -126,12 +152,13 @@ class HostColumns:
     def touch(self, row: int, *, devices: bool = True) -> None:
         """The books of the row have changed; `devices`: who holds its GPUs too."""
         self._read_books(row, devices=devices)
-        self.log.append(row)
+        self.log.add(row)
 
-    def try_out(self, row: int) -> None:
+    def try_out(self, row: int, *, devices: bool = True) -> None:
         """As `touch`, by a cycle that works on a fork of the books: `show` looks at the host once more."""
-        self._tried.add(self.names[row])
-        self.touch(row)
+        self._tried.add(row)
+        self._read_books(row, devices=devices)
+        self.log.add(row)
 
     def renew(self, host: HostSnapshot) -> None:
         """The host has new values. It must be one of these."""
@@ -143,25 +170,24 @@ class HostColumns:
                 if isinstance(value, str):
                     self._forget_kinds()
                     break
-                column[row] = self._number(row, name)
+                column[row] = _number(host, self.ledger.host(host.name), name)
             for name in [name for name in self._texts if old.values.get(name) != host.values.get(name)]:
                 del self._texts[name]
             for compute, column in self._derived.values():
                 column[row] = compute(host, self.ledger.host(host.name))
         for compute_standing, column in self._of_hosts.values():
             column[row] = compute_standing(host)
-        self.standing_log.append(row)
+        self.standing_log.add(row)
 
     def show(self, ledger: Ledger, changed: Iterable[str]) -> None:
         """Show these books from now on, of which the hosts named differ from those shown before."""
         self.ledger = ledger
-        names = self._tried.union(changed)
+        index = self.index
+        rows = self._tried.union(index[name] for name in changed if name in index)
         self._tried.clear()
-        for name in sorted(names):
-            row = self.index.get(name)
-            if row is not None:
-                self.touch(row)
-        if len(self.log) + len(self.standing_log) > MOST_LOGGED * self.size + 1024:
+        for row in sorted(rows):
+            self.touch(row)
+        if self.log.length + self.standing_log.length > MOST_LOGGED * self.size + 1024:
             self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -177,7 +203,8 @@ class HostColumns:
         self._begin_anew()
 
     def _read_books(self, row: int, *, devices: bool) -> None:
-        ledger = self.ledger.host(self.names[row])
+        host = self.hosts[row]
+        ledger = self.ledger.host(host.name)
         most = ledger.max_slots
         self.free[row] = math.inf if most is None else max(0, most - ledger.slots_used)
         self.empty[row] = not ledger.held
@@ -190,24 +217,22 @@ class HostColumns:
             self._live = {name: column for name, column in self._numbers.items() if name in self._reserved}
         for name, column in self._live.items():
             if devices or name not in GPU_COUNTERS:
-                column[row] = self._number(row, name)
+                column[row] = _number(host, ledger, name)
         if devices:
             for compute, column in self._derived.values():
-                column[row] = compute(self.hosts[row], ledger)
+                column[row] = compute(host, ledger)
 
-    def _number(self, row: int, name: str) -> float:
-        ledger = self.ledger.host(self.names[row])
-        if name == "slots":
-            return math.inf if ledger.free_slots is None else ledger.free_slots
-        value = self.hosts[row].values.get(name, _ABSENT)
-        if value is _ABSENT:
-            return math.nan
-        if name in GPU_COUNTERS:
-            counter = ledger.counter(name)
-            return math.nan if counter is None else counter.total
-        if not isinstance(value, float | int):
-            return math.nan
-        return float(value - ledger.reserved.get(name, 0.0)) if ledger.reserved else float(value)
+
+def _number(host: HostSnapshot, ledger: HostLedger, name: str) -> float:
+    if name == "slots":
+        return math.inf if ledger.free_slots is None else ledger.free_slots
+    value = host.values.get(name, _ABSENT)
+    if name in GPU_COUNTERS:
+        left = None if value is _ABSENT else ledger.left(name)
+        return math.nan if left is None else left
+    if not isinstance(value, float | int):
+        return math.nan
+    return float(value - ledger.reserved.get(name, 0.0)) if ledger.reserved else float(value)
 
 
 _ABSENT = object()

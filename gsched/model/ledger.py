@@ -34,6 +34,7 @@ _MODE_OF_CLAIM = {
 _SHARING = frozenset({"ngpus_shared", SHARED_CLAIM})
 """Claims that stand others of their kind beside them on a device."""
 _ROUNDING = 1e-9
+_NOBODY: dict[AttemptKey, str] = {}
 
 
 class Counter(NamedTuple):
@@ -48,6 +49,7 @@ class HostLedger:
 
     __slots__ = (
         "_changes",
+        "_usable",
         "exclusive",
         "gpus",
         "gpus_known",
@@ -72,6 +74,8 @@ class HostLedger:
         self.slots_used = 0
         self.gpus: dict[str, Gpu] = {}
         self.gpus_known = False
+        self._usable: dict[str, tuple[Gpu, ...]] = {}
+        """Claim -> the GPUs that it could ever have, by index; "" for those that are not at fault."""
         self.islands: dict[str, int] = {}
         """GPU uuid -> number of the group of linked GPUs of one model that it is in; empty when all are alike."""
         self.held: dict[AttemptKey, HostAllocation] = {}
@@ -88,7 +92,7 @@ class HostLedger:
         twin = HostLedger(self.host, changes)
         twin.max_slots, twin.shared_jobs, twin.slots_used = self.max_slots, self.shared_jobs, self.slots_used
         # These are replaced whole, never changed in place.
-        twin.gpus, twin.gpus_known, twin.islands = self.gpus, self.gpus_known, self.islands
+        twin.gpus, twin.gpus_known, twin.islands, twin._usable = self.gpus, self.gpus_known, self.islands, self._usable
         twin.held = dict(self.held)
         twin.holders = {uuid: dict(holders) for uuid, holders in self.holders.items()}
         twin.reserved = dict(self.reserved)
@@ -101,6 +105,7 @@ class HostLedger:
         self.gpus_known = report is not None and report.known
         self.gpus = {gpu.uuid: gpu for gpu in report.gpus} if report is not None and report.known else {}
         self.islands = _islands(self.gpus)
+        self._usable = _usable(self.gpus)
         self._changes.add(self.host)
 
     @property
@@ -110,13 +115,25 @@ class HostLedger:
 
     def claimable(self, claim: str, share: float = 1.0, gmem_mib: float = 0.0) -> list[Gpu]:
         """GPUs that one more attempt may claim as `claim` (see HeldGpu), least shared first, then by index."""
-        free = [gpu for gpu in self.gpus.values() if self._may_claim(gpu, claim, share, gmem_mib)]
-        free.sort(key=lambda gpu: (len(self.holders.get(gpu.uuid, ())), gpu.index))
+        holders = self.holders
+        devices = self._usable.get(claim, ())
+        if gmem_mib:
+            devices = tuple(gpu for gpu in devices if gpu.memory_mib is not None and gmem_mib <= gpu.memory_mib)
+        free = [gpu for gpu in devices if gpu.uuid not in holders]
+        if claim in _SHARING and len(free) < len(devices):
+            shared = [gpu for gpu in devices if gpu.uuid in holders and self._can_share(gpu, share, gmem_mib)]
+            shared.sort(key=lambda gpu: (len(holders[gpu.uuid]), gpu.index))
+            free += shared
         return free
 
     def is_idle(self, gpu: Gpu) -> bool:
         """Whether the GPU could be used and nobody holds it."""
-        return gpu.uuid not in self.holders and not gpu.problem and gpu.mode is not ComputeMode.PROHIBITED
+        return gpu.uuid not in self.holders and gpu in self._usable["ngpus"]
+
+    def idle(self) -> int:
+        """How many usable GPUs nobody holds; 0 while they are unknown."""
+        holders = self.holders
+        return sum(gpu.uuid not in holders for gpu in self._usable.get("ngpus", ()))
 
     def load_of(self, uuid: str) -> float:
         """How much of a shared GPU is taken: the sum of its holders' parts, each 1/shared_jobs unless he named one."""
@@ -128,17 +145,22 @@ class HostLedger:
         `ngpus` counts as LSF does: all devices but those claimed as `ngpus` itself, so that `select[ngpus>0]` holds on
         a host whose GPUs are all claimed by mode. Whether a device can be had is asked of `claimable`, never of this.
         """
-        if not self.gpus_known:
+        left = self.left(name)
+        if left is None:
             return None
         claims = (claim for holders in self.holders.values() for claim in holders.values())
-        reserved = float(sum(COUNTER_OF_CLAIM.get(claim, claim) == name for claim in claims))
+        return Counter(left, float(sum(COUNTER_OF_CLAIM.get(claim, claim) == name for claim in claims)))
+
+    def left(self, name: str) -> float | None:
+        """Total (what is left) of a GPU counter, as `counter` says."""
+        if not self.gpus_known:
+            return None
         if name == "ngpus":
-            left = sum(not gpu.problem and "ngpus" not in self._claims_on(gpu) for gpu in self.gpus.values())
-        elif name == "ngpuprohibited":
-            left = sum(gpu.mode is ComputeMode.PROHIBITED for gpu in self.gpus.values())
-        else:
-            left = sum(self._may_claim(gpu, name) for gpu in self.gpus.values())
-        return Counter(float(left), reserved)
+            sound, holders = self._usable[""], self.holders
+            return float(len(sound) - sum("ngpus" in holders.get(gpu.uuid, _NOBODY).values() for gpu in sound))
+        if name == "ngpuprohibited":
+            return float(sum(gpu.mode is ComputeMode.PROHIBITED for gpu in self.gpus.values()))
+        return float(len(self.claimable(name)))
 
     def devices_in_mode(self, name: str) -> int:
         """How many devices an elim would count as `name`, held or not."""
@@ -243,9 +265,6 @@ class HostLedger:
         if any(abs(reserved.get(name, 0.0) - self.reserved.get(name, 0.0)) > 1e-6 for name in reserved | self.reserved):
             yield f"{self.host}: {self.reserved} is counted as reserved, {reserved} is held"
 
-    def _claims_on(self, gpu: Gpu) -> Iterable[str]:
-        return self.holders.get(gpu.uuid, {}).values()
-
     def _may_claim(self, gpu: Gpu, claim: str, share: float = 1.0, gmem_mib: float = 0.0) -> bool:
         if gpu.problem or gpu.mode is None or gpu.mode is ComputeMode.PROHIBITED:
             return False
@@ -284,6 +303,8 @@ def _islands(gpus: Mapping[str, Gpu]) -> dict[str, int]:
     Without links all of a model are one group.
     """
     any_links = any(gpu.links for gpu in gpus.values())
+    if not any_links and len({gpu.model for gpu in gpus.values()}) < 2:
+        return {}
     island: dict[str, int] = {}
     for gpu in gpus.values():
         if gpu.uuid not in island:
@@ -300,6 +321,13 @@ def _islands(gpus: Mapping[str, Gpu]) -> dict[str, int]:
                     and (not any_links or other.uuid in one.links or one.uuid in other.links)
                 ]
     return island if any_links or len(set(island.values())) > 1 else {}
+
+
+def _usable(gpus: Mapping[str, Gpu]) -> dict[str, tuple[Gpu, ...]]:
+    sound = sorted((gpu for gpu in gpus.values() if not gpu.problem), key=lambda gpu: gpu.index)
+    usable = tuple(gpu for gpu in sound if gpu.mode is not None and gpu.mode is not ComputeMode.PROHIBITED)
+    found = {claim: tuple(gpu for gpu in usable if gpu.mode is mode) for claim, mode in _MODE_OF_CLAIM.items()}
+    return {"": tuple(sound), "ngpus": usable, **found}
 
 
 class Ledger:

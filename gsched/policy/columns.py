@@ -16,10 +16,10 @@ from gsched.model.columns import HostColumns, Numbers, Part, Rows
 from gsched.model.ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.resource import GPU_COUNTERS
-from gsched.model.snapshot import HostSnapshot
+from gsched.model.snapshot import HostSnapshot, HostValues
 from gsched.policy import gpus
 from gsched.policy.demand import Demand, DeviceKind, HostNeed, Term
-from gsched.policy.feasible import Rules
+from gsched.policy.feasible import Rules, is_beyond
 
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.uint8]
@@ -89,22 +89,21 @@ class Match:
         if self._epoch != columns.epoch or (self._recent is None) != (recent is None):
             self._sync_all(recent)
             return
-        standing = columns.standing_log[self._read_standing :]
-        moved = columns.log[self._read :]
-        if recent is not None and self._recent is not None:
-            moved = [*moved, *np.flatnonzero(recent != self._recent).tolist()]
-        if not standing and not moved:
+        if recent is None and (self._read, self._read_standing) == (columns.log.length, columns.standing_log.length):
             return
-        rows = sorted({*standing, *moved})
+        standing, rows = _changed(columns, self._read, self._read_standing)
+        if recent is not None and self._recent is not None:
+            rows = np.union1d(rows, np.flatnonzero(recent != self._recent))
+        if not len(rows):
+            return
         if len(rows) * _FEW > columns.size:
             self._sync_all(recent)
             return
-        live = self.is_live
-        part: Rows = np.array(rows, dtype=np.int64)
-        if standing or live:
-            again = part if live else np.array(sorted(set(standing)), dtype=np.int64)
+        again = rows if self.is_live else standing
+        if len(again):
             self._standing[again] = self._standing_codes(again)
-        self._note(part, np.minimum(self._standing[part], self._moving_codes(part, recent)), standing)
+        codes = np.minimum(self._standing[rows], self._moving_codes(rows, recent))
+        self._note(rows, codes, len(standing) > 0)
         self._noted(recent)
 
     def _sync_all(self, recent: Flags | None) -> None:
@@ -117,10 +116,10 @@ class Match:
         self._noted(recent)
 
     def _noted(self, recent: Flags | None) -> None:
-        self._read, self._read_standing = len(self._columns.log), len(self._columns.standing_log)
+        self._read, self._read_standing = self._columns.log.length, self._columns.standing_log.length
         self._recent = None if recent is None else recent.copy()
 
-    def _note(self, rows: Rows, codes: Codes, standing: Iterable[int]) -> None:
+    def _note(self, rows: Rows, codes: Codes, has_standing: bool) -> None:
         old = self.codes[rows]
         differ = old != codes
         if differ.any():
@@ -128,9 +127,19 @@ class Match:
             self.counts -= np.bincount(old[differ], minlength=_CODES)
             self.codes[rows] = codes
             self.revision += 1
-        elif any(self.codes[row] in (CLOSED, BUSY) for row in standing):
-            self.revision += 1
+        elif has_standing and ((old == CLOSED) | (old == BUSY)).any():
+            self.revision += 1  # the words may be others
         self.changed.update(rows.tolist())
+
+    def selects(self, values: HostValues) -> bool:
+        """Whether what select[] and thresholds say of held things holds for a host with these values now; the rest of
+        them is in the codes.
+        """
+        is_live, term = self._columns.is_live, self.asked.term
+        for names, holds in term.conjuncts:
+            if is_live(names) and not holds(values):
+                return False
+        return not term.bounds or not is_beyond(term.bounds, values, self._rules.increasing)
 
     def still_fits(self, rows: Rows, recent: Flags | None) -> Flags:
         """Which of the rows, where only books have changed since the last sync, could take a job.
@@ -188,7 +197,7 @@ class Match:
         codes[~self.asked.term.mask(view).holds] = UNSATISFIED
         busy = columns.standing(("busy", queue), lambda host: bool(host.busy.get(queue) or host.busy.get("")))
         codes[busy[chosen] > 0] = BUSY
-        codes[columns.standing("closed", _is_closed)[chosen] > 0] = CLOSED
+        codes[columns.standing("closed", is_closed)[chosen] > 0] = CLOSED
         return np.minimum(codes, self._fixed[chosen])
 
     def _beyond(self, view: HostColumns | Part, name: str, bound: float) -> Flags:
@@ -238,7 +247,7 @@ class Match:
     @property
     def idle(self) -> Numbers:
         """Devices of each host that nobody holds."""
-        return self._columns.derived("idle", lambda _, books: gpus.idle(books))
+        return self._columns.derived("idle", lambda _, books: books.idle())
 
 
 def _obtainable(kind: DeviceKind) -> Callable[[HostSnapshot, HostLedger], float]:
@@ -250,5 +259,19 @@ def _obtainable(kind: DeviceKind) -> Callable[[HostSnapshot, HostLedger], float]
     return obtainable
 
 
-def _is_closed(host: HostSnapshot) -> bool:
+def _changed(columns: HostColumns, read: int, read_standing: int) -> tuple[Rows, Rows]:
+    """(rows of which more than the books has changed, all rows that have) since then, ascending. All classes that were
+    looked at in the cycle before ask for the same.
+    """
+    since = (columns.epoch, read, read_standing, columns.log.length, columns.standing_log.length)
+    kept: tuple[tuple[int, ...], tuple[Rows, Rows]] | None = columns.memo.get("changed")
+    if kept is None or kept[0] != since:
+        standing = np.unique(columns.standing_log.since(read_standing))
+        kept = (since, (standing, np.union1d(standing, columns.log.since(read))))
+        columns.memo["changed"] = kept
+    return kept[1]
+
+
+def is_closed(host: HostSnapshot) -> bool:
+    """Whether the host says itself that it takes nothing."""
     return bool(host.closed)

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
+import numpy as np
+
+from gsched.model.allocation import Allocation
 from gsched.model.columns import HostColumns
 from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import RequirementClass, Snapshot
-from gsched.policy.columns import Asked, Flags, Match
+from gsched.policy.columns import RECENT, Asked, Flags, Match, is_closed
 from gsched.policy.columns_rank import Ranking
 from gsched.policy.columns_reasons import Reasons
 from gsched.policy.demand import Demand, Term
@@ -65,6 +68,13 @@ class CycleColumns:
             found = self._rankings[key] = Ranking(self.columns, match, self._rules, self._recent_of(queue))
         return found
 
+    def open_hosts(self, queue: Queue, requirement: RequirementClass, demand: Demand) -> list[str]:
+        """The hosts that could ever give something to jobs of the class: open, in its queue, asked for; by name."""
+        term = demand.choices[0].terms[0]
+        codes = self.match(queue, requirement, demand, Way(0, 0, term, 1, first=False)).codes
+        names = self.columns.names
+        return [names[row] for row in np.flatnonzero(codes >= RECENT).tolist()]
+
     def reasons(
         self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way, refused: dict[int, Reason]
     ) -> tuple[PendingReason, ...]:
@@ -77,21 +87,29 @@ class CycleColumns:
             reasons = self._reasons[key] = Reasons(self.columns, match)
         return reasons.of({**ranking.refused, **refused} if ranking is not None else refused, self._rules)
 
+    def usable_hosts(self) -> int:
+        """How many hosts are not closed."""
+        return self.columns.size - int(self.columns.standing("closed", is_closed).sum())
+
     def follow(self) -> None:
         """The books of the cycle have changed: look at those hosts anew."""
         changed = self._snapshot.ledger.changed
         index = self.columns.index
-        for name in sorted(changed) if len(changed) > 1 else changed:
+        for name in sorted(changed):
             row = index.get(name)
             if row is not None:
                 self.columns.try_out(row)
         changed.clear()
 
-    def started_on(self, host: str) -> None:
-        """A job was placed on the host: where JOB_ACCEPT_INTERVAL is set it takes no other for a while."""
-        row = self.columns.index[host]
-        for recent in self._recent.values():
-            recent[row] = True
+    def started(self, allocation: Allocation) -> None:
+        """The allocation was taken from the books; where JOB_ACCEPT_INTERVAL is set its hosts take no more for now."""
+        columns = self.columns
+        for part in allocation.hosts:
+            row = columns.index[part.host]
+            for recent in self._recent.values():
+                recent[row] = True
+            columns.try_out(row, devices=bool(part.gpus))
+        self._snapshot.ledger.changed.clear()
 
     def close(self) -> None:
         """Forget matches that are no longer needed."""

@@ -23,6 +23,8 @@ from gsched.policy.feasible import Rules
 from gsched.resreq.columns import compile_numbers
 
 _INFINITY = float("inf")
+_UNKNOWN = 1e300
+"""Key of a host whose value nobody knows: behind all others."""
 _MOST_PACKED = 2.0**21
 """More than any figure of how well a job packs on a host."""
 _SNUG_STEPS = 1000.0
@@ -43,6 +45,8 @@ class Ranking:
         order = match.asked.term.order
         is_packed = any(each.kind.packed and each.kind.share == 1.0 for each in match.asked.need.devices)
         self._order = [_sorter(key, columns, rules) for key in order or ()]
+        self._by_one_key = len(self._order) == 1 and self._first is None and not is_packed
+        """Whether its value alone is the rank: among equals the first row is the first by name."""
         self._packs = match.asked.need.wants_gpus and (order is None or is_packed)
         self._load = None if order is not None else load_ranks(columns)
         self._keys: Numbers = np.zeros(0)
@@ -52,26 +56,29 @@ class Ranking:
     def renew(self) -> None:
         """Look at all hosts anew."""
         self.match.sync(self._recent)
-        self._keys = self._rank(None)
+        self._keys = self._keys_of(np.arange(self._columns.size)) if self._by_one_key else self._rank(None)
         self._keys[self.match.codes != FITS] = _INFINITY
         if self._barred is not None:
             self._keys[self._barred] = _INFINITY
-        self._read = len(self._columns.log)
+        self._read = self._columns.log.length
 
     def best(self) -> int | None:
         """The row of the best host; None when there is none."""
         keys = self._keys
-        if self._read != len(self._columns.log):
-            self._follow()
+        log = self._columns.log
+        if self._read != log.length:
+            rows = log.since(self._read)
+            self._read = log.length
+            self._look(rows)
         row = int(keys.argmin())
         least = keys[row]
         if least == _INFINITY:
             return None
-        return self._by_order(np.flatnonzero(keys == least)) if self._order else row
+        return self._by_order(np.flatnonzero(keys == least)) if self._order and not self._by_one_key else row
 
     def order(self, rows: Rows, before: Numbers | None = None) -> Rows:
         """The order of rows by rank, as places in `rows`; `before` comes behind levels and before all else."""
-        keys = [self._rank(rows), *(sorter(rows) for sorter in self._order)]
+        keys = [self._rank(rows), *(np.nan_to_num(sorter(rows), nan=_INFINITY) for sorter in self._order)]
         if before is not None:
             keys.insert(0, before)
         if self._first is not None:
@@ -101,19 +108,18 @@ class Ranking:
 
     # -- keys -----------------------------------------------------------------------------------------------------
 
-    def _follow(self) -> None:
-        """Rows whose books have changed since they were looked at."""
-        rows: Rows = np.array(self._columns.log[self._read :], dtype=np.int64)
-        self._read = len(self._columns.log)
-        self._look(rows)
-
     def _look(self, rows: Rows) -> None:
         fits = self.match.still_fits(rows, self._recent)
-        keys = self._rank(rows)
+        keys = self._keys_of(rows) if self._by_one_key else self._rank(rows)
         keys[~fits] = _INFINITY
         if self._barred is not None:
             keys[self._barred[rows]] = _INFINITY
         self._keys[rows] = keys
+
+    def _keys_of(self, rows: Rows) -> Numbers:
+        keys = self._order[0](rows)
+        keys[np.isnan(keys)] = _UNKNOWN
+        return keys
 
     def _rank(self, rows: Rows | None) -> Numbers:
         """The keys that come before order[]."""
@@ -170,7 +176,9 @@ class Ranking:
             if len(rows) == 1:
                 break
             keys = sorter(rows)
-            rows = rows[keys == keys.min()]
+            least = np.fmin.reduce(keys)  # passes over what is unknown
+            if least == least:
+                rows = rows[keys == least]
         return int(rows[0])
 
 
@@ -183,14 +191,14 @@ def _of_kind(
 def load_ranks(columns: HostColumns) -> Numbers:
     """The place of each host by load (r15s, pg), then by name."""
     found: _LoadRanks | None = columns.memo.get("load")
-    if found is None or (found.epoch, found.read) != (columns.epoch, len(columns.standing_log)):
+    if found is None or (found.epoch, found.read) != (columns.epoch, columns.standing_log.length):
         loads = []
         for name in ("pg", "r15s"):
             values = columns.number(name)
             loads.append(np.zeros(columns.size) if values is None else np.nan_to_num(values, nan=_INFINITY))
         ranks = np.empty(columns.size)
         ranks[np.lexsort([np.arange(columns.size), *loads])] = np.arange(columns.size)
-        found = columns.memo["load"] = _LoadRanks(columns.epoch, len(columns.standing_log), ranks)
+        found = columns.memo["load"] = _LoadRanks(columns.epoch, columns.standing_log.length, ranks)
     return found.ranks
 
 
@@ -201,7 +209,7 @@ class _LoadRanks(NamedTuple):
 
 
 def _sorter(key: SortKey, columns: HostColumns, rules: Rules) -> Callable[[Rows], Numbers]:
-    """What gives a sort key that is small for the better host."""
+    """What gives a sort key that is small for the better host, and NaN where nobody knows."""
     is_upward = (key.name in rules.increasing) != key.is_reversed
     compute = None if key.expression is None else compile_numbers(key.expression)
 
@@ -211,6 +219,6 @@ def _sorter(key: SortKey, columns: HostColumns, rules: Rules) -> Callable[[Rows]
         else:
             column = columns.number(key.name)
             values = np.full(len(rows), np.nan) if column is None else column[rows]
-        return np.nan_to_num(values if is_upward else -values, nan=_INFINITY, posinf=_INFINITY, neginf=-_INFINITY)
+        return values if is_upward else -values
 
     return keys

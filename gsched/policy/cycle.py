@@ -44,8 +44,8 @@ class _Cycle:
         self._budget = budget
         self._served = 0
         rules = Rules.of(snapshot, now)
-        trial = Trial(snapshot, rules)
         self._field = CycleColumns(snapshot, rules)
+        trial = Trial(snapshot, rules, self._field)
         self._limits = LimitUse(snapshot, self._least)
         self._reservations = Reservations(snapshot, now, trial)
         self._guard = PlaceGuard(snapshot, now, self._limits, self._reservations)
@@ -107,10 +107,9 @@ class _Cycle:
     def _start(self, job_id: int, bucket: Bucket, found: Found, order: ServingOrder) -> None:
         allocation = found.allocation
         self._snapshot.ledger.take((job_id, -1), allocation)  # a fork: the attempt's number does not matter here
-        self._field.follow()
+        self._field.started(allocation)
         ends_at = self._guard.ends_at(bucket)
         for part in allocation.hosts:
-            self._field.started_on(part.host)
             self._reservations.took(part, ends_at, bucket)
         self._limits.count(bucket, allocation)
         order.placed(bucket, allocation)
@@ -138,7 +137,8 @@ class _Cycle:
         self._preempted.extend(displaced.preempted)
         self._field.follow()
         self._guard.renew()
-        return None if displaced.allocation is None else Found(displaced.allocation)
+        found = displaced.allocation
+        return None if found is None else Found(found, self._placer.effective(demand, found))
 
     def _plan_start(self, job_id: int, bucket: Bucket) -> None:
         demand = self._placer.demand(bucket.requirement)
@@ -188,9 +188,8 @@ class _Cycle:
         return {} if isinstance(demand, RequirementError) else demand.least()
 
     def _sentence(self) -> str:
-        hosts = self._snapshot.hosts.values()
-        usable = sum(not host.closed for host in hosts)
-        text = f"started {len(self._placements)} of the pending jobs on {usable} usable of {len(hosts)} hosts"
+        hosts, usable = len(self._snapshot.hosts), self._field.usable_hosts()
+        text = f"started {len(self._placements)} of the pending jobs on {usable} usable of {hosts} hosts"
         if self._preempted:
             text += f"; {len(self._preempted)} jobs make room"
         if self._reasons:

@@ -17,11 +17,13 @@ from gsched.model.resource import gpu_counter_claims
 from gsched.model.snapshot import HostValues, RequirementClass
 from gsched.resreq.ast import (
     BY_HOST,
+    AllOf,
     Alternatives,
     AnyRequirement,
     Compound,
     Cu,
     Expression,
+    Group,
     Name,
     OrderKey,
     Requirement,
@@ -130,6 +132,8 @@ class Term:
     mask: Callable[[Columns], Mask]
     names: frozenset[str]
     """Resources that select looks at."""
+    conjuncts: tuple[tuple[frozenset[str], Callable[[HostValues], Verdict]], ...]
+    """The parts of select that must all hold, with the resources that each looks at."""
     order: tuple[SortKey, ...] | None
     """None when none was given."""
     per_host: Mapping[str, float]
@@ -341,6 +345,10 @@ class _Reader:
             select=compile_select(part.select, local_type=self.local_type),
             mask=compile_mask(part.select, local_type=self.local_type),
             names=names,
+            conjuncts=tuple(
+                (frozenset(name for name, _ in select_names(each)), compile_select(each, local_type=self.local_type))
+                for each in _conjuncts(part.select)
+            ),
             order=_sort_keys(part.order),
             per_host=reserved.amounts[""],
             per_task=reserved.amounts["task"],
@@ -408,6 +416,19 @@ def kind_of(asked: GpuRequirement) -> DeviceKind:
     return DeviceKind(
         claim, share, asked.gmem_mib or 0.0, asked.gmodel, asked.glink, asked.gtile, asked.gpack or share < 1.0
     )
+
+
+def _conjuncts(select: Expression | None) -> Iterator[Expression]:
+    match select:
+        case None:
+            return
+        case Group(inner):
+            yield from _conjuncts(inner)
+        case AllOf(terms):
+            for term in terms:
+                yield from _conjuncts(term)
+        case _:
+            yield select
 
 
 def _sort_keys(keys: Iterable[OrderKey]) -> tuple[SortKey, ...] | None:

@@ -65,8 +65,7 @@ class LiveValues(Mapping[str, float | str | bool | None]):
             return float("inf") if free is None else float(free)
         value = self._values[name]
         if name in GPU_COUNTERS:
-            counter = self._ledger.counter(name)
-            return None if counter is None else counter.total
+            return self._ledger.left(name)
         if isinstance(value, float | int) and name in self._ledger.reserved:
             return value - self._ledger.reserved[name]
         return value
@@ -128,9 +127,9 @@ def try_host(
     verdict = term.select(values)
     if not verdict:
         return Reason(UNSATISFIED, f"{verdict.reason} on {host.name}")
-    beyond = _beyond(term.bounds, host, values, rules.increasing)
+    beyond = is_beyond(term.bounds, values, rules.increasing)
     if beyond is not None:
-        return beyond
+        return beyond._replace(detail=f"{beyond.detail} on {host.name}")
     reason = (
         _crowded(need, ledger)
         or _slots(need, ledger, rules)
@@ -153,15 +152,14 @@ def fill(need: HostNeed, ledger: HostLedger) -> HostAllocation | Reason:
     )
 
 
-def _beyond(
-    bounds: Collection[Bound], host: HostSnapshot, values: HostValues, increasing: Collection[str]
-) -> Reason | None:
+def is_beyond(bounds: Collection[Bound], values: HostValues, increasing: Collection[str]) -> Reason | None:
+    """Which threshold of rusage[] the values do not meet; None when they meet all."""
     for name, bound in bounds:
         value = values.get(name)
         known = float(value) if isinstance(value, float | int) else None
         if known is None or (known > bound if name in increasing else known < bound):
             said = "unknown" if known is None else f"{known:.10g}"
-            return Reason(reserving(name), f"threshold {bound:.10g}, {name} is {said} on {host.name}")
+            return Reason(reserving(name), f"threshold {bound:.10g}, {name} is {said}")
     return None
 
 
@@ -181,7 +179,7 @@ def _slots(need: HostNeed, ledger: HostLedger, rules: Rules) -> Reason | None:
     if free < need.slots:
         return Reason(text, f"{need.slots} wanted, {free} of {ledger.max_slots} free on {ledger.host}")
     if rules.cores_per_gpu and not need.wants_gpus:
-        idle = gpus.idle(ledger)
+        idle = ledger.idle()
         kept = rules.cores_per_gpu * idle
         if free - kept < need.slots:
             detail = f"{need.slots} wanted, {free} free on {ledger.host}, {kept} of them kept for {idle} free GPUs"

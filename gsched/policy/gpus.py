@@ -26,11 +26,15 @@ SHARING = frozenset({"ngpus_shared", SHARED_CLAIM})
 def choose(ledger: HostLedger, wanted: Sequence[Devices]) -> tuple[HeldGpu, ...] | Shortage:
     """Devices for all claims, lowest index first; or the first claim that cannot be met."""
     chosen: dict[str, HeldGpu] = {}
-    # The narrow claims first: a plain `ngpus` would otherwise take a device that only a mode claim can use.
-    for kind, count in sorted(wanted, key=lambda each: (each.kind.claim == "ngpus", each.kind)):
+    if len(wanted) > 1:
+        # The narrow claims first: a plain `ngpus` would otherwise take a device that only a mode claim can use.
+        wanted = sorted(wanted, key=lambda each: (each.kind.claim == "ngpus", each.kind))
+    for kind, count in wanted:
         if not ledger.gpus_known:
             return Shortage(kind.name, count, None, None, kind.wish)
-        free = [gpu for gpu in candidates(ledger, kind) if gpu.uuid not in chosen]
+        free = candidates(ledger, kind)
+        if chosen:
+            free = [gpu for gpu in free if gpu.uuid not in chosen]
         picked = _pick(ledger, kind, free, count)
         if picked is None:
             return Shortage(kind.name, count, _most(ledger, kind, free), _there(ledger, kind), kind.wish)
@@ -82,11 +86,6 @@ def snugness(ledger: HostLedger, kind: DeviceKind) -> float:
     for gpu in candidates(ledger, kind):
         return max(0.0, 1.0 - ledger.load_of(gpu.uuid) - kind.share)
     return 1.0
-
-
-def idle(ledger: HostLedger) -> int:
-    """Usable devices that nobody holds; 0 while they are unknown."""
-    return sum(ledger.is_idle(gpu) for gpu in ledger.gpus.values())
 
 
 def _most(ledger: HostLedger, kind: DeviceKind, free: Sequence[Gpu]) -> int:

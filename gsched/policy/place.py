@@ -13,12 +13,11 @@ from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
-from gsched.policy.columns import FITS
 from gsched.policy.columns_cycle import CycleColumns, Way
 from gsched.policy.columns_rank import Ranking
-from gsched.policy.demand import Choice, Demand, Term, demand_of, tasks_of
+from gsched.policy.demand import Choice, Demand, demand_of, tasks_of
 from gsched.policy.explain import Reason, ranked
-from gsched.policy.feasible import Rules, fill, live_values, try_host
+from gsched.policy.feasible import Rules, fill, live_values
 from gsched.policy.limits import LimitUse
 from gsched.policy.parallel_place import Spreader, may_spread, needs_several, one_task
 from gsched.policy.place_guard import PlaceGuard
@@ -43,6 +42,38 @@ class Refused:
     whole_class: bool = True
 
 
+class _Kind:
+    """A class of jobs in one queue. `error`: what is wrong with its requirement."""
+
+    __slots__ = ("demand", "error", "is_plain", "is_promised", "queue", "ranking", "requirement", "ways")
+
+    def __init__(
+        self, queue: Queue, requirement: RequirementClass, demand: Demand | RequirementError, is_promised: bool
+    ) -> None:
+        self.queue = queue
+        self.requirement = requirement
+        self.demand = None if isinstance(demand, RequirementError) else demand
+        self.error = demand.text if isinstance(demand, RequirementError) else ""
+        self.ways: list[tuple[Choice, list[Way]]] = []
+        if self.demand is not None:
+            for number, choice in enumerate(self.demand.choices):
+                shares = zip(choice.terms, tasks_of(choice, self.demand.slots), strict=True)
+                ways = [Way(number, place, term, tasks) for place, (term, tasks) in enumerate(shares)]
+                self.ways.append((choice, ways))
+        self.is_plain = self._is_plain()
+        """Whether its jobs run on one host and say nothing unusual."""
+        self.ranking: Ranking | None = None
+        """The one that all of them use then."""
+        self.is_promised = is_promised
+
+    def _is_plain(self) -> bool:
+        demand = self.demand
+        if demand is None or len(self.ways) > 1 or self.requirement.reservation or demand.max_slots > demand.slots:
+            return False
+        ways = self.ways[0][1]
+        return len(ways) == 1 and not may_spread(ways[0])
+
+
 class Placer:
     """Places the jobs of one cycle."""
 
@@ -50,13 +81,13 @@ class Placer:
         self, snapshot: Snapshot, rules: Rules, field: CycleColumns, limits: LimitUse, guard: PlaceGuard
     ) -> None:
         self._snapshot = snapshot
-        self._rules = rules
         self._field = field
         self._limits = limits
         self._guard = guard
         self._spreader = Spreader(snapshot, rules, field, guard)
         self._demands: dict[RequirementClass, Demand | RequirementError] = {}
-        self._ways_of: dict[int, list[tuple[Choice, list[Way]]]] = {}
+        self._kinds: dict[tuple[str, int], _Kind] = {}
+        """Queue and identity of the class, which costs less than its hash."""
 
     # -- classes --------------------------------------------------------------------------------------------------
 
@@ -71,12 +102,21 @@ class Placer:
             self._demands[requirement] = found
         return found
 
+    def _kind(self, queue: Queue, requirement: RequirementClass) -> _Kind:
+        kind = self._kinds.get((queue.name, id(requirement)))
+        if kind is None:
+            kind = self._kinds[queue.name, id(requirement)] = _Kind(
+                queue, requirement, self.demand(requirement), self._guard.is_promised(queue.name, requirement)
+            )
+        return kind
+
     def could_start(self, queue: Queue, requirement: RequirementClass) -> bool:
         """Whether the hosts as they are could take a job of the class, limits and reservations aside."""
-        demand = self.demand(requirement)
-        if isinstance(demand, RequirementError):
+        kind = self._kind(queue, requirement)
+        demand = kind.demand
+        if demand is None:
             return False
-        for _, ways in self._ways(demand):
+        for _, ways in kind.ways:
             if len(ways) > 1:
                 if all(self._field.match(queue, requirement, demand, one_task(way)).fitting for way in ways):
                     return True
@@ -89,37 +129,47 @@ class Placer:
 
     def reasons(self, queue: Queue, requirement: RequirementClass) -> tuple[PendingReason, ...]:
         """Why the hosts as they are take no job of the class. Never empty."""
-        demand = self.demand(requirement)
-        if isinstance(demand, RequirementError):
-            return (PendingReason(f"{BAD_REQUIREMENT} ({demand.text})"),)
-        _, ways = self._ways(demand)[0]
-        return self._host_reasons(queue, requirement, demand, ways, {}, None)
+        return self._host_reasons(self._kind(queue, requirement), {}, None)
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
     def place(self, bucket: Bucket) -> Found | Refused:
         """The best place for the bucket's next job, or the reasons why there is none."""
-        requirement = bucket.requirement
-        demand = self.demand(requirement)
-        queue = self._snapshot.queues[bucket.queue]
-        if isinstance(demand, RequirementError):
-            return Refused(self.reasons(queue, requirement))
-        ready = self._guard.ready(bucket)
-        if ready is not None:
-            return Found(ready, self._effective_of(demand, ready))
-        most = demand.max_slots
-        if most > demand.slots:
-            most = int(max(demand.slots, min(most, self._limits.slots_left(bucket))))
+        kind = self._kind(self._snapshot.queues[bucket.queue], bucket.requirement)
+        demand = kind.demand
+        if demand is None:
+            return Refused(self._host_reasons(kind, {}, None))
+        if kind.is_promised:
+            ready = self._guard.ready(bucket)
+            if ready is not None:
+                return Found(ready, self.effective(demand, ready))
         first: Reason | None = None
-        for choice, ways in self._ways(demand):
-            found = self._try_choice(bucket, queue, demand, choice, ways, most)
-            if isinstance(found, Allocation):
-                return Found(found, choice.text)
-            first = first or found
-        _, ways = self._ways(demand)[0]
-        own = self._guard.own.get(bucket, {})
-        reasons = self._host_reasons(queue, requirement, demand, ways, own, first)
+        if kind.is_plain:
+            ranking = kind.ranking
+            if ranking is None:
+                ranking = kind.ranking = self._field.ranking(kind.queue, kind.requirement, demand, kind.ways[0][1][0])
+            part = self._on(bucket, ranking)
+            if part is not None:
+                return Found(Allocation(hosts=(part,)))
+        else:
+            most = demand.max_slots
+            if most > demand.slots:
+                most = int(max(demand.slots, min(most, self._limits.slots_left(bucket))))
+            for choice, ways in kind.ways:
+                found = self._try_choice(bucket, kind.queue, demand, choice, ways, most)
+                if isinstance(found, Allocation):
+                    return Found(found, choice.text)
+                first = first or found
+        reasons = self._host_reasons(kind, self._guard.own.get(bucket, {}), first)
         return Refused(reasons, bucket not in self._guard.limited_buckets)
+
+    def effective(self, demand: Demand, allocation: Allocation) -> str:
+        """Of a place that was found otherwise: the first choice that takes such amounts."""
+        for choice in demand.choices:
+            wanted = {name for term in choice.terms for name in (*term.per_host, *term.per_task, *term.once)}
+            if all(part.amounts.keys() <= wanted for part in allocation.hosts):
+                return choice.text
+        return demand.choices[0].text
 
     def _try_choice(
         self, bucket: Bucket, queue: Queue, demand: Demand, choice: Choice, ways: list[Way], most: int
@@ -141,19 +191,21 @@ class Placer:
         if only is not None and not ranking.refused:
             names = self._field.columns.names
             ranking.refuse_all([row for row, name in enumerate(names) if name not in only], NOT_RESERVED)
-        own = self._guard.own.get(bucket, {})
-        for row in own:
+        return self._on(bucket, ranking)
+
+    def _on(self, bucket: Bucket, ranking: Ranking) -> HostAllocation | None:
+        """The best part for a job of the bucket, which may be kept from some hosts by limits."""
+        own = self._guard.own
+        for row in own.get(bucket, ()) if own else ():
             ranking.drop(row)
         part = self._best(bucket, ranking)
-        own = self._guard.own.get(bucket, own)
-        if own:
-            ranking.look_again(own)
+        if own and bucket in own:
+            ranking.look_again(own[bucket])
         return part
 
     def _best(self, bucket: Bucket, ranking: Ranking) -> HostAllocation | None:
         """The part on the best host; those that turn out not to do are refused on the way."""
         columns, match = self._field.columns, ranking.match
-        dropped: dict[int, Reason] = {}
         renewed = False
         while True:
             row = ranking.best()
@@ -163,24 +215,17 @@ class Placer:
                 # What was taken meanwhile may even have made select[] true.
                 renewed = True
                 ranking.renew()
-                for out in (*dropped, *self._guard.own.get(bucket, ())):
+                for out in self._guard.own.get(bucket, ()):
                     ranking.drop(out)
-                for out, reason in dropped.items():
-                    if match.codes[out] == FITS:
-                        ranking.refuse(out, reason)
                 continue
             host, books = columns.hosts[row], columns.books(row)
-            if not match.is_live:
-                found = fill(match.asked.need, books)
-            else:
-                values = live_values(host, books)
-                found = try_host(match.asked.term, host, books, values, match.asked.need, self._rules)
+            if match.is_live and not match.selects(live_values(host, books)):
+                # Its code will say so when it is looked at anew.
+                ranking.drop(row)
+                continue
+            found = fill(match.asked.need, books)
             if isinstance(found, Reason):
-                if match.is_live and not renewed:
-                    dropped[row] = found
-                    ranking.drop(row)
-                else:
-                    ranking.refuse(row, found)
+                ranking.refuse(row, found)
                 continue
             kept = self._guard.planned(bucket, found)
             if kept is not None:
@@ -194,19 +239,14 @@ class Placer:
 
     # -- reasons --------------------------------------------------------------------------------------------------
 
-    def _host_reasons(
-        self,
-        queue: Queue,
-        requirement: RequirementClass,
-        demand: Demand,
-        ways: list[Way],
-        own: dict[int, Reason],
-        first: Reason | None,
-    ) -> tuple[PendingReason, ...]:
-        """What all hosts together lack, then each host's reason."""
+    def _host_reasons(self, kind: _Kind, own: dict[int, Reason], first: Reason | None) -> tuple[PendingReason, ...]:
+        """What all hosts together lack, then each host's reason. `own`: rows that the bucket may not use."""
+        demand, queue, requirement = kind.demand, kind.queue, kind.requirement
+        if demand is None:
+            return (PendingReason(f"{BAD_REQUIREMENT} ({kind.error})"),)
+        _, ways = kind.ways[0]
         way = ways[0]
-        several = len(ways) > 1 or may_spread(way)
-        if not several:
+        if len(ways) == 1 and not may_spread(way):
             return self._field.reasons(queue, requirement, demand, way, own)
         if first is None and len(ways) == 1:
             first = self._spreader.shortage(queue, requirement, demand, way)
@@ -214,27 +254,3 @@ class Placer:
         if first is None:
             return hosts
         return ranked([first.pending(), *(each for each in hosts if each.hosts)])
-
-    def _ways(self, demand: Demand) -> list[tuple[Choice, list[Way]]]:
-        found = self._ways_of.get(id(demand))
-        if found is None:
-            found = self._ways_of[id(demand)] = [
-                (
-                    choice,
-                    [Way(number, place, term, tasks) for place, (term, tasks) in enumerate(_shares(choice, demand))],
-                )
-                for number, choice in enumerate(demand.choices)
-            ]
-        return found
-
-    def _effective_of(self, demand: Demand, allocation: Allocation) -> str:
-        """Of a place that was planned: the first choice that takes such amounts."""
-        for choice in demand.choices:
-            wanted = {name for term in choice.terms for name in (*term.per_host, *term.per_task, *term.once)}
-            if all(part.amounts.keys() <= wanted for part in allocation.hosts):
-                return choice.text
-        return demand.choices[0].text
-
-
-def _shares(choice: Choice, demand: Demand) -> list[tuple[Term, int]]:
-    return list(zip(choice.terms, tasks_of(choice, demand.slots), strict=True))

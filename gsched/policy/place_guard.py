@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.snapshot import Bucket, Snapshot
+from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.explain import Reason
 from gsched.policy.limits import LimitUse
 from gsched.policy.reserve import Promise, Reservations
@@ -25,6 +25,8 @@ class PlaceGuard:
         plans = (plan for plan in snapshot.planned.values() if isinstance(plan, Promise))
         self._promised = {(plan.bucket.queue, plan.bucket.requirement) for plan in plans}
         self._guarded = reservations.hosts()
+        self._limited: dict[int, tuple[Bucket, bool]] = {}
+        """Identity of a bucket, which costs less than its hash -> whether limits of hosts can say anything to it."""
 
     def renew(self) -> None:
         """Something was planned."""
@@ -39,10 +41,12 @@ class PlaceGuard:
         run_s = bucket.requirement.run_s
         return math.inf if run_s is None else self._now + run_s
 
+    def is_promised(self, queue: str, requirement: RequirementClass) -> bool:
+        """Whether something was planned for a job of the class."""
+        return (queue, requirement) in self._promised
+
     def ready(self, bucket: Bucket) -> Allocation | None:
-        """The place that was planned for the job, if it is free by now."""
-        if (bucket.queue, bucket.requirement) not in self._promised:
-            return None
+        """The place that was planned for a job of such a class, if it is free by now."""
         found = self._reservations.ready(bucket, self.ends_at(bucket))
         return None if found is None or self.forbids(bucket, found) is not None else found
 
@@ -54,7 +58,7 @@ class PlaceGuard:
 
     def limited(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
         """Why limits of the host forbid the part."""
-        if not self._limits.has_host_limits(bucket):
+        if not self._has_limits(bucket):
             return None
         denial = self._limits.host_reason(bucket, part.host, part)
         if denial is None:
@@ -64,13 +68,20 @@ class PlaceGuard:
 
     def forbids(self, bucket: Bucket, allocation: Allocation) -> Reason | None:
         """Why limits forbid the allocation as a whole."""
-        if not self._limits.has_host_limits(bucket):
+        if not self._has_limits(bucket):
             return None
         denial = self._limits.allocation_reason(bucket, allocation)
         if denial is None:
             return None
         self.limited_buckets.add(bucket)
         return Reason(denial.text, denial.detail)
+
+    def _has_limits(self, bucket: Bucket) -> bool:
+        found = self._limited.get(id(bucket))
+        if found is None:
+            found = (bucket, self._limits.has_host_limits(bucket))
+            self._limited[id(bucket)] = found
+        return found[1]
 
     def refuse(self, bucket: Bucket, row: int, reason: Reason) -> None:
         """The bucket may not use the host in this cycle."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.ledger import HostLedger
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
+from gsched.policy.columns_cycle import CycleColumns
 from gsched.policy.demand import Choice, Demand, HostNeed, Term, tasks_of
 from gsched.policy.explain import NO_HOST, Reason
 from gsched.policy.feasible import RECENT, Rules, live_values, standing, try_host
@@ -25,15 +26,19 @@ _TRIED = -9
 class Trial:
     """See the module. One for each cycle."""
 
-    def __init__(self, snapshot: Snapshot, rules: Rules) -> None:
+    def __init__(self, snapshot: Snapshot, rules: Rules, field: CycleColumns | None = None) -> None:
+        """`field`: the cycle's columns, to tell open hosts apart quickly."""
         self._snapshot = snapshot
         self._rules = rules
+        self._field = field
 
     def candidates(self, bucket: Bucket, demand: Demand) -> list[str]:
         """Hosts that could ever give something to the job: open, in its queue, asked for; by name."""
         queue = self._snapshot.queues.get(bucket.queue)
         if queue is None:
             return []
+        if self._field is not None:
+            return self._field.open_hosts(queue, bucket.requirement, demand)
         found = ((name, standing(demand, host, queue, self._rules)) for name, host in self._snapshot.hosts.items())
         return sorted(name for name, reason in found if reason is None or reason is RECENT)
 

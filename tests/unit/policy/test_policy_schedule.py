@@ -344,7 +344,7 @@ def test_no_hosts_at_all() -> None:
 
 REQUIREMENTS = ("", "select[ut<0.5]", "rusage[mem=300]", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=3]",
                 "rusage[ngpus=2]", "rusage[ngpus=1,ngpus_excl_p=1]", "span[hosts=1]", "span[ptile=2]",
-                "select[slots<4]", "select[mem>400] rusage[mem=300]", "{rusage[mem=900]} || {rusage[mem=100]}", "rusage[ngpus_shared=1]", "order[mem]", "select[nothere>0]")  # fmt: skip
+                "select[mem>400] rusage[mem=300]", "{rusage[mem=900]} || {rusage[mem=100]}", "rusage[ngpus_shared=1]", "order[mem]", "select[nothere>0]")  # fmt: skip
 
 
 @st.composite

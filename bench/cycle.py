@@ -1,0 +1,218 @@
+"""What a scheduling cycle costs: snapshot, order, plan and reasons over many waiting jobs and many GPU hosts.
+
+The real state, outlook and policy, driven without daemons: 100,000 jobs of 1,000 users in 50 requirement classes wait
+for 5,000 hosts with 8 GPUs, half the GPUs free, nearly full and full. Cycles are warm, as a master's are: before each,
+one host in a hundred reports new load. Beside it a scan of all hosts job by job, on a sample, and how the cost grows.
+
+    python bench/cycle.py [--jobs 100000] [--hosts 5000] [--quick]
+
+The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import random
+import statistics
+import time
+from collections.abc import Mapping
+
+from gsched.core.cluster import ClusterState
+from gsched.core.observed import Observations
+from gsched.core.outlook import Outlook
+from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.config import ClusterConfig, Locations
+from gsched.model.event import JobSubmitted
+from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
+from gsched.model.job import JobSpec
+from gsched.model.queue import Queue
+from gsched.model.reason import PlannedStart
+from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, Resource
+from gsched.model.snapshot import Bucket, Plan, RequirementClass, Running, Snapshot
+from gsched.policy.cycle import schedule
+from gsched.policy.demand import demand_of
+from gsched.policy.feasible import Rules, live_values, try_host
+
+GPUS, SLOTS = 8, 16
+USERS, CLASSES, QUEUES = 1000, 50, 4
+NOW = 1_800_000_000.0
+BUDGET = 10_000_000
+REPEATS = 7
+SAMPLE = 10
+"""Jobs of the scan job by job."""
+
+
+def calibration_ms() -> float:
+    """A fixed loop of plain Python: what the machine does in the same run."""
+
+    def loop() -> float:
+        started = time.perf_counter()
+        table: dict[int, int] = {}
+        for number in range(200_000):
+            table[number & 1023] = table.get(number & 1023, 0) + number % 7
+        return (time.perf_counter() - started) * 1000
+
+    return statistics.median(loop() for _ in range(5))
+
+
+def requirement(number: int) -> str:
+    """One of the 50: three in ten want one GPU, three two, three four, one eight; memory, model and order vary."""
+    gpus = (1, 2, 4, 1, 2, 4, 1, 2, 4, 8)[number % 10]
+    select = ("type == any", "type == any && mem>1000", "ngpus>0 && maxmem>2000", "bigmem && ut<0.9", "cpuf>=1.0")
+    order = " order[mem]" if number % 10 == 3 else " order[r15s:pg]"
+    return f"select[{select[number // 10 % 5]}]{order} rusage[ngpus_excl_p={gpus}.00,mem={100 + number * 10}.00]"
+
+
+def load(rng: random.Random) -> LoadReport:
+    """What an agent reports."""
+    indices: dict[str, float | None] = {index.name: round(rng.random(), 3) for index in LOAD_INDICES}
+    return LoadReport(indices={**indices, "mem": 200_000.0 + rng.randrange(50_000)}, ncpus=SLOTS, maxmem_mib=256_000.0)
+
+
+class World:
+    """A cluster in memory. `free`: the part of all GPUs that nobody holds."""
+
+    def __init__(self, jobs: int, hosts: int, free: float) -> None:
+        self.rng = random.Random(7)
+        self.names = [f"gpu{number:05}" for number in range(hosts)]
+        counters = {name: Resource(name=name, interval_s=15, consumable=True) for name in GPU_COUNTERS}
+        self.config = ClusterConfig(
+            cluster="bench",
+            master_host=self.names[0],
+            hosts={name: HostConfig(name=name, resources=("bigmem",)) for name in self.names},
+            queues={f"q{number}": Queue(name=f"q{number}", priority=30 + number) for number in range(QUEUES)},
+            resources=counters,
+            mapped=dict.fromkeys(GPU_COUNTERS, tuple(self.names)),
+            locations=Locations(conf_dir="", state_dir="", log_dir="", server_dir="", run_dir="", spool_dir=""),
+        )
+        self.state = ClusterState()
+        self.planned: Mapping[int, PlannedStart] = {}
+        self.observations = Observations(NOW)
+        self.outlook = Outlook(self.state, self.observations)
+        for name in self.names:
+            self._host(name)
+        self._hold(free)
+        for number in range(1, jobs + 1):
+            self._submit(number)
+        gc.collect()
+        gc.freeze()
+
+    def _host(self, name: str) -> None:
+        devices = (
+            Gpu(uuid=f"GPU-{name}-{index}", index=index, model="H100", mode=ComputeMode.EXCLUSIVE_PROCESS)
+            for index in range(GPUS)
+        )
+        seen = self.observations.of(name)
+        seen.connected, seen.load, seen.gpus = True, load(self.rng), GpuReport(gpus=tuple(devices))
+        books = self.state.ledger.host(name)
+        books.max_slots = SLOTS
+        books.observe_gpus(seen.gpus)
+
+    def _hold(self, free: float) -> None:
+        devices = [(name, index) for name in self.names for index in range(GPUS)]
+        held = self.rng.sample(devices, len(devices) - round(free * len(devices)))
+        for number, (name, index) in enumerate(held):
+            gpu = HeldGpu(uuid=f"GPU-{name}-{index}", index=index, claim="ngpus_excl_p")
+            part = HostAllocation(host=name, slots=1, gpus=(gpu,), amounts={"mem": 1000.0})
+            allocation = Allocation(hosts=(part,))
+            job_id = 10_000_000 + number
+            self.state.ledger.take((job_id, 1), allocation)
+            bucket = Bucket("q0", "user0", RequirementClass(requirement(0), run_s=3600.0))
+            self.state.running[job_id] = Running(job_id, 1, bucket, allocation, "RUN", NOW - 60.0, NOW + number % 3600)
+
+    def _submit(self, number: int) -> None:
+        kind = self.rng.randrange(CLASSES)
+        spec = JobSpec(
+            command="train",
+            user=f"user{self.rng.randrange(USERS)}",
+            queue=f"q{kind % QUEUES}",
+            combined_req=requirement(kind),
+            run_limit_s=3600,
+        )
+        self.state.apply(JobSubmitted(at=NOW - 1e6 + number, job_id=number, spec=spec, token="", place=0))
+
+    def some_load(self) -> None:
+        """One host in a hundred reports."""
+        for name in self.rng.sample(self.names, max(1, len(self.names) // 100)):
+            self.observations.of(name).load = load(self.rng)
+            self.outlook.forget(name)
+
+    def snapshot(self) -> Snapshot:
+        return self.outlook.snapshot(self.config, NOW, planned=self.planned)
+
+    def cycle(self) -> Plan:
+        """One cycle. Its plans are kept for the next, as the engine does; its placements are not carried out."""
+        plan = schedule(self.snapshot(), NOW, BUDGET)
+        self.planned = plan.planned
+        return plan
+
+
+def measure(world: World, repeats: int = REPEATS) -> tuple[float, float, Plan]:
+    """(milliseconds of a warm cycle, of the first one, the last plan)."""
+    started = time.perf_counter()
+    plan = world.cycle()
+    cold = (time.perf_counter() - started) * 1000
+    times = []
+    for _ in range(repeats):
+        world.some_load()
+        started = time.perf_counter()
+        plan = world.cycle()
+        times.append((time.perf_counter() - started) * 1000)
+    return statistics.median(times), cold, plan
+
+
+def scan_ms(world: World, jobs: int) -> float:
+    """The same question asked job by job and host by host, on a sample, reckoned up to all jobs."""
+    snapshot = world.snapshot()
+    rules = Rules.of(snapshot, NOW)
+    classes = list(snapshot.pending)[:SAMPLE]
+    started = time.perf_counter()
+    for each in classes:
+        term = demand_of(each, snapshot.local_type).choices[0].terms[0]
+        need = term.need(1)
+        for name, host in snapshot.hosts.items():
+            books = snapshot.ledger.host(name)
+            try_host(term, host, books, live_values(host, books), need, rules)
+    return (time.perf_counter() - started) * 1000 * jobs / len(classes)
+
+
+def show(name: str, world: World, figures: dict[str, float], repeats: int = REPEATS) -> None:
+    warm, cold, plan = measure(world, repeats)
+    started = len(plan.placements)
+    figures[name] = round(warm, 2)
+    each = f", {warm * 1000 / started:.1f} us each" if started > 1000 else ""
+    waiting = f"{len(plan.reasons)} kinds wait"
+    print(f"{name:16} {warm:8.1f} ms warm, {cold:8.1f} ms the first; {started} jobs placed{each}; {waiting}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=100_000)
+    parser.add_argument("--hosts", type=int, default=5_000)
+    parser.add_argument("--quick", action="store_true", help="leave out growth and the scan")
+    options = parser.parse_args()
+    figures: dict[str, float] = {"calibration_ms": round(calibration_ms(), 2)}
+    print(f"{options.jobs} jobs, {options.hosts} hosts x {GPUS} GPUs; calibration {figures['calibration_ms']} ms")
+    shares = {"half_free_ms": 0.5, "nearly_full_ms": 0.005, "full_ms": 0.0}
+    for name, free in shares.items():
+        show(name, World(options.jobs, options.hosts, free), figures)
+    if not options.quick:
+        world = World(options.jobs, options.hosts, 0.5)
+        print(f"job by job, host by host: {scan_ms(world, options.jobs) / 1000:.0f} s (reckoned from {SAMPLE} jobs)")
+        grow(options.jobs, options.hosts)
+    print(json.dumps({"bench": "cycle", "figures": figures}))
+
+
+def grow(jobs: int, hosts: int) -> None:
+    """How the cost of a warm cycle grows with jobs and with hosts."""
+    sizes: list[tuple[int, int]] = [(each, hosts) for each in (1_000, 10_000, jobs)]
+    sizes += [(jobs, each) for each in (100, 1_000)]
+    for some_jobs, some_hosts in sizes:
+        for name, free in (("half free", 0.5), ("full", 0.0)):
+            show(f"{some_jobs}/{some_hosts} {name}", World(some_jobs, some_hosts, free), {}, repeats=3)
+
+
+if __name__ == "__main__":
+    main()
