@@ -37,6 +37,7 @@ from gsched.model.view import (
     Submission,
     Submitted,
 )
+from gsched.wire.alike import job_views
 from gsched.wire.cancelling import Cancellable
 from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.failure import error_from_rpc
@@ -124,9 +125,8 @@ class Client:
 
     def jobs(self, wanted: JobFilter | None = None) -> Iterator[JobView]:
         """Jobs that the filter admits, in the order gjobs shows them."""
-        for reply in self._stream(self._stub.Jobs, to_proto(wanted or JobFilter(), model_pb2.JobFilter)):
-            for job in reply.jobs:
-                yield from_proto(job, JobView)
+        replies = self._stream(self._stub.Jobs, to_proto(wanted or JobFilter(), model_pb2.JobFilter))
+        return job_views(job for reply in replies for job in reply.jobs)
 
     def hosts(self, names: Iterable[str] = ()) -> list[HostView]:
         """All hosts, or the named ones. Raises NotFound for a name that is none."""

@@ -39,7 +39,7 @@ def _sentences(found: Sequence[FragmentView]) -> Iterator[str]:
     free = sum(each.free for each in found)
     if largest.usable:
         alike = sum(each.usable == largest.usable for each in found)
-        where = f"on {printable(largest.host)}" + (f" and {alike - 1} other hosts alike" if alike > 1 else "")
+        where = f"on {printable(largest.host)}" + (f" (and {alike - 1} more like it)" if alike > 1 else "")
         yield f"The largest job on one host that fits now: {_gpus(largest.usable)}, {where}."
     else:
         yield "No job that needs a GPU fits now."

@@ -1,0 +1,101 @@
+"""Histories: an element begins with what happened to its array, an array's number means all its elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gsched.base.ids import element_id, show_job
+from gsched.master.histories import Histories, is_followed
+from gsched.model.event import (
+    ArrayElementsFinished,
+    JobModified,
+    JobNoted,
+    JobSignalRequested,
+    JobSubmitted,
+    JobSuspended,
+)
+from gsched.model.job import AttemptResult, JobSpec
+from gsched.model.view import JobFilter
+from gsched.store.eventlog import EventLog
+from gsched.store.history import History
+from gsched.store.schema import JobRow
+
+PLAIN = JobSpec(command="run", user="ann", queue="normal")
+ARRAY = JobSpec(command="run", user="ann", queue="normal", name="sweep", indices="1-5")
+FIRST, SECOND, THIRD = (element_id(2, index) for index in (1, 2, 3))
+
+
+def row(job_id: int, state: str, name: str = "run") -> JobRow:
+    return JobRow(job_id=job_id, user="ann", queue="normal", name=name, state=state, submitted_at=1.0)
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    log = EventLog(tmp_path / "store.db")
+    ended = AttemptResult(started=False, term_reason="TERM_OWNER")
+    log.append(
+        [
+            JobSubmitted(at=1.0, job_id=1, spec=PLAIN),
+            JobSubmitted(at=1.0, job_id=2, spec=ARRAY),
+            JobNoted(at=2.0, job_id=FIRST, text="first has started"),
+            JobSuspended(at=3.0, job_id=2, by="ann"),
+            JobNoted(at=4.0, job_id=SECOND, text="second has started"),
+            JobSignalRequested(at=5.0, job_id=2, by="ann", signal=0),
+            ArrayElementsFinished(at=5.0, job_id=2, indices="4-5", result=ended),
+        ],
+        [
+            row(1, "PEND"),
+            row(2, "EXIT", "sweep"),
+            row(FIRST, "DONE", "sweep[1]"),
+            row(SECOND, "RUN", "sweep[2]"),
+        ],
+    )
+    opened = History(log.path)
+    yield opened
+    opened.close()
+    log.close()
+
+
+def told(history: History, **wanted: object) -> dict[str, list[str]]:
+    """Job -> kinds of its events, in order."""
+    found = Histories(history, 100).read(JobFilter(**wanted))  # type: ignore[arg-type]
+    return {show_job(each.job_id): [event.kind for event in each.events] for each in found}
+
+
+def test_an_element_has_what_happened_to_the_array_before_it_left_it(history: History) -> None:
+    assert told(history, ids=(FIRST,)) == {"2[1]": ["job_submitted", "job_noted"]}
+    assert told(history, ids=(SECOND,)) == {"2[2]": ["job_submitted", "job_suspended", "job_noted"]}
+    fifth = ["job_submitted", "job_suspended", "job_signal_requested", "array_elements_finished"]
+    assert told(history, ids=(element_id(2, 5),)) == {"2[5]": fifth}
+    assert told(history, ids=(THIRD,)) == {"2[3]": fifth[:-1]}
+    assert told(history, ids=(element_id(2, 6), element_id(9, 1))) == {}
+
+
+def test_an_arrays_number_means_its_elements_too(history: History) -> None:
+    assert list(told(history, ids=(2,))) == ["2", "2[1]", "2[2]"]
+    assert list(told(history, ids=(2, SECOND, 1))) == ["1", "2", "2[1]", "2[2]"]
+    assert list(told(history, user="ann", finished=True)) == ["1", "2", "2[1]", "2[2]"]
+    assert list(told(history, name="sweep", finished=True)) == ["2", "2[1]", "2[2]"]
+    assert list(told(history, name="sweep[2]", finished=True)) == ["2[2]"]
+
+
+def test_an_array_all_of_whose_elements_have_started_is_its_elements(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "store.db")
+    modified = JobModified(at=2.0, job_id=2, by="ann", spec=ARRAY)
+    log.append(
+        [JobSubmitted(at=1.0, job_id=2, spec=ARRAY), modified, JobNoted(at=3.0, job_id=FIRST, text="started")],
+        [row(2, "", "sweep"), row(FIRST, "RUN", "sweep[1]")],
+    )
+    history = History(log.path)
+    assert told(history, ids=(2,)) == {"2[1]": ["job_submitted", "job_modified", "job_noted"]}
+    history.close()
+    log.close()
+
+
+def test_who_follows_an_array_is_told_of_its_elements() -> None:
+    assert is_followed(7, frozenset()) and is_followed(7, frozenset({7}))
+    assert is_followed(FIRST, frozenset({2})) and is_followed(FIRST, frozenset({FIRST}))
+    assert not is_followed(2, frozenset({FIRST})) and not is_followed(SECOND, frozenset({FIRST}))
