@@ -6,7 +6,7 @@ It asks a trial whether the job fits on the books of a later time, and enters no
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
@@ -42,7 +42,7 @@ MOST_TRIALS = 16
 class Trial(Protocol):
     """Asks whether a job would fit, on any books. It takes nothing."""
 
-    def candidates(self, bucket: Bucket, demand: Demand) -> Iterable[str]:
+    def candidates(self, bucket: Bucket, demand: Demand) -> Collection[str]:
         """Hosts that could ever give something to the job: open, in its queue, asked for."""
         ...
 
@@ -148,7 +148,9 @@ class Planner:
         """A plan that is earlier than `kept`, or None; and what to say about a start whose time is not known."""
         self.searches += 1
         if self._known is None:
-            self._known = Releases(self._future)
+            self._known = Releases.of(self._future)
+        else:
+            self._known.sync(self._future)
         needs = self._trial.needs(bucket, demand)
         usable = self._known.mask(self._trial.candidates(bucket, demand))
         before = math.inf if kept is None else kept.start

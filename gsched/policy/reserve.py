@@ -256,7 +256,7 @@ class Reservations:
         else:
             kept = self._planner.earlier(replace(kept, job_id=job_id, bucket=bucket), demand)
         has_answer = kept is not None or (before is not None and before.allocation is None)
-        text, searched_at = ("", self._now) if before is None else (before.text, before.searched_at)
+        text, searched_at = ("", -math.inf) if before is None else (before.text, before.searched_at)
         if not has_answer or self._now - searched_at >= SEARCH_AGAIN_S:
             if not self._has_room(bucket, kept):
                 return None

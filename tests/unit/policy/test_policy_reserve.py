@@ -353,3 +353,14 @@ def test_plan_slips_with_a_job_that_started_a_little_late() -> None:
     cluster.running[late.job_id] = late._replace(ends_at=200.0)
     done = cluster.cycle(2.0)  # who was promised something keeps it
     assert (done.planned[head].at, done.planned[behind].at) == (200.0, 105.0)
+
+
+def test_who_was_not_looked_at_for_lack_of_searches_is_looked_at_next() -> None:
+    cluster = Cluster(slots=40)
+    cluster.run(kind(Ask(40)), ends_at=100.0)
+    never = [cluster.wait(kind(Ask(41 + number))) for number in range(8)]
+    head = cluster.wait(kind(Ask(40)))
+    first = cluster.cycle(0.0).planned
+    assert all(first[job_id].text.startswith("never: ") for job_id in never)
+    assert first[head].text == "unknown: not looked at yet"
+    assert cluster.cycle(1.0).planned[head].at == 100.0
