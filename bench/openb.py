@@ -124,7 +124,7 @@ class Row:
 def rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     """The lines of a file that has these columns. Raises BadRequest where it cannot be read or is not of the kind."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
             header = [name.strip() for name in next(reader, [])]
             missing = [name for name in columns if name not in header]
@@ -176,10 +176,10 @@ def draw(tasks: Sequence[Shape], capacity: int, seed: int) -> list[Shape]:
         chance.shuffle(arrivals)
         while asked > goal:
             asked -= arrivals.pop().asked
-    while asked < goal:
-        task = chance.choice(tasks)
-        arrivals.append(task)
-        asked += task.asked
+    else:
+        while asked < goal:
+            arrivals.append(chance.choice(tasks))
+            asked += arrivals[-1].asked
     chance.shuffle(arrivals)
     return arrivals
 
