@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotFound
+from gsched.base.ids import show_job
 from gsched.core import administration, attempts, control, modify, reserving, standing
 from gsched.core.admission import admit
 from gsched.core.audit import audit
@@ -36,6 +37,7 @@ from gsched.core.dependents import Dependents
 from gsched.core.dispatch import Dispatcher
 from gsched.core.forcing import force
 from gsched.core.instruction import ConfigureAgent
+from gsched.core.job import Job
 from gsched.core.judgement import judge_for
 from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
@@ -353,7 +355,7 @@ class Engine:
         for job, misfit in refused:
             reasons[job.bucket()] = (PendingReason("The place found for it was gone", detail=misfit),)
         self.reasons, self.planned = reasons, plan.planned
-        gone = f"; {len(refused)} placements did not fit: {refused[0][1]}" if refused else ""
+        gone = f"; {len(refused)} placements did not fit: {_told(refused[0])}" if refused else ""
         self.summary = plan.summary + gone
         self._tried = reasons if plan.truncated else {}
         self.needs_cycle = plan.truncated or self._news or is_cut
@@ -390,3 +392,8 @@ class Engine:
         ledger.observe_gpus(seen.gpus if host is not None and seen.connected else None)
         self._outlook.forget(name)
         self.state.touched_hosts.add(name)
+
+
+def _told(refused: tuple[Job, str]) -> str:
+    job, misfit = refused
+    return f"job {show_job(job.job_id)}: {misfit}"

@@ -29,7 +29,7 @@ from gsched.policy.limit_counts import LimitCounts
 
 INACTIVATED = "The queue is inactivated by the administrator"
 CLOSED_BY_WINDOW = "The queue is inactivated by its time windows"
-GONE = "The queue no longer exists"
+GONE = "The queue {} no longer exists"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,8 @@ class Outlook:
 
     def _inactive(self, config: ClusterConfig, minute: int) -> dict[str, str]:
         """Queues that start nothing now, with LSF's reason."""
-        found = {bucket.queue: GONE for bucket in self._queues_of_jobs() if bucket.queue not in config.queues}
+        waiting = {bucket.queue for bucket in self._queues_of_jobs()}
+        found = {name: GONE.format(name) for name in waiting - config.queues.keys()}
         for name, standing in self._state.queue_states.items():
             if not standing.is_active:
                 found[name] = INACTIVATED + (f": {standing.comment}" if standing.comment else "")

@@ -10,11 +10,10 @@ from gsched.core.pressure import beyond
 from gsched.core.values import host_type, host_values, slot_limit
 from gsched.model.config import ClusterConfig
 from gsched.model.host import COUNTER_OF_MODE, HostConfig, HostState
-from gsched.model.job import STARTED, JobState
+from gsched.model.job import JobState
 from gsched.model.ledger import HostLedger
-from gsched.model.queue import Queue
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
-from gsched.model.view import GpuView, HostView, JobView, QueueView, ResourceValue
+from gsched.model.view import GpuView, HostView, ResourceValue
 from gsched.model.window import is_open, minute_of_week
 
 
@@ -151,39 +150,3 @@ def _notes(host: HostConfig, config: ClusterConfig, ledger: HostLedger, seen: Ob
                 there = ledger.devices_in_mode(name)
                 if claimed != there:
                     yield f"an elim reports {name} {claimed:g}, the devices say {there}; the devices count"
-
-
-def queue_views(config: ClusterConfig, jobs: Iterable[JobView]) -> list[QueueView]:
-    """All queues by descending priority, with slot counts of the given jobs."""
-    counts: dict[str, dict[str, int]] = {name: {} for name in config.queues}
-    for job in jobs:
-        table = counts.setdefault(job.spec.queue, {})
-        table[job.state] = table.get(job.state, 0) + job.spec.slots
-    return [
-        _queue_view(queue, counts[queue.name])
-        for queue in sorted(config.queues.values(), key=lambda queue: (-queue.priority, queue.name))
-    ]
-
-
-def _queue_view(queue: Queue, slots: dict[str, int]) -> QueueView:
-    pending = slots.get(JobState.PEND, 0) + slots.get(JobState.PSUSP, 0)
-    started = sum(slots.get(state, 0) for state in STARTED)
-    return QueueView(
-        name=queue.name,
-        priority=queue.priority,
-        description=queue.description,
-        job_limit=queue.job_limit,
-        user_limit=queue.user_limit,
-        host_limit=queue.host_limit,
-        njobs=pending + started,
-        pend=pending,
-        run=slots.get(JobState.RUN, 0) + slots.get(JobState.UNKWN, 0) + slots.get(JobState.ZOMBI, 0),
-        ssusp=slots.get(JobState.SSUSP, 0),
-        ususp=slots.get(JobState.USUSP, 0),
-        nice=queue.nice,
-        run_limit_s=queue.run_limit_s,
-        default_run_limit_s=queue.default_run_limit_s,
-        users=queue.users or (),
-        hosts=queue.hosts or (),
-        res_req=queue.res_req,
-    )

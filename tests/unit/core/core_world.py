@@ -7,12 +7,16 @@ from typing import Any
 
 import msgspec
 
+from gsched.base.ids import array_of
 from gsched.core.cluster import replay
 from gsched.core.command import (
     AttemptEnded,
     AttemptStarted,
+    ControlGroups,
     ControlHosts,
     ControlJobs,
+    ControlQueues,
+    ControlReservations,
     HeldAttempt,
     HostDisconnected,
     HostHello,
@@ -26,13 +30,13 @@ from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction
 from gsched.core.job import Job
 from gsched.model.config import ClusterConfig, Locations, Params
-from gsched.model.event import AnyEvent, decode_event, encode_event
+from gsched.model.event import AnyEvent, JobDispatched, decode_event, encode_event
 from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
 from gsched.model.job import AttemptResult, JobSpec, JobState
 from gsched.model.queue import Queue
-from gsched.model.resource import GPU_COUNTERS, Resource, ResourceType
 from gsched.model.reason import PendingReason
-from gsched.model.view import JobFilter
+from gsched.model.resource import GPU_COUNTERS, Resource, ResourceType
+from gsched.model.view import JobFilter, ReservationView
 
 EXCLUSIVE = ComputeMode.EXCLUSIVE_PROCESS
 SHARED = ComputeMode.DEFAULT
@@ -132,6 +136,7 @@ class World:
             if not self.engine.needs_cycle:
                 return
             self.cycle()
+            assert self.engine.failure is None, self.engine.failure
         raise AssertionError("the engine wants cycles for ever")
 
     def wait(self, seconds: float) -> Decision:
@@ -156,17 +161,35 @@ class World:
         return [done.job_id for done in self.do(Submit(user, token, specs or (spec(),)))]
 
     def run(self, *specs: JobSpec, user: str = "ann") -> list[int]:
-        """Submit and start."""
+        """Submit and start, elements of arrays too."""
         ids = self.submit(*specs, user=user)
         self.settle()
-        for job_id in ids:
-            if self.job(job_id).state is JobState.RUN:
+        for job_id in sorted(self.engine.state.jobs):
+            if array_of(job_id) in ids and self.job(job_id).state is JobState.RUN:
                 self.started(job_id)
         return ids
 
     def control(self, action: str, *ids: int, user: str = "ann", signal: int = 0, **wanted: Any) -> list[str]:
         command = ControlJobs(user, user == "root", action, ids, JobFilter(**wanted) if wanted else None, signal)
         return [result.error for result in self.do(command)]
+
+    def order(self, action: str, *ids: int, user: str = "ann", **options: Any) -> list[str]:
+        """A control with options of its own (position, hosts, hold, states): the jobs' errors."""
+        return [result.error for result in self.do(ControlJobs(user, user == "root", action, ids, **options))]
+
+    def queues(self, action: str, *names: str, user: str = "root", comment: str = "") -> list[str]:
+        return [answer.text for answer in self.do(ControlQueues(user, user == "root", action, names, comment))]
+
+    def groups(self, action: str, *names: str, user: str = "ann", job_limit: int = -1) -> list[str]:
+        """What is wrong with each, empty where nothing is."""
+        return [each.error for each in self.do(ControlGroups(user, user == "root", action, names, job_limit))]
+
+    def reserve(self, action: str = "add", user: str = "root", name: str = "", **options: Any) -> str:
+        """The name of the reservation. Fields of the view and of the command alike."""
+        fields = {each: options.pop(each) for each in ("users", "start", "end") if each in options}
+        on = {f"{each}s": options.pop(f"{each}s_on") for each in ("slot", "gpu") if f"{each}s_on" in options}
+        view = ReservationView(name=name, **fields, **on)
+        return str(self.do(ControlReservations(user, user == "root", action, view, **options))[0].name)
 
     def modify(self, *ids: int, user: str = "ann", **fields: Any) -> list[str]:
         """gmod: the jobs' errors, empty where it worked."""
@@ -197,12 +220,12 @@ class World:
         self.do(HostHello(host, self.session, boot_id, "1", parts, **more))
 
     def part(self, job_id: int, host: str) -> Any:
-        """What the job was given on the host, by the newest record of it."""
-        for event in reversed(self.events):
-            allocation = getattr(event, "allocation", None)
-            if allocation is not None and event.job_id == job_id:  # type: ignore[union-attr]
-                return next((part for part in allocation.hosts if part.host == host), allocation.hosts[0])
-        raise AssertionError(f"job {job_id} was never dispatched")
+        """What the job was given on the host, by the newest record of it there; else by the newest at all."""
+        allocations = [
+            event.allocation for event in self.events if isinstance(event, JobDispatched) and event.job_id == job_id
+        ]
+        there = [part for allocation in allocations for part in allocation.hosts if part.host == host]
+        return (there or allocations[-1].hosts)[-1]
 
     def report(self, host: str = "a", **what: Any) -> None:
         session = self.engine.observations.of(host).session

@@ -138,7 +138,11 @@ def test_what_is_left_out_is_completed() -> None:
             "licence=1: no host that the job may use has licence (ResourceMap of lsf.cluster.test)",
         ),
         (spec(res_req="rusage[licence=4]"), BadRequest, "No host can ever provide licence=4: b has the most, 3"),
-        (spec(res_req="rusage[licence=1/task] span[hosts=1]", slots=4), BadRequest, "No host can ever provide licence=4: b has"),
+        (
+            spec(res_req="rusage[licence=1/task] span[hosts=1]", slots=4),
+            BadRequest,
+            "No host can ever provide licence=4: b has",
+        ),
         (spec(res_req="rusage[mem=200G]"), BadRequest, "No host can ever provide mem=204800: b has the most, 128000"),
         (
             gpu_spec(5),
@@ -270,7 +274,7 @@ def test_a_counter_that_is_mapped_nowhere_is_refused() -> None:
     assert "no host that the job may use has ngpus_excl_p" in refusal(here, gpu_spec(1, hosts=("a",))).text
     both = spec(res_req="rusage[ngpus_excl_p=1,ngpus_shared=1]")
     assert refusal(here, both).text.startswith(
-        "No host can ever provide ngpus_shared, ngpus_excl_p together: no usable"
+        "No host can ever provide ngpus_excl_p, ngpus_shared together: no usable"
     )
     ids = here.run(gpu_spec(1), gpu_spec(1, "ngpus_shared"))
     assert [here.job(job_id).allocation.first_host for job_id in ids] == ["b", "a"]  # type: ignore[union-attr]

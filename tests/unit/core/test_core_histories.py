@@ -36,6 +36,7 @@ from gsched.core.command import (
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, SignalAttempt, StartJob, TerminateAttempt
+from gsched.core.standing import WAITING
 from gsched.model.allocation import HostAllocation
 from gsched.model.config import ClusterConfig, GpuUnrequested, Params
 from gsched.model.event import AnyEvent, StaleResultRecorded, decode_event, encode_event
@@ -375,8 +376,8 @@ class Histories(RuleBasedStateMachine):
     def nobody_waits_without_a_reason(self) -> None:
         for job in self.engine.state.jobs.values():
             if job.state in PENDING:
-                reasons = [told(reason) for reason in self.engine.pending_reasons(job.job_id)]
-                assert reasons and all(line.strip() for line in reasons)
+                reasons = self.engine.pending_reasons(job.job_id)
+                assert reasons and all(reason.text.strip() for reason in reasons)
 
     def everything_comes_to_an_end(self) -> None:
         """With all hosts up and honest, the cluster comes to rest: nothing is held for ever, nobody spins."""
@@ -397,7 +398,8 @@ class Histories(RuleBasedStateMachine):
         self.settle()
         assert self.engine.next_deadline(self.now) > self.now
         waiting = [job for job in self.engine.state.jobs.values() if job.state == "PEND"]
-        assert all("New job is waiting" not in [told(reason) for reason in self.engine.pending_reasons(job.job_id)][0] for job in waiting)
+        first = [self.engine.pending_reasons(job.job_id)[0].text for job in waiting]
+        assert not any(text == WAITING.text for text in first)
 
     def step(self, agent: AgentModel) -> bool:
         """Whether the agent had anything to do or to tell; it has done so."""

@@ -1,0 +1,124 @@
+"""grun: beyond slots, limits, closed hosts and select[]; but GPUs and amounts must be free, and conditions hold."""
+
+from __future__ import annotations
+
+import pytest
+from core_world import START, World, gpu_spec, make_config, spec
+
+from gsched.base.errors import BadRequest
+from gsched.base.ids import element_id
+from gsched.model.host import HostConfig
+from gsched.model.queue import Queue
+
+FORCED = "The job is forced to run and waits for its host"
+
+
+def full() -> World:
+    """Two hosts of one slot each; a's is taken."""
+    queues = (Queue(name="normal", job_limit=1, priority=3), Queue(name="other"))
+    world = World(make_config([HostConfig(name="a", max_slots=1), HostConfig(name="b", max_slots=1)], queues))
+    world.run(spec(hosts=("a",)))
+    return world
+
+
+def test_a_job_is_started_whatever_the_policies_say() -> None:
+    world = full()
+    world.hosts("close", "a")
+    world.queues("inactivate", "normal")
+    (job_id,) = world.submit(spec(res_req="select[mem>1] rusage[mem=1]", hosts=("b",)))
+    assert world.order("run", job_id, user="root", hosts=("a",)) == [""]
+    world.settle()
+    assert world.state(job_id) == "RUN"
+    assert world.job(job_id).allocation.first_host == "a"  # type: ignore[union-attr]
+    assert world.engine.state.ledger.host("a").slots_used == 2
+    assert world.job(job_id).forced_hosts == ()
+    world.started(job_id)
+    world.ended(job_id)
+    world.check_replay()
+
+
+def test_gpus_must_be_free() -> None:
+    world = World()
+    (holder,) = world.run(gpu_spec(3))
+    (job_id,) = world.submit(gpu_spec(2, hold=False))
+    assert world.order("run", job_id, user="root", hosts=("a",)) == [""]
+    world.settle()
+    assert world.state(job_id) == "PEND" and world.reasons(job_id) == (FORCED,)
+    assert job_id not in [each for _, line in world.engine.state.pending.lines() for each in line.entries()]
+    world.restart()
+    world.connect(held=[(holder, 1)])
+    world.settle()
+    assert world.reasons(job_id) == (FORCED,)
+    world.ended(holder)
+    world.settle()
+    assert world.state(job_id) == "RUN" and len(world.held(job_id)) == 2
+    world.check_replay()
+
+
+def test_a_forced_job_goes_to_its_host_and_to_no_other() -> None:
+    world = full()
+    world.ended(1)
+    world.run(gpu_spec(4, queue="other", hosts=("a",)))
+    (job_id,) = world.submit(gpu_spec(1))
+    world.order("run", job_id, user="root", hosts=("a",))
+    world.settle()
+    assert world.reasons(job_id) == (FORCED,)  # though b could take it
+
+
+def test_several_hosts_share_the_slots() -> None:
+    world = World(make_config("ab"))
+    (job_id,) = world.submit(spec(slots=3, res_req="select[mem<0]"))
+    assert world.order("run", job_id, user="root", hosts=("b", "a")) == [""]
+    world.settle()
+    allocation = world.job(job_id).allocation
+    assert allocation is not None and [(part.host, part.slots) for part in allocation.hosts] == [("b", 2), ("a", 1)]
+
+
+def test_a_forced_job_waits_for_its_condition_but_not_for_its_time() -> None:
+    world = full()
+    later, dependent = world.submit(spec(begin_at=START + 999), spec(dependency="done(1)"))
+    assert world.order("run", later, dependent, user="root", hosts=("b",)) == ["", ""]
+    world.settle()
+    assert world.state(later) == "RUN" and world.state(dependent) == "PEND"
+    assert world.reasons(dependent)[0].startswith("Job dependency condition not satisfied")
+    world.ended(1)
+    world.settle()
+    assert world.state(dependent) == "RUN"
+    world.check_replay()
+
+
+def test_an_element_is_forced_an_array_is_not() -> None:
+    world = full()
+    (array,) = world.submit(spec(name="a", indices="1-3"))
+    assert world.order("run", array, user="root", hosts=("b",)) == ["Cannot operate on a whole array: name an element"]
+    assert world.order("run", element_id(array, 2), user="root", hosts=("b",)) == [""]
+    world.settle()
+    assert world.state(element_id(array, 2)) == "RUN"
+    world.check_replay()
+
+
+def test_what_is_refused() -> None:
+    world = full()
+    (job_id,), (held,) = world.submit(spec()), world.submit(spec(hold=True))
+    assert world.order("run", job_id, user="ann", hosts=("a",)) == ["User permission denied"]
+    assert world.order("run", 1, held, 99, user="root", hosts=("a",)) == [
+        "Job has already started", "Job is suspended", "No matching job found",
+    ]  # fmt: skip
+    for hosts, said in ((("z",), "z: Bad host name"), ((), "-m HOST says where")):
+        with pytest.raises(BadRequest, match=said):
+            world.order("run", job_id, user="root", hosts=hosts)
+
+
+def test_a_forced_job_whose_host_is_gone_waits_and_can_be_stopped_and_killed() -> None:
+    world = full()
+    (job_id,) = world.submit(gpu_spec(1))
+    world.run(gpu_spec(4, queue="other", hosts=("b",)))
+    world.order("run", job_id, user="root", hosts=("b",))
+    world.settle()
+    world.reconfigure(make_config([HostConfig(name="a", max_slots=1)]))
+    world.settle()
+    assert world.reasons(job_id) == (FORCED,)
+    assert world.control("stop", job_id) == [""] and world.state(job_id) == "PSUSP"
+    assert world.control("resume", job_id) == [""] and world.reasons(job_id) == (FORCED,)
+    assert world.control("kill", job_id) == [""] and world.state(job_id) == "EXIT"
+    world.check_replay()

@@ -1,0 +1,139 @@
+"""Preemption as the state keeps it: slots given up, GPUs kept, requeues, and the way back."""
+
+from __future__ import annotations
+
+from core_world import World, gpu_spec, load, make_config, spec
+
+from gsched.core.audit import audit
+from gsched.core.cluster import ClusterState
+from gsched.core.instruction import ResumeAttempt, SuspendAttempt, TerminateAttempt
+from gsched.model.config import Params
+from gsched.model.host import HostConfig
+from gsched.model.queue import Preemption, Queue
+
+QUEUES = (
+    Queue(name="high", priority=9, preemption=Preemption(preemptive=())),
+    Queue(name="normal", priority=1),
+)
+
+
+def full(requeue: bool = False, **wanted: object) -> tuple[World, int]:
+    """A host of two slots, both held by a job of low priority that has run for a while."""
+    params = Params(preempt_requeue=requeue, min_run_before_preempt_s=10.0)
+    world = World(make_config([HostConfig(name="a", max_slots=2)], QUEUES, params=params))
+    (low,) = world.run(gpu_spec(1, slots=2, **wanted))
+    world.wait(20)
+    return world, low
+
+
+def test_a_suspended_job_gives_its_slots_and_keeps_its_gpus() -> None:
+    world, low = full()
+    (high,) = world.submit(spec(queue="high", slots=2))
+    world.settle()
+    assert (world.state(low), world.state(high)) == ("SSUSP", "RUN")
+    assert world.orders()[-2:] == [SuspendAttempt("a", low, 1), world.orders()[-1]]
+    assert world.job(low).suspend_reason == f"The job was preempted because of a higher priority job <{high}>"
+    books = world.engine.state.ledger.host("a")
+    assert books.slots_used == 2 and len(books.holders) == 1
+    world.check_replay()
+    again = ClusterState.load(world.engine.state.dump())
+    assert audit(again) == [] and again.ledger.host("a").slots_used == 2
+    world.started(high)
+    world.ended(high)
+    world.settle()
+    assert world.state(low) == "RUN" and world.orders()[-1] == ResumeAttempt("a", low, 1)
+    assert world.engine.state.running[low].resumed_at == world.now
+    assert world.job(low).preempted == 1
+    world.check_replay()
+
+
+def test_who_was_preempted_cannot_simply_be_resumed() -> None:
+    world, low = full()
+    (high,) = world.submit(spec(queue="high", slots=2))
+    world.settle()
+    world.control("stop", low)
+    assert world.state(low) == "USUSP"
+    again = ClusterState.load(world.engine.state.dump())
+    assert again.ledger.host("a").slots_used == 2
+    assert world.modify(low, description="x") == [""]
+    assert world.engine.state.ledger.host("a").slots_used == 2
+    (error,) = world.control("resume", low)
+    assert error == f"its slots are taken by job {high}; it goes on by itself when they are free"
+    world.control("kill", high)
+    world.ended(high, exit_code=None, signal=9)
+    world.settle()
+    assert world.state(low) == "USUSP"  # stopped by its owner: it does not go on by itself
+    assert world.control("resume", low) == [""] and world.state(low) == "RUN"
+    world.check_replay()
+
+
+def test_windows_and_loads_do_not_wake_a_preempted_job() -> None:
+    world, low = full()
+    (high,) = world.submit(spec(queue="high", slots=2))
+    world.settle()
+    world.wait(5)
+    world.report(load=load())
+    assert (world.state(low), world.state(high)) == ("SSUSP", "RUN")
+
+
+def test_a_preempted_job_may_end_be_killed_or_lose_its_host() -> None:
+    for how in ("end", "kill", "lose"):
+        world, low = full()
+        (high,) = world.submit(spec(queue="high", slots=2))
+        world.settle()
+        if how == "lose":
+            world.disconnect()
+            world.wait(40)
+            assert world.state(low) == "UNKWN"
+            world.connect(held=[(low, 1), (high, 1)])
+            assert world.state(low) == "SSUSP"
+        world.control("kill", low)
+        world.ended(low, exit_code=None, signal=9)
+        assert world.state(low) == "EXIT" and world.engine.state.ledger.host("a").slots_used == 2
+        world.check_replay()
+
+
+def test_gpus_are_freed_by_requeueing_only() -> None:
+    world, low = full(requeue=True, rerunnable=True)
+    (high,) = world.submit(gpu_spec(4, queue="high", slots=2))
+    world.settle()
+    assert (world.state(low), world.state(high)) == ("RUN", "PEND")
+    assert world.orders()[-1] == TerminateAttempt("a", low, 1)
+    since = len(world.instructions)
+    world.wait(1)
+    world.settle()
+    assert not world.orders(since)  # asked once
+    world.ended(low, exit_code=None, signal=15)
+    world.settle()
+    assert (world.state(low), world.state(high)) == ("PEND", "RUN")
+    assert world.job(low).preempted == 1 and world.job(low).requeues == 1
+    world.check_replay()
+    world.started(high)
+    world.ended(high)
+    world.settle()
+    assert (world.state(low), world.job(low).attempt) == ("RUN", 2)
+    world.check_replay()
+
+
+def test_the_young_are_spared() -> None:
+    params = Params(min_run_before_preempt_s=100.0)
+    world = World(make_config([HostConfig(name="a", max_slots=2)], QUEUES, params=params))
+    (low,) = world.run(spec(slots=2))
+    (high,) = world.submit(spec(queue="high"))
+    world.settle()
+    assert (world.state(low), world.state(high)) == ("RUN", "PEND")
+    world.wait(100)
+    world.settle()
+    assert (world.state(low), world.state(high)) == ("SSUSP", "RUN")
+
+
+def test_a_plan_is_carried_out_bit_by_bit() -> None:
+    world = World(make_config(params=Params(max_dispatch_per_cycle=2)))
+    ids = world.submit(*[spec()] * 5)
+    counts = []
+    while world.engine.needs_cycle:
+        world.cycle()
+        assert world.engine.failure is None
+        counts.append(sum(world.state(job_id) == "RUN" for job_id in ids))
+        assert all(world.reasons(job_id) for job_id in ids)
+    assert counts == [2, 4, 5]
