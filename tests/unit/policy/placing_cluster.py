@@ -109,6 +109,10 @@ class Cluster:
     def plan(self, budget: int = 10_000) -> Plan:
         return schedule(self.snapshot(), NOW, budget)
 
+    @staticmethod
+    def schedule(snapshot: Snapshot) -> Plan:
+        return schedule(snapshot, NOW, 10_000)
+
     def carry_out(self, plan: Plan) -> None:
         """Start what the plan places."""
         buckets = {job_id: bucket for bucket, ids in self.pending.items() for job_id in ids}

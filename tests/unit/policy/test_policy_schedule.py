@@ -8,10 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from gsched.model.host import ComputeMode, Gpu
-from gsched.model.queue import Queue
-from gsched.model.snapshot import Bucket, HostSnapshot, Running
 from placing_cluster import (
     NOW,
     PROCESS,
@@ -23,6 +19,10 @@ from placing_cluster import (
     places,
     told,
 )
+
+from gsched.model.host import ComputeMode, Gpu
+from gsched.model.queue import Queue
+from gsched.model.snapshot import Bucket, Running
 
 GPU = "rusage[{}={}]"
 
@@ -342,9 +342,11 @@ def test_no_hosts_at_all() -> None:
 
 # -- properties -------------------------------------------------------------------------------------------------------
 
-REQUIREMENTS = ("", "select[ut<0.5]", "rusage[mem=300]", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=3]",
-                "rusage[ngpus=2]", "rusage[ngpus=1,ngpus_excl_p=1]", "span[hosts=1]", "span[ptile=2]",
-                "select[mem>400] rusage[mem=300]", "{rusage[mem=900]} || {rusage[mem=100]}", "rusage[ngpus_shared=1]", "order[mem]", "select[nothere>0]")  # fmt: skip
+REQUIREMENTS = (
+    "", "select[ut<0.5]", "rusage[mem=300]", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=3]", "rusage[ngpus=2]",
+    "rusage[ngpus=1,ngpus_excl_p=1]", "span[hosts=1]", "span[ptile=2]", "select[mem>400] rusage[mem=300]",
+    "{rusage[mem=900]} || {rusage[mem=100]}", "rusage[ngpus_shared=1]", "order[mem]", "select[nothere>0]",
+)  # fmt: skip
 
 
 @st.composite

@@ -1,0 +1,248 @@
+"""All hosts at once say what each host says: the vector rule, its ranks and reasons against the scalar one."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from placing_cluster import NOW, Cluster, host, kind, places
+
+from gsched.model.allocation import HeldGpu, HostAllocation
+from gsched.model.columns import HostColumns
+from gsched.model.host import ComputeMode, Gpu, GpuReport
+from gsched.model.queue import Queue
+from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
+from gsched.policy.columns import FITS
+from gsched.policy.columns_cycle import CycleColumns, Way
+from gsched.policy.demand import Demand, demand_of
+from gsched.policy.explain import Reason
+from gsched.policy.feasible import Rules, live_values, standing, try_host
+
+SELECTS = ("", "type == any", "mem>400", "ut<0.5 && mem>100", "slots>2", "ngpus>1", "hname==h1", "big", "!defined(lic)")
+RUSAGES = ("", "mem=300", "lic=2", "mem=100/task", "mem=100/job", "ngpus_excl_p=1", "ngpus_excl_p=2", "ngpus=1",
+           "ngpus_shared=1", "mem=200:threshold=500", "ngpus_excl_p=1,mem=50", "nothere=1")  # fmt: skip
+ORDERS = ("", "order[mem]", "order[-slots]", "order[ut:-mem]", "order[mem/2]", "order[nothere]")
+GPUS = ("", "num=1", "num=2:mode=exclusive_process", "share=0.5", "num=1:gmem=500M", "num=1:j_exclusive=yes",
+        "num=1:gmodel=V100", "num=2:glink=yes", "num=1:gpack=yes", "num=2:gtile=1")  # fmt: skip
+
+
+@st.composite
+def devices(draw: st.DrawFn, name: str) -> tuple[Gpu, ...]:
+    links = draw(st.booleans())
+    return tuple(
+        Gpu(
+            uuid=f"{name}-{index}",
+            index=index,
+            mode=draw(st.sampled_from([*ComputeMode, None, ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_PROCESS])),
+            model=draw(st.sampled_from(["Tesla V100-PCIE", "A100"])),
+            memory_mib=draw(st.sampled_from([None, 400, 1000])),
+            problem=draw(st.sampled_from(["", "", "", "lost"])),
+            numa=draw(st.sampled_from([None, 0, 1])),
+            links=(f"{name}-{index ^ 1}",) if links else (),
+        )
+        for index in range(draw(st.integers(0, 4)))
+    )
+
+
+@st.composite
+def hosts(draw: st.DrawFn, name: str) -> HostSnapshot:
+    values: dict[str, Any] = {
+        "ut": draw(st.sampled_from([0.1, 0.7, None])),
+        "mem": draw(st.sampled_from([250.0, 600.0, 1000.0, None])),
+        "big": draw(st.booleans()),
+        "maxslots": 8.0,
+        "r15s": draw(st.sampled_from([0.0, 1.0, None])),
+    }
+    if draw(st.booleans()):
+        values["lic"] = draw(st.sampled_from([1.0, 5.0, None]))
+    found = host(
+        name,
+        values=values,
+        closed=draw(st.sampled_from(["", "", "", "Closed by LSF administrator"])),
+        busy=draw(st.sampled_from([{}, {}, {"": "The paging rate (pg) is beyond threshold"}, {"r": "busy"}])),
+        exclusive_resources=draw(st.sampled_from([(), (), ("big",)])),
+        last_dispatch=draw(st.sampled_from([-math.inf, NOW - 1.0])),
+    )
+    if draw(st.integers(0, 4)) == 0:
+        return replace(found, values={key: each for key, each in found.values.items() if not key.startswith("ngpus")})
+    return found
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    names = draw(st.permutations([f"h{number}" for number in range(draw(st.integers(0, 4)))]))
+    queues = (Queue(name="q"), Queue(name="r", hosts=("h0", "h2"), host_levels={"h2": 3}, accept_interval_s=0.0))
+    cluster = Cluster(
+        *[draw(hosts(name)) for name in names],
+        queues=queues,
+        job_accept_interval_s=draw(st.sampled_from([0.0, 2.0])),
+        reserve_cores_per_gpu=draw(st.sampled_from([0, 2])),
+    )
+    cluster.hosts = {name: each for name, each in cluster.hosts.items() if name in names}
+    for name in names:
+        books = cluster.ledger.host(name)
+        books.max_slots = draw(st.sampled_from([0, 3, 8, None]))
+        books.shared_jobs = draw(st.integers(1, 2))
+        if draw(st.integers(0, 3)):
+            books.observe_gpus(GpuReport(gpus=draw(devices(name))))
+        draw(holdings(cluster, name))
+    return cluster
+
+
+@st.composite
+def holdings(draw: st.DrawFn, cluster: Cluster, name: str) -> None:
+    """Some of what fits."""
+    books = cluster.ledger.host(name)
+    for number in range(draw(st.integers(0, 3))):
+        claim = draw(st.sampled_from(["ngpus", "ngpus_shared", "ngpus_excl_p", "gpu_shared", "gpu_jexcl", "gpu_excl"]))
+        share = draw(st.sampled_from([1.0, 0.5])) if claim == "gpu_shared" else 1.0
+        free = books.claimable(claim, share)[: draw(st.integers(0, 2))]
+        part = HostAllocation(
+            host=name,
+            slots=draw(st.integers(0, 2)),
+            gpus=tuple(HeldGpu(uuid=gpu.uuid, index=gpu.index, claim=claim, share=share) for gpu in free),
+            amounts=draw(st.sampled_from([{}, {"mem": 200.0}, {"lic": 1.0}])),
+            exclusive=draw(st.integers(0, 6)) == 0,
+        )
+        if not books.misfit(part):
+            books.take((9000 + number, 1), part)
+
+
+@st.composite
+def buckets(draw: st.DrawFn) -> Bucket:
+    select, rusage, order = (draw(st.sampled_from(each)) for each in (SELECTS, RUSAGES, ORDERS))
+    text = " ".join([f"select[{select}]" if select else "", f"rusage[{rusage}]" if rusage else "", order]).strip()
+    return kind(
+        text,
+        queue=draw(st.sampled_from(["q", "r"])),
+        slots=draw(st.integers(1, 3)),
+        gpu=draw(st.sampled_from(GPUS)) if draw(st.booleans()) else "",
+        auto_gpu=draw(st.integers(0, 5)) == 0,
+        exclusive=draw(st.integers(0, 5)) == 0,
+        asked_hosts=draw(st.sampled_from([(), (), ("h0", "h1")])),
+        other_hosts=draw(st.booleans()),
+        excluded_hosts=draw(st.sampled_from([(), (), ("h1",)])),
+    )
+
+
+def scalar(snapshot: Snapshot, bucket: Bucket, demand: Demand, rules: Rules) -> dict[str, HostAllocation | Reason]:
+    """Host by host: what a job would hold there, or why it cannot run there."""
+    found: dict[str, HostAllocation | Reason] = {}
+    term, queue = demand.choices[0].terms[0], snapshot.queues[bucket.queue]
+    for name, each in snapshot.hosts.items():
+        books = snapshot.ledger.host(name)
+        need = term.need(demand.slots)
+        found[name] = standing(demand, each, queue, rules) or try_host(
+            term, each, books, live_values(each, books), need, rules
+        )
+    return found
+
+
+def way_of(demand: Demand) -> Way:
+    return Way(0, 0, demand.choices[0].terms[0], demand.slots)
+
+
+def is_exact(demand: Demand) -> bool:
+    """Several kinds of devices at once are only bounded by the columns; which devices, is asked of the host."""
+    return len(demand.choices[0].terms[0].need(demand.slots).devices) < 2
+
+
+@settings(max_examples=400, deadline=None)
+@given(clusters(), buckets())
+def test_all_at_once_say_what_each_host_says(cluster: Cluster, bucket: Bucket) -> None:
+    snapshot = cluster.snapshot()
+    rules = Rules.of(snapshot, NOW)
+    demand = demand_of(bucket.requirement, "LINUX")
+    field = CycleColumns(snapshot, rules)
+    match = field.match(snapshot.queues[bucket.queue], bucket.requirement, demand, way_of(demand))
+    expected = scalar(snapshot, bucket, demand, rules)
+    for row, name in enumerate(field.columns.names):
+        fits = isinstance(expected[name], HostAllocation)
+        if is_exact(demand):
+            assert (match.codes[row] == FITS) == fits, (name, expected[name], int(match.codes[row]))
+        else:
+            assert fits <= (match.codes[row] == FITS)
+    for part in expected.values():
+        if isinstance(part, HostAllocation):
+            assert cluster.ledger.host(part.host).misfit(part) == ""
+
+
+@settings(max_examples=300, deadline=None)
+@given(clusters(), buckets())
+def test_reasons_are_those_of_the_hosts_counted(cluster: Cluster, bucket: Bucket) -> None:
+    snapshot = cluster.snapshot()
+    rules = Rules.of(snapshot, NOW)
+    demand = demand_of(bucket.requirement, "LINUX")
+    field = CycleColumns(snapshot, rules)
+    queue = snapshot.queues[bucket.queue]
+    told = field.reasons(queue, bucket.requirement, demand, way_of(demand), {})
+    expected = [each for each in scalar(snapshot, bucket, demand, rules).values() if isinstance(each, Reason)]
+    assert told and all(reason.text for reason in told)
+    if is_exact(demand):
+        counted: Counter[str] = Counter()
+        for reason in told:
+            counted[reason.text] += reason.hosts
+        assert +counted == Counter(each.text for each in expected)
+        details = {each.detail for each in expected}
+        assert all(reason.detail in details for reason in told if reason.hosts)
+
+
+@settings(max_examples=300, deadline=None)
+@given(clusters(), st.lists(buckets(), min_size=1, max_size=4), st.data())
+def test_columns_that_are_kept_say_what_new_ones_say(
+    cluster: Cluster, kinds: list[Bucket], data: st.DataObject
+) -> None:
+    """Cycle after cycle, with books and hosts that change in between, on the same columns."""
+    columns: HostColumns | None = None
+    for bucket in kinds:
+        cluster.add(bucket, 2)
+    for _ in range(3):
+        plain, kept = cluster.snapshot(), cluster.snapshot()
+        if columns is None:
+            columns = HostColumns(cluster.hosts, kept.ledger)
+        columns.show(kept.ledger, set(cluster.ledger.changed))
+        cluster.ledger.changed.clear()
+        object.__setattr__(kept, "columns", columns)
+        plan = cluster.schedule(plain)
+        assert cluster.schedule(kept) == plan
+        cluster.carry_out(plan)
+        for name in sorted(cluster.hosts):
+            if data.draw(st.booleans()):
+                kept_for = cluster.hosts[name].exclusive_resources  # only a new configuration changes that
+                cluster.hosts[name] = replace(data.draw(hosts(name)), exclusive_resources=kept_for)
+                columns.renew(cluster.hosts[name])
+        for job_id in list(cluster.running):
+            if data.draw(st.booleans()):
+                ended = cluster.running.pop(job_id)
+                cluster.ledger.give(ended.key, ended.allocation)
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters(), st.lists(buckets(), max_size=4), st.randoms(use_true_random=False))
+def test_the_order_in_which_hosts_were_added_does_not_matter(cluster: Cluster, kinds: list[Bucket], rng: Any) -> None:
+    for bucket in kinds:
+        cluster.add(bucket, 2)
+    plan = cluster.plan()
+    names = list(cluster.hosts)
+    rng.shuffle(names)
+    cluster.hosts = {name: cluster.hosts[name] for name in names}
+    again = cluster.plan()
+    assert (again.placements, again.reasons) == (plan.placements, plan.reasons)
+
+
+def test_ranks_prefer_levels_then_pack_then_load_then_name() -> None:
+    cluster = Cluster(host("c"), host("a", values={"r15s": 1.0}), host("b"), host("d"))
+    for name in cluster.hosts:
+        cluster.devices(name)
+    cluster.hold("d", 0)
+    cluster.add(kind(gpu="num=1:mode=exclusive_process"))
+    cluster.add(kind(gpu="num=4:mode=exclusive_process"), 3)
+    assert list(places(cluster.plan()).values()) == ["d", "b", "c", "a"]
+    cluster.pending.clear()
+    cluster.add(kind(asked_hosts=("a", "b"), host_levels=(2, 1), other_hosts=True))
+    cluster.add(kind(asked_hosts=("a",), host_levels=(1,), avoid_host="a", other_hosts=True))
+    assert list(places(cluster.plan()).values()) == ["a", "b"]

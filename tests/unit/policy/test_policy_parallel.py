@@ -1,0 +1,344 @@
+"""Jobs on several hosts: all tasks find a place or none does; span, same, cu, first hosts, compounds, alternatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from placing_cluster import NOW, SHARED, Cluster, devices, host, kind, line, places, spreads, told
+
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.host import ComputeMode, Gpu
+from gsched.model.queue import Queue
+from gsched.model.snapshot import Bucket
+from gsched.policy.demand import demand_of
+from gsched.policy.explain import Reason
+from gsched.policy.feasible import Rules
+from gsched.policy.parallel import Offer, assemble
+from gsched.policy.trial import Trial
+
+
+def hosts(*names: str, slots: int | None = 4, **options: Any) -> Cluster:
+    return Cluster(*[host(name) for name in names], slots=slots, **options)
+
+
+def test_one_host_that_takes_all_is_preferred_then_few_hosts_and_full_ones() -> None:
+    cluster = hosts("a", "b", "c").hold("a", slots=2)
+    cluster.add(kind(slots=4))
+    cluster.add(kind(slots=6))
+    cluster.add(kind())
+    assert spreads(cluster.plan()) == {1: {"b": 4}, 2: {"c": 4, "a": 2}}
+    assert told(cluster.plan()) == [("Job slot limit reached: 3 hosts (1 wanted, 0 of 4 free on a)",)]
+
+
+def test_order_decides_which_host_is_filled_first() -> None:
+    cluster = Cluster(host("a", values={"mem": 1.0}), host("b", values={"mem": 9.0}), slots=2)
+    cluster.add(kind("order[mem]", slots=3))
+    assert spreads(cluster.plan()) == {1: {"b": 2, "a": 1}}
+
+
+def test_span_on_one_host_or_so_many_tasks_on_each() -> None:
+    cluster = hosts("a", "b", "c")
+    cluster.add(kind("span[hosts=1]", slots=5))
+    cluster.add(kind("span[ptile=2]", slots=5))
+    plan = cluster.plan()
+    assert spreads(plan) == {2: {"a": 2, "b": 2, "c": 1}}
+    assert told(plan) == [("Not enough job slot(s): 3 hosts (5 wanted, 2 of 4 free on a)",)]
+    cluster.add(kind("span[ptile=4]", slots=16))
+    assert told(cluster.plan())[1][0] == (
+        "Not enough hosts to meet the job's spanning requirement (16 slots wanted, 7 on 3 hosts could be had)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"),
+    [
+        ("span[ptile='!']", {"a": 3, "b": 1}),
+        ("span[ptile='!',LINUX:2]", {"a": 2, "b": 2}),
+        ("span[ptile=1,LINUX:3]", {"a": 3, "b": 1}),
+    ],
+)
+def test_span_by_the_host(span: str, expected: dict[str, int]) -> None:
+    cluster = Cluster(*[host(name, values={"maxslots": 3.0}) for name in "ab"], slots=3)
+    cluster.add(kind(span, slots=4))
+    assert spreads(cluster.plan()) == {1: expected}
+
+
+def test_a_range_of_slots_takes_what_there_is() -> None:
+    cluster = hosts("a", "b").hold("b", slots=1)
+    cluster.add(kind(slots=2, max_slots=10))
+    cluster.add(kind(slots=1, max_slots=2))
+    assert spreads(cluster.plan()) == {1: {"a": 4, "b": 3}}
+    one = hosts("a", "b").hold("b", slots=1)
+    one.add(kind("span[hosts=1]", slots=2, max_slots=10))
+    one.add(kind("span[hosts=1]", slots=2, max_slots=3))
+    assert {job: sum(parts.values()) for job, parts in spreads(one.plan()).items()} == {1: 2, 2: 3}
+
+
+def test_a_range_takes_no_more_than_limits_leave() -> None:
+    cluster = hosts("a", "b", queues=[Queue(name="q", job_limit=5)])
+    cluster.add(kind(slots=2, max_slots=10))
+    assert sum(spreads(cluster.plan())[1].values()) == 5
+    limited = hosts("a", "b", "c", queues=[Queue(name="q", host_limit=2)])
+    limited.add(kind(slots=6))
+    limited.add(kind(slots=1))
+    assert spreads(limited.plan()) == {1: {"a": 2, "b": 2, "c": 2}}
+
+
+def test_amounts_per_task_per_host_and_once() -> None:
+    cluster = hosts("a", "b")
+    cluster.add(kind("rusage[mem=100/task,swp=1/host,lic=7/job] span[ptile=3]", slots=4))
+    for name, each in cluster.hosts.items():
+        cluster.hosts[name] = host(name, values={**each.values, "swp": 9.0, "lic": 7.0})
+    (placement,) = cluster.plan().placements
+    assert [(part.host, dict(part.amounts)) for part in placement.allocation.hosts] == [
+        ("a", {"mem": 300.0, "swp": 1.0, "lic": 7.0}),
+        ("b", {"mem": 100.0, "swp": 1.0}),
+    ]
+    short = Cluster(*[host(name, values={"mem": 250.0}) for name in "abc"], slots=9)
+    short.add(kind("rusage[mem=100/task]", slots=5))
+    assert spreads(short.plan()) == {1: {"a": 2, "b": 2, "c": 1}}
+
+
+def test_gpus_per_host_and_per_task() -> None:
+    cluster = hosts("a", "b", slots=8).devices("a").devices("b")
+    cluster.add(kind("span[ptile=1]", slots=2, gpu="num=2:mode=exclusive_process"))
+    cluster.add(kind(slots=4, gpu="num=1/task:mode=exclusive_process"))
+    plan = cluster.plan()
+    parts = [each.allocation.hosts for each in plan.placements]
+    assert [[(part.host, part.slots, len(part.gpus)) for part in each] for each in parts] == [
+        [("a", 1, 2), ("b", 1, 2)],
+        [("a", 2, 2), ("b", 2, 2)],
+    ]
+
+
+def test_same_and_compute_units() -> None:
+    models = {"a": "X", "b": "Y", "c": "Y", "d": None}
+    cluster = Cluster(*[host(name, values={"model": model}) for name, model in models.items()], slots=2)
+    cluster.add(kind("same[model]", slots=4))
+    assert spreads(cluster.plan()) == {1: {"b": 2, "c": 2}}
+    units = {"rack": {"r1": ("a", "b"), "r2": ("c", "d", "e")}}
+    racks = hosts("a", "b", "c", "d", "e", slots=2, compute_units=units)
+    racks.add(kind("cu[type=rack:maxcus=1]", slots=5))
+    racks.add(kind("cu[type=rack:maxcus=1]", slots=5))
+    racks.add(kind("cu[type=rack:pref=minavail]", slots=3))
+    plan = racks.plan()
+    assert spreads(plan) == {1: {"c": 2, "d": 2, "e": 1}, 3: {"e": 1, "a": 2}}
+
+
+def test_the_first_execution_host_comes_first() -> None:
+    cluster = hosts("a", "b", "c", slots=2)
+    cluster.add(kind(slots=4, first_hosts=("c",)))
+    (placement,) = cluster.plan().placements
+    assert placement.allocation.first_host == "c"
+    full = hosts("a", "b").hold("b", slots=4)
+    full.add(kind(slots=2, first_hosts=("b",)))
+    full.add(kind(slots=1, first_hosts=("b",), asked_hosts=("a",)))
+    assert told(full.plan())[0][0].startswith("The specified first execution host is not eligible for this job")
+    assert places(full.plan()) == {}
+
+
+def test_a_compound_places_its_parts_in_order_and_merges_them_by_host() -> None:
+    cluster = hosts("a", "b", slots=4).devices("a")
+    text = "1*{rusage[ngpus_excl_p=1,mem=100]} + 3*{rusage[mem=50/task]}"
+    cluster.add(kind(text, slots=4))
+    cluster.add(kind("2*{rusage[mem=1]} + {span[hosts=1]}", slots=5))
+    plan = cluster.plan()
+    assert spreads(plan) == {1: {"a": 4}}
+    part = plan.placements[0].allocation.hosts[0]
+    assert (part.amounts, [gpu.index for gpu in part.gpus]) == ({"mem": 250.0}, [0])
+    assert told(plan)[0][0].startswith("Not enough job slot(s)")
+
+
+def test_a_compound_on_hosts_that_agree() -> None:
+    models = {"a": "X", "b": "Y", "c": "Y"}
+    cluster = Cluster(*[host(name, values={"model": model}) for name, model in models.items()], slots=2)
+    cluster.add(kind("{2*{select[mem>1]} + 2*{select[mem>2]}} same[model]", slots=4))
+    assert spreads(cluster.plan()) == {1: {"b": 2, "c": 2}}
+
+
+def test_alternatives_in_order_and_by_delay() -> None:
+    text = "{rusage[mem=2000]} || {rusage[mem=500]} || {rusage[mem=1]}@60"
+    cluster = Cluster(host("a", values={"mem": 1100.0}))
+    cluster.add(kind(text), 3)
+    cluster.add(kind(text, waited_s=60.0))
+    plan = cluster.plan()
+    assert [(each.job_id, each.effective) for each in plan.placements] == [
+        (1, "rusage[mem=500.00]"),
+        (2, "rusage[mem=500.00]"),
+        (4, "rusage[mem=1.00]"),
+    ]
+    usages = hosts("a")
+    usages.add(kind("rusage[mem=800 || mem=300]"), 2)
+    assert [each.effective for each in usages.plan().placements] == ["rusage[mem=800.00]"]
+
+
+def test_shares_of_a_gpu_fill_used_devices_first() -> None:
+    cluster = hosts("a", "b", slots=8).devices("a", 2, SHARED).devices("b", 2, SHARED)
+    cluster.add(kind(gpu="share=0.5"), 3)
+    cluster.add(kind(gpu="share=0.6"), 2)
+    plan = cluster.plan()
+    assert list(zip(places(plan).values(), devices(plan).values(), strict=True)) == [
+        ("a", [0]),
+        ("a", [0]),
+        ("a", [1]),
+        ("b", [0]),
+        ("b", [1]),
+    ]
+    cluster.carry_out(plan)
+    cluster.add(kind(gpu="share=0.6"))
+    assert told(cluster.plan())[0] == (
+        "Job's requirements for reserving resource (ngpus_physical) not satisfied: "
+        "2 hosts (1 of share=0.6 wanted, 0 of 2 free on a)",
+    )
+
+
+def test_memory_and_model_of_gpus() -> None:
+    cluster = hosts("a")
+    cluster.gpus(
+        "a",
+        Gpu(uuid="x", index=0, mode=SHARED, model="Tesla K80", memory_mib=12000),
+        Gpu(uuid="y", index=1, mode=SHARED, model="Tesla V100-PCIE-32GB", memory_mib=32000),
+        Gpu(uuid="z", index=2, mode=SHARED, model="Tesla V100-PCIE-32GB"),
+        shared_jobs=4,
+    )
+    cluster.add(kind(gpu="num=1:gmem=20G"), 2)
+    cluster.add(kind(gpu="num=2:gmodel=V100"))
+    plan = cluster.plan()
+    assert devices(plan) == {1: [1], 3: [1, 2]}
+    assert told(plan)[0][0].endswith("(1 of gmem=20480M wanted, 0 of 3 free on a)")
+
+
+def test_linked_gpus_and_the_island_that_fits_best() -> None:
+    cluster = hosts("a")
+    pairs = {0: 1, 1: 0, 2: 3, 3: 2}
+    gpus = [Gpu(uuid=f"g{i}", index=i, mode=SHARED, links=(f"g{other}",)) for i, other in pairs.items()]
+    cluster.gpus("a", *gpus)
+    cluster.add(kind(gpu="num=1:j_exclusive=yes"))
+    cluster.add(kind(gpu="num=2:j_exclusive=yes:glink=yes"))
+    cluster.add(kind(gpu="num=1:j_exclusive=yes"))
+    assert devices(cluster.plan()) == {1: [0], 2: [2, 3], 3: [1]}
+    unknown = hosts("a").devices("a", 4, SHARED)
+    unknown.add(kind(gpu="num=2:glink=yes"))
+    assert told(unknown.plan())[0][0].endswith("(2 of glink=yes wanted, 1 of 4 free on a)")
+
+
+def test_gpus_of_the_old_kind_and_by_gpu_share_one_book() -> None:
+    cluster = hosts("a").devices("a", 2, ComputeMode.EXCLUSIVE_PROCESS)
+    cluster.add(kind("rusage[ngpus_excl_p=1]"))
+    cluster.add(kind(gpu="num=1:mode=exclusive_process"), 2)
+    assert devices(cluster.plan()) == {1: [0], 2: [1]}
+
+
+def test_a_job_that_wants_its_host_alone() -> None:
+    cluster = hosts("a", "b").hold("a", slots=1)
+    cluster.add(kind(exclusive=True))
+    cluster.add(kind())
+    plan = cluster.plan()
+    assert places(plan) == {1: "b", 2: "a"}
+    cluster.carry_out(plan)
+    cluster.add(kind(exclusive=True))
+    cluster.add(kind(asked_hosts=("b",)))
+    assert [[line(each) for each in reasons] for reasons in cluster.plan().reasons.values()] == [
+        ["Job's requirement for exclusive execution not satisfied: 1 host (2 jobs run on a)",
+         "Running an exclusive job: 1 host (job 1 on b)"],
+        ["Running an exclusive job: 1 host (job 1 on b)", "Not specified in job submission: 1 host"],
+    ]  # fmt: skip
+
+
+def test_cores_are_kept_for_free_gpus() -> None:
+    cluster = hosts("a", slots=8, reserve_cores_per_gpu=2).devices("a", 3)
+    cluster.add(kind(), 3)
+    cluster.add(kind("rusage[ngpus_excl_p=1]"))
+    cluster.add(kind())
+    plan = cluster.plan()
+    assert list(places(plan)) == [1, 2, 4]
+    assert told(plan) == [("Job slot limit reached: 1 host (1 wanted, 6 free on a, 6 of them kept for 3 free GPUs)",)]
+
+
+def test_resources_kept_for_those_who_ask_and_busy_hosts() -> None:
+    cluster = Cluster(
+        host("a", values={"big": True}, exclusive_resources=("big",)),
+        host("b", busy={"q": "The paging rate (pg) is beyond threshold (9, threshold 4)"}),
+        slots=1,
+    )
+    cluster.add(kind())
+    cluster.add(kind("select[big]"))
+    plan = cluster.plan()
+    assert places(plan) == {2: "a"}
+    assert told(plan)[0] == (
+        "The paging rate (pg) is beyond threshold: 1 host (9, threshold 4)",
+        "Job's resource requirements not satisfied: 1 host (a is kept for jobs that ask for big)",
+    )
+
+
+# -- properties -------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def offers(draw: st.DrawFn) -> list[Offer]:
+    return [
+        Offer(f"h{i}", draw(st.integers(0, 5)), draw(st.sampled_from([None, None, 2])), draw(st.integers(0, 1)))
+        for i in range(draw(st.integers(0, 6)))
+    ]
+
+
+@given(offers(), st.integers(1, 9), st.integers(0, 5), st.sampled_from([(), ("h1", "h2")]))
+def test_tasks_are_dealt_all_or_none(given_offers: list[Offer], least: int, more: int, firsts: tuple[str, ...]) -> None:
+    term = demand_of(kind(slots=least).requirement, "LINUX").choices[0].terms[0]
+    room = {offer.host: offer.tasks for offer in given_offers}
+
+    def fill(name: str, tasks: int, is_first: bool) -> HostAllocation | Reason:
+        return HostAllocation(host=name, slots=tasks) if tasks <= room[name] else Reason("full")
+
+    found = assemble(term, least, least + more, given_offers, fill, first_hosts=firsts)
+    if isinstance(found, Reason):
+        groups = {offer.same for offer in given_offers}
+        plain = [offer for offer in given_offers if offer.tile is None]
+        if plain == given_offers and not firsts:
+            assert all(sum(each.tasks for each in plain if each.same == group) < least for group in groups)
+        return
+    assert least <= sum(part.slots for part in found) <= least + more
+    assert all(1 <= part.slots <= room[part.host] for part in found)
+    assert len({part.host for part in found}) == len(found)
+    assert not firsts or found[0].host in firsts
+    assert len({offer.same for offer in given_offers if offer.host in {part.host for part in found}}) == 1
+
+
+TEXTS = ("", "span[hosts=1]", "span[ptile=2]", "rusage[mem=300/task]", "rusage[ngpus_excl_p=1] span[ptile=1]",
+         "same[model]", "1*{rusage[mem=200]} + {rusage[mem=100]}")  # fmt: skip
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    names = [f"h{i}" for i in range(draw(st.integers(1, 4)))]
+    cluster = Cluster(
+        *[
+            host(name, values={"mem": draw(st.sampled_from([100.0, 700.0])), "model": draw(st.sampled_from("XY"))})
+            for name in names
+        ]
+    )
+    for name in names:
+        cluster.ledger.host(name).max_slots = draw(st.integers(0, 4))
+        cluster.devices(name, draw(st.integers(0, 2)))
+    return cluster
+
+
+@settings(max_examples=300, deadline=None)
+@given(clusters(), st.sampled_from(TEXTS), st.integers(1, 6), st.integers(0, 3))
+def test_placing_finds_a_place_just_when_a_trial_does(cluster: Cluster, text: str, slots: int, more: int) -> None:
+    bucket: Bucket = kind(text, slots=max(slots, 2) if "+" in text else slots, max_slots=slots + more if more else 0)
+    cluster.add(bucket)
+    plan = cluster.plan()
+    snapshot = cluster.snapshot()
+    demand = demand_of(bucket.requirement, "LINUX")
+    trial = Trial(snapshot, Rules.of(snapshot, NOW))
+    found = trial.place(bucket, demand, trial.candidates(bucket, demand), snapshot.ledger.host)
+    assert bool(plan.placements) == isinstance(found, Allocation), (told(plan), found)
+    for placement in plan.placements:
+        assert cluster.ledger.misfit((1, 1), placement.allocation) == ""
+        assert demand.slots <= placement.allocation.slots <= demand.max_slots
+    if isinstance(found, Allocation):
+        assert cluster.ledger.misfit((1, 1), found) == ""
