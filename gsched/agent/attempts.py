@@ -121,6 +121,7 @@ class Attempts:
             gpu_unrequested=message.gpu_unrequested,
             user=self._user,
             hostfile=self._executor.hostfile(job_id, message.attempt),
+            earlier_runs=message.earlier_runs,
         )
         return Order(
             job_id=job_id,
@@ -141,7 +142,9 @@ class Attempts:
             terminate_interval_s=self.terminate_interval_s,
             limits=spec.limits,
             hostfile=host_lines(allocation),
-            attempt_line=attempt_line(job_id, message.attempt, self._host, self._clock.now()),
+            attempt_line=attempt_line(
+                job_id, message.attempt, self._host, self._clock.now(), message.earlier_runs
+            ),
             gpu_lock_uuids=tuple(gpu.uuid for gpu in part.gpus) if self._locks_gpus() else (),
             holding=part,
         )

@@ -53,6 +53,7 @@ def job_environment(
     gpu_unrequested: str,
     user: str,
     hostfile: str = "",
+    earlier_runs: int = 0,
 ) -> dict[str, str]:
     """The complete environment of the attempt on `host`; `hostfile` is the path of the file that `host_lines` fill."""
     found = parse_environment(block)
@@ -62,7 +63,7 @@ def job_environment(
     found.update(_batch(job_id, spec, allocation, effective_req, user))
     found.update(_places(job_id, spec))
     found.update(GSCHED_JOB_ID=show_job(job_id), GSCHED_ATTEMPT=str(attempt), GSCHED_CLUSTER=cluster)
-    if has_run_before(attempt):
+    if earlier_runs:
         found["LSB_RESTART"] = "Y"
     if hostfile:
         found["LSB_DJOB_HOSTFILE"] = found["LSB_DJOB_RANKFILE"] = hostfile
@@ -75,19 +76,14 @@ def job_environment(
     return found
 
 
-def has_run_before(attempt: int) -> bool:
-    """Whether the job may have run before this attempt."""
-    return attempt > 1
-
-
 def host_lines(allocation: Allocation) -> str:
     """A line per slot with its host's name, first execution host first: what MPI and torchrun read as a host file."""
     return "".join(f"{part.host}\n" * part.slots for part in allocation.hosts)
 
 
-def attempt_line(job_id: int, attempt: int, host: str, now: float) -> str:
-    """What stands between the outputs of two attempts in one file; empty for the first attempt. `now`: UTC seconds."""
-    if not has_run_before(attempt):
+def attempt_line(job_id: int, attempt: int, host: str, now: float, earlier_runs: int) -> str:
+    """What stands between the outputs of two attempts in one file; empty if none has run yet. `now`: UTC seconds."""
+    if not earlier_runs:
         return ""
     when = datetime.fromtimestamp(now, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
     return f"---- attempt {attempt} of job {show_job(job_id)} on {host} at {when} ----"

@@ -50,6 +50,7 @@ from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.snapshot import Bucket, Plan, RequirementClass, Snapshot
 from gsched.model.view import Submitted
 from gsched.policy import cycle
+from gsched.policy.reserve import Promise
 
 Schedule = Callable[[Snapshot, float, int], Plan]
 Waiter = Bucket | tuple[str, RequirementClass]
@@ -315,6 +316,7 @@ class Engine:
         self._ticked_at = min(self._ticked_at, now)  # the clock may have been set back
         due = [self._ticked_at + (BUSY_TICK_S if self.state.pending else IDLE_TICK_S)]
         due.extend(self._timeouts.due(self.config, now))
+        due.extend(plan.at for plan in self.planned.values() if plan.at is not None and plan.at > now)
         interval = self.config.params.job_accept_interval_s
         if interval and self.state.pending:
             again = (self.observations.of(name).last_dispatch + interval for name in self.config.hosts)
@@ -337,7 +339,7 @@ class Engine:
             self.reasons, self.planned, self._tried = {}, {}, {}
             return decision
         try:
-            plan = self._schedule(self.snapshot(now, self._tried), now, budget)
+            plan = self._schedule(self.snapshot(now, self._without_plans(self._tried)), now, budget)
         except Exception as error:  # planning changes nothing: whoever waits goes on waiting, and all else goes on
             self.failure, self._tried = error, {}
             self.summary = f"the scheduling cycle failed, nothing was placed: {error!r}"
@@ -346,6 +348,12 @@ class Engine:
         self._carry_out(plan, now, decision)
         self._settle(now, decision)
         return decision
+
+    def _without_plans(self, tried: Mapping[Waiter, tuple[PendingReason, ...]]) -> set[Waiter]:
+        """Kinds of jobs that the rest of a pass may leave out: what is planned for must be seen, or it is forgotten."""
+        planned = {each.bucket for each in self.planned.values() if isinstance(each, Promise)}
+        kept = planned | {(bucket.queue, bucket.requirement) for bucket in planned}
+        return {waiter for waiter in tried if waiter not in kept}
 
     def _carry_out(self, plan: Plan, now: float, decision: Decision) -> None:
         reasons: dict[Waiter, tuple[PendingReason, ...]] = {**self._tried, **plan.reasons}

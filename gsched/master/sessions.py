@@ -169,6 +169,7 @@ class Sessions:
         start.script = self._blob(job.spec.script)
         start.gpu_unrequested = config.params.gpu_unrequested.value
         start.effective_req = job.effective_req
+        start.earlier_runs = job.requeues
         start.cluster = config.cluster
         queue = config.queues.get(job.spec.queue)
         start.nice = queue.nice if queue is not None else 0

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Raised when an old agent would misunderstand a new master, or the reverse; both sides must have the same."""

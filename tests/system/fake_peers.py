@@ -17,10 +17,10 @@ from gsched.model.job import JobSpec
 from gsched.wire.address import MASTER_FILE, read_address, write_address
 from gsched.wire.client import CHANNEL_OPTIONS
 from gsched.wire.convert import fill
+from gsched.wire.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
 
 PATIENCE_S = 15.0
-PROTOCOL = 1
 
 
 class _Heard:

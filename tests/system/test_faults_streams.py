@@ -17,6 +17,7 @@ from gsched.model.event import JobFinished, StaleResultRecorded, decode_event
 from gsched.model.job import JobSpec
 from gsched.model.view import JobFilter, Submission
 from gsched.wire.address import read_address
+from gsched.wire.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
@@ -108,8 +109,8 @@ def test_an_agent_that_falls_silent_is_given_up(two_hosts: Cluster):
     [
         ({"heartbeat": agent_pb2.Heartbeat()}, "hello"),
         ({"hello": agent_pb2.Hello(host="b", protocol=99, version="9.9")}, "protocol 99"),
-        ({"hello": agent_pb2.Hello(host="nowhere", protocol=1)}, "nowhere is not in the Host section"),
-        ({"hello": agent_pb2.Hello(host="", protocol=1)}, "is not in the Host section"),
+        ({"hello": agent_pb2.Hello(host="nowhere", protocol=PROTOCOL)}, "nowhere is not in the Host section"),
+        ({"hello": agent_pb2.Hello(host="", protocol=PROTOCOL)}, "is not in the Host section"),
     ],
 )
 def test_an_agent_that_does_not_fit_is_told_why(two_hosts: Cluster, message: dict, text: str):
@@ -129,7 +130,7 @@ def test_what_cannot_be_understood_is_dropped_and_the_stream_goes_on(two_hosts: 
         bad = agent_pb2.AgentMessage()
         bad.gpus.gpus.add(index=0, mode="no such mode")
         agent.send(gpus=bad.gpus)
-        agent.send(hello=agent_pb2.Hello(host="b", protocol=1))
+        agent.send(hello=agent_pb2.Hello(host="b", protocol=PROTOCOL))
         agent.send(output=agent_pb2.OutputReply(request=99, data=b"nobody asked"))
         agent.started(job_id, 1)
         agent.ended(job_id, 1, exit_code=7)

@@ -67,8 +67,8 @@ def test_limits_of_lsb_resources_hold_and_are_shown(cluster: Cluster) -> None:
         cluster.starts(job)
     reason = cluster.why_pending(jobs[2])
     assert reason.startswith("Resource limit defined on user") and "few_gpus" in reason
-    text = cluster.run("glimits").stdout
-    assert "few_gpus" in text and "2/2" in text
+    cluster.until(lambda: "2/2" in cluster.run("glimits").stdout, "glimits does not show what is used")
+    assert "few_gpus" in cluster.run("glimits").stdout
     other = cluster.submit("true")
     assert cluster.wait(other)[0].state == "DONE"
 

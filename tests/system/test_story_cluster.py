@@ -193,7 +193,7 @@ def test_a_folder_too_deep_for_a_socket(module_cluster: Callable[..., Cluster]) 
         (["-R", "select[ngpus>0", "true"], "Bad resource requirement syntax"),
         (["-R", "rusage[ngpus_excl_p=0.5]", "true"], "Bad resource requirement syntax"),
         (["-n", "0", "true"], "-n: '0' is not a number of slots"),
-        (["-n", "17", "true"], "Too many processors requested"),
+        (["-n", "33", "true"], "Too many processors requested"),
         (["-W", "soon", "true"], "soon"),
         (["-zzz", "true"], "-zzz"),
         (["-R"], "-R"),

@@ -41,6 +41,7 @@ def environment_with(
         gpu_unrequested=gpu_unrequested,
         user="ann",
         hostfile="/spool/hostfile",
+        earlier_runs=attempt - 1,
     )
 
 
@@ -151,6 +152,6 @@ def test_what_only_some_jobs_are_told() -> None:
 
 
 def test_attempts_are_told_apart_in_one_file() -> None:
-    assert attempt_line(17, 1, "gpu1", 0.0) == ""
-    line = attempt_line(element_id(17, 3), 2, "gpu1", 1_500_000_000.0)
+    assert attempt_line(17, 1, "gpu1", 0.0, 0) == ""
+    line = attempt_line(element_id(17, 3), 2, "gpu1", 1_500_000_000.0, 1)
     assert line.startswith("---- attempt 2 of job 17[3] on gpu1 at 2017-07-1") and line.endswith(" ----")
