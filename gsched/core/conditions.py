@@ -63,7 +63,9 @@ def resolve(text: str, user: str, state: ClusterState, *, newest_only: bool, ind
     `indices`: those of the job that is submitted, for element-wise conditions. `newest_only`: JOB_DEP_LAST_SUB.
     """
     resolver = _Resolver(state, user, newest_only, indices, is_admin)
-    return show(resolver.resolved(parse(text)))
+    resolved = show(resolver.resolved(parse(text)))
+    parse_resolved(resolved)  # a name may stand for so many jobs that nobody could read the whole any more
+    return resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,8 @@ def _judge_condition(state: ClusterState, condition: Condition, index: int) -> A
     assert isinstance(job, JobNumber)
     number = element_id(job.job_id, index) if job.each else job.job_id
     name = show_target(JobNumber(number))
+    if number in state.quarantined or array_of(number) in state.quarantined:
+        return Answer(False, False, f"{condition.kind}({name}): job {name} is set aside")
     if condition.kind.startswith("num"):
         return _judge_count(state, condition, number, name)
     array = state.arrays.get(number)

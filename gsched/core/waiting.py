@@ -7,7 +7,7 @@ of its elements wait. It never decides who may wait here: dependencies, begin ti
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import groupby
 
@@ -92,6 +92,8 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
 
     def __init__(self) -> None:
         self._classes: dict[RequirementClass, dict[Bucket, WaitingLine]] = {}
+        self._queues: dict[RequirementClass, dict[str, int]] = {}
+        """Class -> queue -> buckets in it."""
 
     def __getitem__(self, requirement: RequirementClass) -> Mapping[Bucket, WaitingLine]:
         return self._classes[requirement]
@@ -101,6 +103,10 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
 
     def __len__(self) -> int:
         return len(self._classes)
+
+    def queues_of(self, requirement: RequirementClass) -> Iterable[str]:
+        """Queues with jobs of the class."""
+        return self._queues.get(requirement, {})
 
     def lines(self) -> Iterator[tuple[Bucket, WaitingLine]]:
         """Every bucket with its line."""
@@ -113,9 +119,12 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         buckets = self._classes.get(bucket.requirement)
         if buckets is None:
             buckets = self._classes[bucket.requirement] = {}
+            self._queues[bucket.requirement] = {}
         line = buckets.get(bucket)
         if line is None:
             line = buckets[bucket] = WaitingLine()
+            queues = self._queues[bucket.requirement]
+            queues[bucket.queue] = queues.get(bucket.queue, 0) + 1
         line.add(job.rank(), job.job_id, array)
 
     def remove(self, job: Job) -> None:
@@ -126,5 +135,10 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         line.remove(job.rank(), job.job_id)
         if line.is_empty():
             del buckets[bucket]
+            queues = self._queues[bucket.requirement]
+            queues[bucket.queue] -= 1
+            if not queues[bucket.queue]:
+                del queues[bucket.queue]
             if not buckets:
                 del self._classes[bucket.requirement]
+                del self._queues[bucket.requirement]

@@ -203,3 +203,54 @@ def test_whoever_wants_it_otherwise_lets_jobs_wait_for_ever() -> None:
     world.ended(first, exit_code=1)
     assert world.state(second) == "PEND"
     assert world.reasons(second)[0].startswith("Dependency condition invalid or never satisfied (done(1)")
+
+
+def test_a_held_job_hears_that_its_condition_holds() -> None:
+    world = World()
+    (first,) = world.run(spec())
+    job_id, array = world.submit(
+        spec(dependency=f"done({first})", hold=True), spec(name="a", indices="1-2", dependency=f"done({first})")
+    )
+    world.control("stop", array)
+    world.ended(first)
+    world.wait(10_000)
+    assert first not in world.engine.state.jobs  # nobody waits for it any more
+    world.control("resume", job_id, array)
+    world.settle()
+    assert world.state(job_id) == world.state(1 << 32 | array) == "RUN"
+    world.check_replay()
+
+
+def test_a_parent_is_kept_while_a_held_job_waits_for_it() -> None:
+    world = World()
+    first, slow = world.run(spec(), spec())
+    (job_id,) = world.submit(spec(dependency=f"done({first}) && done({slow})", hold=True))
+    world.ended(first)
+    world.wait(10_000)
+    assert first in world.engine.state.jobs
+    world.control("kill", job_id)
+    world.wait(10_000)
+    assert first not in world.engine.state.jobs
+    world.check_replay()
+
+
+def test_a_held_job_whose_condition_can_never_hold_ends() -> None:
+    world = World()
+    (first,) = world.run(spec())
+    (job_id,) = world.submit(spec(dependency=f"done({first})", hold=True))
+    world.ended(first, exit_code=1)
+    assert world.state(job_id) == "EXIT"
+    world.check_replay()
+
+
+def test_a_condition_that_came_true_stays_so_when_the_job_runs_again() -> None:
+    world = World()
+    (first,) = world.run(spec())
+    (job_id,) = world.submit(spec(dependency=f"ended({first})"))
+    world.ended(first, exit_code=1)
+    world.settle()
+    world.started(job_id)
+    world.order("requeue", job_id)
+    world.ended(job_id, exit_code=None, signal=15)
+    world.settle()
+    assert world.state(job_id) == "RUN" and world.job(job_id).attempt == 2

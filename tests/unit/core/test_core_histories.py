@@ -19,17 +19,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from gsched.base.errors import GschedError
+from gsched.base.ids import element_id
 from gsched.core.cluster import ClusterState
 from gsched.core.command import (
     AttemptEnded,
     AttemptStarted,
     Command,
+    ControlGroups,
     ControlHosts,
     ControlJobs,
+    ControlQueues,
+    ControlReservations,
     HeldAttempt,
     HostDisconnected,
     HostHello,
     HostReported,
+    ModifyJobs,
     Reconfigure,
     Submit,
 )
@@ -41,12 +46,16 @@ from gsched.model.allocation import HostAllocation
 from gsched.model.config import ClusterConfig, GpuUnrequested, Params
 from gsched.model.event import AnyEvent, StaleResultRecorded, decode_event, encode_event
 from gsched.model.host import ComputeMode, GpuReport, HostConfig
-from gsched.model.job import PENDING, AttemptResult
+from gsched.model.job import PENDING, AttemptResult, JobSpec
 from gsched.model.ledger import AttemptKey
-from gsched.model.queue import Queue
+from gsched.model.queue import Preemption, Queue, Threshold
+from gsched.model.user import UserGroup
+from gsched.model.view import ReservationView
+from gsched.model.window import DAY_MIN, Window, minute_of_week
 
 DEVICES = {"a": 3, "b": 2, "c": 0}
 REQUIREMENTS = (
+    "{select[mem<0]} || {rusage[mem=10]}@5",
     "", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=2]", "rusage[ngpus_shared=1]", "select[ngpus>0] rusage[ngpus=1]",
     "rusage[mem=40000]", "rusage[ngpus_excl_p=1/task]", "rusage[seats=1] order[mem]",
 )  # fmt: skip
@@ -54,13 +63,22 @@ REQUIREMENTS = (
 
 def configs() -> list[ClusterConfig]:
     """What the cluster may be switched between: hosts, queues and resources come and go while in use."""
-    plain = (Queue(name="normal", priority=2), Queue(name="small", priority=9, job_limit=3, user_limit=2, host_limit=2))
+    normal = Queue(
+        name="normal", priority=2, requeue_exit_values="1", max_requeue=2, exclusive=True,
+        thresholds={"r1m": Threshold(1.0, 2.0)}, administrators=("bob",), new_job_delay_s=1.0,
+    )  # fmt: skip
+    small = Queue(name="small", priority=9, job_limit=3, user_limit=2, host_limit=2)
+    plain = (normal, small, Queue(name="high", priority=20, preemption=Preemption(preemptive=())))
+    minute = minute_of_week(START) % DAY_MIN
+    windowed = msgspec.structs.replace(small, run_window=(Window(minute, (minute + 30) % DAY_MIN),))
+    groups = {"lab": UserGroup(name="lab", users=("ann",), admins=("bob",))}
+    ageing = Params(max_user_priority=10, priority_over_time=(1, 1), preempt_requeue=True)
     tight = [HostConfig(name="a", max_slots=2, user_slots=2), HostConfig(name="b", max_slots=1), "c"]
     return [
-        make_config("abc", plain, params=Params(gpu_shared_jobs=2)),
+        make_config("abc", plain, params=Params(gpu_shared_jobs=2, max_dispatch_per_cycle=3), user_groups=groups),
         make_config(tight, plain[:1], params=Params(job_accept_interval_s=2.0, gpu_unrequested=GpuUnrequested.AUTO)),
-        make_config("ac", plain, params=Params(clean_period_s=20)),
-        make_config("abc", plain, mapped={"ngpus": ("a", "b"), "ngpus_excl_p": ("a",)}),
+        make_config("ac", (normal, windowed), params=Params(clean_period_s=20, end_on_invalid_dependency=False)),
+        make_config("abc", plain, mapped={"ngpus": ("a", "b"), "ngpus_excl_p": ("a",)}, params=ageing),
     ]
 
 
@@ -113,6 +131,9 @@ class AgentModel:
         for key in self.running():
             del self.parts[key]
             self.started.pop(key, None)
+
+
+USERS = st.sampled_from(["ann", "bob", "root"])
 
 
 class Histories(RuleBasedStateMachine):
@@ -200,16 +221,87 @@ class Histories(RuleBasedStateMachine):
         if done and token:
             self.tokens[token] = (command, [each.job_id for each in done])
 
+    @rule(user=USERS, choice=st.randoms(use_true_random=False), count=st.integers(1, 3))
+    def submit_more(self, user: str, choice: random.Random, count: int) -> None:
+        """Arrays, conditions, times, groups, reservations and the rest of what a job may ask for."""
+        self.do(Submit(user, "", tuple(self.any_spec(choice) for _ in range(count))))
+
+    def any_spec(self, choice: random.Random) -> JobSpec:
+        wishes: dict[str, list[Any]] = {
+            "name": ["", "train"],
+            "indices": ["", "", "1-4", "2-9:3"],
+            "dependency": ["", "", f"done({self.any_number(choice) & 0xFFFFFFFF})", 'ended("train")', "done(train[*])"],
+            "begin_at": [None, None, None, self.now + 3.0],
+            "terminate_at": [None, None, None, self.now + 30.0],
+            "group": ["", "", "/g", "/g/h"],
+            "queue": ["", "", "high", "small"],
+            "rerunnable": [None, True, False],
+            "requeue_exit_values": ["", "all ~0"],
+            "exclusive": [False, False, False, True],
+            "reservation": ["", "", "", "r"],
+            "run_limit_s": [None, None, 60],
+            "slots": [1, 1, 2, 20],
+            "max_slots": [0, 0, 3],
+            "res_req": list(REQUIREMENTS),
+            "hold": [False, False, True],
+            "user_group": ["", "", "lab"],
+            "priority": [None, None, 3],
+        }
+        values = {name: choice.choice(options) for name, options in wishes.items() if choice.random() < 0.3}
+        if values.get("indices") and choice.random() < 0.5:
+            values["array_limit"] = 2
+        return spec(**values)
+
+    def any_number(self, choice: random.Random) -> int:
+        """A job, an array, an element of one, or nothing that is there."""
+        state = self.engine.state
+        elements = [element_id(number, choice.randint(1, 9)) for number in state.arrays]
+        return choice.choice([*state.jobs, *state.arrays, *elements, *state.quarantined, 99])
+
     @rule(
-        action=st.sampled_from(["kill", "stop", "resume", "signal"]),
-        user=st.sampled_from(["ann", "root"]),
+        action=st.sampled_from(["kill", "stop", "resume", "signal", "requeue", "top", "bottom", "run"]),
+        user=USERS,
         choice=st.randoms(use_true_random=False),
         number=st.sampled_from([9, 10, 15, 18, 19]),
     )
     def control(self, action: str, user: str, choice: random.Random, number: int) -> None:
-        which = choice.choice([*self.engine.state.jobs, *self.engine.state.quarantined, 99])
-        (answer,) = self.do(ControlJobs(user, user == "root", action, (which,), None, number))
-        assert answer.job_id == which
+        ids = tuple(self.any_number(choice) for _ in range(choice.choice([1, 1, 2])))
+        command = ControlJobs(
+            user, user == "root", action, ids, None, number, position=choice.choice([1, 2]),
+            hosts=(choice.choice("abc"),) if action == "run" else (), hold=choice.random() < 0.2,
+            states=choice.choice([(), ("RUN", "DONE"), ("EXIT",)]),
+        )  # fmt: skip
+        answers = self.do(command)
+        assert answers is None or [answer.job_id for answer in answers] == list(ids)
+
+    @rule(user=USERS, choice=st.randoms(use_true_random=False))
+    def modify(self, user: str, choice: random.Random) -> None:
+        wanted = self.any_spec(choice)
+        fields = choice.choice(
+            [("queue",), ("slots", "max_slots"), ("dependency",), ("terminate_at", "group"), ("rerunnable",),
+             ("res_req",), ("array_limit",), ("begin_at", "priority", "exclusive"), ("reservation", "run_limit_s")]
+        )  # fmt: skip
+        ids = tuple(self.any_number(choice) for _ in range(2))
+        answers = self.do(ModifyJobs(user, user == "root", ids, wanted, fields))
+        assert [answer.job_id for answer in answers] == list(ids)
+
+    @rule(
+        action=st.sampled_from(["open", "close", "activate", "inactivate"]),
+        queue=st.sampled_from(["normal", "small", "all"]),
+        user=st.sampled_from(["root", "root", "bob"]),
+    )
+    def control_queues(self, action: str, queue: str, user: str) -> None:
+        self.do(ControlQueues(user, user == "root", action, (queue,)))
+
+    @rule(action=st.sampled_from(["add", "modify", "remove"]), user=USERS, limit=st.sampled_from([-1, 0, 1]))
+    def control_groups(self, action: str, user: str, limit: int) -> None:
+        self.do(ControlGroups(user, user == "root", action, ("/g", "/g/h"), limit))
+
+    @rule(action=st.sampled_from(["add", "add", "modify", "remove"]), choice=st.randoms(use_true_random=False))
+    def control_reservations(self, action: str, choice: random.Random) -> None:
+        start = self.now + choice.choice([0.0, 5.0])
+        view = ReservationView(name="r", users=("ann", "lab"), start=start, end=start + choice.choice([20.0, 60.0]))
+        self.do(ControlReservations("root", True, action, view, slots=choice.randint(0, 5), gpus=choice.randint(0, 2)))
 
     @rule(action=st.sampled_from(["open", "close"]), host=st.sampled_from("abc"))
     def control_hosts(self, action: str, host: str) -> None:
@@ -281,7 +373,8 @@ class Histories(RuleBasedStateMachine):
         agent = self.agents[host]
         if agent.connected:
             seen = GpuReport(known=False, reason="hangs") if fails else gpus(DEVICES[host], mode, host)
-            self.do(HostReported(host, agent.session, load(external={"seats": 1.0}), seen))
+            busy = 3.0 if fails else 0.0
+            self.do(HostReported(host, agent.session, load(external={"seats": 1.0}, r1m=busy), seen))
 
     @rule(host=st.sampled_from("abc"), count=st.integers(1, 5))
     def obey(self, host: str, count: int) -> None:
@@ -328,8 +421,9 @@ class Histories(RuleBasedStateMachine):
     def restart_master(self, aside: int | None) -> None:
         for agent in self.agents.values():
             agent.connected, agent.orders, agent.news = False, [], []
-        if aside is not None and aside in self.engine.state.jobs:
-            self.aside.append((len(self.events), aside))
+        known = [*self.engine.state.jobs, *self.engine.state.arrays]
+        if aside is not None and known:
+            self.aside.append((len(self.events), known[aside % len(known)]))
         self.engine = Engine(self.replayed(), self.config, self.now)
 
     # -- what is always so ----------------------------------------------------------------------------------------
@@ -344,15 +438,14 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def events_alone_give_the_same_state(self) -> None:
-        dump = msgspec.json.decode(self.engine.state.dump())
-        assert msgspec.json.decode(self.replayed().dump()) == dump
-        half = len(self.events) // 2
-        checkpoint = self.replayed(half)
-        again = ClusterState.load(checkpoint.dump())
-        tail = self.replayed(since=half, state=again)
-        assert msgspec.json.decode(tail.dump()) == dump
-        for state in (tail, self.engine.state):
+        whole, half = self.replayed(), len(self.events) // 2
+        tail = self.replayed(since=half, state=ClusterState.load(self.replayed(half).dump()))
+        for state in (whole, tail, self.engine.state):
             state.let_go_on(self.now)  # what time brings about is no event
+        dump = msgspec.json.decode(self.engine.state.dump())
+        assert msgspec.json.decode(whole.dump()) == dump
+        assert msgspec.json.decode(tail.dump()) == dump
+        assert tail.waits.dependents == self.engine.state.waits.dependents
         assert tail.pending == self.engine.state.pending and tail.queue_slots == self.engine.state.queue_slots
 
     @invariant()
@@ -378,12 +471,16 @@ class Histories(RuleBasedStateMachine):
             if job.state in PENDING:
                 reasons = self.engine.pending_reasons(job.job_id)
                 assert reasons and all(reason.text.strip() for reason in reasons)
+        for array in self.engine.state.arrays.values():
+            assert not array.count or self.engine.pending_reasons(array.array_id)[0].text
 
     def everything_comes_to_an_end(self) -> None:
         """With all hosts up and honest, the cluster comes to rest: nothing is held for ever, nobody spins."""
         self.reconfigure(0)
         for name, agent in self.agents.items():
             self.do(ControlHosts("root", True, "open", (name,)))
+            self.do(ControlQueues("root", True, "open", ("all",)))
+            self.do(ControlQueues("root", True, "activate", ("all",)))
             self.hello(agent)
             self.report(name, EXCLUSIVE, False)
         for _ in range(300):
@@ -398,8 +495,7 @@ class Histories(RuleBasedStateMachine):
         self.settle()
         assert self.engine.next_deadline(self.now) > self.now
         waiting = [job for job in self.engine.state.jobs.values() if job.state == "PEND"]
-        first = [self.engine.pending_reasons(job.job_id)[0].text for job in waiting]
-        assert not any(text == WAITING.text for text in first)
+        assert WAITING not in [self.engine.pending_reasons(job.job_id)[0] for job in waiting]
 
     def step(self, agent: AgentModel) -> bool:
         """Whether the agent had anything to do or to tell; it has done so."""
@@ -461,11 +557,24 @@ def long_history(seed: int, steps: int) -> Histories:
         world.restart_master(aside)
 
     def control() -> None:
-        action = choice.choice(["kill", "kill", "stop", "resume", "signal"])
+        action = choice.choice(["kill", "stop", "resume", "signal", "requeue", "top", "bottom", "run"])
         world.control(action, choice.choice(["ann", "root"]), choice, choice.choice([9, 10, 15, 18, 19]))
 
     rules = [
         (12, lambda: world.submit(choice.choice(["ann", "bob", "root"]), kinds(), choice.choice(["", "", "t1", "t2"]))),
+        (8, lambda: world.submit_more(choice.choice(["ann", "ann", "bob", "root"]), choice, choice.randint(1, 3))),
+        (6, lambda: world.modify(choice.choice(["ann", "root"]), choice)),
+        (
+            2,
+            lambda: world.control_queues(
+                choice.choice(["open", "open", "activate", "close", "inactivate"]), "all", "root"
+            ),
+        ),
+        (
+            2,
+            lambda: world.control_groups(choice.choice(["add", "modify", "remove"]), choice.choice(["ann", "root"]), 2),
+        ),
+        (2, lambda: world.control_reservations(choice.choice(["add", "add", "modify", "remove"]), choice)),
         (10, lambda: world.cycle(choice.choice([1, 3, 1000]))),
         (10, lambda: world.go_on(choice.random() < 0.5)),
         (10, lambda: world.tick(choice.choice([0.0, 1.0, 5.0, 40.0, 400.0]))),

@@ -9,6 +9,7 @@ from core_world import START, World, gpu_spec, make_config, spec
 
 from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound, PermissionDenied
 from gsched.model.event import ReservationRemoved
+from gsched.model.queue import Queue
 from gsched.model.user import UserGroup
 
 HOUR = 3600.0
@@ -95,7 +96,8 @@ def test_bad_reservations_are_refused(changes: dict[str, Any], said: str) -> Non
 
 
 def test_its_jobs_run_in_its_time_and_others_do_not_take_its_place() -> None:
-    world = World(make_config("a", user_groups={"lab": UserGroup(name="lab", users=("ann", "eve"))}))
+    queues = (Queue(name="normal", backfill=True),)
+    world = World(make_config("a", queues, user_groups={"lab": UserGroup(name="lab", users=("ann", "eve"))}))
     world.reserve(**(SOON | {"users": ("lab",)}), slots_on={"a": 16}, gpus_on={"a": 4}, name="r")
     (short,), (endless,) = world.submit(spec(run_limit_s=60)), world.submit(gpu_spec(1))
     (mine,) = world.submit(gpu_spec(4, slots=8, reservation="r", run_limit_s=1000), user="eve")
