@@ -6,9 +6,9 @@ and columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from gsched.model.allocation import Allocation
 from gsched.model.config import FairshareFactors
@@ -91,6 +91,22 @@ class Line(Protocol):
         ...
 
     def __len__(self) -> int: ...
+
+
+@runtime_checkable
+class QueueIndex(Protocol):
+    """Pending jobs that know their queues without looking at every bucket."""
+
+    def queues_of(self, requirement: RequirementClass) -> Iterable[str]:
+        """Queues with jobs of the class."""
+        ...
+
+
+def queues_of(pending: Mapping[RequirementClass, Mapping[Bucket, Line]], requirement: RequirementClass) -> list[str]:
+    """Queues with jobs of the class, by name."""
+    if isinstance(pending, QueueIndex):
+        return sorted(pending.queues_of(requirement))
+    return sorted({bucket.queue for bucket in pending.get(requirement, ())})
 
 
 class Running(NamedTuple):
@@ -205,7 +221,7 @@ class Snapshot:
     """Array -> started elements."""
     shares: Mapping[str, Mapping[str, FairshareUse]] = field(default_factory=dict)
     """Fairshare queue -> user (`group/user` for jobs charged to a group with -G) -> use."""
-    fairshare: FairshareFactors = FairshareFactors()
+    fairshare: FairshareFactors = field(default_factory=FairshareFactors)
     group_shares: Mapping[str, tuple[Share, ...]] = field(default_factory=dict)
     """User group -> its own USER_SHARES; a group that has none divides equally among its members."""
     processor_limits: Mapping[str, float] = field(default_factory=dict)

@@ -7,12 +7,11 @@ randomness; bounded by `budget` steps (a step is a job served, or a class looked
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from operator import itemgetter
+from collections.abc import Mapping
 
 from gsched.base.errors import RequirementError
 from gsched.model.reason import PendingReason
-from gsched.model.snapshot import Bucket, Placement, Plan, Preempted, RequirementClass, Snapshot
+from gsched.model.snapshot import Bucket, Placement, Plan, Preempted, RequirementClass, Snapshot, queues_of
 from gsched.policy.columns_cycle import CycleColumns
 from gsched.policy.demand import Demand
 from gsched.policy.feasible import Rules
@@ -156,8 +155,8 @@ class _Cycle:
             for queue in queues.values()
         )
         found = set()
-        for requirement, buckets in self._snapshot.pending.items():
-            for name in _queues_of(buckets):
+        for requirement in self._snapshot.pending:
+            for name in queues_of(self._snapshot.pending, requirement):
                 queue = queues.get(name)
                 if queue is None or (not may_preempt and not self._placer.could_start(queue, requirement)):
                     continue
@@ -197,10 +196,3 @@ class _Cycle:
             detail = f" ({first.detail})" if first.detail else ""
             text += f"; {len(self._reasons)} kinds of jobs wait, the first because: {first.text}{detail}"
         return text
-
-
-def _queues_of(buckets: Iterable[Bucket]) -> list[str]:
-    return sorted(set(map(_queue_of, buckets)))
-
-
-_queue_of = itemgetter(0)

@@ -32,7 +32,7 @@ from operator import itemgetter
 from typing import Final
 
 from gsched.model.allocation import Allocation
-from gsched.model.snapshot import Bucket, Line, Rank, RequirementClass, Snapshot
+from gsched.model.snapshot import Bucket, Line, Rank, RequirementClass, Snapshot, queues_of
 from gsched.policy.fairshare import ShareNode, ShareTree, tree_of
 
 ReasonKey = Bucket | tuple[str, RequirementClass]
@@ -139,7 +139,7 @@ class ServingOrder:
         """
         owed = dict(self._owed)
         for requirement in self._untouched:
-            for queue in sorted(set(map(_queue_of, self._snapshot.pending[requirement]))):
+            for queue in queues_of(self._snapshot.pending, requirement):
                 owed[queue, requirement] = None
         return list(owed)
 
