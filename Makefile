@@ -13,7 +13,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 PROTOS := $(shell find proto bin -type f)
 SOURCES := $(shell find gsched proto bin hatch_build.py pyproject.toml -type f -not -name '*_pb2*' -not -name '*.pyc' 2>/dev/null | sed 's/ /\\ /g')
 
-.PHONY: help install demo test check faults bench clean
+.PHONY: help install demo test check faults nightly bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -52,8 +52,11 @@ check: $(DEV_STAMP)  ## style, types, layers
 faults: $(DEV_STAMP)  ## kill daemons again and again at random moments (slow)
 	@$(BIN)/python -m pytest -m fault --fault-rounds 100
 
+nightly: $(DEV_STAMP)  ## the long tests: thousands of random traces (slow)
+	@$(BIN)/python -m pytest -m nightly
+
 bench: $(STAMP)  ## run the benches on a plain installation
-	@for bench in bench/latency.py bench/commands.py bench/throughput.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+	@for bench in bench/latency.py bench/commands.py bench/throughput.py bench/cycle.py bench/backlog.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build dist gsched/wire/v1/*_pb2*
