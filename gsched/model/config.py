@@ -6,6 +6,7 @@ Nothing here reads a file; gsched.config makes it, the engine holds it and swaps
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
 
 import msgspec
 
@@ -110,7 +111,7 @@ class Locations(msgspec.Struct, frozen=True, kw_only=True):
     """GSCHED_SPOOLDIR: what agents keep of their attempts; a folder per host below it."""
 
 
-class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All of it. `mapped` names the external resources that ResourceMap places, and on which hosts."""
 
     cluster: str
@@ -149,4 +150,12 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def external_on(self, host: str) -> tuple[str, ...]:
         """Names of the mapped external resources that `host` has, in lsf.shared's order."""
-        return tuple(name for name in self.resources if host in self.mapped.get(name, ()))
+        return self._external.get(host, ())
+
+    @cached_property
+    def _external(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, list[str]] = {}
+        for name in self.resources:
+            for host in dict.fromkeys(self.mapped.get(name, ())):
+                found.setdefault(host, []).append(name)
+        return {host: tuple(names) for host, names in found.items()}
