@@ -36,7 +36,7 @@ class UnstartedEnd(msgspec.Struct, frozen=True):
     result: AttemptResult
 
 
-class JobArray(msgspec.Struct, kw_only=True):
+class JobArray(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One array. Times are UTC seconds. `left` counts elements that have no end yet, started or not."""
 
     array_id: int

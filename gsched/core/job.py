@@ -15,7 +15,7 @@ AT_HEAD = 1e12
 """Taken off the order of a job that is to be served before its equals."""
 
 
-class Job(msgspec.Struct, kw_only=True):
+class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One job. Times are UTC seconds; what belongs to an attempt is reset when the job is requeued."""
 
     job_id: int

@@ -94,6 +94,8 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         self._classes: dict[RequirementClass, dict[Bucket, WaitingLine]] = {}
         self._queues: dict[RequirementClass, dict[str, int]] = {}
         """Class -> queue -> buckets in it."""
+        self._shared: dict[RequirementClass, RequirementClass] = {}
+        """Class -> the one object that all its buckets hold."""
 
     def __getitem__(self, requirement: RequirementClass) -> Mapping[Bucket, WaitingLine]:
         return self._classes[requirement]
@@ -120,8 +122,10 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         if buckets is None:
             buckets = self._classes[bucket.requirement] = {}
             self._queues[bucket.requirement] = {}
+            self._shared[bucket.requirement] = bucket.requirement
         line = buckets.get(bucket)
         if line is None:
+            bucket = bucket._replace(requirement=self._shared[bucket.requirement])
             line = buckets[bucket] = WaitingLine()
             queues = self._queues[bucket.requirement]
             queues[bucket.queue] = queues.get(bucket.queue, 0) + 1
@@ -142,3 +146,4 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
             if not buckets:
                 del self._classes[bucket.requirement]
                 del self._queues[bucket.requirement]
+                del self._shared[bucket.requirement]

@@ -80,14 +80,12 @@ class Waits:
             self.unjudged.discard(number)
             for parent in parents_of(item.spec.conditions):
                 self._unlink(parent, number)
-        for place in (self.held, self.blocked, self.forced):
-            if number in place:
-                place.discard(number)
-                return
-        if self.delayed.pop(number, None) is not None:
-            return
         self.changing.pop(number, None)
-        self.room.remove(item.template() if isinstance(item, JobArray) else item)
+        place = next((place for place in (self.held, self.blocked, self.forced) if number in place), None)
+        if place is not None:
+            place.discard(number)
+        elif self.delayed.pop(number, None) is None:
+            self.room.remove(item.template() if isinstance(item, JobArray) else item)
         item.waited_s = 0.0  # found out anew from the time when it comes back
 
     def let_go_on(self, now: float, find: Callable[[int], Item]) -> bool:
