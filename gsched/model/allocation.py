@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class HeldGpu(msgspec.Struct, frozen=True, kw_only=True):
+class HeldGpu(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One GPU of an allocation. `claim` is the counter it was claimed as (ngpus_excl_p, ngpus_shared …), or for -gpu
     one of SHARED_CLAIM, ALONE_CLAIM, PROCESS_CLAIM.
     """
@@ -27,7 +27,7 @@ COUNTER_OF_CLAIM = {SHARED_CLAIM: "ngpus_shared", ALONE_CLAIM: "ngpus_shared", P
 """The counter in which a GPU that is claimed by -gpu shows as reserved; a counter's own claims show in itself."""
 
 
-class HostAllocation(msgspec.Struct, frozen=True, kw_only=True):
+class HostAllocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Slots, GPUs and numeric resources held on one host."""
 
     host: str
@@ -39,7 +39,7 @@ class HostAllocation(msgspec.Struct, frozen=True, kw_only=True):
     """-x: nothing else may be held on the host meanwhile."""
 
 
-class Allocation(msgspec.Struct, frozen=True, kw_only=True):
+class Allocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that one attempt holds, first execution host first."""
 
     hosts: tuple[HostAllocation, ...]

@@ -34,7 +34,6 @@ _MODE_OF_CLAIM = {
 _SHARING = frozenset({"ngpus_shared", SHARED_CLAIM})
 """Claims that stand others of their kind beside them on a device."""
 _ROUNDING = 1e-9
-_NOBODY: dict[AttemptKey, str] = {}
 
 
 class Counter(NamedTuple):
@@ -91,10 +90,10 @@ class HostLedger:
         """A ledger of its own: changes to it leave this one alone, and are noted in `changes`."""
         twin = HostLedger(self.host, changes)
         twin.max_slots, twin.shared_jobs, twin.slots_used = self.max_slots, self.shared_jobs, self.slots_used
-        # These are replaced whole, never changed in place.
+        # These, and the values of `holders`, are replaced whole, never changed in place.
         twin.gpus, twin.gpus_known, twin.islands, twin._usable = self.gpus, self.gpus_known, self.islands, self._usable
         twin.held = dict(self.held)
-        twin.holders = {uuid: dict(holders) for uuid, holders in self.holders.items()}
+        twin.holders = dict(self.holders)
         twin.reserved = dict(self.reserved)
         twin.exclusive = self.exclusive
         twin.suspended = set(self.suspended)
@@ -157,7 +156,8 @@ class HostLedger:
             return None
         if name == "ngpus":
             sound, holders = self._usable[""], self.holders
-            return float(len(sound) - sum("ngpus" in holders.get(gpu.uuid, _NOBODY).values() for gpu in sound))
+            plain = {uuid for uuid, claims in holders.items() if "ngpus" in claims.values()} if holders else ()
+            return float(len(sound) - sum(gpu.uuid in plain for gpu in sound)) if plain else float(len(sound))
         if name == "ngpuprohibited":
             return float(sum(gpu.mode is ComputeMode.PROHIBITED for gpu in self.gpus.values()))
         return float(len(self.claimable(name)))
@@ -197,7 +197,8 @@ class HostLedger:
             self.exclusive = key
         self.slots_used += part.slots
         for gpu in part.gpus:
-            self.holders.setdefault(gpu.uuid, {})[key] = gpu.claim
+            others = self.holders.get(gpu.uuid)
+            self.holders[gpu.uuid] = {key: gpu.claim} if others is None else {**others, key: gpu.claim}
         for name, amount in part.amounts.items():
             self.reserved[name] = self.reserved.get(name, 0.0) + amount
 
@@ -212,9 +213,10 @@ class HostLedger:
         else:
             self.slots_used -= part.slots
         for gpu in part.gpus:
-            holders = self.holders[gpu.uuid]
-            del holders[key]
-            if not holders:
+            others = {other: claim for other, claim in self.holders[gpu.uuid].items() if other != key}
+            if others:
+                self.holders[gpu.uuid] = others
+            else:
                 del self.holders[gpu.uuid]
         for name in part.amounts:
             # Summed anew, so that rounding never leaves a crumb of a reservation behind.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gsched.model.allocation import Allocation
 from gsched.model.config import FairshareFactors
@@ -93,7 +93,6 @@ class Line(Protocol):
     def __len__(self) -> int: ...
 
 
-@runtime_checkable
 class QueueIndex(Protocol):
     """Pending jobs that know their queues without looking at every bucket."""
 
@@ -104,8 +103,9 @@ class QueueIndex(Protocol):
 
 def queues_of(pending: Mapping[RequirementClass, Mapping[Bucket, Line]], requirement: RequirementClass) -> list[str]:
     """Queues with jobs of the class, by name."""
-    if isinstance(pending, QueueIndex):
-        return sorted(pending.queues_of(requirement))
+    index: QueueIndex | None = pending if hasattr(pending, "queues_of") else None
+    if index is not None:
+        return sorted(index.queues_of(requirement))
     return sorted({bucket.queue for bucket in pending.get(requirement, ())})
 
 

@@ -86,8 +86,9 @@ class Placer:
         self._guard = guard
         self._spreader = Spreader(snapshot, rules, field, guard)
         self._demands: dict[RequirementClass, Demand | RequirementError] = {}
-        self._kinds: dict[tuple[str, int], _Kind] = {}
-        """Queue and identity of the class, which costs less than its hash."""
+        self._kinds: dict[tuple[str, RequirementClass], _Kind] = {}
+        self._kinds_by_id: dict[tuple[str, int], _Kind] = {}
+        """The same by the identity of the class, which costs less than its hash."""
 
     # -- classes --------------------------------------------------------------------------------------------------
 
@@ -103,11 +104,14 @@ class Placer:
         return found
 
     def _kind(self, queue: Queue, requirement: RequirementClass) -> _Kind:
-        kind = self._kinds.get((queue.name, id(requirement)))
+        kind = self._kinds_by_id.get((queue.name, id(requirement)))
         if kind is None:
-            kind = self._kinds[queue.name, id(requirement)] = _Kind(
-                queue, requirement, self.demand(requirement), self._guard.is_promised(queue.name, requirement)
-            )
+            kind = self._kinds.get((queue.name, requirement))
+            if kind is None:
+                is_promised = self._guard.is_promised(queue.name, requirement)
+                kind = _Kind(queue, requirement, self.demand(requirement), is_promised)
+                self._kinds[queue.name, requirement] = kind
+            self._kinds_by_id[queue.name, id(requirement)] = kind
         return kind
 
     def could_start(self, queue: Queue, requirement: RequirementClass) -> bool:
