@@ -29,7 +29,7 @@ CLASSES = 50
 
 def main() -> int:
     """Print the figures; exit code 0."""
-    with private_cluster("--sim-gpus", "8") as environment:
+    with private_cluster("--sim-gpus", "8:exclusive_process") as environment:
         with client_of(environment) as client:
             client.host_control("close", [host.name for host in client.hosts()])
             master = master_of(environment)

@@ -56,6 +56,7 @@ def load(payload: bytes, state: ClusterState) -> ClusterState:
         for array in stored.arrays:
             state.add_array(array)
         for job in stored.jobs:
+            job.spec = state.specs.shared(job.spec)
             state.add(job)
         state.accounts = Accounts.load(bytes(stored.accounts))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AssertionError, ValueError) as error:

@@ -16,12 +16,13 @@ from gsched.core.array import JobArray
 from gsched.core.entities import JobGroup, QueueState, StoredReservation
 from gsched.core.groups import add, groups_above
 from gsched.core.job import Job
+from gsched.core.specs import SpecPool
 from gsched.core.waiting import WaitingRoom
 from gsched.core.waits import Waits
 from gsched.model.event import AnyEvent, JobEvent, ReservationMade
 from gsched.model.job import FINISHED, PENDING, STARTED, JobState
 from gsched.model.ledger import Ledger
-from gsched.model.snapshot import AdvanceReservation, Running
+from gsched.model.snapshot import Running
 
 
 class ClusterState:
@@ -40,6 +41,7 @@ class ClusterState:
         self.groups: dict[str, JobGroup] = {}
         self.reservations: dict[str, StoredReservation] = {}
         self.accounts = Accounts()
+        self.specs = SpecPool()
         self.ledger = Ledger()
         self.waits = Waits(self._nobody_depends)
         """What each pending job waits for."""
@@ -386,11 +388,6 @@ class ClusterState:
     def load(cls, payload: bytes) -> ClusterState:
         """The state of a checkpoint. Raises Internal with one line if it cannot be read."""
         return checkpoint.load(payload, cls())
-
-    def reservation_list(self) -> tuple[AdvanceReservation, ...]:
-        """All advance reservations, by name."""
-        found = sorted(self.reservations.values(), key=lambda each: each.name)
-        return tuple(AdvanceReservation(r.name, r.users, r.start, r.end, r.slots, r.gpus) for r in found)
 
 
 def replay(events: Iterable[AnyEvent], state: ClusterState | None = None) -> ClusterState:

@@ -6,10 +6,10 @@ leaves the process. The engine checks every placement of a plan against the ledg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
-from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotFound
+from gsched.base.errors import BadRequest, GschedError, Internal, NotFound
 from gsched.base.ids import show_job
 from gsched.core import administration, attempts, control, modify, reserving, standing
 from gsched.core.admission import admit
@@ -41,6 +41,8 @@ from gsched.core.job import Job
 from gsched.core.judgement import judge_for
 from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
+from gsched.core.specs import fingerprint
+from gsched.core.submission import answered_before, submitted
 from gsched.core.timeouts import Timeouts
 from gsched.core.values import slot_limit
 from gsched.model.config import ClusterConfig
@@ -48,7 +50,6 @@ from gsched.model.event import ConfigApplied, JobSubmitted
 from gsched.model.job import JobSpec
 from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.snapshot import Bucket, Plan, RequirementClass, Snapshot
-from gsched.model.view import Submitted
 from gsched.policy import cycle
 from gsched.policy.reserve import Promise
 
@@ -143,12 +144,12 @@ class Engine:
             raise BadRequest("an empty submission")
         known = self.state.tokens.get(command.token) if command.token else None
         if known:
-            decision.reply = self._submitted_before(command, known)
+            decision.reply = answered_before(self.state, command, known, self.config.params.default_queue)
             return
         last = self.state.next_job_id + len(command.specs) - 1
         if last > self.config.params.max_job_id:
             raise BadRequest(f"job id {last} would exceed MAX_JOBID {self.config.params.max_job_id}")
-        specs = [self._admitted(spec, command.user, now) for spec in command.specs]
+        specs = self._all_admitted(command.specs, command.user, now)
         standing.check_pending(self.state, self.config, command.user, specs)
         ids = []
         for place, spec in enumerate(specs):
@@ -165,8 +166,19 @@ class Engine:
                 )
             )
             ids.append(job_id)
-        decision.reply = [self._submitted(spec, job_id) for spec, job_id in zip(specs, ids, strict=True)]
+        decision.reply = [submitted(spec, job_id) for spec, job_id in zip(specs, ids, strict=True)]
         self._wake()
+
+    def _all_admitted(self, specs: Sequence[JobSpec], user: str, now: float) -> list[JobSpec]:
+        """Each completed; equal ones are looked at once, since nothing changes in between."""
+        known: dict[bytes, JobSpec] = {}
+        admitted = []
+        for spec in specs:
+            key = fingerprint(spec)
+            if key not in known:
+                known[key] = self._admitted(spec, user, now)
+            admitted.append(known[key])
+        return admitted
 
     def _admitted(self, spec: JobSpec, user: str, now: float, old: JobSpec | None = None) -> JobSpec:
         """The completed spec; one whose dependency can never hold is refused, where such jobs would end anyway."""
@@ -177,21 +189,6 @@ class Engine:
             if answer.is_final and not answer.holds:
                 raise BadRequest(f"{INVALID}: {answer.text}")
         return spec
-
-    def _submitted_before(self, command: Submit, known: dict[int, int]) -> list[Submitted]:
-        """The first answer again. A submission's jobs have numbers in a row, so those forgotten since are known too."""
-        first = min(job_id - place for place, job_id in known.items())
-        replies = []
-        for place, spec in enumerate(command.specs):
-            item = self.state.arrays.get(first + place) or self.state.jobs.get(first + place)
-            if item is not None and (item.token, item.place, item.spec.user) != (command.token, place, command.user):
-                raise Conflict(f"submission {command.token} is already known, and it is another one")
-            replies.append(self._submitted(item.spec if item is not None else spec, first + place))
-        return replies
-
-    def _submitted(self, spec: JobSpec, job_id: int) -> Submitted:
-        queue = spec.queue or self.config.params.default_queue
-        return Submitted(job_id=job_id, queue=queue, default_queue=not spec.queue_named, warnings=spec.warnings)
 
     def _wake(self) -> None:
         """What has happened may let a pending job start."""

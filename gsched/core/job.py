@@ -36,8 +36,8 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     finished_at: float | None = None
     result: AttemptResult | None = None
     post_processed: bool = False
-    messages: list[Message] = msgspec.field(default_factory=list)
-    notes: list[str] = msgspec.field(default_factory=list)
+    messages: tuple[Message, ...] = ()
+    notes: tuple[str, ...] = ()
     kill_by: str = ""
     """Who asked for its end; empty when nobody did."""
     stopped_by: str = ""
@@ -47,7 +47,7 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     failed_starts: int = 0
     not_before: float = 0.0
     avoid_host: str = ""
-    stale: list[int] = msgspec.field(default_factory=list)
+    stale: tuple[int, ...] = ()
     """Attempts whose late results are on record."""
     order: float = 0.0
     """Place among equals: the number of the submission, unless gtop, gbot or a requeue changed it."""
@@ -158,8 +158,8 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
             finished_at=self.finished_at,
             result=self.result,
             usage=usage,
-            messages=tuple(self.messages),
-            notes=tuple(self.notes),
+            messages=self.messages,
+            notes=self.notes,
             suspending_reason=self.suspend_reason,
             is_forced=bool(self.forced_hosts),
             requeues=self.requeues,

@@ -69,30 +69,31 @@ def _submitted(state: ClusterState, event: JobSubmitted) -> None:
         raise IllegalEvent(f"job {event.job_id} was submitted twice")
     if event.token and event.place in state.tokens.get(event.token, {}):
         raise IllegalEvent(f"job {event.job_id} repeats place {event.place} of submission {event.token}")
-    if event.spec.indices:
+    spec = state.specs.shared(event.spec)
+    if spec.indices:
         array = JobArray(
             array_id=event.job_id,
-            spec=event.spec,
+            spec=spec,
             submitted_at=event.at,
             token=event.token,
             place=event.place,
             order=float(event.job_id),
             not_before=event.not_before,
-            left=indices_of(event.spec.indices).count,
-            stopped_by=event.spec.user if event.spec.hold else "",
+            left=indices_of(spec.indices).count,
+            stopped_by=spec.user if spec.hold else "",
         )
         state.add_array(array)
         return
     job = Job(
         job_id=event.job_id,
-        spec=event.spec,
-        state=JobState.PSUSP if event.spec.hold else JobState.PEND,
+        spec=spec,
+        state=JobState.PSUSP if spec.hold else JobState.PEND,
         submitted_at=event.at,
         token=event.token,
         place=event.place,
         order=float(event.job_id),
         not_before=event.not_before,
-        stopped_by=event.spec.user if event.spec.hold else "",
+        stopped_by=spec.user if spec.hold else "",
     )
     state.add(job)
 
@@ -132,13 +133,14 @@ def _started(state: ClusterState, event: JobStarted) -> None:
 def _message_posted(state: ClusterState, event: JobMessagePosted) -> None:
     job = state.job(event.job_id)
     message = Message(box=event.box, user=event.user, posted_at=event.at, text=event.text)
-    job.messages = sorted([*(old for old in job.messages if old.box != event.box), message], key=lambda item: item.box)
+    kept = (old for old in job.messages if old.box != event.box)
+    job.messages = tuple(sorted([*kept, message], key=lambda item: item.box))
 
 
 def _noted(state: ClusterState, event: JobNoted) -> None:
     job = state.job(event.job_id)
     if event.is_warning:
-        job.notes.append(event.text)
+        job.notes = (*job.notes, event.text)
 
 
 def _finished(state: ClusterState, event: JobFinished) -> None:
@@ -240,7 +242,7 @@ def _stale_result(state: ClusterState, event: StaleResultRecorded) -> None:
     """Only a record, and that it was made: the job has moved on."""
     job = state.jobs.get(event.job_id)
     if job is not None and event.attempt not in job.stale:
-        job.stale.append(event.attempt)
+        job.stale = (*job.stale, event.attempt)
 
 
 def _host_closed(state: ClusterState, event: HostClosed) -> None:

@@ -12,8 +12,11 @@ from gsched.model.allocation import Allocation
 from gsched.model.job import AttemptResult, JobSpec
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """What all events have: `at`, when it happened, in UTC seconds."""
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
+    """What all events have: `at`, when it happened, in UTC seconds.
+
+    A field with its default is not written: a default must never change once events are stored.
+    """
 
     at: float
 
