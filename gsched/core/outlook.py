@@ -6,8 +6,8 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gsched.core.cluster import ClusterState
@@ -22,7 +22,7 @@ from gsched.model.host import HostConfig
 from gsched.model.ledger import Ledger
 from gsched.model.reason import PlannedStart
 from gsched.model.resource import BUILTIN
-from gsched.model.snapshot import Bucket, HostSnapshot, Line, RequirementClass, Running, Snapshot
+from gsched.model.snapshot import AdvanceReservation, Bucket, HostSnapshot, Line, RequirementClass, Running, Snapshot
 from gsched.model.user import UserLimits
 from gsched.model.window import is_open, minute_of_week
 from gsched.policy.limit_counts import LimitCounts
@@ -108,9 +108,7 @@ class Outlook:
             fairshare=params.fairshare,
             group_shares={name: group.shares for name, group in config.user_groups.items() if group.shares},
             held=self._counts.held if self._counts is not None else None,
-            reservations=tuple(
-                replace(made, users=tuple(members_of(made.users, config))) for made in state.reservation_list()
-            ),
+            reservations=tuple(_reservations(state, config)),
             planned=planned or {},
             increasing=fixed.increasing,
             local_type=LOCAL_TYPE,
@@ -190,7 +188,8 @@ class Outlook:
 
     def _inactive(self, config: ClusterConfig, minute: int) -> dict[str, str]:
         """Queues that start nothing now, with LSF's reason."""
-        waiting = {bucket.queue for bucket in self._queues_of_jobs()}
+        pending = self._state.pending
+        waiting = {queue for requirement in pending for queue in pending.queues_of(requirement)}
         found = {name: GONE.format(name) for name in waiting - config.queues.keys()}
         for name, standing in self._state.queue_states.items():
             if not standing.is_active:
@@ -199,10 +198,6 @@ class Outlook:
             if not (is_open(queue.run_window, minute) and is_open(queue.dispatch_window, minute)):
                 found.setdefault(queue.name, CLOSED_BY_WINDOW)
         return found
-
-    def _queues_of_jobs(self) -> list[Bucket]:
-        """One bucket of each class is enough: queues that are gone are rare, and the policy says so for the others."""
-        return [next(iter(buckets)) for buckets in self._state.pending.values()]
 
 
 def _without(
@@ -219,6 +214,13 @@ def _without(
         if left:
             kept[requirement] = left
     return kept
+
+
+def _reservations(state: ClusterState, config: ClusterConfig) -> Iterator[AdvanceReservation]:
+    """All advance reservations by name, user groups resolved."""
+    for name, made in sorted(state.reservations.items()):
+        users = tuple(members_of(made.users, config))
+        yield AdvanceReservation(name, users, made.start, made.end, made.slots, made.gpus)
 
 
 def _fixed(config: ClusterConfig) -> _Fixed:

@@ -82,7 +82,7 @@ def _view(
         run_limit_s=queue.run_limit_s,
         default_run_limit_s=queue.default_run_limit_s,
         users=queue.users or (),
-        hosts=tuple(_with_level(host, queue) for host in queue.hosts or ()),
+        hosts=_hosts(queue),
         res_req=queue.res_req,
         gpu_req=queue.gpu_req,
         policies=tuple(_policies(queue)),
@@ -100,6 +100,13 @@ def queue_status(queue: Queue, state: QueueState, minute_of_week: int) -> str:
         return f"{opened}:Inact_Adm"
     in_window = is_open(queue.run_window, minute_of_week) and is_open(queue.dispatch_window, minute_of_week)
     return f"{opened}:{'Active' if in_window else 'Inact_Win'}"
+
+
+def _hosts(queue: Queue) -> tuple[str, ...]:
+    """Empty means everywhere; a queue that was given none says so."""
+    if queue.hosts is None:
+        return ()
+    return tuple(_with_level(host, queue) for host in queue.hosts) or ("none",)
 
 
 def _with_level(host: str, queue: Queue) -> str:

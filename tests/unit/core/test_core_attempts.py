@@ -104,7 +104,7 @@ def test_a_job_without_gpus_is_told_once_how_to_get_one() -> None:
     world = World()
     world.run(spec(), gpu_spec())
     assert notes(world) == [HOW_TO_ASK]
-    assert world.job(1).notes == []  # history, not a warning
+    assert not world.job(1).notes  # history, not a warning
     none = World(devices=0)
     none.run(spec())
     allowed = World(make_config(params=Params(gpu_unrequested=GpuUnrequested.ALLOW)))
@@ -347,7 +347,7 @@ def test_a_kill_before_the_order_arrived_ends_the_job() -> None:
     assert orders_after_reconnect(world, job_id, held=False) == []
     job = world.job(job_id)
     assert job.result == AttemptResult(ended_at=world.now, started=False, term_reason="TERM_OWNER")
-    assert job.notes == [] and total(world) == (4.0, 0.0)
+    assert not job.notes and total(world) == (4.0, 0.0)
 
 
 def test_orders_that_may_have_been_missed_are_repeated() -> None:
@@ -387,7 +387,7 @@ def test_an_attempt_that_is_gone_ends_with_the_reason(boot_id: str, problem: str
     world.connect(boot_id=boot_id)
     job = world.job(job_id)
     assert job.result is not None and (job.state, job.result.problem, job.result.exit_code) == ("EXIT", problem, None)
-    assert job.notes == [problem] and total(world) == (4.0, 0.0)
+    assert [*job.notes] == [problem] and total(world) == (4.0, 0.0)
 
 
 # -- strays -----------------------------------------------------------------------------------------------------------

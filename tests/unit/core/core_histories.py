@@ -1,0 +1,523 @@
+"""Any history at all: random people, agents that tell late, twice or never, hosts that vanish, masters that restart.
+
+After each step the books are right, the events alone give the same state, nobody waits without a reason, and no GPU
+has two owners: neither in the ledger nor in what really runs on the hosts.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from core_world import EXCLUSIVE, SHARED, START, gpus, load, make_config, spec
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from gsched.base.errors import GschedError
+from gsched.base.ids import element_id
+from gsched.core.cluster import ClusterState
+from gsched.core.command import (
+    AttemptEnded,
+    AttemptStarted,
+    Command,
+    ControlGroups,
+    ControlHosts,
+    ControlJobs,
+    ControlQueues,
+    ControlReservations,
+    HeldAttempt,
+    HostDisconnected,
+    HostHello,
+    HostReported,
+    ModifyJobs,
+    Reconfigure,
+    Submit,
+)
+from gsched.core.decision import Decision
+from gsched.core.engine import Engine
+from gsched.core.instruction import Instruction, SignalAttempt, StartJob, TerminateAttempt
+from gsched.core.standing import WAITING
+from gsched.model.allocation import HostAllocation
+from gsched.model.config import ClusterConfig, GpuUnrequested, Params
+from gsched.model.event import AnyEvent, decode_event, encode_event
+from gsched.model.host import ComputeMode, GpuReport, HostConfig
+from gsched.model.job import FINISHED, PENDING, AttemptResult, JobSpec
+from gsched.model.ledger import AttemptKey
+from gsched.model.queue import Preemption, Queue, Threshold
+from gsched.model.user import UserGroup
+from gsched.model.view import ReservationView
+from gsched.model.window import DAY_MIN, Window, minute_of_week
+
+DEVICES = {"a": 3, "b": 2, "c": 0}
+REQUIREMENTS = (
+    "{select[mem<0]} || {rusage[mem=10]}@5",
+    "", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=2]", "rusage[ngpus_shared=1]", "select[ngpus>0] rusage[ngpus=1]",
+    "rusage[mem=40000]", "rusage[ngpus_excl_p=1/task]", "rusage[seats=1] order[mem]",
+)  # fmt: skip
+
+
+def configs() -> list[ClusterConfig]:
+    """What the cluster may be switched between: hosts, queues and resources come and go while in use."""
+    normal = Queue(
+        name="normal", priority=2, requeue_exit_values="1", max_requeue=2, exclusive=True,
+        thresholds={"r1m": Threshold(1.0, 2.0)}, administrators=("bob",), new_job_delay_s=1.0,
+    )  # fmt: skip
+    small = Queue(name="small", priority=9, job_limit=3, user_limit=2, host_limit=2)
+    plain = (normal, small, Queue(name="high", priority=20, preemption=Preemption(preemptive=())))
+    minute = minute_of_week(START) % DAY_MIN
+    windowed = msgspec.structs.replace(small, run_window=(Window(minute, (minute + 30) % DAY_MIN),))
+    groups = {"lab": UserGroup(name="lab", users=("ann",), admins=("bob",))}
+    ageing = Params(max_user_priority=10, priority_over_time=(1, 1), preempt_requeue=True)
+    tight = [HostConfig(name="a", max_slots=2, user_slots=2), HostConfig(name="b", max_slots=1), "c"]
+    return [
+        make_config("abc", plain, params=Params(gpu_shared_jobs=2, max_dispatch_per_cycle=3), user_groups=groups),
+        make_config(tight, plain[:1], params=Params(job_accept_interval_s=2.0, gpu_unrequested=GpuUnrequested.AUTO)),
+        make_config("ac", (normal, windowed), params=Params(clean_period_s=20, end_on_invalid_dependency=False)),
+        make_config("abc", plain, mapped={"ngpus": ("a", "b"), "ngpus_excl_p": ("a",)}, params=ageing),
+    ]
+
+
+@dataclass
+class AgentModel:
+    """A host with an honest agent: what really runs, what it has not told yet, what it has been ordered."""
+
+    name: str
+    connected: bool = False
+    session: int = 0
+    boot: int = 1
+    parts: dict[AttemptKey, HostAllocation] = field(default_factory=dict)
+    started: dict[AttemptKey, AttemptStarted] = field(default_factory=dict)
+    ended: dict[AttemptKey, AttemptEnded] = field(default_factory=dict)
+    news: list[Command] = field(default_factory=list)
+    orders: list[tuple[Instruction, HostAllocation | None]] = field(default_factory=list)
+
+    def running(self) -> dict[AttemptKey, HostAllocation]:
+        return {key: part for key, part in self.parts.items() if key not in self.ended}
+
+    def start(self, key: AttemptKey, at: float) -> None:
+        if key in self.running() and key not in self.started:
+            self.started[key] = AttemptStarted(*key, self.name, 7, at, boot_id=str(self.boot))
+            self.news.append(self.started[key])
+
+    def end(self, key: AttemptKey, result: AttemptResult) -> None:
+        if key in self.running():
+            self.ended[key] = AttemptEnded(*key, self.name, result)
+            self.news.append(self.ended[key])
+
+    def obey(self, order: Instruction, part: HostAllocation | None, at: float) -> None:
+        match order:
+            case StartJob(job_id=job_id, attempt=attempt):
+                if (job_id, attempt) in self.ended:
+                    self.news.append(self.ended[job_id, attempt])
+                elif part is not None:
+                    self.parts.setdefault((job_id, attempt), part)
+            case TerminateAttempt(job_id=job_id, attempt=attempt) | SignalAttempt(job_id=job_id, attempt=attempt):
+                started = (job_id, attempt) in self.started
+                self.end((job_id, attempt), AttemptResult(signal=15, started=started, ended_at=at))
+            case _ if hasattr(order, "attempts"):
+                for key in order.attempts:
+                    if self.ended.pop(key, None) is not None:
+                        self.parts.pop(key, None)
+                        self.started.pop(key, None)
+
+    def reboot(self) -> None:
+        """Everything that ran is gone; what had ended is in the journal."""
+        self.boot += 1
+        for key in self.running():
+            del self.parts[key]
+            self.started.pop(key, None)
+
+
+USERS = st.sampled_from(["ann", "bob", "root"])
+
+
+class Histories(RuleBasedStateMachine):
+    """One cluster and all that may happen to it."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.configs = configs()
+        self.config = self.configs[0]
+        self.now = START
+        self.events: list[AnyEvent] = []
+        self.aside: list[tuple[int, int]] = []
+        """(number of events before it, job) of each job set aside at a restart."""
+        self.agents = {name: AgentModel(name) for name in DEVICES}
+        self.engine = Engine(ClusterState(), self.config, self.now)
+        self.sessions = 0
+        self.tokens: dict[str, tuple[Submit, list[int]]] = {}
+        for name in self.agents:
+            self.connect(name, EXCLUSIVE, False)
+
+    # -- how things are carried out -------------------------------------------------------------------------------
+
+    def do(self, command: Command) -> Any:
+        before = self.engine.state.dump()
+        try:
+            return self.take(self.engine.handle(command, self.now)).reply
+        except GschedError as refusal:
+            assert self.engine.state.dump() == before and "\n" not in refusal.text
+            return None
+
+    def take(self, decision: Decision) -> Decision:
+        self.events += decision.events
+        for order in decision.instructions:
+            agent = self.agents[order.host]
+            if agent.connected:
+                agent.orders.append((order, self.order_part(order)))
+        return decision
+
+    def order_part(self, order: Instruction) -> HostAllocation | None:
+        """What a start order carries; nothing when the job has moved on."""
+        job = self.engine.state.jobs.get(order.job_id) if isinstance(order, StartJob) else None
+        if job is None or job.allocation is None or not isinstance(order, StartJob) or job.attempt != order.attempt:
+            return None
+        return job.allocation.hosts[0]
+
+    def replayed(self, upto: int | None = None, since: int = 0, state: ClusterState | None = None) -> ClusterState:
+        """What the events (and the jobs set aside between them) from `since` on add up to."""
+        state = state or ClusterState()
+        events = self.events[:upto]
+        for number in range(since, len(events) + 1):
+            for _, job_id in (each for each in self.aside if each[0] == number):
+                state.set_aside(job_id, "a bad record")
+            if number < len(events):
+                state.apply(events[number])
+        return state
+
+    # -- people ---------------------------------------------------------------------------------------------------
+
+    @rule(
+        user=st.sampled_from(["ann", "bob", "root"]),
+        kinds=st.lists(
+            st.tuples(
+                st.sampled_from(REQUIREMENTS), st.sampled_from([1, 1, 1, 2, 3]), st.sampled_from(["", "", "small"]),
+                st.sampled_from([(), (), ("b",)]), st.booleans(),
+            ),
+            min_size=1, max_size=4,
+        ),
+        token=st.sampled_from(["", "t1", "t2", "t3", "t4"]),
+    )  # fmt: skip
+    def submit(self, user: str, kinds: list[tuple[str, int, str, tuple[str, ...], bool]], token: str) -> None:
+        specs = tuple(
+            spec(res_req=text, slots=slots, queue=queue, hosts=hosts, hold=hold and number > 1)
+            for number, (text, slots, queue, hosts, hold) in enumerate(kinds)
+        )
+        known = self.tokens.get(token)
+        if known is not None and known[0].user == user:
+            again = self.do(known[0])
+            if known[1][0] in self.engine.state.jobs:
+                assert [each.job_id for each in again] == known[1]
+            if again is not None:
+                self.tokens[token] = (known[0], [each.job_id for each in again])
+            return
+        command = Submit(user, token, specs)
+        done = self.do(command)
+        if done and token:
+            self.tokens[token] = (command, [each.job_id for each in done])
+
+    @rule(user=USERS, choice=st.randoms(use_true_random=False), count=st.integers(1, 3))
+    def submit_more(self, user: str, choice: random.Random, count: int) -> None:
+        """Arrays, conditions, times, groups, reservations and the rest of what a job may ask for."""
+        for _ in range(count):
+            self.do(Submit(user, "", (self.any_spec(choice),)))
+
+    def any_spec(self, choice: random.Random) -> JobSpec:
+        wishes: dict[str, list[Any]] = {
+            "name": ["", "train"],
+            "indices": ["1-4", "2-9:3"],
+            "dependency": [f"done({self.any_number(choice) & 0xFFFFFFFF})", 'ended("train")', "done(train[*])"],
+            "begin_at": [None, None, None, self.now + 3.0],
+            "terminate_at": [None, None, None, self.now + 30.0],
+            "group": ["", "", "/g", "/g/h"],
+            "queue": ["", "", "high", "small"],
+            "rerunnable": [None, True, False],
+            "requeue_exit_values": ["", "all ~0"],
+            "exclusive": [False, False, False, True],
+            "reservation": ["", "", "", "r"],
+            "run_limit_s": [None, None, 60],
+            "slots": [1, 1, 2, 20],
+            "max_slots": [0, 0, 3],
+            "res_req": list(REQUIREMENTS),
+            "hold": [False, False, True],
+            "user_group": ["", "", "lab"],
+            "priority": [None, None, 3],
+        }
+        values = {name: choice.choice(options) for name, options in wishes.items() if choice.random() < 0.2}
+        if values.get("indices") and choice.random() < 0.5:
+            values["array_limit"] = 2
+        return spec(**values)
+
+    def any_number(self, choice: random.Random) -> int:
+        """A job, an array, an element of one, or nothing that is there."""
+        state = self.engine.state
+        elements = [element_id(number, choice.randint(1, 9)) for number in state.arrays]
+        open_jobs = [job.job_id for job in state.jobs.values() if job.state not in FINISHED]
+        return choice.choice([*open_jobs * 3, *state.jobs, *state.arrays, *elements, *state.quarantined, 99])
+
+    @rule(
+        action=st.sampled_from(["kill", "stop", "resume", "signal", "requeue", "top", "bottom", "run"]),
+        user=USERS,
+        choice=st.randoms(use_true_random=False),
+        number=st.sampled_from([9, 10, 15, 18, 19]),
+    )
+    def control(self, action: str, user: str, choice: random.Random, number: int) -> None:
+        ids = tuple(self.any_number(choice) for _ in range(choice.choice([1, 1, 2])))
+        command = ControlJobs(
+            user, user == "root", action, ids, None, number, position=choice.choice([1, 2]),
+            hosts=(choice.choice("abc"),) if action == "run" else (), hold=choice.random() < 0.2,
+            states=choice.choice([(), ("RUN", "DONE"), ("EXIT",)]),
+        )  # fmt: skip
+        answers = self.do(command)
+        assert answers is None or [answer.job_id for answer in answers] == list(ids)
+
+    @rule(user=USERS, choice=st.randoms(use_true_random=False))
+    def modify(self, user: str, choice: random.Random) -> None:
+        wanted = self.any_spec(choice)
+        fields = choice.choice(
+            [("queue",), ("slots", "max_slots"), ("dependency",), ("terminate_at", "group"), ("rerunnable",),
+             ("res_req",), ("array_limit",), ("begin_at", "priority", "exclusive"), ("reservation", "run_limit_s")]
+        )  # fmt: skip
+        ids = tuple(self.any_number(choice) for _ in range(2))
+        answers = self.do(ModifyJobs(user, user == "root", ids, wanted, fields))
+        assert [answer.job_id for answer in answers] == list(ids)
+
+    @rule(
+        action=st.sampled_from(["open", "close", "activate", "inactivate"]),
+        queue=st.sampled_from(["normal", "small", "all"]),
+        user=st.sampled_from(["root", "root", "bob"]),
+    )
+    def control_queues(self, action: str, queue: str, user: str) -> None:
+        self.do(ControlQueues(user, user == "root", action, (queue,)))
+
+    @rule(action=st.sampled_from(["add", "modify", "remove"]), user=USERS, limit=st.sampled_from([-1, 0, 1]))
+    def control_groups(self, action: str, user: str, limit: int) -> None:
+        self.do(ControlGroups(user, user == "root", action, ("/g/h", "/g"), limit))
+
+    @rule(action=st.sampled_from(["add", "add", "modify", "remove"]), choice=st.randoms(use_true_random=False))
+    def control_reservations(self, action: str, choice: random.Random) -> None:
+        start = self.now + choice.choice([0.0, 5.0])
+        view = ReservationView(name="r", users=("ann", "lab"), start=start, end=start + choice.choice([20.0, 60.0]))
+        self.do(ControlReservations("root", True, action, view, slots=choice.randint(0, 5), gpus=choice.randint(0, 2)))
+
+    @rule(action=st.sampled_from(["open", "close"]), host=st.sampled_from("abc"))
+    def control_hosts(self, action: str, host: str) -> None:
+        self.do(ControlHosts("root", True, action, (host,)))
+
+    @rule(which=st.integers(0, 3))
+    def reconfigure(self, which: int) -> None:
+        self.config = self.configs[which]
+        self.do(Reconfigure("root", self.config))
+
+    # -- time and the scheduler -----------------------------------------------------------------------------------
+
+    @rule(budget=st.sampled_from([1, 3, 1000]))
+    def cycle(self, budget: int) -> None:
+        self.take(self.engine.cycle(self.now, budget))
+
+    @rule(started=st.booleans())
+    def go_on(self, started: bool) -> None:
+        """What happens all day: jobs are dispatched, arrive, start, and that is told."""
+        self.settle()
+        for agent in self.agents.values():
+            self.obey(agent.name, 9)
+            for key in sorted(agent.running()) if started else ():
+                agent.start(key, self.now)
+            while agent.connected and agent.news:
+                self.do(agent.news.pop(0))
+
+    @rule(seconds=st.sampled_from([0.0, 1.0, 5.0, 40.0, 4000.0]))
+    def tick(self, seconds: float) -> None:
+        self.now += seconds
+        self.take(self.engine.tick(self.now))
+
+    # -- agents ---------------------------------------------------------------------------------------------------
+
+    @rule(host=st.sampled_from("abc"), mode=st.sampled_from([EXCLUSIVE, EXCLUSIVE, SHARED]), reboot=st.booleans())
+    def connect(self, host: str, mode: ComputeMode, reboot: bool) -> None:
+        self.hello(self.agents[host], reboot)
+        self.report(host, mode, False)
+
+    def hello(self, agent: AgentModel, reboot: bool = False) -> None:
+        if reboot and not agent.connected:
+            agent.reboot()
+        self.sessions += 1
+        agent.connected, agent.session = True, self.sessions
+        agent.orders, agent.news = [], []  # an older session is over
+        held = tuple(HeldAttempt(*key, part) for key, part in agent.running().items())
+        started = tuple(report for key, report in agent.started.items() if key not in agent.ended)
+        before = self.engine.observations.of(agent.name).session
+        self.do(HostHello(agent.name, agent.session, str(agent.boot), "1", held, started, tuple(agent.ended.values())))
+        if self.engine.observations.of(agent.name).session == before:
+            agent.connected = False  # refused: the host is not configured
+
+    @rule(host=st.sampled_from("abc"))
+    def disconnect(self, host: str) -> None:
+        agent = self.agents[host]
+        if agent.connected:
+            agent.connected = False
+            agent.orders, agent.news = [], []
+            self.do(HostDisconnected(host, agent.session))
+
+    @rule(host=st.sampled_from("ab"), seconds=st.sampled_from([1.0, 40.0]))
+    def lose(self, host: str, seconds: float) -> None:
+        """A host is silent, perhaps for so long that its jobs are unknown."""
+        self.disconnect(host)
+        self.tick(seconds)
+
+    @rule(host=st.sampled_from("abc"), mode=st.sampled_from(list(ComputeMode)), fails=st.booleans())
+    def report(self, host: str, mode: ComputeMode, fails: bool) -> None:
+        agent = self.agents[host]
+        if agent.connected:
+            seen = GpuReport(known=False, reason="hangs") if fails else gpus(DEVICES[host], mode, host)
+            busy = 3.0 if fails else 0.0
+            self.do(HostReported(host, agent.session, load(external={"seats": 1.0}, r1m=busy), seen))
+
+    @rule(host=st.sampled_from("abc"), count=st.integers(1, 5))
+    def obey(self, host: str, count: int) -> None:
+        agent = self.agents[host]
+        orders, agent.orders = agent.orders[:count], agent.orders[count:]
+        for order, part in orders:
+            agent.obey(order, part, self.now)
+
+    @rule(host=st.sampled_from("ab"), choice=st.randoms(use_true_random=False), code=st.sampled_from([0, 1, None, -1]))
+    def work(self, host: str, choice: random.Random, code: int | None) -> None:
+        """An attempt starts, or ends: well, badly, by a signal, or without ever having begun."""
+        agent = self.agents[host]
+        running = sorted(agent.running())
+        if not running:
+            return
+        key = choice.choice(running)
+        if key not in agent.started and code != -1:
+            agent.start(key, self.now)
+        elif key in agent.started:
+            agent.end(key, AttemptResult(exit_code=0 if code == -1 else code, ended_at=self.now))
+        else:
+            agent.end(key, AttemptResult(started=False, problem="fork failed", ended_at=self.now))
+
+    @rule(host=st.sampled_from("ab"), choice=st.randoms(use_true_random=False), keep=st.booleans())
+    def tell(self, host: str, choice: random.Random, keep: bool) -> None:
+        """One of the agent's news arrives, in no order, perhaps not for the last time."""
+        agent = self.agents[host]
+        if agent.connected and agent.news:
+            place = choice.randrange(len(agent.news))
+            self.do(agent.news[place] if keep else agent.news.pop(place))
+
+    @rule(host=st.sampled_from("ab"))
+    def fail_to_start(self, host: str) -> None:
+        """Nothing that has arrived there and not begun can be started."""
+        agent = self.agents[host]
+        for key in sorted(agent.running().keys() - agent.started.keys()):
+            agent.end(key, AttemptResult(started=False, problem="fork failed", ended_at=self.now))
+        for report in list(agent.news) if agent.connected else ():
+            self.do(report)
+
+    # -- disasters ------------------------------------------------------------------------------------------------
+
+    @rule(aside=st.none() | st.integers(1, 8))
+    def restart_master(self, aside: int | None) -> None:
+        for agent in self.agents.values():
+            agent.connected, agent.orders, agent.news = False, [], []
+        known = [*self.engine.state.jobs, *self.engine.state.arrays]
+        if aside is not None and known:
+            self.aside.append((len(self.events), known[aside % len(known)]))
+        self.engine = Engine(self.replayed(), self.config, self.now)
+
+    # -- what is always so ----------------------------------------------------------------------------------------
+
+    @invariant()
+    def the_books_are_right(self) -> None:
+        assert self.engine.audit() == []
+        for name, ledger in self.engine.state.ledger.hosts.items():
+            for counter in ("ngpus", "ngpus_shared", "ngpus_excl_p"):
+                found = ledger.counter(counter)
+                assert found is None or (found.total >= 0 and found.reserved >= 0), (name, counter)
+
+    @invariant()
+    def events_alone_give_the_same_state(self) -> None:
+        whole, half = self.replayed(), len(self.events) // 2
+        tail = self.replayed(since=half, state=ClusterState.load(self.replayed(half).dump()))
+        for state in (whole, tail, self.engine.state):
+            state.let_go_on(self.now)  # what time brings about is no event
+        dump = msgspec.json.decode(self.engine.state.dump())
+        assert msgspec.json.decode(whole.dump()) == dump
+        assert msgspec.json.decode(tail.dump()) == dump
+        assert tail.waits.dependents == self.engine.state.waits.dependents
+        assert tail.pending == self.engine.state.pending and tail.queue_slots == self.engine.state.queue_slots
+
+    @invariant()
+    def what_really_runs_shares_no_gpu(self) -> None:
+        for agent in self.agents.values():
+            owners: dict[str, list[tuple[AttemptKey, str]]] = {}
+            for key, part in agent.running().items():
+                for gpu in part.gpus:
+                    owners.setdefault(gpu.uuid, []).append((key, gpu.claim))
+            for uuid, found in owners.items():
+                assert len(found) == 1 or {claim for _, claim in found} == {"ngpus_shared"}, (uuid, found)
+
+    @invariant()
+    def what_runs_on_a_connected_host_is_in_the_books(self) -> None:
+        for agent in self.agents.values():
+            if agent.connected:
+                missing = agent.running().keys() - self.engine.state.ledger.host(agent.name).held.keys()
+                assert not missing
+
+    @invariant()
+    def nobody_waits_without_a_reason(self) -> None:
+        for job in self.engine.state.jobs.values():
+            if job.state in PENDING:
+                reasons = self.engine.pending_reasons(job.job_id)
+                assert reasons and all(reason.text.strip() for reason in reasons)
+        for array in self.engine.state.arrays.values():
+            assert not array.count or self.engine.pending_reasons(array.array_id)[0].text
+
+    def everything_comes_to_an_end(self) -> None:
+        """With all hosts up and honest, the cluster comes to rest: nothing is held for ever, nobody spins."""
+        self.reconfigure(0)
+        for name, agent in self.agents.items():
+            self.do(ControlHosts("root", True, "open", (name,)))
+            self.do(ControlQueues("root", True, "open", ("all",)))
+            self.do(ControlQueues("root", True, "activate", ("all",)))
+            self.hello(agent)
+            self.report(name, EXCLUSIVE, False)
+        for _ in range(300):
+            if not any(self.step(agent) for agent in self.agents.values()) and not self.engine.needs_cycle:
+                break
+            self.settle()
+        assert not any(agent.parts for agent in self.agents.values())
+        held = {key for ledger in self.engine.state.ledger.hosts.values() for key in ledger.held}
+        assert held == set()
+        self.settle()
+        self.take(self.engine.tick(self.now))
+        self.settle()
+        assert self.engine.next_deadline(self.now) > self.now
+        waiting = [job for job in self.engine.state.jobs.values() if job.state == "PEND"]
+        assert WAITING not in [self.engine.pending_reasons(job.job_id)[0] for job in waiting]
+
+    def step(self, agent: AgentModel) -> bool:
+        """Whether the agent had anything to do or to tell; it has done so."""
+        before = len(agent.orders) + len(agent.news) + len(agent.running())
+        self.obey(agent.name, len(agent.orders))
+        for key in sorted(agent.running()):
+            agent.start(key, self.now)
+            agent.end(key, AttemptResult(exit_code=0, ended_at=self.now))
+        while agent.news:
+            self.do(agent.news.pop(0))
+        self.obey(agent.name, len(agent.orders))
+        return before > 0
+
+    def settle(self) -> None:
+        for _ in range(200):
+            if not self.engine.needs_cycle:
+                return
+            self.take(self.engine.cycle(self.now))
+        raise AssertionError("the engine wants cycles for ever")
+
+    def teardown(self) -> None:
+        if hasattr(self, "tokens"):
+            self.everything_comes_to_an_end()
+            stored: Iterable[AnyEvent] = [decode_event(encode_event(event)) for event in self.events]
+            assert list(stored) == self.events
