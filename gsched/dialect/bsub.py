@@ -184,6 +184,8 @@ def _submission(options: Parsed, source: _Source, env: Mapping[str, str], around
         values["queue"] = _default_queue(env)
     if not values.get("project"):
         values["project"] = env.get("LSB_DEFAULTPROJECT", "")
+    if "slots" not in values:
+        values["defaulted"] = ("slots",)  # TASKLIMIT of the queue may say how many
     spec = JobSpec(command=source.command, user="", cwd=around.cwd, warnings=source.warnings, **values)
     return Submission(
         spec=spec,

@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from gsched.base.ids import show_job
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket, Snapshot
+from gsched.policy.columns import is_closed
 from gsched.policy.demand import Demand
 from gsched.policy.explain import Reason
 from gsched.policy.future import CANDIDATE, Booking, Future
@@ -44,6 +46,8 @@ class Promise(PlannedStart, frozen=True, kw_only=True):
     searched_at: float
     victims_at: float = -math.inf
     """When it was looked in vain for jobs to displace."""
+    open_hosts: int = 0
+    """How many hosts were open when a search found no place: it is looked again as soon as that changes."""
 
 
 class Reservations:
@@ -255,14 +259,17 @@ class Reservations:
             kept = None  # its time is long past, and it has not started: look elsewhere
         else:
             kept = self._planner.earlier(replace(kept, job_id=job_id, bucket=bucket), demand)
-        has_answer = kept is not None or (before is not None and before.allocation is None)
+        has_answer = kept is not None or (
+            before is not None and before.allocation is None and before.open_hosts == self._open_hosts
+        )
         text, searched_at = ("", -math.inf) if before is None else (before.text, before.searched_at)
+        seen_open = -1 if before is None else before.open_hosts
         if not has_answer or self._now - searched_at >= SEARCH_AGAIN_S:
             if not self._has_room(bucket, kept):
                 return None
             if self._planner.searches < MOST_SEARCHES:
                 found, text = self._planner.search(job_id, bucket, demand, kept)
-                kept, searched_at = found or kept, self._now
+                kept, searched_at, seen_open = found or kept, self._now, self._open_hosts
         if kept is None:
             text = text or "unknown: not looked at yet"
             return Promise(
@@ -272,6 +279,7 @@ class Reservations:
                 since=self._now,
                 searched_at=searched_at,
                 victims_at=self._victims_at(job_id, bucket),
+                open_hosts=seen_open,
             )
         since = self._now if before is None or before.allocation is None else before.since
         is_overdue = before is not None and _at(before) <= self._now and kept.start <= self.future.soon
@@ -308,6 +316,13 @@ class Reservations:
         self._promises[booking.job_id] = promise
         self._confirmed.add(booking.job_id)
         return promise
+
+    @cached_property
+    def _open_hosts(self) -> int:
+        columns = self._snapshot.columns
+        if columns is None:
+            return sum(not host.closed for host in self._snapshot.hosts.values())
+        return columns.size - int(columns.standing("closed", is_closed).sum())
 
     def _victims_at(self, job_id: int, bucket: Bucket) -> float:
         kind = kind_of(bucket)

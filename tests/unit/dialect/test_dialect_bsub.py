@@ -82,6 +82,12 @@ def test_defaults_from_the_environment() -> None:
     assert (job.spec.queue, job.spec.queue_named, job.spec.project) == ("night", False, "p1")
 
 
+def test_that_no_slots_were_asked_for_is_told() -> None:
+    assert submit("prog").spec.defaulted == ("slots",)
+    assert submit("-n", "1", "prog").spec.defaulted == ()
+    assert submit(stdin=SCRIPT).spec.defaulted == ()  # it says -n 2
+
+
 SCRIPT = b"""#!/bin/bash
 ### -- a job --
 #BSUB -J train           # the name

@@ -154,6 +154,21 @@ def test_never_is_said_with_the_reason() -> None:
     assert later.calls == 1  # the placing; the search is not paid again
 
 
+def test_never_is_looked_at_again_as_soon_as_another_host_is_open() -> None:
+    cluster = Cluster(2)
+    cluster.run(kind(Ask(6)), "h0", 300.0)
+    up = dict(cluster.hosts)
+    for name, host in up.items():  # as after a restart of the master: no agent has said hello yet
+        cluster.hosts[name] = host.__class__(name, host.values, closed="unavail")
+    head = cluster.wait(kind(Ask(16, hosts=0)))
+    assert cluster.cycle(0.0).planned[head].text == "never: no host that is open now may take it"
+    cluster.hosts["h0"] = up["h0"]
+    assert cluster.cycle(0.1).planned[head].text.startswith("never: Not enough job slot(s)")
+    cluster.hosts["h1"] = up["h1"]
+    plan = cluster.cycle(0.2).planned[head]
+    assert (plan.at, plan.hosts) == (300.0, ("h0", "h1"))
+
+
 def test_plan_is_kept_without_a_search_and_moves_earlier_only() -> None:
     cluster = Cluster(20)
     for number in range(20):
