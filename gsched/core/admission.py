@@ -216,10 +216,16 @@ def _check_devices(
         inventories[host.name] = modes
     if not inventories and len(claims) == 1:
         (name,) = claims
-        raise BadRequest(f"No host can ever provide {name}={claims[name]}: {_best(name, {}, config)}")
+        raise BadRequest(f"No host can ever provide {_as_asked(name, claims[name])}: {_best(name, {}, config)}")
     if not inventories:
         raise BadRequest(f"No host can ever provide {', '.join(claims)} together: no usable host has all of them")
     raise BadRequest(_impossible(claims, inventories))
+
+
+def _as_asked(claim: str, amount: int) -> str:
+    """A claim as the user writes it."""
+    mode = {"gpu_shared": "shared", "gpu_jexcl": "shared:j_exclusive=yes", "gpu_excl": "exclusive_process"}.get(claim)
+    return f"{claim}={amount}" if mode is None else f'-gpu "num={amount}:mode={mode}"'
 
 
 def _could_hold(modes: list[ComputeMode], claims: Mapping[str, int]) -> bool:
@@ -243,9 +249,9 @@ def _impossible(claims: Mapping[str, int], inventories: Mapping[str, list[Comput
         if all(_countable(modes, name) < amount for modes in inventories.values())
     ]
     if not lacking:
-        wanted = ",".join(f"{name}={amount}" for name, amount in claims.items())
+        wanted = ",".join(_as_asked(name, amount) for name, amount in claims.items())
         return f"No host can ever provide {wanted} at once: {largest} has the most usable GPUs, {usable[largest]}"
-    text = f"No host can ever provide {lacking[0]}={claims[lacking[0]]}: "
+    text = f"No host can ever provide {_as_asked(lacking[0], claims[lacking[0]])}: "
     if not usable[largest] and any(inventories.values()):
         return text + "every GPU is in Prohibited mode; have an administrator set another (nvidia-smi -c 3)"
     if not usable[largest]:
@@ -258,7 +264,7 @@ def _nearest(claim: str, wanted: int, inventories: Mapping[str, list[ComputeMode
     best = max(inventories, key=lambda name: (_countable(inventories[name], claim), name))
     most = _countable(inventories[best], claim)
     if most:
-        return f"{best} has the most such GPUs, {most}; ask for at most {claim}={most}"
+        return f"{best} has the most such GPUs, {most}; ask for at most {_as_asked(claim, most)}"
     text = f"no GPU is in {_MODE_WORDS[claim][1]} mode"
     others = {
         name: max(_countable(modes, name) for modes in inventories.values())

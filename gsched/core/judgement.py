@@ -27,9 +27,9 @@ from gsched.resreq.gpu import (
     unsupported_by_agent,
 )
 from gsched.resreq.names import canonical, check_names
-from gsched.resreq.printer import print_any, print_expression, print_sections
+from gsched.resreq.printer import print_any, print_requirement
 from gsched.resreq.simple import with_rusage
-from gsched.resreq.syntax import BAD_NAME, BAD_SYNTAX, parse_any, parse_combined_any
+from gsched.resreq.syntax import BAD_NAME, BAD_SYNTAX, parse_any
 
 REMEMBERED = 1024
 """Requirements that are remembered per configuration."""
@@ -91,20 +91,17 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
         check_requirement(requirement, config)
         refuse_beyond(requirement, HONOURED)
     combined = combine(
-        res_req,
-        queue_req,
+        _with_methods(res_req, config),
+        _with_methods(queue_req, config),
         is_boolean=lambda name: _has_type(config, name, ResourceType.BOOLEAN),
         is_increasing=increasing,
     )
-    text, whole = combined.text, combined.whole
-    if config.reservation_method:
-        text = print_any(whole, lambda part, _: _spelled(_with_methods(part, config)))
-        whole = parse_combined_any(text)
+    whole = combined.whole
     gpu = _gpu(gpu_req, config.queues[queue].gpu_req, config)
     tasks = _tasks(whole, slots)
     warnings = [f"the {level}'s resource requirement does not count beside this one" for level in combined.ignored]
     return Judged(
-        text=text,
+        text=combined.text,
         gpu_text=print_gpu(gpu) if gpu is not None else "",
         choices=tuple(_choices(whole, gpu, slots)),
         warnings=(*warnings, *(gpu_warnings(gpu) if gpu is not None else ())),
@@ -113,19 +110,20 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
     )
 
 
-def _spelled(part: Requirement) -> str:
-    select = "" if part.select is None else f"select[{print_expression(part.select, combined=True)}]"
-    return " ".join([select, *print_sections(part, combined=True)]).strip()
-
-
-def _with_methods(part: Requirement, config: ClusterConfig) -> Requirement:
+def _with_methods(text: str, config: ClusterConfig) -> str:
     """ReservationUsage: reservations that name no method get that of their resource."""
+    methods = config.reservation_method
+    if not methods or not text.strip():
+        return text
 
     def with_method(item: Reservation) -> Reservation:
-        method = config.reservation_method.get(canonical(item.name), "")
-        return item if item.method else replace(item, method=method)
+        return item if item.method else replace(item, method=methods.get(canonical(item.name), ""))
 
-    return with_rusage(part, [tuple(map(with_method, usage)) for usage in part.every_rusage]) if part.rusage else part
+    def spelled(part: Requirement, place: int | None) -> str:
+        usages = [tuple(map(with_method, usage)) for usage in part.every_rusage]
+        return print_requirement(with_rusage(part, usages) if part.rusage else part)
+
+    return print_any(parse_any(text, is_increasing=_is_increasing(config)), spelled)
 
 
 # -- what is known ----------------------------------------------------------------------------------------------------

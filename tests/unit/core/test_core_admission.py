@@ -87,6 +87,12 @@ def test_what_is_left_out_is_completed() -> None:
         (spec(user_group="ghosts"), BadRequest, "ghosts: Bad user group name"),
         (spec(user_group="lab"), BadRequest, "lab: User not in the specified user group"),
         (spec(reservation="r"), BadRequest, "r: there is no such advance reservation"),
+        (spec(gpu_req="num=2:mode=shared"), BadRequest, 'provide -gpu "num=2:mode=shared": no GPU is in Default mode'),
+        (
+            spec(gpu_req="num=5:mode=exclusive_process"),
+            BadRequest,
+            'b has the most such GPUs, 4; ask for at most -gpu "num=4:mode=exclusive_process"',
+        ),
         (spec(group="risk"), BadRequest, "risk: Bad job group name"),
         (spec(limits={"MEMLIMIT": 300.0}, queue="tasks"), BadRequest, "MEMLIMIT 300, queue tasks allows 200"),
         (spec(limits={"MEMLIMIT": 0.0}), BadRequest, "Bad argument: MEMLIMIT 0"),

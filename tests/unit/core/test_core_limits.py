@@ -164,3 +164,20 @@ def test_a_resource_and_a_user_group_in_use_may_go() -> None:
     world.settle()
     assert world.state(waiting) == "RUN"
     world.check_replay()
+
+
+def test_a_resource_may_be_reserved_for_each_task_by_configuration() -> None:
+    hosts = [HostConfig(name="a", max_slots=16, values={"licence": 4.0})]
+    world = World(make_config(hosts, reservation_method={"licence": "task", "mem": "job"}))
+    ids = world.run(spec(slots=2, res_req="rusage[licence=1,mem=10]"), spec(slots=2, res_req="rusage[licence=1/host]"))
+    held = [world.job(job_id).allocation.hosts[0].amounts for job_id in ids]  # type: ignore[union-attr]
+    assert held == [{"licence": 2.0, "mem": 10.0}, {"licence": 1.0}]
+    text = "select[type == local] order[r15s:pg] rusage[mem=10.00/job,licence=1.00/task]"
+    assert world.job(ids[0]).spec.combined_req == text
+
+
+def test_jobs_of_a_queue_without_hosts_wait() -> None:
+    world = World(make_config(queues=(Queue(name="normal", hosts=()),)))
+    (job_id,) = world.submit(spec())
+    world.settle()
+    assert world.state(job_id) == "PEND" and world.reasons(job_id)
