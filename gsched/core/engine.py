@@ -6,7 +6,7 @@ leaves the process. The engine checks every placement of a plan against the ledg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from gsched.base.errors import BadRequest, GschedError, Internal, NotFound
@@ -41,8 +41,7 @@ from gsched.core.job import Job
 from gsched.core.judgement import judge_for
 from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
-from gsched.core.specs import fingerprint
-from gsched.core.submission import answered_before, submitted
+from gsched.core.submission import answered_before, each_once, submitted
 from gsched.core.timeouts import Timeouts
 from gsched.core.values import slot_limit
 from gsched.model.config import ClusterConfig
@@ -149,7 +148,7 @@ class Engine:
         last = self.state.next_job_id + len(command.specs) - 1
         if last > self.config.params.max_job_id:
             raise BadRequest(f"job id {last} would exceed MAX_JOBID {self.config.params.max_job_id}")
-        specs = self._all_admitted(command.specs, command.user, now)
+        specs = each_once(command.specs, lambda spec: self._admitted(spec, command.user, now))
         standing.check_pending(self.state, self.config, command.user, specs)
         ids = []
         for place, spec in enumerate(specs):
@@ -168,17 +167,6 @@ class Engine:
             ids.append(job_id)
         decision.reply = [submitted(spec, job_id) for spec, job_id in zip(specs, ids, strict=True)]
         self._wake()
-
-    def _all_admitted(self, specs: Sequence[JobSpec], user: str, now: float) -> list[JobSpec]:
-        """Each completed; equal ones are looked at once, since nothing changes in between."""
-        known: dict[bytes, JobSpec] = {}
-        admitted = []
-        for spec in specs:
-            key = fingerprint(spec)
-            if key not in known:
-                known[key] = self._admitted(spec, user, now)
-            admitted.append(known[key])
-        return admitted
 
     def _admitted(self, spec: JobSpec, user: str, now: float, old: JobSpec | None = None) -> JobSpec:
         """The completed spec; one whose dependency can never hold is refused, where such jobs would end anyway."""

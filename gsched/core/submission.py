@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from msgspec import structs
 
 from gsched.base.errors import Conflict
 from gsched.core.cluster import ClusterState
 from gsched.core.command import Submit
+from gsched.core.specs import fingerprint
 from gsched.model.job import JobSpec
 from gsched.model.view import Submitted
+
+
+def each_once(specs: Sequence[JobSpec], admit: Callable[[JobSpec], JobSpec]) -> list[JobSpec]:
+    """Each completed by `admit`; equal ones are looked at once, since nothing changes in between."""
+    known: dict[bytes, JobSpec] = {}
+    admitted = []
+    for spec in specs:
+        key = fingerprint(spec)
+        if key not in known:
+            known[key] = admit(spec)
+        admitted.append(known[key])
+    return admitted
 
 
 def submitted(spec: JobSpec, job_id: int) -> Submitted:
