@@ -8,21 +8,27 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
-from heapq import merge
-from itertools import groupby
+from heapq import heapify, heappush, merge
+from itertools import count, groupby
 
 from gsched.base.ids import element_id
 from gsched.core.array import JobArray
 from gsched.core.job import Job
-from gsched.model.snapshot import Bucket, Rank, RequirementClass
+from gsched.model.snapshot import Bucket, Head, Rank, RequirementClass
+
+_SPARE_HEADS = 64
+"""Entries of a heap of heads that may be out of date, beyond as many as it has lines."""
 
 
 class WaitingLine:
-    """The jobs of one bucket. Satisfies gsched.model.snapshot.Line."""
+    """The jobs of one bucket. Satisfies gsched.model.snapshot.HeadLine."""
 
-    __slots__ = ("_arrays", "_entries")
+    __slots__ = ("_arrays", "_entries", "bucket", "version")
 
-    def __init__(self) -> None:
+    def __init__(self, bucket: Bucket) -> None:
+        self.bucket = bucket
+        self.version = 0
+        """Another one whenever another entry becomes the first."""
         self._entries: list[tuple[Rank, int]] = []
         self._arrays: dict[int, JobArray] = {}
 
@@ -78,6 +84,10 @@ class WaitingLine:
         del self._entries[place]
         self._arrays.pop(job_id, None)
 
+    def first(self) -> tuple[Rank, int] | None:
+        """The first entry; an array stands under its own rank, which is that of none of its elements or before them."""
+        return self._entries[0] if self._entries else None
+
     def entries(self) -> Iterator[int]:
         """Numbers of jobs and arrays as entered, in order."""
         return (job_id for _, job_id in self._entries)
@@ -94,6 +104,10 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         self._classes: dict[RequirementClass, dict[Bucket, WaitingLine]] = {}
         self._queues: dict[RequirementClass, dict[str, int]] = {}
         """Class -> queue -> buckets in it."""
+        self._heads: dict[RequirementClass, dict[str, list[Head]]] = {}
+        """Class -> queue -> heap of the first entries of its lines, among those that have been first."""
+        self._versions = count(1)
+        """No two heads have the same: heaps never compare lines."""
         self._shared: dict[RequirementClass, RequirementClass] = {}
         """Class -> the one object that all its buckets hold."""
 
@@ -110,6 +124,10 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         """Queues with jobs of the class."""
         return self._queues.get(requirement, {})
 
+    def heads(self, queue: str, requirement: RequirementClass) -> list[Head]:
+        """The first jobs of the buckets of a class in a queue, as a heap; see gsched.model.snapshot.Head."""
+        return self._heads.get(requirement, {}).get(queue, []).copy()
+
     def lines(self) -> Iterator[tuple[Bucket, WaitingLine]]:
         """Every bucket with its line."""
         for buckets in self._classes.values():
@@ -122,28 +140,51 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         if buckets is None:
             buckets = self._classes[bucket.requirement] = {}
             self._queues[bucket.requirement] = {}
+            self._heads[bucket.requirement] = {}
             self._shared[bucket.requirement] = bucket.requirement
         line = buckets.get(bucket)
         if line is None:
             bucket = bucket._replace(requirement=self._shared[bucket.requirement])
-            line = buckets[bucket] = WaitingLine()
+            line = buckets[bucket] = WaitingLine(bucket)
             queues = self._queues[bucket.requirement]
             queues[bucket.queue] = queues.get(bucket.queue, 0) + 1
+        before = line.first()
         line.add(job.rank(), job.job_id, array)
+        if line.first() is not before:
+            self._note_head(line)
 
     def remove(self, job: Job) -> None:
         """Take a job (or the array that `job` is the template of) out. Raises KeyError if it does not wait here."""
         bucket = job.bucket()
         buckets = self._classes[bucket.requirement]
         line = buckets[bucket]
+        before = line.first()
         line.remove(job.rank(), job.job_id)
+        if line.first() is not before:
+            self._note_head(line)
         if line.is_empty():
             del buckets[bucket]
             queues = self._queues[bucket.requirement]
             queues[bucket.queue] -= 1
             if not queues[bucket.queue]:
                 del queues[bucket.queue]
+                self._heads[bucket.requirement].pop(bucket.queue, None)
             if not buckets:
                 del self._classes[bucket.requirement]
                 del self._queues[bucket.requirement]
+                del self._heads[bucket.requirement]
                 del self._shared[bucket.requirement]
+
+    def _note_head(self, line: WaitingLine) -> None:
+        """Another entry of the line is the first now, or none."""
+        line.version = next(self._versions)
+        first = line.first()
+        if first is None:
+            return
+        queue, requirement = line.bucket.queue, line.bucket.requirement
+        (priority, order, element), job_id = first
+        heap = self._heads[requirement].setdefault(queue, [])
+        if len(heap) > 2 * self._queues[requirement][queue] + _SPARE_HEADS:
+            heap[:] = [head for head in heap if head[5].version == head[4]]
+            heapify(heap)
+        heappush(heap, (priority, order, element, job_id, line.version, line))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from gsched.model.allocation import Allocation
 from gsched.model.config import FairshareFactors
@@ -93,17 +93,40 @@ class Line(Protocol):
     def __len__(self) -> int: ...
 
 
+class HeadLine(Line, Protocol):
+    """A line whose first job others remember."""
+
+    bucket: Bucket
+    version: int
+    """Another one, which no other line ever has, whenever another job becomes the first."""
+
+
+Head = tuple[float, float, int, int, int, HeadLine]
+"""The first job of a line: its rank laid open, its number (an array's for its elements), the line's version when it
+became the first, the line. Whoever finds another version there must pass it over.
+"""
+
+
 class QueueIndex(Protocol):
-    """Pending jobs that know their queues without looking at every bucket."""
+    """Pending jobs that know their queues, and who comes first, without looking at every bucket."""
 
     def queues_of(self, requirement: RequirementClass) -> Iterable[str]:
         """Queues with jobs of the class."""
         ...
 
+    def heads(self, queue: str, requirement: RequirementClass) -> list[Head]:
+        """The first jobs of the buckets of a class in a queue, as a heap of the caller's own."""
+        ...
+
+
+def index_of_queues(pending: Mapping[RequirementClass, Mapping[Bucket, Line]]) -> QueueIndex | None:
+    """The same pending jobs as ones that know more; None when they do not."""
+    return cast(QueueIndex, pending) if hasattr(pending, "heads") else None
+
 
 def queues_of(pending: Mapping[RequirementClass, Mapping[Bucket, Line]], requirement: RequirementClass) -> list[str]:
     """Queues with jobs of the class, by name."""
-    index: QueueIndex | None = pending if hasattr(pending, "queues_of") else None
+    index = index_of_queues(pending)
     if index is not None:
         return sorted(index.queues_of(requirement))
     return sorted({bucket.queue for bucket in pending.get(requirement, ())})

@@ -26,52 +26,93 @@ The order, with every tie-break:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
-from operator import itemgetter
-from typing import Final
+from typing import Any, Final, cast
 
 from gsched.model.allocation import Allocation
-from gsched.model.snapshot import Bucket, Line, Rank, RequirementClass, Snapshot, queues_of
+from gsched.model.snapshot import (
+    Bucket,
+    Head,
+    Line,
+    QueueIndex,
+    Rank,
+    RequirementClass,
+    Snapshot,
+    index_of_queues,
+    queues_of,
+)
 from gsched.policy.fairshare import ShareNode, ShareTree, tree_of
 
 ReasonKey = Bucket | tuple[str, RequirementClass]
 """A key of Plan.reasons: one bucket, or all jobs of a class in a queue."""
 
-_Entry = tuple[float, float, int, int, Bucket, Iterator[tuple[Rank, int]], "_Kind"]
-"""The head of a bucket: its rank and job, what follows it, its class. The rank lies open because that compares in half
-the time; job ids differ, so nothing beyond them is compared.
+_Entry = tuple[float, float, int, int, int, Bucket, Iterator[tuple[Rank, int]], "_Kind"]
+"""The head of a bucket: its rank and job, _OPEN, what follows it, its class. The rank lies open because that compares
+in half the time; job ids (and versions of heads) differ, so nothing beyond them is compared.
 """
+_OPEN: Final = -1
+"""In the place where a head that pending jobs remember has its version: less than any."""
 _JOB: Final = 3
-_BUCKET: Final = 4
-_KIND: Final = 6
+_VERSION: Final = 4
+_BUCKET: Final = 5
+_KIND: Final = 7
 _UNKNOWN = float("-inf")
 """Rank of someone whose jobs have not been looked at yet: before everybody of equal priority, so that they are."""
 
-_queue_of: Callable[[Bucket], str] = itemgetter(0)
-
 
 class _Kind:
-    """The jobs of one requirement class in one queue. The heap of its buckets' heads is made when it is needed."""
+    """The jobs of one requirement class in one queue. The heap of its buckets' heads is made when it is needed: of the
+    heads that pending jobs remember, each of which is opened when it comes to the top, or by looking at all lines.
+    """
 
-    __slots__ = ("dead", "heap", "lines", "queue", "requirement")
+    __slots__ = ("_buckets", "dead", "heap", "queue", "requirement")
 
-    def __init__(self, queue: str, requirement: RequirementClass, lines: list[tuple[Bucket, Line]]) -> None:
+    def __init__(self, queue: str, requirement: RequirementClass, buckets: Mapping[Bucket, Line]) -> None:
         self.queue = queue
         self.requirement = requirement
-        self.lines = lines
-        self.heap: list[_Entry] = []
+        self._buckets = buckets
+        self.heap: list[_Entry | Head] = []
         self.dead = False
 
-    def gather(self) -> None:
+    def lines(self) -> Iterator[tuple[Bucket, Line]]:
+        """Its buckets with their jobs."""
+        queue = self.queue
+        return ((bucket, line) for bucket, line in self._buckets.items() if bucket.queue == queue)
+
+    def gather(self, index: QueueIndex | None) -> None:
         """Make the heap."""
+        if index is not None:
+            self.heap = [*index.heads(self.queue, self.requirement)]
+            return
         heap = self.heap
-        for bucket, line in self.lines:
-            following = iter(line)
-            for (priority, order, index), job_id in following:
-                heap.append((priority, order, index, job_id, bucket, following, self))
-                break
+        for bucket, line in self.lines():
+            entry = self.open(bucket, line)
+            if entry is not None:
+                heap.append(entry)
         heapify(heap)
+
+    def open(self, bucket: Bucket, line: Line) -> _Entry | None:
+        """The head of a line that is to be served from; None when it is empty."""
+        following = iter(line)
+        for (priority, order, index), job_id in following:
+            return priority, order, index, job_id, _OPEN, bucket, following, self
+        return None
+
+    def head(self) -> _Entry | None:
+        """The first job of all."""
+        heap = self.heap
+        while heap:
+            first = heap[0]
+            if first[_VERSION] == _OPEN:
+                return cast(_Entry, first)
+            line = cast(Head, first)[_BUCKET]
+            entry = self.open(line.bucket, line) if line.version == first[_VERSION] else None
+            if entry is None:
+                heappop(heap)
+            else:
+                heapreplace(heap, entry)
+        return None
 
 
 class ServingOrder:
@@ -153,14 +194,8 @@ class ServingOrder:
         ]
 
     def _sort_in(self, requirement: RequirementClass, buckets: Mapping[Bucket, Line]) -> None:
-        lines: dict[str, list[tuple[Bucket, Line]]] = {queue: [] for queue in set(map(_queue_of, buckets))}
-        if len(lines) == 1:
-            lines = {queue: list(buckets.items()) for queue in lines}
-        else:
-            for item in buckets.items():
-                lines[item[0][0]].append(item)
-        for queue, found in lines.items():
-            self._kinds.setdefault(queue, {})[requirement] = _Kind(queue, requirement, found)
+        for queue in queues_of(self._snapshot.pending, requirement):
+            self._kinds.setdefault(queue, {})[requirement] = _Kind(queue, requirement, buckets)
 
     def _serve(self, names: list[str]) -> Iterator[tuple[int, Bucket]]:
         """The jobs of queues of one priority."""
@@ -174,7 +209,7 @@ class ServingOrder:
             else:
                 arriving += self._kinds[name].values()
         if arriving:
-            turns.append(_Arrivals(arriving, self._dropped))
+            turns.append(_Arrivals(arriving, self._dropped, index_of_queues(self._snapshot.pending)))
         while turns:
             chosen, first = turns[0], turns[0].head()
             for other in turns[1:]:
@@ -194,27 +229,29 @@ class _Arrivals:
     class costs one step however many buckets it has.
     """
 
-    def __init__(self, kinds: list[_Kind], dropped: Container[Bucket]) -> None:
+    def __init__(self, kinds: list[_Kind], dropped: Container[Bucket], index: QueueIndex | None) -> None:
         self._dropped = dropped
         self._heap: list[_Entry] = []
         for kind in kinds:
             if not kind.dead:
-                kind.gather()
-                self._heap += kind.heap[:1]
+                kind.gather(index)
+                first = kind.head()
+                if first is not None:
+                    self._heap.append(first)
         heapify(self._heap)
 
     def head(self) -> _Entry | None:
         """The next to be served."""
         heap = self._heap
         while heap:
-            kind = heap[0][_KIND]
-            if kind.dead or not kind.heap:
+            top = heap[0]
+            kind = top[_KIND]
+            first = None if kind.dead else kind.head()
+            if first is None:
                 heappop(heap)
-                continue
-            first = kind.heap[0]
-            if self._dropped and first[_BUCKET] in self._dropped:
+            elif self._dropped and first[_BUCKET] in self._dropped:
                 heappop(kind.heap)
-            elif first is heap[0]:
+            elif first is top:
                 return first
             else:
                 heapreplace(heap, first)
@@ -240,7 +277,7 @@ class _ShareTurns:
         for kind in self._kinds:
             if kind.dead:
                 continue
-            for bucket, line in kind.lines:
+            for bucket, line in kind.lines():
                 leaf = tree.leaf(bucket.user, bucket.user_group)
                 owner = owners.get(leaf)
                 if owner is None:
@@ -284,11 +321,9 @@ class _Owner:
         if heap is None:
             heap = self._heap = []
             for bucket, line, kind in self.lines:
-                if not kind.dead:
-                    following = iter(line)
-                    for (priority, order, index), job_id in following:
-                        heap.append((priority, order, index, job_id, bucket, following, kind))
-                        break
+                entry = None if kind.dead else kind.open(bucket, line)
+                if entry is not None:
+                    heap.append(entry)
             heapify(heap)
         while heap:
             first = heap[0]
@@ -324,7 +359,7 @@ class _Group:
             if first is None:
                 heappop(heap)
                 continue
-            fresh = (-turn.node.priority, *first[:_BUCKET], turn)
+            fresh = (-turn.node.priority, *first[:_VERSION], turn)
             if fresh == entry:
                 return first
             heapreplace(heap, fresh)
@@ -334,11 +369,11 @@ class _Group:
         self._heap[0][-1].advance(dropped=dropped)
 
 
-def _advance(heap: list[_Entry], *, dropped: bool) -> None:
-    """Replace the head by the next job of its bucket, if there is one and it is wanted."""
-    _, _, _, _, bucket, following, kind = heap[0]
+def _advance(heap: list[Any], *, dropped: bool) -> None:
+    """Replace the head, which is open, by the next job of its bucket, if there is one and it is wanted."""
+    _, _, _, _, _, bucket, following, kind = cast(_Entry, heap[0])
     if not dropped:
         for (priority, order, index), job_id in following:
-            heapreplace(heap, (priority, order, index, job_id, bucket, following, kind))
+            heapreplace(heap, (priority, order, index, job_id, _OPEN, bucket, following, kind))
             return
     heappop(heap)

@@ -7,6 +7,7 @@ says what each host can take and fills it. Source of the rules: bsub(1), options
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from gsched.model.allocation import Allocation, HostAllocation
@@ -124,7 +125,8 @@ def _deal(
     waiting = list(offers)
     if first_hosts:
         waiting.sort(key=lambda offer: offer.host not in first_hosts)
-    for offer in waiting:
+    passed_over: list[Offer] = []
+    for offer in chain(waiting, passed_over):
         if first_hosts and not parts and offer.host not in first_hosts:
             return reason or Reason(FIRST_HOST, f"none of {', '.join(first_hosts)} can take the first task")
         found = _fill(offer, left, fill, not parts)
@@ -133,6 +135,8 @@ def _deal(
         elif found is not None:
             parts.append(found)
             left -= found.slots
+        elif offer.tasks < left and len(passed_over) < len(waiting):
+            passed_over.append(offer)  # too small for a whole tile; the last tasks may be fewer
         if left <= 0:
             break
     if most - left >= max(1, least):
