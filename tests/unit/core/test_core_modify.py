@@ -9,8 +9,10 @@ from core_world import START, World, make_config, spec
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
+from gsched.core.modify import _WORDS, FIXED
 from gsched.model.config import Params
 from gsched.model.event import JobModified, JobSwitched
+from gsched.model.job import JobSpec
 from gsched.model.queue import Queue, RunLimits
 from gsched.model.user import UserGroup
 
@@ -29,6 +31,26 @@ def full(**changes: Any) -> World:
     world = World(make_config("ab", QUEUES, **changes))
     world.run(spec(slots=16, hosts=("a",)), spec(slots=16, hosts=("b",)))
     return world
+
+
+def test_changes_are_told_in_words() -> None:
+    world = full()
+    (job,) = world.submit(spec())
+    for fields, said in (
+        ({"slots": 4, "max_slots": 8}, ("Number of processors changes to : 4", "Maximum number of processors changes to : 8")),
+        ({"slots": 1, "max_slots": 0}, ("Number of processors changes to : 1", "Maximum number of processors changes to : (nothing)")),
+        ({"rerunnable": False}, ("Rerunnable changes to : no",)),
+        ({"requeue_exit_values": "5 6"}, ("Requeue exit values changes to : 5 6",)),
+        ({"begin_at": 1795305540.0}, ("Start time changes to : 2026-11-21 23:59:00 UTC",)),
+        ({"run_limit_s": 1200}, ("Run limit changes to : 20 min",)),
+        ({"limits": {"MEMLIMIT": 500.0}}, ("Resource limits changes to : MEMLIMIT=500",)),
+    ):  # fmt: skip
+        world.modify(job.job_id, **fields)
+        assert [event.changes for event in world.events if isinstance(event, JobModified)][-1] == said
+
+
+def test_every_field_that_can_be_changed_has_a_name() -> None:
+    assert set(JobSpec.__struct_fields__) - FIXED <= _WORDS.keys()
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
-import pytest
 from core_world import START, World, load, make_config, spec
 
 from gsched.base.ids import element_id
@@ -20,11 +17,6 @@ NOW = minute_of_week(START) % DAY
 def window(begin: int, end: int) -> Window:
     """Open from so many minutes after the start of the test to so many."""
     return Window((NOW + begin) % DAY, (NOW + end) % DAY)
-
-
-@pytest.fixture(autouse=True)
-def _in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", time.tzname[0])
 
 
 # -- begin and end ----------------------------------------------------------------------------------------------------
