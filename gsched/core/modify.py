@@ -21,6 +21,7 @@ from gsched.model.config import ClusterConfig
 from gsched.model.event import JobModified, JobSwitched
 from gsched.model.job import FINISHED, PENDING, JobSpec, JobState
 from gsched.model.view import Control, JobFilter
+from gsched.policy.planner import show_time
 
 FIXED = frozenset(
     {"user", "combined_req", "combined_gpu_req", "conditions", "auto_gpu", "aging_per_s", "warnings", "indices"}
@@ -108,7 +109,7 @@ class _Changer:
             self._decision.record(JobSwitched(at=at, job_id=number, by=by, spec=new))
             return
         changes = tuple(
-            f"{_WORDS.get(name, name)} changes to : {_show(getattr(new, name))}"
+            f"{_WORDS.get(name, name)} changes to : {_show(name, getattr(new, name))}"
             for name in self._command.fields
             if getattr(old, name) != getattr(new, name)
         )
@@ -128,27 +129,55 @@ def _still_defaulted(old: JobSpec, wanted: dict[str, Any]) -> tuple[str, ...]:
 
 
 _WORDS = {
-    "queue": "Job queue",
-    "output_file": "Output file",
-    "error_file": "Error file",
-    "input_file": "Input file",
-    "run_limit_s": "run limit (seconds)",
-    "res_req": "Combined resource requirements",
-    "gpu_req": "GPU requirement",
-    "slots": "Number of processors",
-    "name": "Job name",
-    "dependency": "Dependency condition",
+    "array_limit": "Job slot limit of the array",
+    "begin_at": "Start time",
     "command": "Job command",
-    "project": "Project",
-    "begin_at": "Start time (seconds since 1970)",
-    "terminate_at": "Termination time (seconds since 1970)",
-    "priority": "User priority",
+    "dependency": "Dependency condition",
+    "description": "Job description",
+    "error_file": "Error file",
+    "error_overwrite": "Overwriting of the error file",
+    "estimate_s": "Estimated run time",
+    "exclusive": "Exclusive execution",
+    "first_hosts": "First execution host",
+    "gpu_req": "GPU requirement",
     "group": "Job group",
+    "host_levels": "Preference of hosts",
     "hosts": "Specified hosts",
+    "input_file": "Input file",
+    "limits": "Resource limits",
+    "max_slots": "Maximum number of processors",
+    "name": "Job name",
+    "other_hosts": "Use of other hosts",
+    "output_file": "Output file",
+    "output_overwrite": "Overwriting of the output file",
+    "priority": "User priority",
+    "project": "Project",
+    "queue": "Job queue",
+    "requeue_exit_values": "Requeue exit values",
+    "rerunnable": "Rerunnable",
+    "res_req": "Combined resource requirements",
+    "reservation": "Advance reservation",
+    "run_limit_s": "Run limit",
+    "slots": "Number of processors",
+    "specified_cwd": "Specified CWD",
+    "terminate_at": "Termination time",
+    "user_group": "User group",
 }
+_TIMES, _SPANS = frozenset({"begin_at", "terminate_at"}), frozenset({"run_limit_s", "estimate_s"})
 
 
-def _show(value: object) -> str:
+def _show(name: str, value: object) -> str:
+    """A field's value for people: times in UTC, spans in minutes."""
+    if value is True or value is False:
+        return "yes" if value else "no"
+    if value in (None, "", {}, ()) or (name in ("max_slots", "array_limit") and value == 0):
+        return "(nothing)"
+    if isinstance(value, float | int) and name in _TIMES:
+        return show_time(value)
+    if isinstance(value, float | int) and name in _SPANS:
+        return f"{value / 60:.10g} min"
     if isinstance(value, tuple):
-        return " ".join(str(each) for each in value) or "(nothing)"
-    return "(nothing)" if value in (None, "", {}) else str(value)
+        return " ".join(str(each) for each in value)
+    if isinstance(value, dict):
+        return " ".join(f"{each}={amount:.10g}" for each, amount in sorted(value.items()))
+    return str(value)

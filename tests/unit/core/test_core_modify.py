@@ -35,17 +35,18 @@ def full(**changes: Any) -> World:
 
 def test_changes_are_told_in_words() -> None:
     world = full()
-    (job,) = world.submit(spec())
+    (job_id,) = world.submit(spec("old", queue="normal"))
+    tasks = "Number of processors"
     for fields, said in (
-        ({"slots": 4, "max_slots": 8}, ("Number of processors changes to : 4", "Maximum number of processors changes to : 8")),
-        ({"slots": 1, "max_slots": 0}, ("Number of processors changes to : 1", "Maximum number of processors changes to : (nothing)")),
+        ({"slots": 4, "max_slots": 8}, (f"{tasks} changes to : 4", f"Maximum {tasks.lower()} changes to : 8")),
+        ({"slots": 1, "max_slots": 0}, (f"{tasks} changes to : 1", f"Maximum {tasks.lower()} changes to : (nothing)")),
         ({"rerunnable": False}, ("Rerunnable changes to : no",)),
         ({"requeue_exit_values": "5 6"}, ("Requeue exit values changes to : 5 6",)),
         ({"begin_at": 1795305540.0}, ("Start time changes to : 2026-11-21 23:59:00 UTC",)),
         ({"run_limit_s": 1200}, ("Run limit changes to : 20 min",)),
         ({"limits": {"MEMLIMIT": 500.0}}, ("Resource limits changes to : MEMLIMIT=500",)),
     ):  # fmt: skip
-        world.modify(job.job_id, **fields)
+        assert world.modify(job_id, **fields) == [""]
         assert [event.changes for event in world.events if isinstance(event, JobModified)][-1] == said
 
 
