@@ -212,15 +212,23 @@ class HostColumns:
             self.locked[row] = self.any_locked = True
         elif self.any_locked:
             self.locked[row] = False
-        if not ledger.reserved.keys() <= self._reserved:
-            self._reserved |= ledger.reserved.keys()
+        reserved = ledger.reserved
+        if not self._reserved.issuperset(reserved):
+            self._reserved.update(reserved)
             self._live = {name: column for name, column in self._numbers.items() if name in self._reserved}
+        values = host.values
         for name, column in self._live.items():
-            if devices or name not in GPU_COUNTERS:
+            value = values.get(name)
+            if type(value) is float and name not in _DEVICE_OR_SLOT:
+                column[row] = value - reserved.get(name, 0.0)
+            elif devices or name not in GPU_COUNTERS:
                 column[row] = _number(host, ledger, name)
         if devices:
             for compute, column in self._derived.values():
                 column[row] = compute(host, ledger)
+
+
+_DEVICE_OR_SLOT = frozenset({"slots", *GPU_COUNTERS})
 
 
 def _number(host: HostSnapshot, ledger: HostLedger, name: str) -> float:

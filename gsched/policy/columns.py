@@ -141,24 +141,31 @@ class Match:
                 return False
         return not term.bounds or not is_beyond(term.bounds, values, self._rules.increasing)
 
-    def still_fits(self, rows: Rows, recent: Flags | None) -> Flags:
-        """Which of the rows, where only books have changed since the last sync, could take a job.
+    def quick_rule(self, recent: Flags | None) -> Callable[[Rows], Flags]:
+        """Which rows could take a job, where only books have changed since the last sync: quicker than the codes.
 
-        Quicker than the codes; select[] counts as it was.
+        select[] counts as it was then.
         """
         columns, need = self._columns, self.asked.need
-        fits: Flags = self._standing[rows] == FITS
-        fits &= self.usable_slots(rows) >= need.slots
-        for values, wanted in self.amounts:
-            fits &= values[rows] >= wanted
-        for values, count in self.devices:
-            fits &= values[rows] >= count
-        if need.exclusive:
-            fits &= columns.empty[rows]
-        if columns.any_locked:
-            fits &= ~columns.locked[rows]
-        if recent is not None:
-            fits &= ~recent[rows]
+        stands: Flags = self._standing == FITS
+        tests: list[tuple[Numbers, float]] = [*self.amounts, *self.devices]
+        if not self._guards_cores:
+            tests.append((columns.free, need.slots))
+
+        def fits(rows: Rows) -> Flags:
+            found: Flags = stands[rows]
+            for values, wanted in tests:
+                found &= values[rows] >= wanted
+            if self._guards_cores:
+                found &= self.usable_slots(rows) >= need.slots
+            if need.exclusive:
+                found &= columns.empty[rows]
+            if columns.any_locked:
+                found &= ~columns.locked[rows]
+            if recent is not None:
+                found &= ~recent[rows]
+            return found
+
         return fits
 
     # -- the rule -------------------------------------------------------------------------------------------------

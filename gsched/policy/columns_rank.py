@@ -49,6 +49,16 @@ class Ranking:
         """Whether its value alone is the rank: among equals the first row is the first by name."""
         self._packs = match.asked.need.wants_gpus and (order is None or is_packed)
         self._load = None if order is not None else load_ranks(columns)
+        self._idle = match.idle
+        self._size = float(columns.size)
+        self._sharing = [
+            (each, values, columns.derived(("fresh", each.kind), _of_kind(gpus.fresh, each.kind)))
+            for each, values in zip(match.asked.need.devices, (values for values, _ in match.devices), strict=False)
+            if each.kind.claim in gpus.SHARING
+        ]
+        """Devices that may be shared, how many can be had, and how many of these nobody holds; the others that a job
+        needs are idle ones wherever it runs.
+        """
         self._keys: Numbers = np.zeros(0)
         self._read = 0
         self.renew()
@@ -61,6 +71,7 @@ class Ranking:
         if self._barred is not None:
             self._keys[self._barred] = _INFINITY
         self._read = self._columns.log.length
+        self._fits = self.match.quick_rule(self._recent)
 
     def best(self) -> int | None:
         """The row of the best host; None when there is none."""
@@ -109,9 +120,8 @@ class Ranking:
     # -- keys -----------------------------------------------------------------------------------------------------
 
     def _look(self, rows: Rows) -> None:
-        fits = self.match.still_fits(rows, self._recent)
         keys = self._keys_of(rows) if self._by_one_key else self._rank(rows)
-        keys[~fits] = _INFINITY
+        keys[~self._fits(rows)] = _INFINITY
         if self._barred is not None:
             keys[self._barred[rows]] = _INFINITY
         self._keys[rows] = keys
@@ -124,27 +134,24 @@ class Ranking:
     def _rank(self, rows: Rows | None) -> Numbers:
         """The keys that come before order[]."""
         chosen = slice(None) if rows is None else rows
-        size = float(self._columns.size)
-        keys = np.zeros(self._columns.size if rows is None else len(rows)) if self._load is None else self._load[chosen]
+        if self._load is None:
+            keys = np.zeros(self._columns.size if rows is None else len(rows))
+        else:
+            keys = self._load.copy() if rows is None else self._load[rows]
         if self._packs:
-            keys = keys + self._packing(chosen) * size
+            keys += self._packing(chosen) * self._size
         if self._first is not None:
-            keys = keys + self._first[chosen] * (size * _MOST_PACKED)
-        return keys.copy() if self._load is not None and rows is None else keys
+            keys += self._first[chosen] * (self._size * _MOST_PACKED)
+        return keys
 
     def _packing(self, chosen: slice | Rows) -> Numbers:
         """Devices left idle; for a part of a GPU then what is left of that GPU."""
-        match = self.match
-        left = match.idle[chosen]
-        for each, (values, count) in zip(match.asked.need.devices, match.devices, strict=False):
-            kind = each.kind
-            if kind.claim not in gpus.SHARING:
-                continue  # takes `count` idle ones wherever it runs
-            fresh = self._columns.derived(("fresh", kind), _of_kind(gpus.fresh, kind))[chosen]
+        left = self._idle[chosen]
+        for (kind, count), values, fresh in self._sharing:
             if kind.packed:
-                left = left - np.maximum(0.0, count - (values[chosen] - fresh))
+                left = left - np.maximum(0.0, count - (values[chosen] - fresh[chosen]))
             else:
-                left = left - np.minimum(count, fresh)
+                left = left - np.minimum(count, fresh[chosen])
             if kind.share < 1.0:
                 snug = self._columns.derived(("snug", kind), _of_kind(gpus.snugness, kind))
                 left = left * (_SNUG_STEPS + 1) + np.rint(snug[chosen] * _SNUG_STEPS)

@@ -35,7 +35,7 @@ from gsched.resreq.evaluate import DEFAULT_ORDER, Verdict, compile_select
 from gsched.resreq.features import Feature
 from gsched.resreq.gpu import GpuRequirement, gpu_of, parse_gpu
 from gsched.resreq.names import canonical, select_names
-from gsched.resreq.printer import print_expression, print_sections
+from gsched.resreq.printer import print_combined
 from gsched.resreq.simple import with_rusage
 from gsched.resreq.syntax import parse_combined_any
 
@@ -323,14 +323,14 @@ class _Reader:
                 for place, term in enumerate(requirement.terms)
             )
             text = " + ".join(
-                f"{'' if term.tasks is None else f'{term.tasks}*'}{{{_text(term.requirement)}}}" for term in terms
+                f"{'' if term.tasks is None else f'{term.tasks}*'}{{{print_combined(term.requirement)}}}" for term in terms
             )
             yield Choice(terms, tuple(canonical(key.name) for key in requirement.same), text if several else "")
             return
         usages = requirement.every_rusage
         for usage in usages:
             part = with_rusage(requirement, [usage])
-            text = _text(part) if several or len(usages) > 1 else ""
+            text = print_combined(part) if several or len(usages) > 1 else ""
             yield Choice((self._term(part, None, 0),), (), text)
 
     def _term(self, part: Requirement, tasks: int | None, place: int) -> Term:
@@ -441,10 +441,3 @@ def _sort_keys(keys: Iterable[OrderKey]) -> tuple[SortKey, ...] | None:
             found.append(SortKey(first, key.is_reversed, key.expression))
     default = tuple(SortKey(*key) for key in DEFAULT_ORDER)
     return None if not found or tuple(found) == default else tuple(found)
-
-
-def _text(part: Requirement) -> str:
-    sections = print_sections(part, combined=True)
-    if part.select is not None:
-        sections.insert(0, f"select[{print_expression(part.select, combined=True)}]")
-    return " ".join(sections)

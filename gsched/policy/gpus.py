@@ -8,6 +8,7 @@ way round, so that whole GPUs stay free.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from gsched.model.allocation import COUNTER_OF_CLAIM, SHARED_CLAIM, HeldGpu
 from gsched.model.host import Gpu
@@ -40,9 +41,8 @@ def choose(ledger: HostLedger, wanted: Sequence[Devices]) -> tuple[HeldGpu, ...]
             return Shortage(kind.name, count, _most(ledger, kind, free), _there(ledger, kind), kind.wish)
         for gpu in picked:
             chosen[gpu.uuid] = _held(gpu, kind)
-    if len(chosen) < 2:
-        return tuple(chosen.values())
-    return tuple(sorted(chosen.values(), key=lambda gpu: gpu.index))
+    held = tuple(chosen.values())
+    return held if len(held) < 2 else tuple(sorted(held, key=_index_of))
 
 
 def choose_any(ledger: HostLedger) -> tuple[HeldGpu, ...] | Shortage:
@@ -146,6 +146,9 @@ def _tiled(ledger: HostLedger, free: Sequence[Gpu], count: int, tile: str) -> Se
         most = count // len(sockets)
     picked = [gpu for _, members in sorted(sockets.items()) for gpu in members[:most]]
     return picked[:count] if len(picked) >= count else None
+
+
+_index_of = attrgetter("index")
 
 
 def _held(gpu: Gpu, kind: DeviceKind) -> HeldGpu:
