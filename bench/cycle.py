@@ -98,6 +98,7 @@ class World:
             self._submit(number)
         gc.collect()
         gc.freeze()
+        gc.set_threshold(50_000, 20, 50)  # both as the master does
 
     def _host(self, name: str) -> None:
         devices = (

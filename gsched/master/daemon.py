@@ -72,6 +72,8 @@ class Master:
         # What was replayed lives long: keep it out of every later collection.
         gc.collect()
         gc.freeze()
+        # A cycle makes hundreds of thousands of small objects that end with it: rings among them are looked for rarely.
+        gc.set_threshold(50_000, 20, 50)
         self._board = Board(config)
         self._feed = Feed()
         self._sessions = Sessions(self._board, store)

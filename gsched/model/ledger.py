@@ -34,6 +34,7 @@ _MODE_OF_CLAIM = {
 _SHARING = frozenset({"ngpus_shared", SHARED_CLAIM})
 """Claims that stand others of their kind beside them on a device."""
 _ROUNDING = 1e-9
+_NOBODY: dict[AttemptKey, str] = {}
 
 
 class Counter(NamedTuple):
@@ -48,6 +49,7 @@ class HostLedger:
 
     __slots__ = (
         "_changes",
+        "_plain",
         "_usable",
         "exclusive",
         "gpus",
@@ -80,6 +82,8 @@ class HostLedger:
         self.held: dict[AttemptKey, HostAllocation] = {}
         self.holders: dict[str, dict[AttemptKey, str]] = {}
         """GPU uuid -> attempt -> what it was claimed as."""
+        self._plain = 0
+        """How many claims as plain `ngpus` there are."""
         self.exclusive: AttemptKey | None = None
         """The attempt that has the host for itself (-x)."""
         self.reserved: dict[str, float] = {}
@@ -95,7 +99,7 @@ class HostLedger:
         twin.held = dict(self.held)
         twin.holders = dict(self.holders)
         twin.reserved = dict(self.reserved)
-        twin.exclusive = self.exclusive
+        twin.exclusive, twin._plain = self.exclusive, self._plain
         twin.suspended = set(self.suspended)
         return twin
 
@@ -129,10 +133,11 @@ class HostLedger:
         """Whether the GPU could be used and nobody holds it."""
         return gpu.uuid not in self.holders and gpu in self._usable["ngpus"]
 
-    def idle(self) -> int:
-        """How many usable GPUs nobody holds; 0 while they are unknown."""
+    def idle(self, claim: str = "ngpus") -> int:
+        """How many GPUs that could be claimed as `claim` nobody holds; 0 while they are unknown."""
         holders = self.holders
-        return sum(gpu.uuid not in holders for gpu in self._usable.get("ngpus", ()))
+        devices = self._usable.get(claim, ())
+        return sum([gpu.uuid not in holders for gpu in devices]) if holders else len(devices)
 
     def load_of(self, uuid: str) -> float:
         """How much of a shared GPU is taken: the sum of its holders' parts, each 1/shared_jobs unless he named one."""
@@ -155,9 +160,10 @@ class HostLedger:
         if not self.gpus_known:
             return None
         if name == "ngpus":
-            sound, holders = self._usable[""], self.holders
-            plain = {uuid for uuid, claims in holders.items() if "ngpus" in claims.values()} if holders else ()
-            return float(len(sound) - sum(gpu.uuid in plain for gpu in sound)) if plain else float(len(sound))
+            sound = self._usable[""]
+            if not self._plain:
+                return float(len(sound))
+            return float(len(sound) - sum("ngpus" in self.holders.get(gpu.uuid, _NOBODY).values() for gpu in sound))
         if name == "ngpuprohibited":
             return float(sum(gpu.mode is ComputeMode.PROHIBITED for gpu in self.gpus.values()))
         return float(len(self.claimable(name)))
@@ -199,6 +205,7 @@ class HostLedger:
         for gpu in part.gpus:
             others = self.holders.get(gpu.uuid)
             self.holders[gpu.uuid] = {key: gpu.claim} if others is None else {**others, key: gpu.claim}
+            self._plain += gpu.claim == "ngpus"
         for name, amount in part.amounts.items():
             self.reserved[name] = self.reserved.get(name, 0.0) + amount
 
@@ -213,6 +220,7 @@ class HostLedger:
         else:
             self.slots_used -= part.slots
         for gpu in part.gpus:
+            self._plain -= gpu.claim == "ngpus"
             others = {other: claim for other, claim in self.holders[gpu.uuid].items() if other != key}
             if others:
                 self.holders[gpu.uuid] = others

@@ -53,6 +53,8 @@ class _Cycle:
         self._placements: list[Placement] = []
         self._preempted: list[Preempted] = []
         self._reasons: _Reasons = {}
+        self._full: dict[str, Bucket] = {}
+        """Queue that a limit on all of it has stopped -> the bucket that ran into it."""
 
     def plan(self) -> Plan:
         order = ServingOrder(self._snapshot, self._live(), self._limits.closed_queues())
@@ -117,6 +119,7 @@ class _Cycle:
     def _refuse(self, bucket: Bucket, reasons: tuple[PendingReason, ...], scope: str, order: ServingOrder) -> None:
         if scope == QUEUE:
             order.drop_queue(bucket.queue)
+            self._full[bucket.queue] = bucket
             return  # the reason of each of its classes is asked for in the end
         if scope == CLASS:
             order.drop_class(bucket.queue, bucket.requirement)
@@ -168,6 +171,8 @@ class _Cycle:
         """Why the jobs wait of a bucket or class that was dropped before it had its turn."""
         name, requirement = (key.queue, key.requirement) if isinstance(key, Bucket) else key
         denial = self._limits.queue_reason(name, requirement.slots)
+        if denial is None and name in self._full:  # whom such a limit concerns does not depend on user or project
+            denial = self._limits.section_reason(self._full[name]._replace(requirement=requirement))
         if denial is not None:
             return (denial.reason,)
         queue = self._snapshot.queues.get(name)

@@ -323,7 +323,8 @@ class _Reader:
                 for place, term in enumerate(requirement.terms)
             )
             text = " + ".join(
-                f"{'' if term.tasks is None else f'{term.tasks}*'}{{{print_combined(term.requirement)}}}" for term in terms
+                f"{'' if term.tasks is None else f'{term.tasks}*'}{{{print_combined(term.requirement)}}}"
+                for term in terms
             )
             yield Choice(terms, tuple(canonical(key.name) for key in requirement.same), text if several else "")
             return

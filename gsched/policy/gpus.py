@@ -68,6 +68,8 @@ def candidates(ledger: HostLedger, kind: DeviceKind) -> list[Gpu]:
 
 def obtainable(ledger: HostLedger, kind: DeviceKind) -> int:
     """The most devices of the kind that one job could get on the host now; 0 while they are unknown."""
+    if kind.claim not in SHARING and kind == DeviceKind(kind.claim):
+        return ledger.idle(kind.claim)
     return _most(ledger, kind, candidates(ledger, kind)) if ledger.gpus_known else 0
 
 
