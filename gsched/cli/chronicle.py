@@ -12,7 +12,7 @@ import msgspec
 
 from gsched.base.errors import GschedError
 from gsched.base.ids import show_job
-from gsched.cli.projection import placed, submitted_record
+from gsched.cli.projection import placed, shown_with_gpus, submitted_record
 from gsched.cli.render import history
 from gsched.cli.render.history import HistoryEvent, HistoryRecord, Remark
 from gsched.model import event as events
@@ -46,6 +46,7 @@ class _Teller:
     def __init__(self) -> None:
         self.submitted: events.JobSubmitted | None = None
         self.usage: Usage | None = None
+        self._gpu = ""
         self._state = "PEND"
         self._before_loss = "RUN"
         self._succeeded = False
@@ -58,8 +59,11 @@ class _Teller:
             return
         if isinstance(event, events.JobSubmitted):
             self.submitted = event
+            self._gpu = event.spec.combined_gpu_req
             self._state = "PSUSP" if event.spec.hold else "PEND"
             return
+        if isinstance(event, events.JobModified | events.JobSwitched):
+            self._gpu = event.spec.combined_gpu_req
         for remark in self._remarks(event):
             if remark.state:
                 self._state = remark.state
@@ -69,7 +73,7 @@ class _Teller:
         match event:
             case events.JobDispatched():
                 yield history.Dispatched(
-                    at=event.at, placed=placed(event.allocation), effective_req=event.effective_req
+                    at=event.at, placed=placed(event.allocation), effective_req=self._effective(event.effective_req)
                 )
             case events.JobStarted():
                 yield history.Starting(at=event.at, pid=event.pid)
@@ -86,6 +90,9 @@ class _Teller:
                     yield history.post_done(event.at)
             case _:
                 yield from self._changes(event)
+
+    def _effective(self, text: str) -> str:
+        return shown_with_gpus(text, self._gpu, is_effective=True)
 
     def _changes(self, event: events.AnyEvent) -> Iterator[HistoryEvent]:
         match event:

@@ -47,8 +47,8 @@ def job_record(
         suspending_reasons=_suspending(view),
         planned=view.planned,
         combined_gpu_req=view.spec.combined_gpu_req,
-        combined_req=view.spec.combined_req,
-        effective_req=view.effective_req,
+        combined_req=shown_with_gpus(view.spec.combined_req, view.spec.combined_gpu_req),
+        effective_req=shown_with_gpus(view.effective_req, view.spec.combined_gpu_req, is_effective=True),
         external_indices=external_indices,
         messages=tuple(
             Message(box=each.box, user=each.user, posted_at=each.posted_at, text=each.text) for each in view.messages
@@ -56,6 +56,15 @@ def job_record(
         warnings=(*view.spec.warnings, *(note for note in view.notes if note not in view.spec.warnings)),
         **ending,
     )
+
+
+def shown_with_gpus(text: str, gpu: str, *, is_effective: bool = False) -> str:
+    """A combined requirement as LSF shows it for a job with -gpu."""
+    if not gpu:
+        return text
+    from gsched.resreq.shown import with_gpus  # only now: the language takes long to import
+
+    return with_gpus(text, gpu, is_effective=is_effective)
 
 
 def _suspending(view: JobView) -> tuple[str, ...]:

@@ -150,7 +150,7 @@ def _build(conf_dir: str, contents: Mapping[str, bytes | None], hostname: str, f
     params = read_params(folder.sections("lsb.params"), shared.resources, findings)
     users = read_users(folder.sections("lsb.users"), findings)
     hosts = read_hosts(folder.sections("lsb.hosts"), cluster.hosts, shared.resources, params.unit_types, findings)
-    judge = Judge(shared.resources, hosts.compute_units)
+    judge = Judge(shared.resources, hosts.compute_units, tuple(shared.types), tuple(shared.models))
     known = Known(hosts.names, users.names, shared.resources, judge, params.sleep_s)
     queues = read_queues(folder.sections("lsb.queues"), known, findings)
     named = Named(users.names, hosts.names, queues, shared.resources)
@@ -178,6 +178,7 @@ def _build(conf_dir: str, contents: Mapping[str, bytes | None], hostname: str, f
             locations=conf.locations,
             gpu_provider=conf.gpu_provider,
             host_types=tuple(shared.types),
+            host_models=tuple(shared.models),
             limits=tuple(resources.limits),
             users=users.limits,
             user_groups=users.names.groups,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
 from gsched.config.findings import Findings, Place, show
-from gsched.config.requirements import gpu_notes, gpu_requirement
+from gsched.config.requirements import gpu_requirement
 from gsched.config.sections import Entry
 from gsched.config.unsupported import REFUSED_CONF, WITHOUT_EFFECT_CONF
 from gsched.config.values import Settings, absolute_path, host_name, integer, seconds, yes_or_no
@@ -62,9 +62,6 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
     )
     settings.take("LSF_UNIT_FOR_LIMITS", _unit, "MB")
     settings.finish(REFUSED_CONF, WITHOUT_EFFECT_CONF)
-    if conf.gpu_req_at is not None:
-        for text in gpu_notes(conf.gpu_req):
-            findings.note(conf.gpu_req_at, f"LSB_GPU_REQ: {text}")
     return conf
 
 

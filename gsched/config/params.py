@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
 from gsched.config.findings import Findings, Place, show, suggestion
-from gsched.config.requirements import GPUS_OF_LSF, gpu_notes, gpu_requirement
+from gsched.config.requirements import GPUS_OF_LSF, gpu_requirement
 from gsched.config.sections import Entry, Section, read_entries
 from gsched.config.unsupported import REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS
 from gsched.config.values import Settings, group_name, integer, plain_text, queue_name, real, seconds, yes_or_no
@@ -58,9 +58,6 @@ def read_params(sections: Sequence[Section], resources: Mapping[str, Resource], 
     _check_preemptable(settings, params, resources, findings)
     settings.finish(REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS)
     gpu_req_at = settings.place("GPU_REQ")
-    if gpu_req_at is not None:
-        for text in gpu_notes(params.gpu_req):
-            findings.note(gpu_req_at, f"GPU_REQ: {text}")
     return ParamsFile(
         params=params,
         usage_sample_s=sample_s,

@@ -13,7 +13,7 @@ from gsched.config.hostgroups import HostNames
 from gsched.config.joblimits import default_and_maximum, job_limits, task_limit, time_s
 from gsched.config.preemption import check_preemption, preemption
 from gsched.config.queuehosts import QueueHosts, queue_hosts
-from gsched.config.requirements import Judge, gpu_notes, gpu_requirement
+from gsched.config.requirements import Judge, gpu_requirement
 from gsched.config.sections import Entry, Section, read_entries
 from gsched.config.shares import fairshare
 from gsched.config.tables import THRESHOLDS
@@ -124,10 +124,6 @@ def _note(settings: Settings, queue: Queue, findings: Findings) -> None:
     at = settings.place("HOSTS")
     if at is not None and queue.hosts == ():
         findings.note(at, "HOSTS: none: no job of this queue will ever start")
-    at = settings.place("GPU_REQ")
-    if at is not None:
-        for text in gpu_notes(queue.gpu_req):
-            findings.note(at, f"GPU_REQ: {text}")
 
 
 def _apart(entries: Sequence[Entry], resources: Mapping[str, Resource]) -> tuple[list[Entry], list[Entry]]:

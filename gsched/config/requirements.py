@@ -15,7 +15,7 @@ from gsched.model.config import ClusterConfig, Locations
 from gsched.model.resource import BUILTIN, Resource
 from gsched.resreq.ast import AnyRequirement, Requirement
 from gsched.resreq.features import features, refuse_beyond
-from gsched.resreq.gpu import gpu_warnings, parse_gpu, unsupported_by_agent
+from gsched.resreq.gpu import parse_gpu, unsupported_by_agent
 from gsched.resreq.syntax import parse_any
 
 GPUS_OF_LSF = "ngpus_physical"
@@ -30,6 +30,8 @@ class Judge:
 
     resources: Mapping[str, Resource]
     compute_units: Mapping[str, Mapping[str, tuple[str, ...]]]
+    host_types: tuple[str, ...] = ()
+    host_models: tuple[str, ...] = ()
 
     def requirement(self, text: str) -> str:
         """The text of RES_REQ, once it is known that jobs can be held to it. Raises RequirementError or BadRequest."""
@@ -46,7 +48,13 @@ class Judge:
     def _read(self, text: str) -> AnyRequirement:
         units = {type_: dict(each) for type_, each in self.compute_units.items()}
         known = ClusterConfig(
-            cluster="", master_host="", resources=dict(self.resources), compute_units=units, locations=_NOWHERE
+            cluster="",
+            master_host="",
+            resources=dict(self.resources),
+            compute_units=units,
+            host_types=self.host_types,
+            host_models=self.host_models,
+            locations=_NOWHERE,
         )
         increasing = {each.name for each in (*BUILTIN.values(), *self.resources.values()) if each.increasing}
         read = parse_any(text, is_increasing=increasing.__contains__)
@@ -68,9 +76,3 @@ def gpu_requirement(text: str) -> str:
     if missing:
         raise BadRequest(f"'{show(text)}': {missing} is not supported yet")
     return text
-
-
-def gpu_notes(text: str) -> list[str]:
-    """What of a GPU_REQ that `gpu_requirement` let pass does nothing yet; empty for an empty text."""
-    asked = parse_gpu(text) if text else None
-    return gpu_warnings(asked) if asked is not None else []

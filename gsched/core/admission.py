@@ -123,27 +123,32 @@ def _check_slots(spec: JobSpec, queue: Queue, config: ClusterConfig, observed: O
         if allowed and least > allowed:  # 0 drains the queue: its jobs wait
             where = f"queue {queue.name} allows {allowed} slots ({name})"
             raise BadRequest(f"Too many processors requested: -n {least}, {where}")
-    _check_hosts_slots(least, spec, queue, config, observed, on_one_host=judged.on_one_host)
+    _check_hosts_slots(least, spec, queue, config, observed, judged)
     return msgspec.structs.replace(spec, slots=least, max_slots=most if most > least else 0)
 
 
 def _check_hosts_slots(
-    least: int, spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed, *, on_one_host: bool
+    least: int, spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed, judged: Judged
 ) -> None:
     """Refuse more slots than the hosts that the job may use have: each of them for span[hosts=1], else together."""
+    tile = judged.per_host
     largest, total = 1, 0  # hosts may be drained with MXJ 0: a job of one slot waits
     for host in _usable(spec, queue, config):
         seen = observed(host.name)
         limit = slot_limit(host, seen)
         if limit is None or (host.max_slots is None and seen.load is None):
-            return  # no limit, or not known yet
+            if tile is None:
+                return  # no limit, or not known yet
+            limit = tile
         if queue.host_limit is not None:
             limit = min(limit, queue.host_limit or limit)
-        largest, total = max(largest, limit), total + limit
-    if on_one_host and least > largest:
+        largest, total = max(largest, limit), total + min(limit, tile or limit)
+    if judged.on_one_host and least > largest:
         raise BadRequest(f"Too many processors requested: -n {least}, the largest usable host has {largest} slots")
     if least > max(total, 1):
-        raise BadRequest(f"Too many processors requested: -n {least}, the usable hosts have {total} slots together")
+        tiled = f" with span[ptile={tile}]" if tile is not None else ""
+        where = f"the usable hosts have {total} slots together{tiled}"
+        raise BadRequest(f"Too many processors requested: -n {least}, {where}")
 
 
 def _has(host: HostConfig, name: str, config: ClusterConfig) -> bool:

@@ -6,27 +6,39 @@ looks at what hosts have now: whether a host could meet it is admission's questi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import lru_cache
 
 from gsched.base.errors import BadRequest, RequirementError
-from gsched.model.config import ClusterConfig
+from gsched.core.values import LOCAL_TYPE, UNKNOWN_MODEL
+from gsched.model.config import ClusterConfig, GpuUnrequested
 from gsched.model.resource import BUILTIN, GPU_COUNTERS, ResourceType, gpu_counter_claims
 from gsched.policy.demand import HONOURED
-from gsched.resreq.ast import Alternatives, AnyRequirement, Compound, Requirement, Reservation, simple_parts
+from gsched.resreq.ast import (
+    Alternatives,
+    AnyRequirement,
+    Comparison,
+    Compound,
+    Expression,
+    Name,
+    Requirement,
+    Reservation,
+    Text,
+    simple_parts,
+)
 from gsched.resreq.combine import combine
 from gsched.resreq.features import refuse_beyond
 from gsched.resreq.gpu import (
     GpuRequirement,
     gpu_of,
-    gpu_warnings,
     merge_gpu,
     parse_gpu,
     print_gpu,
     unsupported_by_agent,
 )
-from gsched.resreq.names import canonical, check_names
+from gsched.resreq.names import canonical, check_names, walk
 from gsched.resreq.printer import print_any, print_requirement
 from gsched.resreq.simple import with_rusage
 from gsched.resreq.syntax import BAD_NAME, BAD_SYNTAX, parse_any
@@ -63,6 +75,8 @@ class Judged:
     tasks: int | None = None
     on_one_host: bool = False
     """All slots must be on one host."""
+    per_host: int | None = None
+    """Most slots that span[ptile] puts on a host; None when that depends on the host or is not said."""
 
     @property
     def wants_gpus(self) -> bool:
@@ -97,15 +111,19 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
         is_increasing=increasing,
     )
     whole = combined.whole
-    gpu = _gpu(gpu_req, config.queues[queue].gpu_req, config)
+    gpu = _gpu(gpu_req, config.queues[queue].gpu_req, config, _gpu_claims(res_req, increasing))
     tasks = _tasks(whole, slots)
+    _check_spread(whole, gpu, slots, gives_unasked=config.params.gpu_unrequested is GpuUnrequested.AUTO)
     warnings = [f"the {level}'s resource requirement does not count beside this one" for level in combined.ignored]
     return Judged(
         text=combined.text,
         gpu_text=print_gpu(gpu) if gpu is not None else "",
         choices=tuple(_choices(whole, gpu, slots)),
-        warnings=(*warnings, *(gpu_warnings(gpu) if gpu is not None else ())),
+        warnings=tuple(warnings),
         tasks=tasks,
+        per_host=whole.span.ptile or None
+        if isinstance(whole, Requirement) and whole.span is not None and not whole.span.ptile_types
+        else None,
         on_one_host=all(part.span is not None and part.span.hosts == 1 for part in simple_parts(whole)),
     )
 
@@ -146,10 +164,29 @@ def check_requirement(requirement: AnyRequirement, config: ClusterConfig) -> Non
         for usage in part.every_rusage:
             for item in usage:
                 _check_reservable(item, source, config)
-        if part.cu is not None and part.cu.type and part.cu.type not in config.compute_units:
-            known = ", ".join(config.compute_units) or "none is configured"
-            detail = f"cu[type={part.cu.type}]: compute units are {known}"
-            raise RequirementError(BAD_NAME, detail, source, part.cu.position)
+        if part.cu is not None and (not config.compute_units or part.cu.type not in ("", *config.compute_units)):
+            known = f"compute units are {', '.join(config.compute_units)}" if config.compute_units else _NO_UNITS
+            what = f"cu[type={part.cu.type}]" if part.cu.type else "cu[...]"
+            raise RequirementError(BAD_NAME, f"{what}: {known}", source, part.cu.position)
+        for expression in walk(part.select) if part.select is not None else ():
+            _check_value(expression, source, config)
+
+
+_NO_UNITS = "no compute units are configured (COMPUTE_UNIT_TYPES of lsb.params, ComputeUnit of lsb.hosts)"
+_STATUSES = ("ok", "busy", "lock", "lockU", "lockW", "lockM", "lockUW", "closed", "unreach", "unavail")
+
+
+def _check_value(expression: Expression, source: str, config: ClusterConfig) -> None:
+    """Refuse a host type, model or status that no host can ever have. Source: lsf.shared(5), HostType, HostModel."""
+    match expression:
+        case Comparison(op, Name("type" | "model" | "status" as name, position), Text(value)):
+            known = {"type": config.host_types, "model": config.host_models, "status": _STATUSES}[name]
+            detected = {"type": LOCAL_TYPE, "model": UNKNOWN_MODEL}.get(name, "")
+            if known and value not in (*known, detected, "any", "local"):
+                near = get_close_matches(value, known, n=1)
+                hint = f" (did you mean {near[0]}?)" if near else f"; these are: {', '.join(known)}"
+                detail = f"{name}{op}{value}: no host has the {name} {value}{hint}"
+                raise RequirementError(BAD_NAME, detail, source, position)
 
 
 def _has_type(config: ClusterConfig, name: str, wanted: ResourceType) -> bool:
@@ -187,11 +224,27 @@ def _check_reservable(item: Reservation, source: str, config: ClusterConfig) -> 
 # -- GPUs -------------------------------------------------------------------------------------------------------------
 
 
-def _gpu(job: str, queue: str, config: ClusterConfig) -> GpuRequirement | None:
-    """What -gpu, GPU_REQ of the queue and of the cluster ask together; None when nobody asks by them."""
+def _gpu_claims(res_req: str, is_increasing: Callable[[str], bool]) -> list[tuple[Reservation, str]]:
+    """The claims on GPUs in the rusage of -R, each with the text that it stands in."""
+    whole = parse_any(res_req, is_increasing=is_increasing)
+    items = (item for part in simple_parts(whole) for usage in part.every_rusage for item in usage)
+    return [(item, whole.source) for item in items if item.amount and _is_gpus(item)]
+
+
+def _gpu(
+    job: str, queue: str, config: ClusterConfig, claims: Sequence[tuple[Reservation, str]]
+) -> GpuRequirement | None:
+    """What -gpu, GPU_REQ of the queue and of the cluster ask together; None when nobody asks by them.
+
+    As in LSF a job whose -R claims GPUs itself (`claims`) is given none by GPU_REQ; with -gpu beside it, it has both.
+    """
     params = config.params
-    if not job and not queue:
+    if not job and (not queue or claims):
         return None
+    for item, source in claims:
+        if canonical(item.name) == GPUS_OF_LSF:
+            detail = f"-gpu says how many GPUs are wanted and {item.name} does, too: give one of them"
+            raise RequirementError(BAD_SYNTAX, detail, source, item.position)
     levels = [parse_gpu(text) if text else None for text in (job, queue, params.gpu_req)]
     gpu = merge_gpu(*levels, per_option=params.gpu_req_merge)
     _check_gpu(gpu)
@@ -209,6 +262,23 @@ def claim_of(gpu: GpuRequirement) -> str:
     if gpu.mode == "exclusive_process":
         return "gpu_excl"
     return "gpu_jexcl" if gpu.j_exclusive else "gpu_shared"
+
+
+def _check_spread(whole: AnyRequirement, gpu: GpuRequirement | None, slots: int, *, gives_unasked: bool) -> None:
+    """Refuse what says how GPUs spread and would say nothing: gtile without GPUs, a claim per job on several hosts."""
+    for part in simple_parts(whole):
+        items = [item for usage in part.every_rusage for item in usage if item.amount and _is_gpus(item)]
+        if part.span is not None and part.span.gtile is not None and not (items or gpu is not None or gives_unasked):
+            detail = "span[gtile=...] says how GPUs spread over sockets, and no GPU is asked for"
+            raise RequirementError(BAD_SYNTAX, detail, whole.source, part.span.position)
+        for item in items:
+            if item.method == "job" and slots > 1 and (part.span is None or part.span.hosts != 1):
+                detail = f"{item.name}={item.amount:.10g}/job: GPUs are claimed per host or per task"
+                raise RequirementError(BAD_SYNTAX, detail, whole.source, item.position)
+
+
+def _is_gpus(item: Reservation) -> bool:
+    return canonical(item.name) == GPUS_OF_LSF or canonical(item.name) in gpu_counter_claims()
 
 
 # -- what is reserved -------------------------------------------------------------------------------------------------
@@ -253,11 +323,12 @@ def _usages(part: Requirement, gpu: GpuRequirement | None, slots: int) -> tuple[
         claims: dict[str, int] = {}
         for item in usage:
             name, amount = canonical(item.name), item.amount * (times if item.method == "task" else 1)
-            if name == GPUS_OF_LSF and amount:
-                claims[claim_of(gpu_of(item))] = int(amount)
+            if name == GPUS_OF_LSF:  # a queue's; -gpu of the job counts before it
+                if amount and gpu is None:
+                    claims[claim_of(gpu_of(item))] = int(amount)
             elif name in gpu_counter_claims() and amount:
                 claims[name] = int(amount)
-            elif name not in GPU_COUNTERS and name != GPUS_OF_LSF:
+            elif name not in GPU_COUNTERS:
                 amounts[name] = amount
         if gpu is not None:
             claims[claim_of(gpu)] = gpu.num * (times if gpu.per == "task" else 1)

@@ -14,10 +14,18 @@ from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
 LOCAL_TYPE = "LINUX"
 """Host type that a host with `!` has: gsched runs on Linux."""
 
+UNKNOWN_MODEL = "UNKNOWN_AUTO_DETECT"
+"""Host model that a host with `!` has, as lshosts(1) shows one that is not detected."""
+
 
 def host_type(host: HostConfig) -> str:
     """The host's type; `!` is detected."""
     return LOCAL_TYPE if host.type in ("!", "") else host.type
+
+
+def host_model(host: HostConfig) -> str:
+    """The host's model; models are not detected."""
+    return UNKNOWN_MODEL if host.model in ("!", "") else host.model
 
 
 def host_values(config: ClusterConfig, host: HostConfig, seen: Observation) -> dict[str, float | str | bool | None]:
@@ -25,7 +33,7 @@ def host_values(config: ClusterConfig, host: HostConfig, seen: Observation) -> d
     load = seen.load
     indices = load.indices if load is not None and seen.connected else {}
     values: dict[str, float | str | bool | None] = {index.name: indices.get(index.name) for index in LOAD_INDICES}
-    values.update(type=host_type(host), model=host.model, status="ok", hname=host.name, cpuf=host.cpu_factor)
+    values.update(type=host_type(host), model=host_model(host), status="ok", hname=host.name, cpuf=host.cpu_factor)
     values.update(server=host.server, rexpri=0.0, ndisks=None)
     values.update(
         ncpus=None if load is None else float(load.ncpus),

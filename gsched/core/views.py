@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gsched.core.cluster import ClusterState
 from gsched.core.observed import Observation
 from gsched.core.pressure import beyond
-from gsched.core.values import host_type, host_values, slot_limit
+from gsched.core.values import host_model, host_type, host_values, slot_limit
 from gsched.model.config import ClusterConfig
 from gsched.model.host import COUNTER_OF_MODE, HostConfig, HostState
 from gsched.model.job import JobState
@@ -65,7 +65,7 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         status=host_state(host, config, state, seen).value,
         cpu_factor=host.cpu_factor,
         type=host_type(host),
-        model=host.model,
+        model=host_model(host),
         ncpus=seen.load.ncpus if seen.load is not None else 0,
         max_slots=slot_limit(host, seen),
         user_slots=host.user_slots,

@@ -131,6 +131,9 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     gpu_provider: str = "nvml"
     """GSCHED_GPU_PROVIDER: "nvml", "none" or "sim:FOLDER" (inventory FOLDER/HOST.json)."""
     host_types: tuple[str, ...] = ()
+    """Names of lsf.shared's HostType section."""
+    host_models: tuple[str, ...] = ()
+    """Names of lsf.shared's HostModel section."""
     limits: tuple[Limit, ...] = ()
     users: dict[str, UserLimits] = {}
     """lsb.users by name; "default" and `group@` too."""

@@ -310,23 +310,19 @@ def gpu_of(item: Reservation) -> GpuRequirement:
 
 
 def unsupported_by_agent(asked: GpuRequirement) -> str:
-    """Options of `asked` that no agent can provide yet, such as `mps=yes, mig=3/2`; empty if there are none."""
+    """Options that `asked` gives and no agent can provide yet, such as `mps=yes, mig=3/2`; empty if there are none."""
     missing = [
         _printed_option(asked, key)
-        for key, is_asked in (("mps", asked.mps != "no"), ("mig", asked.mig), ("gvendor", asked.gvendor == "amd"))
+        for key, is_asked in (
+            ("mps", asked.mps != "no"),
+            ("mig", asked.mig),
+            ("gvendor", asked.gvendor == "amd"),
+            ("aff", asked.aff and "aff" in asked.given),
+            ("block", asked.block),
+        )
         if is_asked
     ]
     return ", ".join(missing)
-
-
-def gpu_warnings(asked: GpuRequirement) -> list[str]:
-    """One sentence for each option that is accepted and has no effect yet."""
-    warnings = []
-    if "aff" in asked.given and asked.aff:
-        warnings.append("aff=yes has no effect yet: a job is not bound to the CPUs near its GPUs")
-    if asked.block:
-        warnings.append("block=yes has no effect yet: GPUs are not dealt to tasks in blocks")
-    return warnings
 
 
 def model_matches(gmodel: str, model: str, memory_mib: float) -> bool:

@@ -40,6 +40,8 @@ from gsched.resreq.ast import (
 from gsched.resreq.lexer import is_name
 
 _WORD = re.compile(r"[A-Za-z0-9_.]+", re.ASCII)
+_ADDED = ("type == local", "type == any")
+"""What combining adds, which LSF writes without the blank behind it."""
 
 
 def format_amount(value: float) -> str:
@@ -200,6 +202,22 @@ def print_requirement(requirement: Requirement) -> str:
     if requirement.select is not None:
         sections.insert(0, f"select[{print_expression(requirement.select)}]")
     return " ".join(sections)
+
+
+def print_select(select: Expression) -> str:
+    """`select` in the spelling of Combined lines: `(mem>1) && (type == local)`, what levels added without a blank."""
+    if not isinstance(select, AllOf) or not all(isinstance(term, Group) for term in select.terms):
+        text = print_expression(select, combined=True)
+        return text.rstrip() if text.rstrip() == _ADDED[0] else text
+    first = [print_expression(term, combined=True) for term in select.terms]
+    last = first.pop()
+    return " && ".join([*first, "(" + last[1:-1].rstrip() + ")" if last[1:-1].rstrip() in _ADDED else last])
+
+
+def print_combined(requirement: Requirement) -> str:
+    """`requirement` in the spelling of Combined lines; what was read from such a line is written as it was."""
+    select = [f"select[{print_select(requirement.select)}]"] if requirement.select is not None else []
+    return " ".join([*select, *print_sections(requirement, combined=True)])
 
 
 def print_any(requirement: AnyRequirement, part: Callable[[Requirement, int | None], str] | None = None) -> str:

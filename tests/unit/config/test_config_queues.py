@@ -223,9 +223,9 @@ def test_the_unit_of_reservations_is_not_without_effect():
     assert checked.config.queues["normal"].reserve_s == 10
 
 
-def test_gpu_options_that_do_nothing_yet_are_noted():
-    assert checked_queue("GPU_REQ = num=1:block=yes").notes == [
-        "lsb.queues:3: note: GPU_REQ: block=yes has no effect yet: GPUs are not dealt to tasks in blocks"
+def test_gpu_options_that_do_nothing_yet_are_refused():
+    assert checked_queue("GPU_REQ = num=1:block=yes:aff=yes").errors == [
+        "lsb.queues:3: GPU_REQ: 'num=1:block=yes:aff=yes': aff=yes, block=yes is not supported yet"
     ]
 
 
@@ -323,7 +323,7 @@ def test_gpu_options_that_do_nothing_yet_are_noted():
         ("RES_REQ = rusage[ngpuprohibited=1]", "RES_REQ: Bad resource name: ngpuprohibited"),
         ("RES_REQ = rusage[ngpus_physical=0.5]", "RES_REQ: Bad resource requirement syntax: ngpus_physical=0.5: GPUs"),
         ("RES_REQ = order[fabric]", "RES_REQ: Bad resource name: order[fabric]: fabric is not a number to sort by"),
-        ("RES_REQ = cu[type=rack]", "RES_REQ: Bad resource name: cu[type=rack]: compute units are none is configured"),
+        ("RES_REQ = cu[type=rack]", "RES_REQ: Bad resource name: cu[type=rack]: no compute units are configured"),
         ("RES_REQ = affinity[core(2)]", "RES_REQ: Bad resource requirement syntax: affinity[...] is not supported"),
         ("JOB_STARTER = /x", "JOB_STARTER is not supported yet"),
         ("MAX_JOB_PREEMPT = 3", "MAX_JOB_PREEMPT is not supported yet: it is set for the whole cluster in lsb.params"),

@@ -12,7 +12,6 @@ from gsched.resreq.gpu import (
     MAX_LENGTH,
     GpuRequirement,
     gpu_of,
-    gpu_warnings,
     merge_gpu,
     model_matches,
     parse_gpu,
@@ -164,9 +163,8 @@ def test_what_agents_cannot_do_is_named() -> None:
     assert unsupported_by_agent(GpuRequirement()) == ""
     assert unsupported_by_agent(read("mps=yes:mig=3/2")) == "mps=yes, mig=3/2"
     assert unsupported_by_agent(read("gvendor=amd")) == "gvendor=amd"
-    assert gpu_warnings(read("num=1:aff=no")) == []
-    warnings = gpu_warnings(read("aff=yes:block=yes"))
-    assert [warning.split(" ")[0] for warning in warnings] == ["aff=yes", "block=yes"]
+    assert unsupported_by_agent(read("num=1:aff=no:block=no")) == ""
+    assert unsupported_by_agent(read("aff=yes:block=yes")) == "aff=yes, block=yes"
 
 
 def test_a_gpu_resource_in_rusage_is_a_gpu_requirement() -> None:
