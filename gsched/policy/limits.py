@@ -109,6 +109,10 @@ class LimitUse:
             self.queue_reason(bucket.queue, slots) or self._slots_denial(bucket, slots) or self._sections.reason(bucket)
         )
 
+    def section_reason(self, bucket: Bucket) -> Denial | None:
+        """Why the bucket's next job may not start for the sake of a section of lsb.resources, whatever the host."""
+        return self._sections.reason(bucket)
+
     def slots_left(self, bucket: Bucket) -> float:
         """Slots that one more job of the bucket may take, all hosts together; infinite without limits."""
         if bucket.queue in self._snapshot.inactive_queues or self._counted_denial(bucket) is not None:

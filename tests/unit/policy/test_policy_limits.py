@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from placing_cluster import Cluster, kind
 
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.ledger import Ledger
@@ -460,3 +461,22 @@ def test_what_the_core_has_counted_is_believed() -> None:
     counts = LimitCounts(SECTIONS, running((bucket("ann", 5), on(part(slots=5)))).values())
     some = use(limits=SECTIONS, held=counts.held, running={})
     assert some.reason(bucket("ann")) is not None
+
+
+def test_all_jobs_of_a_queue_that_a_section_stops_hear_of_the_section() -> None:
+    """Those too that the cycle never came to, whatever their class, user or place."""
+    cluster = Cluster(
+        queues=(Queue(name="q"), Queue(name="other")),
+        limits=(limit(queues=Consumers(names=("q",)), jobs=2),),
+    )
+    first = [cluster.add(kind())[0] for _ in range(2)]
+    waits = [kind(), kind(user="bob"), kind("rusage[mem=5]"), kind(slots=3, user="bob")]
+    for each in waits:
+        cluster.add(each)
+    (free,) = cluster.add(kind(queue="other"))
+    plan = cluster.plan()
+    assert {placement.job_id for placement in plan.placements} == {*first, free}
+    for each in waits:
+        (reason,) = plan.reasons.get(each) or plan.reasons["q", each.requirement]
+        assert reason.text == "JOBS limit defined on queue has been reached"
+        assert reason.detail == "Resource: jobs, Limit Name: L1, Limit Value: 2; 2 used, 1 wanted"
