@@ -91,7 +91,7 @@ class _Cycle:
         if denial is not None:
             self._refuse(bucket, (denial.reason,), denial.scope, order)
             return
-        inactive = self._reservations.guard.refusal(bucket)
+        inactive = self._reservations.guard.refusal(bucket) if bucket.requirement.reservation else None
         if inactive is not None:
             self._refuse(bucket, (inactive.pending(),), BUCKET, order)
             return

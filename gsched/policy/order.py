@@ -28,12 +28,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from gsched.model.allocation import Allocation
 from gsched.model.snapshot import (
     Bucket,
     Head,
+    HeadLine,
     Line,
     QueueIndex,
     Rank,
@@ -105,8 +106,8 @@ class _Kind:
         while heap:
             first = heap[0]
             if first[_VERSION] == _OPEN:
-                return cast(_Entry, first)
-            line = cast(Head, first)[_BUCKET]
+                return first  # type: ignore[return-value]  # only entries are open
+            line: HeadLine = first[_BUCKET]  # type: ignore[assignment]  # and a head has its line there
             entry = self.open(line.bucket, line) if line.version == first[_VERSION] else None
             if entry is None:
                 heappop(heap)
@@ -210,9 +211,10 @@ class ServingOrder:
                 arriving += self._kinds[name].values()
         if arriving:
             turns.append(_Arrivals(arriving, self._dropped, index_of_queues(self._snapshot.pending)))
+        others = turns[1:]
         while turns:
             chosen, first = turns[0], turns[0].head()
-            for other in turns[1:]:
+            for other in others:
                 head = other.head()
                 if first is None or (head is not None and head < first):
                     chosen, first = other, head
@@ -371,7 +373,7 @@ class _Group:
 
 def _advance(heap: list[Any], *, dropped: bool) -> None:
     """Replace the head, which is open, by the next job of its bucket, if there is one and it is wanted."""
-    _, _, _, _, _, bucket, following, kind = cast(_Entry, heap[0])
+    _, _, _, _, _, bucket, following, kind = heap[0]
     if not dropped:
         for (priority, order, index), job_id in following:
             heapreplace(heap, (priority, order, index, job_id, _OPEN, bucket, following, kind))
