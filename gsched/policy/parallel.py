@@ -129,7 +129,8 @@ def _deal(
     for offer in chain(waiting, passed_over):
         if first_hosts and not parts and offer.host not in first_hosts:
             return reason or Reason(FIRST_HOST, f"none of {', '.join(first_hosts)} can take the first task")
-        found = _fill(offer, left, fill, not parts)
+        found, shrunk = _fill(offer, left, fill, not parts)
+        reason = reason or shrunk
         if isinstance(found, Reason):
             reason = reason or found
         elif found is not None:
@@ -144,17 +145,20 @@ def _deal(
     return short_of(term, least, most - left, len(parts), reason)
 
 
-def _fill(offer: Offer, left: int, fill: Fill, is_first: bool) -> HostAllocation | Reason | None:
-    """Tasks on one host: as many as it takes, or with span[ptile] as many as that says or none."""
+def _fill(
+    offer: Offer, left: int, fill: Fill, is_first: bool
+) -> tuple[HostAllocation | Reason | None, Reason | None]:
+    """Tasks on one host: as many as it takes, or with span[ptile] as many as that says or none. And why not more."""
     wanted = min(left, offer.tasks if offer.tile is None else offer.tile)
     if wanted < 1 or wanted > offer.tasks:
-        return None
+        return None, None
     found = fill(offer.host, wanted, is_first)
+    shrunk = found if isinstance(found, Reason) else None
     while isinstance(found, Reason) and offer.tile is None and wanted > 1:
         # An offer is an upper bound: what limits and devices leave may be less.
         wanted -= 1
         found = fill(offer.host, wanted, is_first)
-    return found
+    return found, shrunk
 
 
 def short_of(term: Term, least: int, taken: int, hosts: int, reason: Reason | None = None) -> Reason:

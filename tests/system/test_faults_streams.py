@@ -318,7 +318,7 @@ def test_a_large_output_does_not_hold_up_other_news(master: FakeMaster):
     session.wait_for_end_of(1)
     out = Path(master.cluster.folder / "spool" / master.cluster.host / "attempts" / "1.1" / "stdout")
     started = out.with_name("started").read_text()
-    out.write_bytes(os.urandom(1 << 20) * 20)
+    out.write_bytes(os.urandom(1 << 20) * 80)
     out.with_name("started").write_text(started.replace('"stdout": "/dev/null"', f'"stdout": "{out}"'))
     session.send(read_output=agent_pb2.ReadOutput(request=1, job_id=1, attempt=1))
     session.start(2, "exit 5")
@@ -326,4 +326,4 @@ def test_a_large_output_does_not_hold_up_other_news(master: FakeMaster):
     session.wait(lambda m: m.output.last)
     kinds = [m.WhichOneof("kind") for m in session.messages]
     assert kinds.index("ended", kinds.index("ended") + 1) < len(kinds) - 1 - kinds[::-1].index("output")
-    assert sum(len(m.output.data) for m in session.messages) == 20 << 20
+    assert sum(len(m.output.data) for m in session.messages) == 80 << 20
