@@ -44,8 +44,8 @@ class _Cycle:
         self._served = 0
         rules = Rules.of(snapshot, now)
         self._field = CycleColumns(snapshot, rules)
-        trial = Trial(snapshot, rules, self._field)
         self._limits = LimitUse(snapshot, self._least)
+        trial = Trial(snapshot, rules, self._field, self._limits)
         self._reservations = Reservations(snapshot, now, trial)
         self._guard = PlaceGuard(snapshot, now, self._limits, self._reservations)
         self._preemptor = Preemptor(snapshot, now, trial, self._reservations)

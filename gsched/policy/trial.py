@@ -7,18 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.ledger import HostLedger
+from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.policy.columns_cycle import CycleColumns
 from gsched.policy.demand import Choice, Demand, HostNeed, Term, tasks_of
 from gsched.policy.explain import NO_HOST, Reason
 from gsched.policy.feasible import RECENT, Rules, live_values, standing, try_host
+from gsched.policy.limits import LimitUse
 from gsched.policy.parallel import Fill, Offer, assemble, merge, same_of, units_of
 from gsched.policy.releases import Need, needs_of
 
 Books = Callable[[str], HostLedger]
 """Name of a host -> the books that are asked."""
+_SOME = tuple(HeldGpu(uuid="", index=number, claim="ngpus") for number in range(64))
+"""Devices of no host, to ask limits about their number."""
 _TRIED = -9
 """Attempt number under which the parts of a compound stand in books while the next part is tried."""
 
@@ -26,17 +30,38 @@ _TRIED = -9
 class Trial:
     """See the module. One for each cycle."""
 
-    def __init__(self, snapshot: Snapshot, rules: Rules, field: CycleColumns | None = None) -> None:
-        """`field`: the cycle's columns, to tell open hosts apart quickly."""
+    def __init__(
+        self, snapshot: Snapshot, rules: Rules, field: CycleColumns | None = None, limits: LimitUse | None = None
+    ) -> None:
+        """`field`: the cycle's columns, to tell open hosts apart quickly. `limits`: those that hold in the cycle."""
         self._snapshot = snapshot
         self._rules = rules
         self._field = field
+        self._limits = limits
 
     def candidates(self, bucket: Bucket, demand: Demand) -> list[str]:
-        """Hosts that could ever give something to the job: open, in its queue, asked for; by name."""
+        """Hosts that could ever give something to the job: open, in its queue, asked for; by name.
+
+        Those that a limit keeps from it are not among them: nobody knows when the limit will let it in, so nothing is
+        held for it there, and nobody is displaced.
+        """
         queue = self._snapshot.queues.get(bucket.queue)
         if queue is None:
             return []
+        found = self._open_hosts(bucket, demand, queue)
+        if self._limits is None or not self._limits.has_host_limits(bucket):
+            return found
+        return [name for name in found if self._lets_in(self._limits, bucket, demand, name)]
+
+    def _lets_in(self, limits: LimitUse, bucket: Bucket, demand: Demand, name: str) -> bool:
+        """Whether limits would let the job have the least that it can do with on the host."""
+        for need in needs_of(demand):
+            least = HostAllocation(host=name, slots=need.slots, gpus=_SOME[: need.gpus])
+            if limits.host_reason(bucket, name, least) is None:
+                return True
+        return False
+
+    def _open_hosts(self, bucket: Bucket, demand: Demand, queue: Queue) -> list[str]:
         if self._field is not None:
             return self._field.open_hosts(queue, bucket.requirement, demand)
         found = ((name, standing(demand, host, queue, self._rules)) for name, host in self._snapshot.hosts.items())

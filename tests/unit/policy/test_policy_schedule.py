@@ -21,7 +21,7 @@ from placing_cluster import (
 )
 
 from gsched.model.host import ComputeMode, Gpu
-from gsched.model.queue import Queue
+from gsched.model.queue import Preemption, Queue
 from gsched.model.snapshot import Bucket, Running
 
 GPU = "rusage[{}={}]"
@@ -274,6 +274,29 @@ def running(job_id: int, bucket: Bucket, cluster: Cluster, name: str) -> Running
     found = Running(job_id, 1, bucket, placement.allocation, "RUN", NOW - 5.0, float("inf"))
     cluster.running[job_id] = found
     return found
+
+
+def test_nothing_is_held_for_a_job_where_a_limit_keeps_it_out() -> None:
+    """Its queue may have no more on the host: what is free there is free for others."""
+    cluster = Cluster(queues=(Queue(name="q", priority=2, host_limit=2), Queue(name="low")))
+    running(50, kind(slots=2), cluster, "a")
+    (waits,) = cluster.add(kind("span[hosts=1]", slots=2))
+    (other,) = cluster.add(kind("span[hosts=1]", queue="low", slots=6))
+    plan = cluster.plan()
+    assert places(plan) == {other: "a"}
+    assert told(plan) == [("Queue's per-host job slot limit reached: 1 host (2 wanted, 2 of 2 used on a)",)]
+    planned = plan.planned[waits]
+    assert (planned.at, planned.hosts) == (None, ())
+
+
+def test_nobody_is_displaced_for_a_job_that_a_limit_keeps_out() -> None:
+    preempts = Preemption(preemptive=())
+    cluster = Cluster(queues=(Queue(name="q", priority=2, host_limit=2, preemption=preempts), Queue(name="low")))
+    running(50, kind(slots=2), cluster, "a")
+    running(60, kind(queue="low", slots=6), cluster, "a")
+    cluster.add(kind("span[hosts=1]", slots=2))
+    cluster.add(kind(slots=2))
+    assert cluster.plan().preempted == ()
 
 
 def test_limits_on_hosts() -> None:
