@@ -167,6 +167,7 @@ def host_record(view: HostView) -> HostRecord:
         ususp=view.ususp,
         reserved_slots=view.rsv,
         load=dict(view.load),
+        reserved=dict(view.reserved),
         free_slots=view.slots_free,
         external=tuple(_external(value) for value in view.externals),
         comment=view.comment,

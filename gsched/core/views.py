@@ -75,6 +75,7 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         ssusp=by_system,
         ususp=by_user,
         load=load,
+        reserved={index.name: reserved[index.name] for index in LOAD_INDICES if index.name in reserved},
         externals=tuple(_external(name, config, ledger, values.get(name)) for name in config.external_on(host.name)),
         gpus=tuple(
             GpuView(

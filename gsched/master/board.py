@@ -258,7 +258,15 @@ class Board:
         if own:
             return own
         bucket = array.bucket if array is not None else _bucket(job, traits)
-        return shared.reasons.get(bucket) or shared.reasons.get((bucket.queue, bucket.requirement)) or (WAITING,)
+        found = shared.reasons.get(bucket) or shared.reasons.get((bucket.queue, bucket.requirement)) or (WAITING,)
+        spec = job.spec
+        gone = [host for host in spec.hosts if host not in shared.config.hosts] if not spec.other_hosts else ()
+        if not gone or spec.queue not in shared.config.queues:
+            return found
+        left = len(spec.hosts) - len(gone)
+        detail = f"{left} of the {len(spec.hosts)} hosts that the job asks for {'is' if left == 1 else 'are'} left"
+        lost = PendingReason(f"Host {gone[0]} no longer exists", detail=detail if len(spec.hosts) > 1 else "")
+        return (*found, lost) if left else (lost, *found)
 
 
 def _plain_rank(job_id: int) -> Rank:

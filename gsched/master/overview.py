@@ -11,6 +11,7 @@ from gsched.base.errors import NotFound
 from gsched.core.entities import JobGroup, StoredReservation
 from gsched.master.arraycopy import ArrayCopy
 from gsched.master.board import Board
+from gsched.model.allocation import SHARED_CLAIM
 from gsched.model.config import ClusterConfig
 from gsched.model.host import ComputeMode, HostState
 from gsched.model.job import FINISHED, PENDING, STARTED
@@ -125,28 +126,32 @@ def _frequent(counts: dict[str, int]) -> list[tuple[str, int]]:
 def fragments(hosts: Iterable[HostView], jobs: Iterable[JobView], config: ClusterConfig) -> list[FragmentView]:
     """Per host with GPUs: how many one more job could get there now, and what holds the others back."""
     parts: dict[tuple[str, str], float] = {}
+    whole = 1.0 / max(1, config.params.gpu_shared_jobs)
     for job in jobs:
         if job.allocation is None or job.state in FINISHED:
             continue
         for part in job.allocation.hosts:
             for held in part.gpus:
-                share = held.share if held.share < 1 else 1.0 / max(1, config.params.gpu_shared_jobs)
+                share = held.share if held.share < 1 else whole
+                if held.claim not in _SHARING:
+                    share = 1.0
                 key = (part.host, held.uuid)
                 parts[key] = parts.get(key, 0.0) + share
-    return [_fragment(host, parts) for host in hosts if host.gpus]
+    return [_fragment(host, parts, whole) for host in hosts if host.gpus]
 
 
-def _fragment(host: HostView, parts: Mapping[tuple[str, str], float]) -> FragmentView:
+_SHARING = ("ngpus_shared", SHARED_CLAIM)
+_ROUNDING = 1e-6
+
+
+def _fragment(host: HostView, parts: Mapping[tuple[str, str], float], whole: float) -> FragmentView:
+    """`whole`: the part of a shared GPU that a job takes which names none."""
     offered = [each for each in host.gpus if _is_offered(each)]
     free = sum(not each.holders for each in offered)
-    partly = sum(
-        bool(each.holders)
-        and each.gpu.mode is ComputeMode.DEFAULT
-        and parts.get((host.name, each.gpu.uuid), 1.0) < 1.0 - 1e-6
-        for each in offered
-    )
-    free_shared = sum(not each.holders and each.gpu.mode is ComputeMode.DEFAULT for each in offered)
-    usable = max(free, free_shared + partly)
+    shared = [each for each in offered if each.gpu.mode is ComputeMode.DEFAULT]
+    taken = [parts.get((host.name, each.gpu.uuid), 1.0) if each.holders else 0.0 for each in shared]
+    partly = sum(0 < part < 1.0 - _ROUNDING for part in taken)
+    usable = max(free, sum(part + whole <= 1.0 + _ROUNDING for part in taken))
     reasons = []
     if host.status not in (HostState.OK, HostState.CLOSED_FULL):
         usable, reasons = 0, [f"the host is {host.status}"]

@@ -205,7 +205,9 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     ususp: int = 0
     rsv: int = 0
     load: dict[str, float] = {}
-    """Built-in indices that are known."""
+    """Built-in indices that are known, less what is reserved of them."""
+    reserved: dict[str, float] = {}
+    """What is reserved of built-in indices."""
     externals: tuple[ResourceValue, ...] = ()
     """External resources of the host in lsf.shared's order."""
     gpus: tuple[GpuView, ...] = ()

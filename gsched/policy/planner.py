@@ -20,6 +20,7 @@ from gsched.model.ledger import HostLedger
 from gsched.model.snapshot import AdvanceReservation, Bucket
 from gsched.policy.demand import Demand
 from gsched.policy.explain import Reason
+from gsched.policy.feasible import UNSATISFIED
 from gsched.policy.future import Booking, Future, idle_gpus
 from gsched.policy.releases import Need, Releases
 
@@ -35,6 +36,8 @@ MOST_UNKNOWN = 32
 """Hosts that are tried when no end is known."""
 MOST_SLIP_S = 30.0
 """A plan that has to be put off by no more than this keeps its place."""
+_LASTING = frozenset({"type", "model", "hname", "cpuf", "ncpus", "ndisks", "maxmem", "maxswp", "maxtmp", "maxslots"})
+"""Resources whose values do not change by themselves; of others nobody knows what they will be."""
 MOST_TRIALS = 16
 """Times at which a set of hosts is tried."""
 
@@ -284,7 +287,11 @@ class Planner:
             return "never: no host that is open now may take it"
         found = self._trial.place(bucket, demand, hosts, lambda host: self._future.held(host, math.inf))
         if isinstance(found, Reason):
-            return f"never: {found.text}" + (f" ({found.detail})" if found.detail else "")
+            told = found.text + (f" ({found.detail})" if found.detail else "")
+            changes = found.text == UNSATISFIED and any(
+                not term.names <= _LASTING for choice in demand.choices for term in choice.terms
+            )
+            return f"unknown: {told}" if changes else f"never: {told}"
         return "unknown: other planned jobs come before it"
 
 

@@ -125,7 +125,10 @@ def _estimation(job: JobRecord, layout: _Layout) -> Iterator[str]:
         where = f" {text}" if planned.hosts else f"; {text}" if text else ""
         yield layout.event(planned.at, f"Job will start no sooner than indicated time stamp{printable(where)};")
     elif text:
-        yield layout.line(f" Job will start at an unknown time: {printable(text)};")
+        never = planned.text.startswith("never: ")
+        when = "Job will never start as the hosts are now" if never else "Job will start at an unknown time"
+        text = text.replace("never: " if never else "unknown: ", "", 1)
+        yield layout.line(f" {when}: {printable(text)};")
 
 
 def message_table(messages: Iterable[Message], zone: tzinfo) -> str:

@@ -251,7 +251,11 @@ def test_a_start_that_nobody_can_foretell_says_why(master: FakeMaster, call: New
     master.views = [pending(1271, planned=PlannedStart(text="unknown: no run limit on job 7"))]
     gjobs = call("gjobs", "-UF", "1271")
     assert gjobs.run() == 0
-    assert " Job will start at an unknown time: unknown: no run limit on job 7;" in gjobs.out
+    assert " Job will start at an unknown time: no run limit on job 7;" in gjobs.out
+    master.views = [pending(1271, planned=PlannedStart(text="never: Not enough job slot(s) (9 wanted)"))]
+    gjobs = call("gjobs", "-UF", "1271")
+    assert gjobs.run() == 0
+    assert " Job will never start as the hosts are now: Not enough job slot(s) (9 wanted);" in gjobs.out
 
 
 def test_suspended_jobs_say_why(master: FakeMaster, call: NewCall) -> None:

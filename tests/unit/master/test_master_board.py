@@ -344,7 +344,31 @@ def test_a_shared_gpu_with_room_counts_as_partly_free() -> None:
     )
     host = gpu_host("s", ("7.1",), (), mode=ComputeMode.DEFAULT)
     (found,) = fragments([host], [job], CONFIG)
+    assert (found.free, found.partly_free, found.usable) == (1, 1, 1)
+    two = msgspec.structs.replace(CONFIG, params=msgspec.structs.replace(CONFIG.params, gpu_shared_jobs=2))
+    (found,) = fragments([host], [job], two)
     assert (found.free, found.partly_free, found.usable) == (1, 1, 2)
+    alone = HeldGpu(uuid="s0", index=0, claim="gpu_jexcl")
+    alone_job = msgspec.structs.replace(
+        job, allocation=Allocation(hosts=(HostAllocation(host="s", slots=1, gpus=(alone,)),))
+    )
+    (found,) = fragments([host], [alone_job], two)
+    assert (found.free, found.partly_free, found.usable) == (1, 0, 1)
     whole = msgspec.structs.replace(job, allocation=Allocation(hosts=(HostAllocation(host="s", slots=1),)))
     (other,) = fragments([host], [whole], CONFIG)
     assert (other.partly_free, other.usable) == (0, 1)
+
+
+def test_a_host_that_a_reconfiguration_took_away_is_a_reason() -> None:
+    desk = Desk()
+    only, either, others = desk.submit(
+        spec(hosts=("b",), slots=4), spec(hosts=("a", "b"), slots=4), spec(hosts=("b",), other_hosts=True, slots=4)
+    )
+    one = msgspec.structs.replace(CONFIG, hosts={"a": HostConfig(name="a", max_slots=0)})
+    desk.engine.handle(Reconfigure("root", one), NOW)
+    desk.go_on()
+    found = desk.reasons()
+    assert found[only][0] == "Host b no longer exists"
+    assert found[either][-1] == "Host b no longer exists (1 of the 2 hosts that the job asks for is left)"
+    assert len(found[either]) > 1
+    assert not any("no longer" in text for text in found[others])

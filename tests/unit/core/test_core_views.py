@@ -1,0 +1,29 @@
+"""What views tell of hosts and of jobs that wait for what nobody can foresee."""
+
+from __future__ import annotations
+
+from core_world import World, load, spec
+
+from gsched.core.views import host_view
+
+
+def test_what_is_reserved_of_a_load_index_is_told() -> None:
+    here = World()
+    here.run(spec(res_req="rusage[mem=1000:tmp=5]"), spec(res_req="rusage[mem=500]"))
+    view = host_view(
+        here.engine.config.hosts["a"], here.engine.config, here.engine.state, here.engine.observations.of("a")
+    )
+    assert view.reserved == {"mem": 1500.0, "tmp": 5.0}
+    assert view.load["mem"] == load().indices["mem"] - 1500.0
+
+
+def test_a_job_that_waits_for_load_is_not_said_to_wait_for_ever() -> None:
+    here = World()
+    busy, small, far = here.submit(
+        spec(res_req="select[mem>100001]"), spec(res_req="select[ncpus>64]"), spec(res_req="type==any && mem>1T")
+    )
+    here.cycle()
+    planned = here.engine.planned
+    assert planned[busy].text.startswith("unknown: Job's resource requirements not satisfied (mem>100001")
+    assert planned[small].text.startswith("never: Job's resource requirements not satisfied (ncpus>64")
+    assert planned[far].text.startswith("unknown: ")
