@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
 
-from gsched.base.errors import BadRequest, RequirementError
+from gsched.base.errors import BadRequest
 from gsched.core.values import LOCAL_TYPE, UNKNOWN_MODEL
 from gsched.model.config import ClusterConfig, GpuUnrequested
 from gsched.model.resource import BUILTIN, GPU_COUNTERS, ResourceType, gpu_counter_claims
@@ -38,6 +38,7 @@ from gsched.resreq.gpu import (
     print_gpu,
     unsupported_by_agent,
 )
+from gsched.resreq.lexer import one_line, refuse
 from gsched.resreq.names import canonical, check_names, walk
 from gsched.resreq.printer import print_any, print_requirement
 from gsched.resreq.simple import with_rusage
@@ -160,14 +161,14 @@ def check_requirement(requirement: AnyRequirement, config: ClusterConfig) -> Non
         for key in part.order:
             if key.expression is None and not _has_type(config, key.name, ResourceType.NUMERIC):
                 detail = f"order[{key.name}]: {key.name} is not a number to sort by"
-                raise RequirementError(BAD_NAME, detail, source, key.position)
+                refuse(detail, source, key.position, BAD_NAME)
         for usage in part.every_rusage:
             for item in usage:
                 _check_reservable(item, source, config)
         if part.cu is not None and (not config.compute_units or part.cu.type not in ("", *config.compute_units)):
             known = f"compute units are {', '.join(config.compute_units)}" if config.compute_units else _NO_UNITS
             what = f"cu[type={part.cu.type}]" if part.cu.type else "cu[...]"
-            raise RequirementError(BAD_NAME, f"{what}: {known}", source, part.cu.position)
+            refuse(f"{what}: {known}", source, part.cu.position, BAD_NAME)
         for expression in walk(part.select) if part.select is not None else ():
             _check_value(expression, source, config)
 
@@ -185,8 +186,8 @@ def _check_value(expression: Expression, source: str, config: ClusterConfig) -> 
             if known and value not in (*known, detected, "any", "local"):
                 near = get_close_matches(value, known, n=1)
                 hint = f" (did you mean {near[0]}?)" if near else f"; these are: {', '.join(known)}"
-                detail = f"{name}{op}{value}: no host has the {name} {value}{hint}"
-                raise RequirementError(BAD_NAME, detail, source, position)
+                detail = f"{name}{op}{one_line(value)}: no host has the {name} {one_line(value)}{hint}"
+                refuse(detail, source, position, BAD_NAME)
 
 
 def _has_type(config: ClusterConfig, name: str, wanted: ResourceType) -> bool:
@@ -206,11 +207,11 @@ def _check_reservable(item: Reservation, source: str, config: ClusterConfig) -> 
     name = canonical(item.name)
     if name == "ngpuprohibited":
         detail = "ngpuprohibited cannot be reserved: a prohibited GPU is never used"
-        raise RequirementError(BAD_NAME, detail, source, item.position)
+        refuse(detail, source, item.position, BAD_NAME)
     if name in GPU_COUNTERS or name == GPUS_OF_LSF:
         if item.amount != int(item.amount):
             detail = f"{item.name}={item.text}: GPUs are claimed whole; a part of one is asked for by -gpu share="
-            raise RequirementError(BAD_SYNTAX, detail, source, item.position)
+            refuse(detail, source, item.position, BAD_SYNTAX)
         if name == GPUS_OF_LSF and item.amount:
             _check_gpu(gpu_of(item))
         return
@@ -218,7 +219,7 @@ def _check_reservable(item: Reservation, source: str, config: ClusterConfig) -> 
     if resource is not None and not resource.consumable:
         where = f": set CONSUMABLE to Y in {resource.source}" if resource.source else " (it is built in)"
         detail = f"{item.name} is not consumable and cannot be reserved by rusage{where}"
-        raise RequirementError(BAD_NAME, detail, source, item.position)
+        refuse(detail, source, item.position, BAD_NAME)
 
 
 # -- GPUs -------------------------------------------------------------------------------------------------------------
@@ -244,7 +245,7 @@ def _gpu(
     for item, source in claims:
         if canonical(item.name) == GPUS_OF_LSF:
             detail = f"-gpu says how many GPUs are wanted and {item.name} does, too: give one of them"
-            raise RequirementError(BAD_SYNTAX, detail, source, item.position)
+            refuse(detail, source, item.position, BAD_SYNTAX)
     levels = [parse_gpu(text) if text else None for text in (job, queue, params.gpu_req)]
     gpu = merge_gpu(*levels, per_option=params.gpu_req_merge)
     _check_gpu(gpu)
@@ -270,11 +271,11 @@ def _check_spread(whole: AnyRequirement, gpu: GpuRequirement | None, slots: int,
         items = [item for usage in part.every_rusage for item in usage if item.amount and _is_gpus(item)]
         if part.span is not None and part.span.gtile is not None and not (items or gpu is not None or gives_unasked):
             detail = "span[gtile=...] says how GPUs spread over sockets, and no GPU is asked for"
-            raise RequirementError(BAD_SYNTAX, detail, whole.source, part.span.position)
+            refuse(detail, whole.source, part.span.position, BAD_SYNTAX)
         for item in items:
             if item.method == "job" and slots > 1 and (part.span is None or part.span.hosts != 1):
                 detail = f"{item.name}={item.amount:.10g}/job: GPUs are claimed per host or per task"
-                raise RequirementError(BAD_SYNTAX, detail, whole.source, item.position)
+                refuse(detail, whole.source, item.position, BAD_SYNTAX)
 
 
 def _is_gpus(item: Reservation) -> bool:
@@ -295,10 +296,10 @@ def _tasks(whole: AnyRequirement, slots: int) -> int | None:
         counted = sum(term.count or 0 for term in compound.terms)
         if tasks is not None and slots not in (1, tasks):
             detail = f"the terms ask for {tasks} tasks, -n for {slots}"
-            raise RequirementError(BAD_SYNTAX, detail, compound.source or whole.source, compound.position)
+            refuse(detail, compound.source or whole.source, compound.position, BAD_SYNTAX)
         if tasks is None and slots <= counted:
             detail = f"the terms with a number ask for {counted} tasks, -n for {slots}"
-            raise RequirementError(BAD_SYNTAX, detail, compound.source or whole.source, compound.position)
+            refuse(detail, compound.source or whole.source, compound.position, BAD_SYNTAX)
         found = max(found or 0, tasks or slots)
     return found
 
