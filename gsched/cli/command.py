@@ -34,7 +34,7 @@ FILTERS = (
 )
 """Options that narrow down which jobs are meant."""
 
-GROUP = Option("g", "GROUP", "only jobs of this job group and of those below it", "-g /night")
+GROUP = Option("g", "GROUP", "only jobs of this job group, not of those below it", "-g /night")
 
 
 def program(call: Call) -> str:

@@ -125,8 +125,10 @@ def _remove_group(state: ClusterState, command: ControlGroups, path: str, now: f
     error = _may(state, command, path)
     if error:
         return error
-    below = any(each.startswith(path + "/") for each in state.groups)
-    if below or (path in state.group_members and _has_unfinished(state, path)):
-        return "The group has jobs or groups in it"
-    decision.record(JobGroupRemoved(at=now, group=path, by=command.user))
+    below = sorted((each for each in state.groups if each.startswith(path + "/")), reverse=True)  # the deepest first
+    for each in (*below, path):
+        if each in state.group_members and _has_unfinished(state, each):
+            return "The group has jobs in it" if each == path else f"The group {each} in it has jobs"
+    for each in (*below, path):
+        decision.record(JobGroupRemoved(at=now, group=each, by=command.user))
     return ""

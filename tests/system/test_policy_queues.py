@@ -94,7 +94,9 @@ def test_job_groups_limit_what_runs(cluster: Cluster) -> None:
     cluster.starts(jobs[1])
     done = cluster.run("gbgdel", "/night", check=False)
     assert done.returncode == 255
-    cluster.run("gkill", "-g", "/night", "0")
+    cluster.run("gkill", "-g", "/night", "0", check=False)  # not the jobs of /night/a
+    assert all(cluster.job(job).state == "RUN" for job in jobs)
+    cluster.run("gkill", "-g", "/night/a", "0")
     cluster.wait(*jobs)
 
 

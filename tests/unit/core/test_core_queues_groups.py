@@ -101,10 +101,11 @@ def test_a_limit_counts_the_jobs_of_the_group_and_of_those_below() -> None:
 def test_only_empty_groups_are_removed() -> None:
     world = World()
     (job_id,) = world.run(spec(group="/risk/night"))
-    used = "The group has jobs or groups in it"
-    assert world.groups("remove", "/risk/night", "/risk", "/nowhere", user="root") == [used, used, "No such job group"]
+    used, below = "The group has jobs in it", "The group /risk/night in it has jobs"
+    assert world.groups("remove", "/risk/night", "/risk", "/nowhere", user="root") == [used, below, "No such job group"]
     world.ended(job_id)
-    assert world.groups("remove", "/risk/night", "/risk", user="root") == ["", ""]
+    assert world.groups("remove", "/risk", user="root") == [""]  # and what is below it
+    assert world.engine.state.groups == {}
     assert world.order("requeue", job_id, states=("DONE",)) == [""]
     assert set(world.engine.state.groups) == {"/risk", "/risk/night"}
     world.settle()

@@ -188,7 +188,8 @@ def test_elements_are_found_by_array_by_index_and_by_name() -> None:
     assert desk.numbers(name="sw*[2-7]") == ["1[2]", "1[3]", "1[7]"]
     assert desk.numbers(name="*[2]") == ["1[2]"]
     assert desk.numbers(arrays=True) == every
-    assert desk.numbers(group="/a") == every and desk.numbers(group="/a/bc") == []
+    assert desk.numbers(group="/a/b") == every and desk.numbers(group="/a/bc") == []
+    assert desk.numbers(group="/a") == []  # not of the groups below
     assert desk.numbers(states=("RUN",)) == [] and desk.numbers(user="bob") == [] and desk.numbers(host="a") == []
     seen = desk.board.job(element_id(1, 7))
     assert seen is not None and (seen.state, seen.spec.shown_name(seen.job_id)) == ("PSUSP", "sweep[7]")
