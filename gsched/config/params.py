@@ -1,7 +1,7 @@
 """lsb.params: what holds for the whole cluster.
 
-Source: lsb.params(5); GPU_SHARED_JOBS, GPU_UNREQUESTED, KILL_ON_INVALID_DEPENDENCY, MIN_RUN_BEFORE_PREEMPT,
-PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
+Source: lsb.params(5); GPU_PLACEMENT, GPU_SHARED_JOBS, GPU_UNREQUESTED, KILL_ON_INVALID_DEPENDENCY,
+MIN_RUN_BEFORE_PREEMPT, PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gsched.config.requirements import GPUS_OF_LSF, gpu_requirement
 from gsched.config.sections import Entry, Section, read_entries
 from gsched.config.unsupported import REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS
 from gsched.config.values import Settings, group_name, integer, plain_text, queue_name, real, seconds, yes_or_no
-from gsched.model.config import FairshareFactors, GpuUnrequested, Params, Timing
+from gsched.model.config import FairshareFactors, GpuPlacement, GpuUnrequested, Params, Timing
 from gsched.model.queue import Queue
 from gsched.model.resource import BUILTIN, GPU_COUNTERS, Resource
 
@@ -90,6 +90,7 @@ def _params(settings: Settings, sleep_s: float) -> Params:
         job_terminate_interval_s=settings.take("JOB_TERMINATE_INTERVAL", seconds(0), default.job_terminate_interval_s),
         gpu_shared_jobs=settings.take("GPU_SHARED_JOBS", integer(1, 1024), default.gpu_shared_jobs),
         gpu_unrequested=settings.take("GPU_UNREQUESTED", _unrequested, default.gpu_unrequested),
+        gpu_placement=settings.take("GPU_PLACEMENT", _placement, default.gpu_placement),
         max_array_size=settings.take("MAX_JOB_ARRAY_SIZE", integer(1, _LARGEST), default.max_array_size),
         max_user_priority=settings.take("MAX_USER_PRIORITY", integer(1, _LARGEST), None),
         priority_over_time=settings.take("JOB_PRIORITY_OVER_TIME", _over_time, None),
@@ -162,6 +163,12 @@ def _unrequested(text: str) -> GpuUnrequested:
     if text.casefold() in ("hide", "allow"):
         return GpuUnrequested(text.casefold())
     raise BadRequest(f"'{show(text)}' is none of hide, allow and auto=1")
+
+
+def _placement(text: str) -> GpuPlacement:
+    if text.casefold() not in list(GpuPlacement):
+        raise BadRequest(f"'{show(text)}' is neither pack nor scarce")
+    return GpuPlacement(text.casefold())
 
 
 def _over_time(text: str) -> tuple[int, int]:

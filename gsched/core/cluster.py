@@ -16,6 +16,7 @@ from gsched.core.array import JobArray
 from gsched.core.entities import JobGroup, QueueState, StoredReservation
 from gsched.core.groups import add, groups_above
 from gsched.core.job import Job
+from gsched.core.kinds_seen import KindsSeen
 from gsched.core.specs import SpecPool
 from gsched.core.waiting import WaitingRoom
 from gsched.core.waits import Waits
@@ -43,6 +44,7 @@ class ClusterState:
         self.accounts = Accounts()
         self.specs = SpecPool()
         self.ledger = Ledger()
+        self.seen = KindsSeen()
         self.waits = Waits(self._nobody_depends)
         """What each pending job waits for."""
         self.tokens: dict[str, dict[int, int]] = {}
@@ -238,12 +240,14 @@ class ClusterState:
         elif job.state in FINISHED and not index_of(job.job_id):
             self.note_end(job.job_id, job.finished_at or 0.0)
         if job.state not in FINISHED:
+            self.seen.note(job.spec)
             self._mind_deadline(job.job_id, job.spec.terminate_at)
 
     def add_array(self, array: JobArray) -> None:
         """Enter an array: a new one, or one of a checkpoint."""
         self.arrays[array.array_id] = array
         self._enter(array.array_id, array.token, array.place, array.spec.group)
+        self.seen.note(array.spec, array.count)
         self.enqueue_array(array)
         if array.is_over():
             self.note_end(array.array_id, array.last_end)

@@ -17,7 +17,7 @@ from gsched.core.pressure import busy_reasons
 from gsched.core.values import LOCAL_TYPE, host_values
 from gsched.core.views import closed_reason
 from gsched.model.columns import HostColumns
-from gsched.model.config import ClusterConfig
+from gsched.model.config import ClusterConfig, GpuPlacement
 from gsched.model.host import HostConfig
 from gsched.model.ledger import Ledger
 from gsched.model.reason import PlannedStart
@@ -114,6 +114,7 @@ class Outlook:
             local_type=LOCAL_TYPE,
             job_accept_interval_s=params.job_accept_interval_s,
             reserve_cores_per_gpu=params.reserve_cores_per_gpu,
+            mix=state.seen.mix() if params.gpu_placement is GpuPlacement.SCARCE else (),
             min_run_before_preempt_s=params.min_run_before_preempt_s,
             preempt_requeue=params.preempt_requeue,
             max_job_preempt=params.max_job_preempt,

@@ -26,6 +26,15 @@ class GpuUnrequested(StrEnum):
     """One shared or exclusive GPU is asked for on the job's behalf (auto=1)."""
 
 
+class GpuPlacement(StrEnum):
+    """GPU_PLACEMENT: what decides among hosts and devices that could take a job."""
+
+    PACK = "pack"
+    """The fewest idle devices are left (best fit)."""
+    SCARCE = "scarce"
+    """The least room is taken from the kinds of jobs that have been seen."""
+
+
 class FairshareFactors(msgspec.Struct, frozen=True, kw_only=True):
     """Weights of LSF's dynamic user priority. Times count in hours there. Source: lsb.params(5)."""
 
@@ -52,6 +61,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     job_terminate_interval_s: float = 10.0
     gpu_shared_jobs: int = 1
     gpu_unrequested: GpuUnrequested = GpuUnrequested.HIDE
+    gpu_placement: GpuPlacement = GpuPlacement.PACK
+    """GPU_PLACEMENT (ours)."""
     host_lost_after_s: float = 30.0
     """How long after its agent's last sign of life a host is unavail and its jobs UNKWN."""
     root_may_submit: bool = True

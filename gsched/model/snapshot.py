@@ -72,6 +72,19 @@ class Bucket(NamedTuple):
     """Number of the array when it has a slot limit (%n), else 0."""
 
 
+class JobKind(NamedTuple):
+    """What a job needs on the one host that it runs on, as far as placing for others' sake looks at it."""
+
+    slots: int
+    mem_mib: float
+    gpus: int = 0
+    share: float = 1.0
+    """Part of one GPU."""
+    claim: str = ""
+    """What the GPUs are claimed as, see gsched.model.allocation.HeldGpu; empty without GPUs."""
+    gmodel: str = ""
+
+
 class Rank(NamedTuple):
     """Place within a queue that serves first come first served: the smallest is served first."""
 
@@ -259,6 +272,8 @@ class Snapshot:
     local_type: str = ""
     job_accept_interval_s: float = 0.0
     reserve_cores_per_gpu: int = 0
+    mix: tuple[tuple[JobKind, float], ...] = ()
+    """Kinds of GPU jobs to expect, and how often each was seen, when GPU_PLACEMENT is scarce; empty: nobody knows."""
     min_run_before_preempt_s: float = 0.0
     preempt_requeue: bool = False
     max_job_preempt: int | None = None

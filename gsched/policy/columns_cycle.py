@@ -21,6 +21,7 @@ from gsched.policy.columns_reasons import Reasons
 from gsched.policy.demand import Demand, Term
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import Rules
+from gsched.policy.scarce import scarce_hosts
 
 _MOST_UNUSED = 256
 """Matches that are kept though a cycle did not use them."""
@@ -52,6 +53,7 @@ class CycleColumns:
         self._recent: dict[float, Flags] = {}
         self._matches = _kept_matches(columns, snapshot)
         self._used: set[Hashable] = set()
+        self._scarce = scarce_hosts(columns, snapshot)
         self._rankings: dict[Hashable, Ranking] = {}
         self._reasons: dict[Hashable, Reasons] = columns.memo.setdefault("reasons", {})
 
@@ -65,7 +67,9 @@ class CycleColumns:
         found = self._rankings.get(key)
         if found is None:
             match = self._match(key, queue, demand, way)
-            found = self._rankings[key] = Ranking(self.columns, match, self._rules, self._recent_of(queue))
+            found = self._rankings[key] = Ranking(
+                self.columns, match, self._rules, self._recent_of(queue), self._scarce
+            )
         return found
 
     def open_hosts(self, queue: Queue, requirement: RequirementClass, demand: Demand) -> list[str]:

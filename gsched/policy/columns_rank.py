@@ -2,7 +2,8 @@
 
 The rank of a host, the smallest is the best: one to avoid comes last; then the level that -m or the queue's HOSTS gives
 it; then order[], or without it for jobs with GPUs the fewest devices left idle, and the load (r15s, pg); then the name.
-gpack=yes puts the packing before order[] too. An unknown value comes last.
+gpack=yes puts the packing before order[] too. An unknown value comes last. With GPU_PLACEMENT = scarce what a job takes
+from others (gsched.policy.scarce) stands in the place of the fewest devices left idle, and before a default order[].
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gsched.model.allocation import HostAllocation
 from gsched.model.columns import HostColumns, Numbers, Rows
 from gsched.model.ledger import HostLedger
-from gsched.model.snapshot import HostSnapshot
+from gsched.model.snapshot import HostSnapshot, JobKind
 from gsched.policy import gpus
 from gsched.policy.columns import FITS, Flags, Match
 from gsched.policy.demand import DeviceKind, SortKey
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import Rules
+from gsched.policy.scarce import ScarceHosts, kind_of
 from gsched.resreq.columns import compile_numbers
 
 _INFINITY = float("inf")
@@ -33,7 +36,9 @@ _SNUG_STEPS = 1000.0
 class Ranking:
     """The hosts of a match by rank, within one cycle: what the cycle takes is taken into account when it is asked."""
 
-    def __init__(self, columns: HostColumns, match: Match, rules: Rules, recent: Flags | None) -> None:
+    def __init__(
+        self, columns: HostColumns, match: Match, rules: Rules, recent: Flags | None, scarce: ScarceHosts | None = None
+    ) -> None:
         self.match = match
         self.refused: dict[int, Reason] = {}
         """Rows that the class may not use in this cycle though it would fit."""
@@ -59,6 +64,8 @@ class Ranking:
         """Devices that may be shared, how many can be had, and how many of these nobody holds; the others that a job
         needs are idle ones wherever it runs.
         """
+        kind = kind_of(match.asked.need) if scarce is not None and order is None and not is_packed else None
+        self._scarce = None if scarce is None or kind is None else (scarce, kind)
         self._keys: Numbers = np.zeros(0)
         self._read = 0
         self.renew()
@@ -85,7 +92,16 @@ class Ranking:
         least = keys[row]
         if least == _INFINITY:
             return None
+        if self._scarce is not None:
+            return self._least_taken(*self._scarce)
         return self._by_order(np.flatnonzero(keys == least)) if self._order and not self._by_one_key else row
+
+    def settled(self, row: int, part: HostAllocation) -> HostAllocation:
+        """The part that was found on the best host, for a part of a GPU with the device that is to be taken there."""
+        if self._scarce is None or len(part.gpus) != 1:
+            return part
+        scarce, kind = self._scarce
+        return scarce.on_best_device(kind, row, part, self.match.asked.need)
 
     def order(self, rows: Rows, before: Numbers | None = None) -> Rows:
         """The order of rows by rank, as places in `rows`; `before` comes behind levels and before all else."""
@@ -176,6 +192,20 @@ class Ranking:
         if avoid is not None:
             keys[avoid] += keys.max() + 1
         return keys
+
+    def _least_taken(self, scarce: ScarceHosts, kind: JobKind) -> int:
+        """Of the hosts that are preferred most the one where the job takes least from others; then by rank."""
+        keys, costs = self._keys, scarce.costs(kind)
+        if costs is None:
+            return int(keys.argmin())
+        costs = np.where(keys < _INFINITY, costs, _INFINITY)
+        if self._first is not None:
+            costs[self._first > self._first[keys < _INFINITY].min()] = _INFINITY
+        least = costs.min()
+        if least == _INFINITY:
+            return int(keys.argmin())
+        rows = np.flatnonzero(costs == least)
+        return int(rows[keys[rows].argmin()])
 
     def _by_order(self, rows: Rows) -> int:
         """The first of the rows, which are equal before order[]."""

@@ -24,6 +24,9 @@ from numpy.typing import NDArray
 WHOLE = 1000
 """A whole GPU in thousandths: shares and what is free of a GPU are counted in these."""
 
+MOST_SHAPES = 512
+"""Kinds of tasks of which a packer keeps the costs; the one that came first goes first."""
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -278,6 +281,14 @@ class Packer:
         free = np.nonzero(self.columns.gpus[node] >= WHOLE)[0][: shape.gpus]
         return Placement(node, tuple(free.tolist()))
 
+    def costs(self, shape: Shape) -> Floats:
+        """What the task costs on each node, infinite where it does not fit; valid until something changes."""
+        return self._known(shape).cost
+
+    def gpu(self, shape: Shape, node: int) -> int:
+        """The position of the GPU that a share takes on the node, where it fits."""
+        return int(self._known(shape).gpu[node])
+
     def take(self, shape: Shape, placement: Placement) -> None:
         """The task is there now. Raises ValueError when it does not fit."""
         node, gpus = placement.node, list(placement.gpus)
@@ -329,6 +340,8 @@ class Packer:
         """The shape's costs, brought up to date."""
         costs = self._costs.get(shape)
         if costs is None:
+            if len(self._costs) >= MOST_SHAPES:
+                del self._costs[next(iter(self._costs))]
             costs = self._costs[shape] = _Costs(shape, self.columns)
         if costs.seen is None:
             stale = np.nonzero(costs.permitted)[0]

@@ -231,6 +231,7 @@ class Placer:
             if isinstance(found, Reason):
                 ranking.refuse(row, found)
                 continue
+            found = ranking.settled(row, found)
             kept = self._guard.planned(bucket, found)
             if kept is not None:
                 ranking.refuse(row, kept)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from config_texts import check, with_lines
 
-from gsched.model.config import FairshareFactors, Params
+from gsched.model.config import FairshareFactors, GpuPlacement, Params
 
 
 def params(*lines: str):
@@ -23,6 +23,7 @@ def test_every_parameter_of_policies():
         "GPU_REQ = num=1:mode=shared",
         "GPU_REQ_MERGE = Y",
         "RESERVE_CORES_PER_GPU = 4",
+        "GPU_PLACEMENT = Scarce",
         "MIN_RUN_BEFORE_PREEMPT = 90",
         "PREEMPT_ACTION = Requeue",
         "MAX_JOB_PREEMPT = 5",
@@ -46,6 +47,7 @@ def test_every_parameter_of_policies():
         gpu_req="num=1:mode=shared",
         gpu_req_merge=True,
         reserve_cores_per_gpu=4,
+        gpu_placement=GpuPlacement.SCARCE,
         min_run_before_preempt_s=90,
         preempt_requeue=True,
         max_job_preempt=5,
@@ -75,6 +77,7 @@ def test_every_parameter_of_policies():
         ("GPU_REQ = num=1:mig=2", "GPU_REQ: 'num=1:mig=2': mig=2"),
         ("GPU_REQ_MERGE = maybe", "GPU_REQ_MERGE: 'maybe' is neither Y nor N"),
         ("RESERVE_CORES_PER_GPU = -1", "RESERVE_CORES_PER_GPU: '-1' is not a whole number from 0 to 4096"),
+        ("GPU_PLACEMENT = spread", "GPU_PLACEMENT: 'spread' is neither pack nor scarce"),
         ("MIN_RUN_BEFORE_PREEMPT = soon", "MIN_RUN_BEFORE_PREEMPT: 'soon' is not a number"),
         ("PREEMPT_ACTION = kill", "PREEMPT_ACTION: 'kill' is neither suspend nor requeue"),
         ("MAX_JOB_PREEMPT = 0", "MAX_JOB_PREEMPT: '0' is not a whole number from 1"),

@@ -111,6 +111,7 @@ _PARAMS = st.fixed_dictionaries(
         "MAX_USER_PRIORITY": _numbers(1, 1000),
         "JOB_PRIORITY_OVER_TIME": st.just("3/20"),
         "GPU_REQ_MERGE": _YES_NO,
+        "GPU_PLACEMENT": st.sampled_from(["pack", "scarce"]),
         "PREEMPT_ACTION": st.sampled_from(["suspend", "requeue"]),
         "HIST_HOURS": _COUNT,
         "RUN_TIME_FACTOR": _COUNT,
