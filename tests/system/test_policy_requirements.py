@@ -1,0 +1,120 @@
+"""The requirement language through the real commands: what is accepted has its effect and shows as LSF shows it, what
+could have none is refused by name, and every job that waits says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from live_cluster import Cluster
+
+QUEUES = """
+Begin Queue
+QUEUE_NAME = gpus
+PRIORITY = 25
+GPU_REQ = num=1:mode=exclusive_process
+End Queue
+"""
+EXCLUSIVE = "num=2:mode=exclusive_process"
+
+
+@pytest.fixture(scope="module")
+def shared(module_cluster: Callable[..., Cluster]) -> Cluster:
+    cluster = module_cluster("--sim-gpus", "4:exclusive_process", "--hosts", "one,two")
+    cluster.configure(lsb_queues=QUEUES)
+    return cluster
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Iterator[Cluster]:
+    """The shared cluster; whatever a test leaves behind is killed."""
+    yield shared
+    shared.run("gkill", "-u", "all", "0", check=False)
+    shared.run("ghosts")
+
+
+def refused(cluster: Cluster, *words: str) -> str:
+    done = cluster.run("gsub", *words, "sleep", "600", check=False)
+    assert done.returncode == 255 and done.stderr.endswith(" Job not submitted.\n"), done
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def shown(cluster: Cluster, job: int) -> str:
+    return cluster.run("gjobs", "-UF", str(job)).stdout
+
+
+def test_gpus_asked_for_in_either_way_are_counted_once(cluster: Cluster) -> None:
+    from_queue = cluster.submit("-q", "gpus", "sleep", "600")
+    own = cluster.submit("-q", "gpus", "-R", "rusage[ngpus_excl_p=2]", "sleep", "600")
+    both = cluster.submit("-gpu", EXCLUSIVE, "-R", "rusage[ngpus_excl_p=1]", "sleep", "600")
+    counts = {}
+    for job in (from_queue, own, both):
+        allocation = cluster.starts(job).allocation
+        assert allocation is not None
+        counts[job] = sum(len(part.gpus) for part in allocation.hosts)
+    assert counts == {from_queue: 1, own: 2, both: 3}
+    twice = refused(cluster, "-gpu", EXCLUSIVE, "-R", "rusage[ngpus_physical=1]")
+    assert "-gpu says how many GPUs are wanted and ngpus_physical does, too" in twice
+
+
+def test_combined_and_effective_show_gpus_and_the_alternative_that_was_taken(cluster: Cluster) -> None:
+    job = cluster.submit("-gpu", EXCLUSIVE, "sleep", "600")
+    cluster.starts(job)
+    text = shown(cluster, job)
+    rest = "&& (type == local)] order[r15s:pg] rusage[ngpus_physical=2.00]\n"
+    assert f" Combined: select[(ngpus>0) {rest} Effective: select[((ngpus>0)) {rest}" in text
+    history = "".join(line.strip("\n").removeprefix(" " * 21) for line in cluster.run("ghist", "-l", str(job)).stdout)
+    assert "Effective RES_REQ <select[((ngpus>0)) && (type" in history.replace("\n", "").replace(" " * 21, "")
+    other = cluster.submit("-R", "{hname==three} || {mem>2} || {mem>1}@600", "sleep", "600")
+    cluster.starts(other)
+    assert " Effective: select[(mem>2) && (type == local)] order[r15s:pg]\n" in shown(cluster, other)
+    first = cluster.submit("-R", "{mem>3} || {mem>2}@600", "sleep", "600")
+    cluster.starts(first)
+    assert " Effective: select[(mem>3) && (type == local)] order[r15s:pg]\n" in shown(cluster, first)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-R", "type==LINUX46"), "no host has the type LINUX46 (did you mean LINUX64?) at position 1 of"),
+        (("-R", "cu[maxcus=1]"), "cu[...]: no compute units are configured"),
+        (("-R", "span[gtile=1]"), "no GPU is asked for"),
+        (("-n", "5", "-R", "span[ptile=2]"), "-n 5, the usable hosts have 4 slots together with span[ptile=2]"),
+        (("-n", "2", "-R", "rusage[ngpus_excl_p=1/job]"), "GPUs are claimed per host or per task"),
+        (("-gpu", "mode=exclusive_process:block=yes"), "block=yes is not supported yet"),
+        (("-R", "affinity[core(1)]"), "affinity[...] is not supported at position 1 of"),
+        (("-n", "4,2"), "the most slots are fewer than the least"),
+    ],
+)
+def test_what_could_have_no_effect_is_refused(cluster: Cluster, words: tuple[str, ...], said: str) -> None:
+    assert said in refused(cluster, *words)
+
+
+def test_what_is_reserved_of_memory_shows(cluster: Cluster) -> None:
+    job = cluster.submit("-m", "one", "-R", "rusage[mem=2G]", "sleep", "600")
+    cluster.starts(job)
+    (row,) = [line for line in cluster.run("ghosts", "-l", "one").stdout.splitlines() if line.startswith(" Reserved")][:1]
+    assert " 2G " in f"{row} "
+
+
+def test_a_host_that_is_gone_is_a_reason_and_load_is_not_waited_for_in_vain(cluster: Cluster) -> None:
+    job = cluster.submit("-m", "two", "-n", "16", "-R", "select[ut<200]", "sleep", "600")
+    cluster.starts(job)
+    waits = cluster.submit("-m", "two", "-n", "16", "sleep", "600")
+    loaded = cluster.submit("-R", "select[mem>900T]", "sleep", "600")
+    never = cluster.submit("-R", "select[ncpus>9000]", "sleep", "600")
+    cluster.why_pending(waits)
+    hosts = cluster.conf / "lsf.cluster.private"
+    before = hosts.read_text()
+    try:
+        hosts.write_text("".join(line for line in before.splitlines(True) if not line.startswith("two ")))
+        cluster.configure()
+        cluster.until(lambda: "Host two no longer exists" in cluster.run("gjobs", "-p", str(waits)).stdout, "no reason")
+    finally:
+        hosts.write_text(before)
+        cluster.configure()
+    cluster.until(lambda: "no longer" not in cluster.run("gjobs", "-p", str(waits)).stdout, "two is still missed")
+    assert " Job will start at an unknown time: Job's resource requirements" in shown(cluster, loaded)
+    assert " Job will never start as the hosts are now: Job's resource requirements" in shown(cluster, never)
