@@ -33,7 +33,7 @@ from gsched.resreq.ast import (
 from gsched.resreq.columns import Columns, Mask, compile_mask
 from gsched.resreq.evaluate import DEFAULT_ORDER, Verdict, compile_select
 from gsched.resreq.features import Feature
-from gsched.resreq.gpu import GpuRequirement, gpu_of, parse_gpu
+from gsched.resreq.gpu import GpuRequirement, gpu_of, parse_gpu, print_size
 from gsched.resreq.names import canonical, select_names
 from gsched.resreq.printer import print_combined
 from gsched.resreq.simple import with_rusage
@@ -52,6 +52,10 @@ HONOURED: frozenset[Feature] = frozenset(Feature) - {
     Feature.STRIPE,
 }
 """Forms of the language that placing understands; admission refuses the others by name."""
+
+
+_CLAIMS = {PROCESS_CLAIM: "mode=exclusive_process", ALONE_CLAIM: "j_exclusive=yes"}
+"""Claims by -gpu that are not the plain one, in its words."""
 
 
 class DeviceKind(NamedTuple):
@@ -76,9 +80,9 @@ class DeviceKind(NamedTuple):
     @property
     def wish(self) -> str:
         """What else is asked of the devices, for a reason; empty when nothing is."""
-        words = [self.claim.removeprefix("gpu_")] if self.claim in (ALONE_CLAIM, PROCESS_CLAIM) else []
+        words = [_CLAIMS[self.claim]] if self.claim in _CLAIMS else []
         words += [f"share={self.share:g}"] if self.share < 1.0 else []
-        words += [f"gmem={self.gmem_mib:g}M"] if self.gmem_mib else []
+        words += [f"gmem={print_size(self.gmem_mib)}"] if self.gmem_mib else []
         words += [f"gmodel={self.model}"] if self.model else []
         words += ["glink=yes"] if self.linked else []
         return ":".join([*words, f"gtile={self.tile}"] if self.tile else words)

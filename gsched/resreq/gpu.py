@@ -246,7 +246,7 @@ def _printed_option(asked: GpuRequirement, key: str) -> str:
         case "num":
             return f"num={asked.num}{'/task' if asked.per == 'task' else ''}"
         case "gmem":
-            return f"gmem={_size(asked.gmem_mib or 0.0)}"
+            return f"gmem={print_size(asked.gmem_mib or 0.0)}"
         case "share":
             return f"share={_decimal(asked.share or 0.0)}"
         case _:
@@ -258,7 +258,8 @@ def _decimal(value: float) -> str:
     return f"{value:.0f}" if value.is_integer() else format(Decimal(repr(value)), "f")
 
 
-def _size(mib: float) -> str:
+def print_size(mib: float) -> str:
+    """`16G` or `500M`, as gmem= takes it."""
     return f"{_decimal(mib / 1024)}G" if (mib / 1024).is_integer() else f"{_decimal(mib)}M"
 
 
