@@ -1,6 +1,6 @@
 """Placement quality on a trace of the OpenB format: how much GPU is allocated when the cluster is full.
 
-    python bench/openb.py NODES.csv PODS.csv [--seeds 42-51] [--policy scarce-room,fgd,best-fit]
+    python bench/openb.py NODES.csv PODS.csv [--seeds 42-51] [--policy scarce-room,fgd,best-fit,cycle,...]
 
 The protocol of "Beware of Fragmentation" (USENIX ATC 2023), one run per seed:
 1. The task list, and on top of it tasks drawn from it with replacement until the GPU asked for reaches 130 % of the
@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from openb_cycle import BATCH, Cluster
 from openb_peers import BestFit, FragmentationGradient
 
 from gsched.base.errors import BadRequest, GschedError
@@ -38,6 +39,9 @@ POLICIES: dict[str, Callable[[Mix], Scorer]] = {
     "fgd": FragmentationGradient,
     "best-fit": BestFit,
 }
+CYCLES = ("cycle", "cycle-learning", "cycle-pack")
+"""Through the scheduler's own cycle (openb_cycle): GPU_PLACEMENT = scarce with the task list as history; the same with
+no history but the tasks that have arrived; GPU_PLACEMENT = pack."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"openb: {error.text}", file=sys.stderr)
         return 1
     print(f"{len(nodes)} nodes, {capacity // WHOLE} GPUs; {len(tasks)} tasks; seeds {options.seeds}")
-    print(f"{'policy':12} {'at 100 %':>9} {'at 130 %':>9} {'spread':>7} {'s/run':>6}")
+    print(f"{'policy':14} {'at 100 %':>9} {'at 130 %':>9} {'spread':>7} {'s/run':>6}")
     figures = [measure(name, nodes, tasks, parse_seeds(options.seeds)) for name in options.policy]
     print(json.dumps({"bench": "openb", "figures": {name: round(value, 3) for name, value in figures[0].items()}}))
     return 0
@@ -64,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("nodes", type=Path, metavar="NODES.csv")
     found.add_argument("pods", type=Path, metavar="PODS.csv")
     found.add_argument("--seeds", default="42-51", type=checked_seeds, help="one, a list or a range (default 42-51)")
-    names = f"one or several of {', '.join(POLICIES)} (default {next(iter(POLICIES))})"
+    names = f"one or several of {', '.join([*POLICIES, *CYCLES])} (default {next(iter(POLICIES))})"
     found.add_argument("--policy", default=[next(iter(POLICIES))], type=parse_policies, metavar="NAME,...", help=names)
     return found
 
@@ -93,8 +97,8 @@ def parse_policies(text: str) -> list[str]:
     """Names of policies, separated by commas."""
     names = text.split(",")
     for name in names:
-        if name not in POLICIES:
-            raise argparse.ArgumentTypeError(f"no policy {name!r}; there are {', '.join(POLICIES)}")
+        if name not in POLICIES and name not in CYCLES:
+            raise argparse.ArgumentTypeError(f"no policy {name!r}; there are {', '.join([*POLICIES, *CYCLES])}")
     return names
 
 
@@ -184,31 +188,46 @@ def draw(tasks: Sequence[Shape], capacity: int, seed: int) -> list[Shape]:
     return arrivals
 
 
-def run(nodes: Sequence[Node], tasks: Sequence[Shape], scorer: Scorer, seed: int) -> tuple[float, float]:
+def run(nodes: Sequence[Node], tasks: Sequence[Shape], name: str, seed: int) -> tuple[float, float]:
     """One run: percent of the GPUs allocated at 100 % of demand and at the end."""
     capacity = sum(len(node.free) for node in nodes) * WHOLE
-    packer = Packer(nodes, scorer)
+    arrivals = draw(tasks, capacity, seed)
+    placed = by_cycles(nodes, tasks, name, arrivals) if name in CYCLES else by_packer(nodes, tasks, name, arrivals)
     arrived = allocated = 0
     at_full: int | None = None
-    for task in draw(tasks, capacity, seed):
+    for task, is_placed in zip(arrivals, placed, strict=True):
         arrived += task.asked
-        placement = packer.choose(task)
-        if placement is not None:
-            packer.take(task, placement)
-            allocated += task.asked
+        allocated += task.asked if is_placed else 0
         if at_full is None and arrived >= capacity:
             at_full = allocated
     return 100 * (allocated if at_full is None else at_full) / capacity, 100 * allocated / capacity
 
 
+def by_packer(nodes: Sequence[Node], tasks: Sequence[Shape], name: str, arrivals: Sequence[Shape]) -> Iterator[bool]:
+    """Which arrivals find a place, by the packer alone."""
+    packer = Packer(nodes, POLICIES[name](Mix.of(tasks)))
+    for task in arrivals:
+        placement = packer.choose(task)
+        if placement is not None:
+            packer.take(task, placement)
+        yield placement is not None
+
+
+def by_cycles(nodes: Sequence[Node], tasks: Sequence[Shape], name: str, arrivals: Sequence[Shape]) -> Iterator[bool]:
+    """Which arrivals find a place, by scheduling cycles."""
+    history = tasks if name == "cycle" else ()
+    cluster = Cluster(nodes, history, is_scarce=name != "cycle-pack", learns=name == "cycle-learning")
+    for start in range(0, len(arrivals), BATCH):
+        yield from cluster.place(arrivals[start : start + BATCH])
+
+
 def measure(name: str, nodes: Sequence[Node], tasks: Sequence[Shape], seeds: Sequence[int]) -> dict[str, float]:
     """A line of the table: the means over the seeds; spread is the standard deviation at 100 %."""
     start = time.perf_counter()
-    mix = Mix.of(tasks)
-    found = np.array([run(nodes, tasks, POLICIES[name](mix), seed) for seed in seeds])
+    found = np.array([run(nodes, tasks, name, seed) for seed in seeds])
     seconds = (time.perf_counter() - start) / len(seeds)
     full, end = found.mean(axis=0)
-    print(f"{name:12} {full:9.2f} {end:9.2f} {found[:, 0].std():7.2f} {seconds:6.1f}", flush=True)
+    print(f"{name:14} {full:9.2f} {end:9.2f} {found[:, 0].std():7.2f} {seconds:6.1f}", flush=True)
     return {"allocated_at_100_percent": full, "allocated_at_130_percent": end, "seconds_per_run": seconds}
 
 

@@ -274,3 +274,23 @@ def test_pending_reasons_have_levels_and_a_summary(cluster: Cluster) -> None:
     assert "Summarizing 3 pending jobs in cluster" in summary and text in summary
     frag = cluster.run("gadmin", "frag").stdout
     assert cluster.host in frag
+
+
+def test_parts_of_gpus_are_placed_by_what_the_jobs_seen_so_far_can_use(make_cluster: Callable[..., Cluster]) -> None:
+    """Packed, 0.1 goes beside 0.6; where most jobs ask for 0.4, for which there is room then, it goes beside 0.5."""
+
+    def device(share: float) -> int:
+        job = cluster.submit("-gpu", f"num=1:share={share}", "sleep", "600")
+        allocation = cluster.starts(job).allocation
+        assert allocation is not None
+        jobs.append(job)
+        return allocation.hosts[0].gpus[0].index
+
+    cluster = make_cluster("--sim-gpus", "2:default")
+    jobs: list[int] = []
+    assert [device(share) for share in (0.5, 0.6, 0.1)] == [0, 1, 1]
+    cluster.run("gkill", *map(str, jobs))
+    cluster.wait(*jobs)
+    cluster.configure(lsb_params="Begin Parameters\nGPU_PLACEMENT = scarce\nEnd Parameters\n")
+    cluster.wait(*[cluster.submit("-gpu", "num=1:share=0.4", "true") for _ in range(12)])
+    assert [device(share) for share in (0.5, 0.6, 0.1)] == [0, 1, 0]
