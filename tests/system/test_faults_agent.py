@@ -66,7 +66,7 @@ def test_random_kills_of_agent_and_fork_server_lose_nothing(cluster: Cluster, re
                 threading.Event().wait(rng.random() * 0.2)
             kill_agent(cluster)
             cluster.up()
-    cluster.wait(*book.expected)
+    cluster.wait(*book.expected, timeout_s=30.0 + len(book.expected) / 40)
     book.check()
 
 

@@ -38,7 +38,7 @@ def test_random_kills_of_the_master_lose_nothing(cluster: Cluster, request: pyte
             threading.Event().wait(rng.random() * 0.6)
             cluster.kill("master")
             cluster.up()
-    cluster.wait(*book.expected)
+    cluster.wait(*book.expected, timeout_s=30.0 + len(book.expected) / 40)
     assert len(book.expected) > 10
     book.check()
 
@@ -193,6 +193,6 @@ def test_sigterm_in_the_midst_of_work_loses_nothing(cluster: Cluster):
         time.sleep(0.3)
         cluster.kill("master", 15)
         cluster.up()
-    cluster.wait(*book.expected)
+    cluster.wait(*book.expected, timeout_s=30.0 + len(book.expected) / 40)
     book.check()
     assert not list(run_dir(cluster).glob("*.new"))

@@ -82,9 +82,9 @@ def test_without_room_commands_are_refused_queries_answered_and_work_goes_on_aft
         assert state_of(cluster, first) == "RUN"
     out, _ = stuck.communicate(timeout=30)
     book.expected[int(out.split("<")[1].split(">")[0])] = ("exit", 4)
-    cluster.wait(*book.expected)
+    cluster.wait(*book.expected, timeout_s=30.0 + len(book.expected) / 40)
     book.expected[cluster.submit("-o", "/dev/null", book.command(("exit", 0)))] = ("exit", 0)
-    cluster.wait(*book.expected)
+    cluster.wait(*book.expected, timeout_s=30.0 + len(book.expected) / 40)
     book.check()
     assert "Traceback" not in cluster.logs()
 
@@ -149,7 +149,7 @@ def test_a_disk_that_fills_up(on_small_disk: Cluster):
     ballast.unlink()
     cluster.wait(1)
     book.expected[cluster.submit("-o", "/dev/null", book.command(("exit", 0)))] = ("exit", 0)
-    cluster.wait(*book.expected)
+    cluster.wait(*book.expected, timeout_s=30.0 + len(book.expected) / 40)
     book.check()
 
 
