@@ -63,7 +63,12 @@ def beyond(
         increasing = resource is None or resource.increasing
         if value > bound if increasing else value < bound:
             text = _BUSY_TEXTS.get(name, f"External load index ({name}) is beyond threshold")
-            yield name, f"{text} ({value:.4g}, threshold {bound:.4g})"
+            yield name, f"{text} ({_rounded(value)}, threshold {_rounded(bound)})"
+
+
+def _rounded(value: float) -> str:
+    """No more digits than people read: a text that stays the same costs nothing."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def busy_reasons(

@@ -167,7 +167,8 @@ def _crowded(need: HostNeed, ledger: HostLedger) -> Reason | None:
     if ledger.exclusive is not None:
         return Reason(LOCKED, f"job {ledger.exclusive[0]} on {ledger.host}")
     if need.exclusive and ledger.held:
-        return Reason(NOT_EMPTY, f"{len(ledger.held)} jobs run on {ledger.host}")
+        count = len(ledger.held)
+        return Reason(NOT_EMPTY, f"{count} {'jobs run' if count > 1 else 'job runs'} on {ledger.host}")
     return None
 
 

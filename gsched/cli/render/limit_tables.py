@@ -55,4 +55,9 @@ def _padded(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
 
 
 def _amount(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+    """Two decimals; of what is smaller than that, as many as tell it from nothing."""
+    text = f"{value:.2f}" if value >= _SMALL or not value else f"{value:.1g}"
+    return text.rstrip("0").rstrip(".") if "e" not in text else text
+
+
+_SMALL = 0.01

@@ -399,6 +399,7 @@ def test_limits_are_laid_out_by_resource(master: FakeMaster, call: NewCall) -> N
         LimitView(name="few", user="ann", resource="slots", used=3, allowed=8),
         LimitView(name="few", user="bob", resource="ngpus", used=1, allowed=2),
         LimitView(name="week", resource="gpu_hours", used=1.25, allowed=100),
+        LimitView(name="year", resource="gpu_hours", used=0.00123, allowed=0.5),
         LimitView(name="licences", queue="normal", resource="matlab", used=1, allowed=4),
     ]
     glimits = call("blimits")
@@ -411,6 +412,7 @@ def test_limits_are_laid_out_by_resource(master: FakeMaster, call: NewCall) -> N
         ["few", "ann", "-", "-", "-", "3/8", "-", "-", "-", "-", "2/2", "-"],
         ["few", "bob", "-", "-", "-", "-", "-", "-", "-", "-", "1/2", "-"],
         ["week", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "1.25/100"],
+        ["year", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "0.001/0.5"],
     ]
     assert [line.split() for line in external.splitlines() if line][1] == ["licences", "-", "normal", "-", "-", "1/4"]
     of_ann = call("glimits", "-u", "ann")

@@ -430,6 +430,6 @@ def test_a_plan_fits_explains_everybody_and_is_always_the_same(cluster: Cluster)
         slots = bucket.requirement.slots * sum(job_id in started for job_id in ids)
         for table, key in (("queue_slots", bucket.queue), ("queue_user_slots", (bucket.queue, bucket.user))):
             used[table][key] = used[table].get(key, 0) + slots
-    cluster.options |= used
+    cluster.options |= used | {"planned": dict(plan.planned)}  # whom something is kept for stays so
     cluster.pending = {bucket: ids for bucket, ids in cluster.pending.items() if ids}
     assert cluster.plan().placements == ()
