@@ -154,7 +154,7 @@ class Placer:
                 ranking = kind.ranking = self._field.ranking(kind.queue, kind.requirement, demand, kind.ways[0][1][0])
             part = self._on(bucket, ranking)
             if part is not None:
-                return Found(Allocation(hosts=(part,)))
+                return Found(Allocation(hosts=(part,)), demand.choices[0].text)
         else:
             most = demand.max_slots
             if most > demand.slots:
