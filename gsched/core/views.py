@@ -8,6 +8,7 @@ from gsched.core.cluster import ClusterState
 from gsched.core.observed import Observation
 from gsched.core.pressure import beyond
 from gsched.core.values import host_model, host_type, host_values, slot_limit
+from gsched.model.allocation import COUNTER_OF_CLAIM
 from gsched.model.config import ClusterConfig
 from gsched.model.host import COUNTER_OF_MODE, HostConfig, HostState
 from gsched.model.job import JobState
@@ -121,7 +122,7 @@ def _changed_modes(ledger: HostLedger) -> Iterable[str]:
         if gpu is None or gpu.mode is None:
             continue
         for (job_id, _), claim in holders.items():
-            if claim not in ("ngpus", COUNTER_OF_MODE[gpu.mode]):
+            if COUNTER_OF_CLAIM.get(claim, claim) not in ("ngpus", COUNTER_OF_MODE[gpu.mode]):
                 yield f"GPU {gpu.index} is held as {claim} by job {job_id}, but its mode is now {gpu.mode.value}"
 
 
