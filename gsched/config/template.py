@@ -79,6 +79,7 @@ End Cluster
 
 Begin HostType
 TYPENAME
+LINUX             # what ! in lsf.cluster stands for
 LINUX64
 LINUXAARCH64
 LINUXPPC64LE
