@@ -15,9 +15,7 @@ from gsched.policy.explain import Reason
 from gsched.policy.feasible import fill
 
 
-def placed_by_force(
-    snapshot: Snapshot, requirement: RequirementClass, hosts: Sequence[str]
-) -> Allocation | None:
+def placed_by_force(snapshot: Snapshot, requirement: RequirementClass, hosts: Sequence[str]) -> Allocation | None:
     """What the job would hold on the hosts, its slots dealt evenly, the first host first; None if devices lack."""
     names = list(dict.fromkeys(hosts))[: requirement.slots]
     try:

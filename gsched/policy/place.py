@@ -6,7 +6,7 @@ is stated in gsched.policy.columns_rank. Nothing is taken here but for trying.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gsched.base.errors import RequirementError
 from gsched.model.allocation import Allocation, HostAllocation
@@ -26,16 +26,14 @@ NOT_RESERVED = Reason("Not part of the job's advance reservation", candidate=Fal
 BAD_REQUIREMENT = "Job has bad res req"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A place for the bucket's next job. `effective`: the choice of its requirement, if there are several."""
 
     allocation: Allocation
     effective: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """No place, and why; `whole_class`: whoever owns such a job in the queue."""
 
     reasons: tuple[PendingReason, ...]
