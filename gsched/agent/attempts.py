@@ -142,9 +142,7 @@ class Attempts:
             terminate_interval_s=self.terminate_interval_s,
             limits=spec.limits,
             hostfile=host_lines(allocation),
-            attempt_line=attempt_line(
-                job_id, message.attempt, self._host, self._clock.now(), message.earlier_runs
-            ),
+            attempt_line=attempt_line(job_id, message.attempt, self._host, self._clock.now(), message.earlier_runs),
             gpu_lock_uuids=tuple(gpu.uuid for gpu in part.gpus) if self._locks_gpus() else (),
             holding=part,
         )

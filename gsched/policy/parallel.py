@@ -145,9 +145,7 @@ def _deal(
     return short_of(term, least, most - left, len(parts), reason)
 
 
-def _fill(
-    offer: Offer, left: int, fill: Fill, is_first: bool
-) -> tuple[HostAllocation | Reason | None, Reason | None]:
+def _fill(offer: Offer, left: int, fill: Fill, is_first: bool) -> tuple[HostAllocation | Reason | None, Reason | None]:
     """Tasks on one host: as many as it takes, or with span[ptile] as many as that says or none. And why not more."""
     wanted = min(left, offer.tasks if offer.tile is None else offer.tile)
     if wanted < 1 or wanted > offer.tasks:

@@ -95,7 +95,8 @@ def test_what_could_have_no_effect_is_refused(cluster: Cluster, words: tuple[str
 def test_what_is_reserved_of_memory_shows(cluster: Cluster) -> None:
     job = cluster.submit("-m", "one", "-R", "rusage[mem=2G]", "sleep", "600")
     cluster.starts(job)
-    (row,) = [line for line in cluster.run("ghosts", "-l", "one").stdout.splitlines() if line.startswith(" Reserved")][:1]
+    lines = cluster.run("ghosts", "-l", "one").stdout.splitlines()
+    row = next(line for line in lines if line.startswith(" Reserved"))
     assert " 2G " in f"{row} "
 
 
