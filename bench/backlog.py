@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import msgspec
 import psutil
 from private_cluster import BIN, client_of, private_cluster, report, submission
 
@@ -37,14 +38,17 @@ def main() -> int:
             before = master.memory_info().rss
             rate = submit_all(client)
             per_job = (master.memory_info().rss - before) / (JOBS - BATCH)
+            array_s = submit_array(client)
         restart_s = restart(environment, master)
     limit = sqlite_rows_per_s()
     print(f"{JOBS} jobs pending: {per_job:.0f} bytes each in the master")
     print(f"submitted in calls of {BATCH}: {rate:.0f} durable jobs/s ({rate / limit:.2f} of {limit:.0f} SQLite rows/s)")
     print(f"master back after kill -9 with all of them: {restart_s:.2f} s")
+    print(f"an array of {JOBS} elements submitted, durable: {array_s:.3f} s")
     report(
         "backlog",
         {
+            "array_submit_s": array_s,
             "bytes_per_pending_job": per_job,
             "submissions_per_s": rate,
             "ratio_to_sqlite_rows": rate / limit,
@@ -80,6 +84,15 @@ def submit_all(client: Client) -> float:
     for first in range(BATCH, JOBS, BATCH):
         client.submit_many(batch(first))
     return (JOBS - BATCH) / (time.perf_counter() - start)
+
+
+def submit_array(client: Client) -> float:
+    """Seconds from the call for an array to its acknowledgement."""
+    one = of_class(0)
+    spec = msgspec.structs.replace(one.spec, name="many", indices=f"1-{JOBS}", array_limit=50)
+    start = time.perf_counter()
+    client.submit(Submission(spec=spec, environment=one.environment))
+    return time.perf_counter() - start
 
 
 def master_of(environment: dict[str, str]) -> psutil.Process:

