@@ -63,8 +63,13 @@ class Cluster:
         return int(found[1])
 
     def starts(self, job_id: int, timeout_s: float = PATIENCE_S) -> JobView:
-        """Wait until the job runs."""
-        self.until(lambda: self.job(job_id).state == "RUN", f"job {job_id} does not run", timeout_s)
+        """Wait until the job's first process runs; RUN it is from its dispatch on."""
+
+        def has_started() -> bool:
+            view = self.job(job_id)
+            return view.state == "RUN" and view.pid is not None
+
+        self.until(has_started, f"job {job_id} does not run", timeout_s)
         return self.job(job_id)
 
     def why_pending(self, job_id: int) -> str:
