@@ -20,6 +20,7 @@ from gsched.dialect.host_lists import read_hosts
 from gsched.dialect.job_limits import LIMITS, read_limit
 from gsched.dialect.options import Parsed
 from gsched.dialect.times import BAD_TIME, parse_time
+from gsched.model.exits import fault_in
 from gsched.resreq.gpu import parse_gpu
 from gsched.resreq.syntax import merge
 
@@ -32,7 +33,6 @@ MAX_GROUP = 512
 _CWD_PATTERN = re.compile("%(JG?|I|E[JI]|[PUGH])")
 """What LSF replaces in -cwd. Source: bsub(1)."""
 _ARRAY = re.compile(r"(?P<name>[^\[\]]*)\[(?P<list>[^\[\]]*)\]\s*(?:%(?P<limit>[0-9]{1,9}))?", re.ASCII | re.DOTALL)
-_EXCLUDE = re.compile(r"\bEXCLUDE\s*\(([^()]*)\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,25 +226,11 @@ def _gpus(text: str, around: Surroundings) -> Values:
 
 def _requeue_values(text: str, around: Surroundings) -> Values:
     """-Q: `[all] [~CODE ...] | [CODE ...]`, and EXCLUDE(CODES) once."""
-    excluded = _EXCLUDE.findall(text)
-    plain = _EXCLUDE.sub(" ", text)
-    if len(excluded) > 1:
-        raise BadRequest(f"-Q '{text[:60]}': EXCLUDE() may stand once; it takes several codes")
-    for codes in (*([plain] if plain.strip() or not excluded else []), *excluded):
-        _check_codes(codes.split(), text)
+    fault = fault_in(text)
+    if fault is not None:
+        where, most = ("-Q:", 40) if fault.is_word else ("-Q", 60)
+        raise BadRequest(f"{where} '{fault.quoted[:most]}'{fault.complaint}")
     return {"requeue_exit_values": " ".join(text.split())}
-
-
-def _check_codes(words: list[str], text: str) -> None:
-    if not words:
-        raise BadRequest(f"-Q '{text[:60]}' names no exit code")
-    everything = words[0].casefold() == "all"
-    for word in words[1:] if everything else words:
-        if everything and not word.startswith("~"):
-            raise BadRequest(f"-Q: '{word[:40]}': after all only ~CODE may stand")
-        digits = word.removeprefix("~") if everything else word
-        if not re.fullmatch(r"[0-9]{1,3}", digits, re.ASCII) or int(digits) > 255:
-            raise BadRequest(f"-Q: '{word[:40]}' is not an exit code from 0 to 255")
 
 
 READERS: Mapping[str, Reader] = {

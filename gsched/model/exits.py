@@ -1,6 +1,9 @@
 """Exit codes after which a job waits again: `30 EXCLUDE(20)`, `all ~0 ~1`.
 
-The texts were checked when they came in; what cannot be read here names no code. Source: lsb.queues(5),
+    VALUES = CODES [EXCLUDE(CODES)] | EXCLUDE(CODES)
+    CODES = "all" ["~"CODE ...] | CODE ...
+
+Texts are checked (`fault_in`) where they come in; what cannot be read afterwards names no code. Source: lsb.queues(5),
 REQUEUE_EXIT_VALUES, and bsub(1), option -Q.
 """
 
@@ -9,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 _EXCLUDE = re.compile(r"\bEXCLUDE\s*\(([^()]*)\)", re.IGNORECASE)
 
@@ -33,3 +37,37 @@ def _codes(text: str) -> frozenset[int]:
     if words and words[0].casefold() == "all":
         return frozenset(range(256)) - {int(word[1:]) for word in words[1:] if word[1:].isdecimal()}
     return frozenset(int(word) for word in words if word.isdecimal())
+
+
+class Fault(NamedTuple):
+    """What is wrong: `quoted`, then `complaint` as it follows the quotation; the whole text or one word is quoted."""
+
+    quoted: str
+    complaint: str
+    is_word: bool = False
+
+
+def fault_in(text: str) -> Fault | None:
+    """What keeps the text from being of that form; None when nothing does."""
+    excluded = _EXCLUDE.findall(text)
+    plain = _EXCLUDE.sub(" ", text)
+    if len(excluded) > 1:
+        return Fault(text, ": EXCLUDE() may stand once; it takes several codes")
+    for codes in (*([plain] if plain.strip() or not excluded else []), *excluded):
+        fault = _fault_in_codes(codes.split(), text)
+        if fault is not None:
+            return fault
+    return None
+
+
+def _fault_in_codes(words: list[str], text: str) -> Fault | None:
+    if not words:
+        return Fault(text, " names no exit code")
+    everything = words[0].casefold() == "all"
+    for word in words[1:] if everything else words:
+        if everything and not word.startswith("~"):
+            return Fault(word, ": after all only ~CODE may stand", is_word=True)
+        digits = word.removeprefix("~") if everything else word
+        if not re.fullmatch(r"[0-9]{1,3}", digits) or int(digits) > 255:
+            return Fault(word, " is not an exit code from 0 to 255", is_word=True)
+    return None
