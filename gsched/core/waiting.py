@@ -92,10 +92,6 @@ class WaitingLine:
         """Numbers of jobs and arrays as entered, in order."""
         return (job_id for _, job_id in self._entries)
 
-    def has_array(self, job_id: int) -> bool:
-        """Whether the entry of that number is an array."""
-        return job_id in self._arrays
-
 
 class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
     """All lines, by class and bucket; neither is kept empty."""

@@ -251,31 +251,6 @@ def tasks_of(choice: Choice, slots: int) -> list[int]:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def reserved_amounts(requirement: AnyRequirement, slots: int) -> dict[str, float]:
-    """Canonical name -> what a job of `slots` slots on one host reserves: `/task` counts per slot, the rest once.
-
-    Of a requirement with alternatives: of its first choice.
-    """
-    sums: dict[str, float] = {}
-    for part, tasks in _first_parts(requirement, slots):
-        for item in part.rusage:
-            name = canonical(item.name)
-            sums[name] = sums.get(name, 0.0) + item.amount * (tasks if item.method == "task" else 1)
-    return sums
-
-
-def _first_parts(requirement: AnyRequirement, slots: int) -> Iterator[tuple[Requirement, int]]:
-    match requirement:
-        case Alternatives(choices):
-            yield from _first_parts(choices[0].requirement, slots)
-        case Compound(terms):
-            stated = sum(term.count or 0 for term in terms)
-            for term in terms:
-                yield term.requirement, max(0, slots - stated) if term.count is None else term.count
-        case Requirement():
-            yield requirement, slots
-
-
 @lru_cache(maxsize=CACHED_CLASSES)
 def demand_of(requirement: RequirementClass, local_type: str) -> Demand:
     """The demand of a class. Raises RequirementError for a text that admission should have refused."""

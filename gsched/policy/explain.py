@@ -73,19 +73,6 @@ def split(text: str) -> Reason:
     return Reason(text) if found is None else Reason(found.group(1), found.group(2))
 
 
-def summarise(reasons: Iterable[tuple[str, Reason]]) -> tuple[PendingReason, ...]:
-    """(host, its reason) as counts with the numbers of the first host; see `sort`. Never empty."""
-    found: dict[tuple[str, bool], list[str]] = {}
-    details: dict[tuple[str, bool], str] = {}
-    for host, (text, detail, candidate) in reasons:
-        found.setdefault((text, candidate), []).append(host)
-        details.setdefault((text, candidate), detail)
-    return ranked(
-        PendingReason(text, len(hosts), details[text, candidate], candidate, tuple(hosts[:NAMED_HOSTS]))
-        for (text, candidate), hosts in found.items()
-    )
-
-
 def ranked(reasons: Iterable[PendingReason]) -> tuple[PendingReason, ...]:
     """The reasons in the order in which they are told: those of no host first, candidates before others, the
     commonest first, ties by text. Never empty.

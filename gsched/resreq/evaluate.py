@@ -25,7 +25,6 @@ from gsched.resreq.ast import (
     Negate,
     Not,
     Number,
-    Requirement,
     Text,
 )
 from gsched.resreq.names import canonical, select_names, walk
@@ -108,19 +107,6 @@ def compile_number(expression: Expression) -> Callable[[Values], float | None]:
         return None if value is None or isinstance(value, str) else float(value)
 
     return number
-
-
-def order_keys(requirement: Requirement) -> list[tuple[str, bool]]:
-    """(canonical name, reversed) of each sort key, the first the most important; r15s:pg when none is given.
-
-    An expression's name is its text, `mem/2`: `compile_number` of the key's expression gives a host's value.
-    """
-    return [(canonical(key.name), key.is_reversed) for key in requirement.order] or list(DEFAULT_ORDER)
-
-
-def rusage_amounts(requirement: Requirement) -> dict[str, float]:
-    """Canonical name -> amount reserved; sizes in MiB."""
-    return {canonical(item.name): item.amount for item in requirement.rusage}
 
 
 def _truth(value: Value) -> bool | None:

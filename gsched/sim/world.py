@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from gsched.core.cluster import replay
-from gsched.core.command import AttemptEnded, AttemptStarted, ControlHosts, HostHello, HostReported, Submit
+from gsched.core.command import AttemptEnded, AttemptStarted, HostHello, HostReported, Submit
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
@@ -153,10 +153,6 @@ class World:
         reply = self._take(self.engine.handle(Submit(job.user, "", (job.spec(),)), self.now)).reply
         self.fates[reply[0].job_id] = Fate(job, self.now)
         return int(reply[0].job_id)
-
-    def close_host(self, host: str) -> None:
-        """An administrator closes a host."""
-        self._take(self.engine.handle(ControlHosts("root", True, "close", (host,)), self.now))
 
     def waiting(self) -> list[int]:
         """Jobs that have arrived and neither run nor have ended."""

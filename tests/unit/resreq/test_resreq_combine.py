@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from resreq_readings import order_keys, rusage_amounts
 
 from gsched.base.errors import RequirementError
 from gsched.resreq.ast import Alternatives, Compound
 from gsched.resreq.combine import combine
-from gsched.resreq.evaluate import compile_select, order_keys, rusage_amounts
+from gsched.resreq.evaluate import compile_select
 from gsched.resreq.printer import format_amount
 from gsched.resreq.syntax import parse, parse_combined, parse_combined_any
 

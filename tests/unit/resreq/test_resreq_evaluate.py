@@ -7,9 +7,10 @@ from itertools import product
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from resreq_readings import order_keys, rusage_amounts
 
 from gsched.base.errors import RequirementError
-from gsched.resreq.evaluate import Value, Verdict, compile_select, order_keys, rusage_amounts
+from gsched.resreq.evaluate import Value, Verdict, compile_select
 from gsched.resreq.names import check_names, names_in
 from gsched.resreq.syntax import BAD_NAME, BAD_SYNTAX, parse
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from resreq_readings import order_keys, rusage_amounts
 
 from gsched.base.errors import RequirementError
 from gsched.resreq.ast import (
@@ -18,7 +19,7 @@ from gsched.resreq.ast import (
     Reservation,
     Span,
 )
-from gsched.resreq.evaluate import compile_number, order_keys, rusage_amounts
+from gsched.resreq.evaluate import compile_number
 from gsched.resreq.features import Feature, features, refuse_beyond
 from gsched.resreq.names import check_names, names_in
 from gsched.resreq.printer import format_duration, print_requirement
