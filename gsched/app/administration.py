@@ -124,7 +124,7 @@ def qact(envdir: str | None, comment: str, queues: tuple[str, ...]) -> None:
 
 def _queue_control(envdir: str | None, action: str, queues: tuple[str, ...], comment: str) -> None:
     with _client(envdir) as client:
-        wanted = list(queues) or [client.cluster().default_queue]
+        wanted = list(queues) or client.cluster().default_queue.split()
         answers = client.queue_control(action, [] if wanted == ["all"] else wanted, comment)
     for answer in answers:
         click.echo(answer.error or answer.text, err=bool(answer.error))

@@ -35,7 +35,8 @@ def main(call: Call) -> int:
         views = session.client.queues(options.rest)
         if options.has("l", "r"):
             cluster = session.client.cluster()
-            records = [queue_record(view, cluster.default_queue, cluster.external_resources) for view in views]
+            defaults = cluster.default_queue.split()
+            records = [queue_record(view, defaults, cluster.external_resources) for view in views]
             call.write(queues.render_long(records, whole_tree=options.has("r")))
             return 0
     records = [queue_record(view) for view in views]

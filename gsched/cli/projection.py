@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from gsched.base.ids import array_of, index_of
@@ -180,7 +180,9 @@ def _external(value: ResourceValue) -> ExternalValue:
     return ExternalValue(name=value.name, total=value.text or value.total, reserved=value.reserved)
 
 
-def queue_record(view: QueueView, default_queue: str = "", external_indices: tuple[str, ...] = ()) -> QueueRecord:
+def queue_record(
+    view: QueueView, default_queues: Collection[str] = (), external_indices: tuple[str, ...] = ()
+) -> QueueRecord:
     """A queue as gqueues prints it."""
     opened, _, active = view.status.partition(":")
     return QueueRecord(
@@ -213,5 +215,5 @@ def queue_record(view: QueueView, default_queue: str = "", external_indices: tup
         users=view.users or None,
         hosts=view.hosts or None,
         external_indices=external_indices,
-        is_default=view.name == default_queue,
+        is_default=view.name in default_queues,
     )

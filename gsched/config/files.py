@@ -253,18 +253,20 @@ def _cluster_file(folder: _Folder, shared: Shared) -> str:
 def _check_default_queue(folder: _Folder, params: ParamsFile, queues: Mapping[str, object]) -> None:
     if "lsb.queues" not in folder.contents:
         return
-    name = params.params.default_queue
+    at = params.default_queue_at
     if not queues:
         # LSF would make one up; a queue that nobody wrote is a setting nobody can see.
         folder.findings.error(Place(folder.path("lsb.queues")), "no queue is defined (Begin Queue ... End Queue)")
-    elif name not in queues and params.default_queue_at is not None:
-        near = suggestion(name, queues)
-        folder.findings.error(
-            params.default_queue_at, f"DEFAULT_QUEUE: queue {name} is not defined in lsb.queues{near}"
-        )
-    elif name not in queues:
-        text = f"DEFAULT_QUEUE is not set and there is no queue {name}"
-        folder.findings.error(Place(folder.path("lsb.params")), text)
+        return
+    for name in params.params.default_queues:
+        if name in queues:
+            continue
+        if at is not None:
+            near = suggestion(name, queues)
+            folder.findings.error(at, f"DEFAULT_QUEUE: queue {name} is not defined in lsb.queues{near}")
+        else:
+            text = f"DEFAULT_QUEUE is not set and there is no queue {name}"
+            folder.findings.error(Place(folder.path("lsb.params")), text)
 
 
 def _master(folder: _Folder, conf: LsfConf, cluster: Cluster, cluster_file: str, hostname: str) -> str:

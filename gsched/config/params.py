@@ -82,7 +82,7 @@ def check_sleep_time(file: ParamsFile, queues: Mapping[str, Queue], findings: Fi
 def _params(settings: Settings, sleep_s: float) -> Params:
     default = Params()
     return Params(
-        default_queue=settings.take("DEFAULT_QUEUE", _default_queue, default.default_queue),
+        default_queues=settings.take("DEFAULT_QUEUE", _default_queues, default.default_queues),
         default_project=settings.take("DEFAULT_PROJECT", _project, default.default_project),
         job_accept_interval_s=settings.take("JOB_ACCEPT_INTERVAL", _FACTOR, 0.0) * sleep_s,
         clean_period_s=settings.take("CLEAN_PERIOD", integer(0, 10**9), default.clean_period_s),
@@ -145,10 +145,8 @@ def _check_preemptable(
             findings.error(at, f"PREEMPTABLE_RESOURCES: {name} is not supported yet: {why}")
 
 
-def _default_queue(text: str) -> str:
-    if len(text.split()) > 1:
-        raise BadRequest(f"'{show(text)}': a list of default queues is not supported yet; name one")
-    return queue_name(text)
+def _default_queues(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(queue_name(word) for word in text.split()))
 
 
 def _project(text: str) -> str:

@@ -5,13 +5,15 @@ It answers what can never run at once, instead of leaving it pending. It changes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.cluster import ClusterState
-from gsched.core.completion import complete, queue_of
+from gsched.core.completion import complete, queue_names, queue_of
 from gsched.core.judgement import Judge, Judged, Usage
 from gsched.core.observed import Observation
 from gsched.core.values import slot_limit
@@ -45,7 +47,7 @@ def admit(
     now: float,
     old: JobSpec | None = None,
 ) -> JobSpec:
-    """The completed spec; `old`: what the job was before a modification.
+    """The completed spec, in the first of its queues that accepts it; `old`: what the job was before a modification.
 
     Raises BadRequest, RequirementError, PermissionDenied (no full stop at the end).
     """
@@ -55,7 +57,51 @@ def admit(
         raise BadRequest(f"Command line too long ({len(spec.command)} characters, at most {MAX_TEXT})")
     if old is None and user == "root" and not config.params.root_may_submit:
         raise PermissionDenied("Root job submission is disabled")
-    queue = queue_of(spec, user, config, state, old)
+
+    def admitted_to(name: str) -> JobSpec:
+        queue = queue_of(name, user, config, state, old)
+        return _admit_to(queue, spec, user, config, state, observed, judge, now, old)
+
+    return first_that_accepts(queue_names(spec, config), admitted_to)
+
+
+Accepted = TypeVar("Accepted")
+
+
+def first_that_accepts(names: Sequence[str], enter: Callable[[str], Accepted]) -> Accepted:
+    """What `enter` gives for the first queue that does not refuse. Raises what they say, each."""
+    refusals: dict[str, BadRequest | PermissionDenied] = {}
+    for name in names:
+        try:
+            return enter(name)
+        except (BadRequest, PermissionDenied) as error:
+            refusals[name] = error
+    first = refusals[names[0]]
+    texts = dict.fromkeys(error.text for error in refusals.values())
+    if len(texts) == 1:
+        raise first
+    denied = all(isinstance(error, PermissionDenied) for error in refusals.values())
+    text = "; ".join(_of_queue(name, error.text) for name, error in refusals.items())
+    raise PermissionDenied(text) if denied else BadRequest(text)
+
+
+def _of_queue(name: str, text: str) -> str:
+    """A refusal that says which queue it is of."""
+    return text if name in re.split("[ :,]+", text) else f"{name}: {text}"
+
+
+def _admit_to(
+    queue: Queue,
+    spec: JobSpec,
+    user: str,
+    config: ClusterConfig,
+    state: ClusterState,
+    observed: Observed,
+    judge: Judge,
+    now: float,
+    old: JobSpec | None,
+) -> JobSpec:
+    """The spec completed for that queue. Raises as `admit`."""
     spec = complete(spec, user, queue, config, state, now, old)
     judged = judge(spec.res_req, spec.gpu_req, queue.name, spec.slots)
     spec = _check_slots(spec, queue, config, observed, judged)

@@ -42,9 +42,13 @@ def _defaulted(asked: JobSpec, limits: dict[str, float]) -> tuple[str, ...]:
     return (*asked.defaulted, *fields, *(f"limits.{name}" for name in limits if name not in asked.limits))
 
 
-def queue_of(spec: JobSpec, user: str, config: ClusterConfig, state: ClusterState, old: JobSpec | None = None) -> Queue:
-    """The queue that the job goes to. Raises BadRequest or PermissionDenied; a job that is in it already may stay."""
-    name = spec.queue or config.params.default_queue
+def queue_names(spec: JobSpec, config: ClusterConfig) -> tuple[str, ...]:
+    """The queues that the job may go to, the first that accepts it: those it names, else the default ones."""
+    return tuple(spec.queue.split()) or config.params.default_queues
+
+
+def queue_of(name: str, user: str, config: ClusterConfig, state: ClusterState, old: JobSpec | None = None) -> Queue:
+    """The queue of that name. Raises BadRequest or PermissionDenied; a job that is in it already may stay."""
     queue = config.queues.get(name)
     if queue is None:
         raise BadRequest(f"{name}: No such queue")

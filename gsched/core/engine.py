@@ -143,7 +143,7 @@ class Engine:
             raise BadRequest("an empty submission")
         known = self.state.tokens.get(command.token) if command.token else None
         if known:
-            decision.reply = answered_before(self.state, command, known, self.config.params.default_queue)
+            decision.reply = answered_before(self.state, command, known, self.config.params.default_queues)
             return
         last = self.state.next_job_id + len(command.specs) - 1
         if last > self.config.params.max_job_id:

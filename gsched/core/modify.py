@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 
 from gsched.base.errors import BadRequest, GschedError
+from gsched.core.admission import first_that_accepts
 from gsched.core.cluster import ClusterState
 from gsched.core.command import ModifyJobs
-from gsched.core.completion import complete_started, queue_of
+from gsched.core.completion import complete_started, queue_names, queue_of
 from gsched.core.conditions import find_cycle
 from gsched.core.decision import Decision
 from gsched.core.targets import DENIED, Caller, Target, admitted, find
@@ -95,7 +96,10 @@ class _Changer:
         wanted: dict[str, Any] = {name: getattr(self._command.spec, name) for name in fields}
         new = msgspec.structs.replace(spec, **wanted, defaulted=_still_defaulted(spec, wanted))
         if state not in PENDING:
-            return complete_started(new, queue_of(new, spec.user, self._config, self._state, spec))
+            return first_that_accepts(
+                queue_names(new, self._config),
+                lambda name: complete_started(new, queue_of(name, spec.user, self._config, self._state, spec)),
+            )
         new = self._admit(new, spec)
         if new.conditions and new.conditions != spec.conditions:
             cycle = find_cycle(self._state, number, new.conditions)

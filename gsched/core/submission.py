@@ -31,7 +31,9 @@ def submitted(spec: JobSpec, job_id: int) -> Submitted:
     return Submitted(job_id=job_id, queue=spec.queue, default_queue=not spec.queue_named, warnings=spec.warnings)
 
 
-def answered_before(state: ClusterState, command: Submit, known: dict[int, int], default_queue: str) -> list[Submitted]:
+def answered_before(
+    state: ClusterState, command: Submit, known: dict[int, int], default_queues: Sequence[str]
+) -> list[Submitted]:
     """The first answer again. A submission's jobs have numbers in a row, so those forgotten since are known too.
 
     `known`: place in the submission -> job, of those in memory. Raises Conflict if it was another submission.
@@ -43,5 +45,7 @@ def answered_before(state: ClusterState, command: Submit, known: dict[int, int],
         if item is not None and (item.token, item.place, item.spec.user) != (command.token, place, command.user):
             raise Conflict(f"submission {command.token} is already known, and it is another one")
         answer = submitted(item.spec if item is not None else spec, first + place)
-        replies.append(answer if answer.queue else structs.replace(answer, queue=default_queue))
+        # Which one of several took a job that is forgotten nobody knows any more.
+        queues = answer.queue.split() or default_queues
+        replies.append(structs.replace(answer, queue=queues[0]))
     return replies

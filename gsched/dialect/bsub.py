@@ -181,7 +181,7 @@ def _merged(line: Parsed, script: Parsed) -> Parsed:
 def _submission(options: Parsed, source: _Source, env: Mapping[str, str], around: Surroundings) -> Submission:
     values = spec_values(options, around)
     if not values.get("queue"):
-        values["queue"] = _default_queue(env)
+        values["queue"] = " ".join(dict.fromkeys(env.get("LSB_DEFAULTQUEUE", "").split()))
     if not values.get("project"):
         values["project"] = env.get("LSB_DEFAULTPROJECT", "")
     if "slots" not in values:
@@ -193,12 +193,3 @@ def _submission(options: Parsed, source: _Source, env: Mapping[str, str], around
         environment=choose_environment(options.all("env"), env),
         wait=options.has("K"),
     )
-
-
-def _default_queue(env: Mapping[str, str]) -> str:
-    names = env.get("LSB_DEFAULTQUEUE", "").split()
-    if len(names) > 1:
-        raise BadRequest(
-            f"a list of queues (LSB_DEFAULTQUEUE '{' '.join(names)}') is not supported yet; name one queue"
-        )
-    return names[0] if names else ""

@@ -10,7 +10,7 @@ from gsched.dialect.options import Option, OptionTable, unsupported
 JOB = (
     Option("J", "NAME", 'name of the job; "NAME[1-100:2]%5" is an array, 5 started at a time', '-J "train[1-10]"'),
     Option("Jd", "TEXT", "description of the job"),
-    Option("q", "QUEUE", "queue", "-q normal"),
+    Option("q", "QUEUES", "queue; of several the first that accepts the job", '-q "short normal"'),
     Option("n", "LEAST[,MOST]", "number of job slots", "-n 4"),
     Option("R", "REQUIREMENT", "resources needed; several -R add up", '-R "rusage[ngpus_excl_p=1]"'),
     Option("gpu", "SPEC", "GPUs needed on each host; - takes the queue's or the cluster's default", '-gpu "num=2"'),

@@ -125,9 +125,7 @@ def _queue(text: str, around: Surroundings) -> Values:
     names = text.split()
     if not names:
         raise BadRequest("option -q needs the name of a queue")
-    if len(names) > 1:
-        raise BadRequest(f"a list of queues ('{text}') is not supported yet; name one queue")
-    return {"queue": names[0], "queue_named": True}
+    return {"queue": " ".join(dict.fromkeys(names)), "queue_named": True}
 
 
 def _name(text: str, around: Surroundings) -> Values:

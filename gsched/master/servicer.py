@@ -178,7 +178,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             cluster=config.cluster,
             master_host=config.master_host,
             version=__version__,
-            default_queue=config.params.default_queue,
+            default_queue=" ".join(config.params.default_queues),
             external_resources=tuple(name for name in config.resources if config.mapped.get(name)),
             cycle_summary=self._board.summary,
             store_problem=self._loop.problem,

@@ -53,7 +53,8 @@ class FairshareFactors(msgspec.Struct, frozen=True, kw_only=True):
 class Params(msgspec.Struct, frozen=True, kw_only=True):
     """lsb.params, with gsched's defaults. Intervals in seconds."""
 
-    default_queue: str = "normal"
+    default_queues: tuple[str, ...] = ("normal",)
+    """DEFAULT_QUEUE: of jobs that name no queue; of several the first that accepts the job."""
     default_project: str = "default"
     job_accept_interval_s: float = 0.0
     clean_period_s: int = 3600

@@ -260,6 +260,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     master_host: str
     version: str
     default_queue: str
+    """One, or several between blanks."""
     external_resources: tuple[str, ...] = ()
     """Names with an instance on at least one host, in lsf.shared's order."""
     cycle_summary: str = ""

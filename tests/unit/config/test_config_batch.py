@@ -115,7 +115,7 @@ def test_all_parameters_of_lsb_params():
     )
     assert (checked.errors, checked.notes) == ([], [])
     assert checked.config.params == Params(
-        default_queue="normal",
+        default_queues=("normal",),
         default_project="p1",
         job_accept_interval_s=6.0,
         clean_period_s=60,
@@ -137,7 +137,7 @@ def test_what_a_job_sees_that_asked_for_no_gpu(word, mode):
     ("line", "error"),
     [
         ("DEFAULT_QUEUE = normla", "DEFAULT_QUEUE: queue normla is not defined in lsb.queues; did you mean normal?"),
-        ("DEFAULT_QUEUE = normal idle", "DEFAULT_QUEUE: 'normal idle': a list of default queues is not supported yet"),
+        ("DEFAULT_QUEUE = normal idle", "DEFAULT_QUEUE: queue idle is not defined in lsb.queues"),
         ("DEFAULT_PROJECT = a b", "DEFAULT_PROJECT: 'a b' is not one word"),
         ("JOB_ACCEPT_INTERVAL = -1", "JOB_ACCEPT_INTERVAL: '-1' is not a number from 0 to 1000000"),
         ("MAX_JOBID = 0", "MAX_JOBID: '0' is not a whole number from 1 to 2147483646"),
@@ -331,3 +331,9 @@ def test_a_wrong_type_brings_no_other_complaints():
     assert len(checked.errors) == 1
     assert "Foo" in checked.errors[0]
     assert not any("Boolean" in note or "INCREASING" in note for note in checked.notes)
+
+
+def test_several_default_queues():
+    queues = "".join(f"Begin Queue\nQUEUE_NAME = {name}\nEnd Queue\n" for name in ("normal", "short"))
+    lines = "Begin Parameters\nDEFAULT_QUEUE = short normal short\nEnd Parameters\n"
+    assert check({"lsb.queues": queues, "lsb.params": lines}).config.params.default_queues == ("short", "normal")

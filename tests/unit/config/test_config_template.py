@@ -35,7 +35,7 @@ def test_what_is_written_loads(tmp_path, gpu_resources):
     assert config.gpu_provider == "sim:/in v"
     assert {host.max_slots for host in config.hosts.values()} == {16}
     assert {name: queue.priority for name, queue in config.queues.items()} == {"normal": 30, "short": 35, "night": 20}
-    assert config.params.default_queue == "normal"
+    assert config.params.default_queues == ("normal",)
     assert (config.timing.exchange_s, config.timing.gpu_probe_s, config.timing.elim_restart_s) == (1, 1, 1)
     assert config.timing.usage_sample_s == 1
     assert config.params.root_may_submit

@@ -150,7 +150,6 @@ def test_help_and_version_need_no_command() -> None:
         (("-W", "soon", "x"), "-W: 'soon' is not a run limit of the form [hours:]minutes"),
         (("-W", "0", "x"), "-W: '0': a run limit is at least one minute"),
         (("-J", " ", "x"), "Bad job name: -J needs a name that is not empty"),
-        (("-q", "a b", "x"), "a list of queues ('a b') is not supported yet; name one queue"),
         (("-q", " ", "x"), "option -q needs the name of a queue"),
         (("-o", "", "x"), "option -o needs a path that is not empty"),
         (("-cwd", "/x/%J", "x"), "-cwd: patterns such as %J in '/x/%J' are not supported yet"),
@@ -275,3 +274,8 @@ def test_any_script_is_taken_or_refused_with_one_line(script: bytes) -> None:
 )
 def test_job_numbers_in_file_names(path: str, expected: str) -> None:
     assert expand_job_id(path, element_id(17, 3), extension="out") == expected
+
+
+def test_several_queues_are_handed_on_in_their_order() -> None:
+    assert submit("-q", "short  normal short", "prog").spec.queue == "short normal"
+    assert submit("prog", env={"LSB_DEFAULTQUEUE": "night normal"}).spec.queue == "night normal"

@@ -74,7 +74,7 @@ def test_bjobs_words(words: list[str], given: list[tuple[str, str]], rest: list[
         (BJOBS, ["--json=1"], "option --json takes no value"),
         (BJOBS, ["-o"], "option -o needs a value (FORMAT)"),
         (BJOBS, ["-aff"], "option -aff is not supported yet"),
-        (BSUB, ["-q", "-n", "4"], "option -q needs a value (QUEUE); the next word is option -n"),
+        (BSUB, ["-q", "-n", "4"], "option -q needs a value (QUEUES); the next word is option -n"),
         (BSUB, ["-oout.txt"], "-oout.txt can be read as -o out.txt or as -oo ut.txt: write a blank between"),
         (BSUB, ["-gpus", "2"], "-gpus can be read as"),
         (BSUB, ["-Is", "sh"], "option -Is is not supported yet"),
