@@ -169,6 +169,10 @@ def _check_slots(spec: JobSpec, queue: Queue, config: ClusterConfig, observed: O
         if allowed and least > allowed:  # 0 drains the queue: its jobs wait
             where = f"queue {queue.name} allows {allowed} slots ({name})"
             raise BadRequest(f"Too many processors requested: -n {least}, {where}")
+    for block in judged.blocks:
+        if most // block * block < least:
+            asked = f"-n {least}" + (f",{most}" if most > least else "")
+            raise BadRequest(f"Bad argument: {asked} makes no whole blocks of span[block={block}]")
     _check_hosts_slots(least, spec, queue, config, observed, judged)
     return msgspec.structs.replace(spec, slots=least, max_slots=most if most > least else 0)
 
@@ -192,7 +196,7 @@ def _check_hosts_slots(
     if judged.on_one_host and least > largest:
         raise BadRequest(f"Too many processors requested: -n {least}, the largest usable host has {largest} slots")
     if least > max(total, 1):
-        tiled = f" with span[ptile={tile}]" if tile is not None else ""
+        tiled = f" with {judged.tiling}" if judged.tiling else ""
         where = f"the usable hosts have {total} slots together{tiled}"
         raise BadRequest(f"Too many processors requested: -n {least}, {where}")
 

@@ -77,7 +77,11 @@ class Judged:
     on_one_host: bool = False
     """All slots must be on one host."""
     per_host: int | None = None
-    """Most slots that span[ptile] puts on a host; None when that depends on the host or is not said."""
+    """Most slots that span[ptile] or span[stripe] puts on a host; None when that depends on the host or is not said."""
+    tiling: str = ""
+    """What says so, as it is written."""
+    blocks: tuple[int, ...] = ()
+    """Numbers of span[block], of the requirement or of each of its alternatives that has one."""
 
     @property
     def wants_gpus(self) -> bool:
@@ -115,6 +119,7 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
     gpu = _gpu(gpu_req, config.queues[queue].gpu_req, config, _gpu_claims(res_req, increasing))
     tasks = _tasks(whole, slots)
     _check_spread(whole, gpu, slots, gives_unasked=config.params.gpu_unrequested is GpuUnrequested.AUTO)
+    per_host, tiling = _per_host(whole)
     warnings = [f"the {level}'s resource requirement does not count beside this one" for level in combined.ignored]
     return Judged(
         text=combined.text,
@@ -122,9 +127,9 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
         choices=tuple(_choices(whole, gpu, slots)),
         warnings=tuple(warnings),
         tasks=tasks,
-        per_host=whole.span.ptile or None
-        if isinstance(whole, Requirement) and whole.span is not None and not whole.span.ptile_types
-        else None,
+        per_host=per_host,
+        tiling=tiling,
+        blocks=_blocks(whole),
         on_one_host=all(part.span is not None and part.span.hosts == 1 for part in simple_parts(whole)),
     )
 
@@ -280,6 +285,34 @@ def _check_spread(whole: AnyRequirement, gpu: GpuRequirement | None, slots: int,
 
 def _is_gpus(item: Reservation) -> bool:
     return canonical(item.name) == GPUS_OF_LSF or canonical(item.name) in gpu_counter_claims()
+
+
+# -- how tasks spread -------------------------------------------------------------------------------------------------
+
+
+def _per_host(whole: AnyRequirement) -> tuple[int | None, str]:
+    """Most slots on a host by span[ptile] or span[stripe], where that is one number; and how that is written."""
+    span = whole.span if isinstance(whole, Requirement) else None
+    if span is None or span.ptile_types:
+        return None, ""
+    if span.stripe:
+        return span.stripe, f"span[stripe={span.stripe}]"
+    return (span.ptile, f"span[ptile={span.ptile}]") if span.ptile else (None, "")
+
+
+def _blocks(whole: AnyRequirement) -> tuple[int, ...]:
+    """The blocks that the tasks of the whole job come in. Refuses a part of a compound that makes no whole blocks."""
+    found = []
+    for each in [one.requirement for one in whole.choices] if isinstance(whole, Alternatives) else [whole]:
+        if not isinstance(each, Compound):
+            found += [each.span.block] if each.span is not None and each.span.block else []
+            continue
+        for term in each.terms:
+            span = term.requirement.span
+            if span is not None and span.block and term.count and term.count % span.block:
+                detail = f"span[block={span.block}]: {term.count} tasks do not make whole blocks"
+                refuse(detail, each.source or whole.source, term.position, BAD_SYNTAX)
+    return tuple(found)
 
 
 # -- what is reserved -------------------------------------------------------------------------------------------------

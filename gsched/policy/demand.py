@@ -45,11 +45,9 @@ PHYSICAL = "ngpus_physical"
 
 HONOURED: frozenset[Feature] = frozenset(Feature) - {
     Feature.AFFINITY,
-    Feature.BLOCK,
     Feature.DECAY,
     Feature.DURATION,
     Feature.PHASES,
-    Feature.STRIPE,
 }
 """Forms of the language that placing understands; admission refuses the others by name."""
 
@@ -190,6 +188,26 @@ class Term:
     def is_tiled(self) -> bool:
         return self.span is not None and self.span.ptile is not None
 
+    @property
+    def is_striped(self) -> bool:
+        """span[stripe]: the tasks are dealt round the hosts."""
+        return self.span is not None and self.span.stripe is not None
+
+    @property
+    def most_on_host(self) -> int | None:
+        """Tasks that span[stripe=n] puts on a host at the most; None when it does not say."""
+        return (self.span.stripe or None) if self.span is not None else None
+
+    @property
+    def block(self) -> int:
+        """A host gets so many tasks, or a multiple of that (span[block])."""
+        return (self.span.block if self.span is not None else None) or 1
+
+    def share(self, room: int) -> int:
+        """How many tasks span[block] and span[stripe=n] let a host have that has room for `room`."""
+        most = room if self.most_on_host is None else min(room, self.most_on_host)
+        return most - most % self.block
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
@@ -243,9 +261,13 @@ def _least(choice: Choice, slots: int) -> dict[str, float]:
 
 
 def tasks_of(choice: Choice, slots: int) -> list[int]:
-    """The tasks of each term of a job with `slots` slots."""
+    """The tasks of each term of a job with `slots` slots or the next number that makes whole blocks."""
     stated = sum(term.tasks or 0 for term in choice.terms)
-    return [slots - stated if term.tasks is None else term.tasks for term in choice.terms]
+    return [_whole_blocks(slots - stated, term) if term.tasks is None else term.tasks for term in choice.terms]
+
+
+def _whole_blocks(tasks: int, term: Term) -> int:
+    return -(-tasks // term.block) * term.block
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -269,12 +291,22 @@ def demand_of(requirement: RequirementClass, local_type: str) -> Demand:
         excluded_hosts=requirement.excluded_hosts,
     )
     for choice in demand.choices:
-        if min(tasks_of(choice, demand.slots)) < 1 or (
-            all(term.tasks for term in choice.terms) and sum(tasks_of(choice, demand.slots)) != demand.slots
-        ):
-            detail = f"its parts do not make -n {demand.slots}"
+        detail = _misfit(choice, demand)
+        if detail:
             raise RequirementError("Bad resource requirement syntax", detail, requirement.requirement, 0)
     return demand
+
+
+def _misfit(choice: Choice, demand: Demand) -> str:
+    """Why the choice cannot be meant for so many tasks; empty when it can."""
+    tasks = tasks_of(choice, demand.slots)
+    if min(tasks) < 1 or (all(term.tasks for term in choice.terms) and sum(tasks) != demand.slots):
+        return f"its parts do not make -n {demand.slots}"
+    if sum(tasks) > demand.max_slots or any(
+        number % term.block for number, term in zip(tasks, choice.terms, strict=True)
+    ):
+        return f"-n {demand.slots} does not make whole blocks of span[block]"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

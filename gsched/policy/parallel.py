@@ -47,8 +47,9 @@ def assemble(
     """
     reason: Reason | None = None
     best: tuple[HostAllocation, ...] = ()
+    deal = _stripe if term.is_striped else _deal
     for group in _groups(term, offers, least, first_hosts):
-        found = _deal(term, least, most, group, fill, first_hosts)
+        found = deal(term, least, most, group, fill, first_hosts)
         if isinstance(found, Reason):
             reason = reason or found
             continue
@@ -129,7 +130,7 @@ def _deal(
     for offer in chain(waiting, passed_over):
         if first_hosts and not parts and offer.host not in first_hosts:
             return reason or Reason(FIRST_HOST, f"none of {', '.join(first_hosts)} can take the first task")
-        found, shrunk = _fill(offer, left, fill, not parts)
+        found, shrunk = _fill(offer, left, fill, not parts, term.block)
         reason = reason or shrunk
         if isinstance(found, Reason):
             reason = reason or found
@@ -145,23 +146,71 @@ def _deal(
     return short_of(term, least, most - left, len(parts), reason)
 
 
-def _fill(offer: Offer, left: int, fill: Fill, is_first: bool) -> tuple[HostAllocation | Reason | None, Reason | None]:
+def _stripe(
+    term: Term, least: int, most: int, offers: Sequence[Offer], fill: Fill, first_hosts: Sequence[str]
+) -> tuple[HostAllocation, ...] | Reason:
+    """span[stripe]: the tasks are dealt one by one round all the hosts, which get none beyond what they can take."""
+    room = {offer.host: offer.tasks for offer in sorted(offers, key=lambda each: each.host not in first_hosts)}
+    reason: Reason | None = None
+    while True:
+        shares = dealt_round(room, most)
+        if sum(shares.values()) < max(1, least):
+            return short_of(term, least, sum(shares.values()), len(shares), reason)
+        if first_hosts and next(iter(shares)) not in first_hosts:
+            return reason or Reason(FIRST_HOST, f"none of {', '.join(first_hosts)} can take the first task")
+        parts: list[HostAllocation] = []
+        for name, tasks in shares.items():
+            found, shrunk = _fill(Offer(name, tasks), tasks, fill, not parts)
+            reason = reason or shrunk
+            if isinstance(found, HostAllocation):
+                parts.append(found)
+            room[name] = _room_found(found, tasks, room[name])
+        if sum(part.slots for part in parts) == sum(shares.values()):
+            return tuple(parts)
+
+
+def _room_found(found: HostAllocation | Reason | None, tasks: int, room: int) -> int:
+    """What a host can take in fact, when it was asked for so many tasks."""
+    if not isinstance(found, HostAllocation):
+        return 0
+    return room if found.slots == tasks else found.slots
+
+
+def dealt_round(room: Mapping[str, int], tasks: int) -> dict[str, int]:
+    """So many tasks, or all that there is room for, dealt one by one round the hosts in their order; who gets any."""
+    given = dict.fromkeys(room, 0)
+    while tasks > 0:
+        open_ = [name for name in room if given[name] < room[name]]
+        if not open_:
+            break
+        each = min(tasks // len(open_), *(room[name] - given[name] for name in open_))
+        for name in open_ if each else open_[:tasks]:
+            given[name] += each or 1
+            tasks -= each or 1
+    return {name: number for name, number in given.items() if number}
+
+
+def _fill(
+    offer: Offer, left: int, fill: Fill, is_first: bool, block: int = 1
+) -> tuple[HostAllocation | Reason | None, Reason | None]:
     """Tasks on one host: as many as it takes, or with span[ptile] as many as that says or none. And why not more."""
     wanted = min(left, offer.tasks if offer.tile is None else offer.tile)
+    wanted -= wanted % block
     if wanted < 1 or wanted > offer.tasks:
         return None, None
     found = fill(offer.host, wanted, is_first)
     shrunk = found if isinstance(found, Reason) else None
-    while isinstance(found, Reason) and offer.tile is None and wanted > 1:
+    while isinstance(found, Reason) and offer.tile is None and wanted > block:
         # An offer is an upper bound: what limits and devices leave may be less.
-        wanted -= 1
+        wanted -= block
         found = fill(offer.host, wanted, is_first)
     return found, shrunk
 
 
 def short_of(term: Term, least: int, taken: int, hosts: int, reason: Reason | None = None) -> Reason:
     """That `least` slots are wanted and only `taken` could be had, on so many hosts."""
-    text = TOO_FEW_HOSTS if term.is_tiled or term.same or term.cu is not None else TOO_FEW_SLOTS
+    spreads = term.is_tiled or term.is_striped or term.block > 1
+    text = TOO_FEW_HOSTS if spreads or term.same or term.cu is not None else TOO_FEW_SLOTS
     why = f"; {reason.text}" + (f" ({reason.detail})" if reason.detail else "") if reason is not None else ""
     on = f"{taken} on {hosts} host{'' if hosts == 1 else 's'}"
     return Reason(text, f"{least} slots wanted, {on} could be had{why}")

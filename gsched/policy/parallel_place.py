@@ -137,7 +137,8 @@ class Spreader:
         rows, tasks = rows[chosen], tasks[chosen]
         place = ranking.order(rows, -tasks if term.order is None else None)
         if not (term.same or term.cu is not None or demand.first_hosts or way.place or bucket.requirement.reservation):
-            tiles = tasks if not term.is_tiled else np.minimum(tasks, self._tiles(rows))
+            # span[ptile] and span[stripe] may put a single task on a host.
+            tiles = np.minimum(tasks, 1.0) if term.is_tiled or term.is_striped else tasks
             enough = int(np.searchsorted(np.cumsum(tiles[place]), most)) + 1 + _SPARE_OFFERS
             place = place[:enough]
         units = units_of(self._snapshot.compute_units, term)
@@ -150,10 +151,6 @@ class Spreader:
                 offers.append(Offer(host.name, int(room), term.tile(host.values), same, unit))
         return offers
 
-    def _tiles(self, rows: Rows) -> Numbers:
-        """The least that span[ptile] could put on a host, to be sure to offer enough of them."""
-        return np.ones(len(rows))
-
     def _room(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> tuple[Rows, Numbers]:
         """Rows of hosts that could take a task, and how many they could take, at most the way's tasks."""
         match = self._field.match(queue, requirement, demand, one_task(way))
@@ -165,6 +162,10 @@ class Spreader:
                 beside = way.term.per_host.get(name, 0.0)
                 tasks = np.minimum(tasks, np.floor((left[rows] - beside) / amount + _ROUNDING))
         tasks = np.minimum(tasks, self._device_room(match, way.term, rows))
+        if way.term.most_on_host is not None:
+            tasks = np.minimum(tasks, float(way.term.most_on_host))
+        if way.term.block > 1:
+            tasks = np.floor(tasks / way.term.block) * way.term.block
         return rows, np.maximum(tasks, 0.0)
 
     def _device_room(self, match: Match, term: Term, rows: Rows) -> Numbers:
@@ -182,8 +183,10 @@ def one_task(way: Way) -> Way:
 
 
 def needs_several(way: Way) -> bool:
-    """Whether span[ptile] keeps the tasks from being on one host, or may do so."""
+    """Whether span[ptile] or span[stripe] keeps the tasks from being on one host, or may do so."""
     span = way.term.span
+    if way.term.is_striped:
+        return way.tasks > 1
     if span is None or span.ptile is None:
         return False
     return bool(span.ptile_types) or span.ptile < way.tasks  # BY_HOST is 0

@@ -125,7 +125,7 @@ class Placer:
                 continue
             if self._field.match(queue, requirement, demand, ways[0]).fitting:
                 return True
-            if may_spread(ways[0]) and self._spreader.room(queue, requirement, demand, ways[0]) >= demand.slots:
+            if may_spread(ways[0]) and self._spreader.room(queue, requirement, demand, ways[0]) >= ways[0].tasks:
                 return True
         return False
 
@@ -179,6 +179,7 @@ class Placer:
         if len(ways) > 1:
             return self._spreader.compound(bucket, queue, demand, choice, ways)
         way = ways[0]
+        most = max(way.tasks, most - most % way.term.block)
         full = way if most == way.tasks else way._replace(tasks=most)
         for each in (full, way) if most > way.tasks and way.term.one_host else (full,):
             if not needs_several(each):

@@ -218,6 +218,10 @@ def _need_of(choice: Choice, slots: int) -> Need:
     term = choice.terms[0]
     if term.one_host or slots == 1:
         return Need(slots, _alone(term.need(slots)), slots)
+    if term.block > 1:
+        return Need(term.block, _alone(term.need(term.block)), slots)
+    if term.most_on_host is not None:
+        return Need(1, _alone(term.need(1)), slots, float(term.most_on_host))
     tile = term.span.ptile if term.span is not None and not term.span.ptile_types else None
     if tile:
         # The last host may get fewer tasks than the others, and then fewer devices.

@@ -83,7 +83,9 @@ class Trial:
 
     def _choice(self, demand: Demand, choice: Choice, hosts: Sequence[str], books: Books) -> Allocation | Reason:
         if len(choice.terms) == 1:
-            found = self._term(demand, choice.terms[0], demand.slots, demand.max_slots, hosts, books)
+            term, (least,) = choice.terms[0], tasks_of(choice, demand.slots)
+            most = max(least, demand.max_slots - demand.max_slots % term.block)
+            found = self._term(demand, term, least, most, hosts, books)
             return found if isinstance(found, Reason) else merge(found)
         return self._compound(demand, choice, hosts, books)
 
@@ -124,7 +126,8 @@ class Trial:
         reason: Reason | None = None
         firsts = demand.first_hosts if term.is_first else ()
         tile = most if not term.is_tiled else 0
-        for tasks in dict.fromkeys((most, least)) if term.one_host else (most,):
+        alone = dict.fromkeys((most, least)) if term.one_host else (most,)
+        for tasks in alone if not term.is_striped or most == 1 else ():
             need = term.need(tasks)
             for name in hosts:
                 host = self._snapshot.hosts[name]
@@ -164,5 +167,6 @@ class Trial:
             room = most if ledger.free_slots is None else min(most, ledger.free_slots)
             for kind, per_task in term.task_devices:
                 room = min(room, len(ledger.gpus) // per_task if kind.share == 1.0 else room)
-            offers.append(Offer(name, room, term.tile(host.values), same, 0 if units is None else units[name]))
+            unit = 0 if units is None else units[name]
+            offers.append(Offer(name, term.share(room), term.tile(host.values), same, unit))
         return offers

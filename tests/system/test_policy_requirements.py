@@ -82,6 +82,8 @@ def test_combined_and_effective_show_gpus_and_the_alternative_that_was_taken(clu
         (("-R", "cu[maxcus=1]"), "cu[...]: no compute units are configured"),
         (("-R", "span[gtile=1]"), "no GPU is asked for"),
         (("-n", "5", "-R", "span[ptile=2]"), "-n 5, the usable hosts have 4 slots together with span[ptile=2]"),
+        (("-n", "5", "-R", "span[stripe=2]"), "-n 5, the usable hosts have 4 slots together with span[stripe=2]"),
+        (("-n", "5", "-R", "span[block=2]"), "-n 5 makes no whole blocks of span[block=2]"),
         (("-n", "2", "-R", "rusage[ngpus_excl_p=1/job]"), "GPUs are claimed per host or per task"),
         (("-gpu", "mode=exclusive_process:block=yes"), "block=yes is not supported yet"),
         (("-R", "affinity[core(1)]"), "affinity[...] is not supported at position 1 of"),
@@ -90,6 +92,31 @@ def test_combined_and_effective_show_gpus_and_the_alternative_that_was_taken(clu
 )
 def test_what_could_have_no_effect_is_refused(cluster: Cluster, words: tuple[str, ...], said: str) -> None:
     assert said in refused(cluster, *words)
+
+
+def slots_of(cluster: Cluster, job: int) -> dict[str, int]:
+    allocation = cluster.starts(job).allocation
+    assert allocation is not None
+    return {part.host: part.slots for part in allocation.hosts}
+
+
+@pytest.mark.parametrize(
+    ("slots", "text", "expected"),
+    [
+        ("5", "span[stripe]", [2, 3]),
+        ("4", "span[stripe=2]", [2, 2]),
+        ("4", "span[stripe] rusage[ngpus_excl_p=1/task]", [2, 2]),
+        ("4", "span[block=2]", [4]),
+        ("18", "span[block=6]", [6, 12]),
+        ("3,5", "span[block=4] rusage[ngpus_excl_p=1/task]", [4]),
+    ],
+)
+def test_tasks_come_in_blocks_or_are_dealt_round_the_hosts(
+    cluster: Cluster, slots: str, text: str, expected: list[int]
+) -> None:
+    job = cluster.submit("-n", slots, "-R", text, "sleep", "600")
+    assert sorted(slots_of(cluster, job).values()) == expected
+    assert f" {text.split()[0]}" in shown(cluster, job)
 
 
 def test_what_is_reserved_of_memory_shows(cluster: Cluster) -> None:

@@ -9,14 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from placing_cluster import NOW, SHARED, Cluster, devices, host, kind, line, places, spreads, told
 
+from gsched.base.errors import RequirementError
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host import ComputeMode, Gpu
 from gsched.model.queue import Queue
-from gsched.model.snapshot import Bucket
+from gsched.model.snapshot import Bucket, Running
 from gsched.policy.demand import demand_of
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import Rules
-from gsched.policy.parallel import Offer, assemble
+from gsched.policy.parallel import Offer, assemble, dealt_round
+from gsched.policy.reserve import Promise
 from gsched.policy.trial import Trial
 
 
@@ -64,6 +66,100 @@ def test_span_by_the_host(span: str, expected: dict[str, int]) -> None:
     cluster = Cluster(*[host(name, values={"maxslots": 3.0}) for name in "ab"], slots=3)
     cluster.add(kind(span, slots=4))
     assert spreads(cluster.plan()) == {1: expected}
+
+
+@pytest.mark.parametrize(
+    ("text", "slots", "expected"),
+    [
+        ("span[stripe]", 3, {"a": 1, "b": 1, "c": 1}),
+        ("span[stripe]", 5, {"a": 2, "b": 2, "c": 1}),
+        ("span[stripe]", 11, {"a": 4, "b": 4, "c": 3}),
+        ("span[stripe=2]", 5, {"a": 2, "b": 2, "c": 1}),
+        ("span[stripe=1] rusage[mem=600/task]", 2, {"a": 1, "b": 1}),
+        ("span[block=2]", 6, {"a": 4, "b": 2}),
+        ("span[block=3]", 9, {"a": 3, "b": 3, "c": 3}),
+        ("span[block=2]", 4, {"a": 4}),
+        ("2*{span[stripe]} + 2*{span[block=2]}", 4, {"a": 3, "b": 1}),
+    ],
+)
+def test_tasks_in_blocks_or_dealt_round_the_hosts(text: str, slots: int, expected: dict[str, int]) -> None:
+    cluster = hosts("a", "b", "c")
+    cluster.add(kind(text, slots=slots))
+    assert spreads(cluster.plan()) == {1: expected}
+
+
+def test_stripes_go_round_what_is_free() -> None:
+    cluster = hosts("a", "b", "c").hold("b", slots=3)
+    cluster.add(kind("span[stripe]", slots=7))
+    assert spreads(cluster.plan()) == {1: {"a": 3, "c": 3, "b": 1}}
+    one = hosts("a")
+    one.add(kind("span[stripe]", slots=4))
+    assert spreads(one.plan()) == {1: {"a": 4}}
+    memory = Cluster(*[host(name, values={"mem": mem}) for name, mem in (("a", 100.0), ("b", 1000.0))], slots=8)
+    memory.add(kind("span[stripe] rusage[mem=50/task,swp=0/host]", slots=7))
+    assert spreads(memory.plan()) == {1: {"b": 5, "a": 2}}
+
+
+def test_a_range_in_blocks_or_stripes() -> None:
+    cluster = hosts("a", "b").hold("b", slots=3)
+    cluster.add(kind("span[block=2]", slots=1, max_slots=9))
+    assert spreads(cluster.plan()) == {1: {"a": 4}}
+    cluster = hosts("a", "b").hold("b", slots=3)
+    cluster.add(kind("span[stripe=3]", slots=2, max_slots=9))
+    assert spreads(cluster.plan()) == {1: {"a": 3, "b": 1}}
+
+
+def test_gpus_of_tasks_in_blocks_and_stripes() -> None:
+    cluster = hosts("a", "b", slots=8).devices("a", 3).devices("b", 4)
+    cluster.add(kind("span[block=2]", slots=6, gpu="num=1/task:mode=exclusive_process"))
+    cluster.add(kind("span[stripe]", slots=1, gpu="num=1/task:mode=exclusive_process"))
+    plan = cluster.plan()
+    parts = [[(part.host, part.slots, len(part.gpus)) for part in each.allocation.hosts] for each in plan.placements]
+    assert parts == [[("b", 4, 4), ("a", 2, 2)], [("a", 1, 1)]]
+    striped = hosts("a", "b", slots=8).devices("a", 2).devices("b", 4)
+    striped.add(kind("span[stripe]", slots=6, gpu="num=1/task:mode=exclusive_process"))
+    assert spreads(striped.plan()) == {1: {"b": 4, "a": 2}}
+
+
+def test_blocks_and_stripes_that_find_no_room_say_so() -> None:
+    cluster = hosts("a", "b")
+    cluster.add(kind("span[stripe=2]", slots=5))
+    cluster.add(kind("span[block=3]", slots=9))
+    said = "Not enough hosts to meet the job's spanning requirement"
+    assert [reasons[0] for reasons in told(cluster.plan())] == [
+        f"{said} (5 slots wanted, 4 on 2 hosts could be had)",
+        f"{said} (9 slots wanted, 6 on 2 hosts could be had)",
+    ]
+    cluster = hosts("a")
+    cluster.add(kind("span[block=3]", slots=4))
+    assert "does not make whole blocks of span[block]" in told(cluster.plan())[0][0]
+
+
+@pytest.mark.parametrize(
+    ("text", "slots", "expected"), [("stripe=2", 4, {"a": 2, "b": 2}), ("block=3", 6, {"a": 3, "b": 3})]
+)
+def test_blocks_and_stripes_are_planned_for(text: str, slots: int, expected: dict[str, int]) -> None:
+    cluster = hosts("a", "b", queues=[Queue(name="q", reserve_s=60.0)]).hold("b", slots=3)
+    held = Allocation(hosts=(HostAllocation(host="b", slots=3),))
+    cluster.running[9000] = Running(9000, 1, kind(), held, "RUN", 0.0, NOW + 100)
+    (job,) = cluster.add(kind(f"span[{text}]", slots=slots))
+    planned = cluster.plan().planned[job]
+    assert isinstance(planned, Promise)
+    assert planned.at == NOW + 100
+    assert {part.host: part.slots for part in planned.allocation.hosts} == expected
+
+
+def test_the_first_execution_host_comes_first_in_stripes() -> None:
+    cluster = hosts("a", "b", "c")
+    cluster.add(kind("span[stripe] rusage[lic=2/job]", slots=4, first_hosts=("c",)))
+    for name, each in cluster.hosts.items():
+        cluster.hosts[name] = host(name, values={**each.values, "lic": 2.0})
+    (placement,) = cluster.plan().placements
+    assert [(part.host, part.slots, dict(part.amounts)) for part in placement.allocation.hosts] == [
+        ("c", 2, {"lic": 2.0}),
+        ("a", 1, {}),
+        ("b", 1, {}),
+    ]
 
 
 def test_a_range_of_slots_takes_what_there_is() -> None:
@@ -308,7 +404,9 @@ def test_tasks_are_dealt_all_or_none(given_offers: list[Offer], least: int, more
 
 
 TEXTS = ("", "span[hosts=1]", "span[ptile=2]", "rusage[mem=300/task]", "rusage[ngpus_excl_p=1] span[ptile=1]",
-         "same[model]", "1*{rusage[mem=200]} + {rusage[mem=100]}")  # fmt: skip
+         "same[model]", "1*{rusage[mem=200]} + {rusage[mem=100]}", "span[block=2]", "span[stripe]", "span[stripe=2]",
+         "span[stripe] rusage[mem=300/task,ngpus_excl_p=1/task]",
+         "span[block=2] rusage[ngpus_excl_p=1/task]")  # fmt: skip
 
 
 @st.composite
@@ -333,12 +431,37 @@ def test_placing_finds_a_place_just_when_a_trial_does(cluster: Cluster, text: st
     cluster.add(bucket)
     plan = cluster.plan()
     snapshot = cluster.snapshot()
-    demand = demand_of(bucket.requirement, "LINUX")
+    try:
+        demand = demand_of(bucket.requirement, "LINUX")
+    except RequirementError:
+        assert "block" in text and not plan.placements and all(plan.reasons.values())
+        return
     trial = Trial(snapshot, Rules.of(snapshot, NOW))
     found = trial.place(bucket, demand, trial.candidates(bucket, demand), snapshot.ledger.host)
     assert bool(plan.placements) == isinstance(found, Allocation), (told(plan), found)
     for placement in plan.placements:
         assert cluster.ledger.misfit((1, 1), placement.allocation) == ""
         assert demand.slots <= placement.allocation.slots <= demand.max_slots
+        _check_span(text, placement.allocation)
     if isinstance(found, Allocation):
         assert cluster.ledger.misfit((1, 1), found) == ""
+        _check_span(text, found)
+
+
+def _check_span(text: str, allocation: Allocation) -> None:
+    slots = [part.slots for part in allocation.hosts]
+    assert "block=2" not in text or not any(each % 2 for each in slots)
+    assert "stripe=2" not in text or max(slots) <= 2
+
+
+@given(st.lists(st.integers(0, 5), max_size=6), st.integers(0, 40))
+def test_tasks_are_dealt_as_if_one_by_one(room: list[int], tasks: int) -> None:
+    names = {f"h{number}": each for number, each in enumerate(room)}
+    given_one_by_one = dict.fromkeys(names, 0)
+    left = tasks
+    while left and any(given_one_by_one[name] < names[name] for name in names):
+        for name in names:
+            if left and given_one_by_one[name] < names[name]:
+                given_one_by_one[name] += 1
+                left -= 1
+    assert dealt_round(names, tasks) == {name: number for name, number in given_one_by_one.items() if number}
