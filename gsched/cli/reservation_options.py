@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import datetime, tzinfo
 
 from gsched.base.errors import BadRequest
 from gsched.cli.call import Call
@@ -24,7 +25,7 @@ WHAT = (
     Option("m", "HOSTS", "on these hosts, filled in this order", '-m "gpu01 gpu02"'),
     Option("R", "REQUIREMENT", "on hosts that meet this requirement", '-R "select[mem>1000]"'),
     Option("b", "TIME", "when it begins: [[[year:]month:]day:]hour:minute", "-b 18:00"),
-    Option("e", "TIME", "when it ends", "-e 22:30"),
+    Option("e", "TIME", "when it ends; without a day, on the day it begins", "-e 22:30"),
     Option("u", "USERS", "who may use it: users and user groups", '-u "ann bob"'),
     Option("g", "GROUPS", "the same, for user groups"),
 )
@@ -46,8 +47,7 @@ def read_reservation(call: Call, options: Parsed, name: str) -> Asked:
     """The reservation that the options describe. Raises BadRequest naming what is wrong."""
     zone, now = zone_of(call.env), time.time()
     start = parse_time(options.last("b"), now, zone) if options.has("b") else 0.0
-    # An end without a date is the first such time after the beginning.
-    end = parse_time(options.last("e"), max(now, start), zone) if options.has("e") else 0.0
+    end = _end(options, max(now, start), zone) if options.has("e") else 0.0
     users = (*options.last("u").split(), *options.last("g").split())
     return Asked(
         view=ReservationView(name=name, users=tuple(dict.fromkeys(users)), start=start, end=end),
@@ -56,6 +56,18 @@ def read_reservation(call: Call, options: Parsed, name: str) -> Asked:
         hosts=tuple(options.last("m").split()),
         requirement=options.last("R"),
     )
+
+
+def _end(options: Parsed, start: float, zone: tzinfo) -> float:
+    """When -e says; without a day it is on the day of the beginning. Raises BadRequest for one that is not after it."""
+    text = options.last("e")
+    end = parse_time(text, start, zone)
+    if options.has("b") and ":" not in text.strip().partition(":")[2]:
+        first, last = (datetime.fromtimestamp(at, zone).date() for at in (start, end))
+        if first != last:
+            other = f"the end of another day is written with it, as -e {last.day}:{text.strip()}"
+            raise BadRequest(f"Start time is later than termination time: -b {options.last('b')}, -e {text}; {other}")
+    return end
 
 
 def _count(call: Call, options: Parsed, name: str) -> int:

@@ -144,14 +144,9 @@ def test_load_thresholds_close_a_host_for_the_queue(cluster: Cluster) -> None:
 
 
 def test_an_advance_reservation_keeps_its_slots_for_its_user(cluster: Cluster) -> None:
-    begin, end = (time.strftime("%H:%M", time.gmtime(time.time() + ahead)) for ahead in (-60, 7200))
+    begin, end = (time.strftime("%Y:%m:%d:%H:%M", time.gmtime(time.time() + ahead)) for ahead in (-60, 7200))
     user = cluster.run("gid").stdout and __import__("getpass").getuser()
-    done = cluster.run(
-        "grsvadd", "-N", "demo", "-n", "12", "-m", cluster.host, "-u", user, "-b", begin, "-e", end, check=False
-    )
-    if done.returncode != 0:  # a begin in the past is taken for tomorrow: begin in a minute's time instead
-        begin = time.strftime("%H:%M", time.gmtime(time.time() + 61))
-        cluster.run("grsvadd", "-N", "demo", "-n", "12", "-m", cluster.host, "-u", user, "-b", begin, "-e", end)
+    cluster.run("grsvadd", "-N", "demo", "-n", "12", "-m", cluster.host, "-u", user, "-b", begin, "-e", end)
     assert "demo" in cluster.run("grsvs").stdout
     big = cluster.submit("-n", "8", "sleep", "600")
     reason = cluster.why_pending(big)

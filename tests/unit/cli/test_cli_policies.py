@@ -347,10 +347,24 @@ def test_a_reservation_is_made_as_it_is_described(master: FakeMaster, call: NewC
     assert list(asked.reservation.users) == ["ann", "bob", "red"]
     assert asked.reservation.start == datetime(2040, 1, 2, 10, tzinfo=UTC).timestamp()
     assert asked.reservation.end - asked.reservation.start == 2.5 * 3600
-    assert call("grsvadd", "-n", "1", "-b", "2040:1:2:10:00", "-e", "9:00").run() == 0
+    assert call("grsvadd", "-n", "1", "-b", "2040:1:2:10:00", "-e", "11:00").run() == 0
     asked = master.requests[-1]
     assert list(asked.reservation.users) == ["test"]
-    assert asked.reservation.end - asked.reservation.start == 23 * 3600  # an end without a date comes after the begin
+    assert asked.reservation.end - asked.reservation.start == 3600  # an end without a day is on the day of the begin
+
+
+@pytest.mark.parametrize("command", [["grsvadd", "-n", "1"], ["grsvmod", "demo"]])
+def test_an_end_before_the_begin_needs_its_day(master: FakeMaster, call: NewCall, command: list[str]) -> None:
+    wrong = call(*command, "-b", "2040:1:2:11:26", "-e", "11:24")
+    assert wrong.run() == 255
+    assert wrong.err == (
+        "Start time is later than termination time: -b 2040:1:2:11:26, -e 11:24; "
+        "the end of another day is written with it, as -e 3:11:24\n"
+    )
+    assert not master.requests
+    assert call(*command, "-b", "2040:1:2:11:26", "-e", "3:11:24").run() == 0
+    asked = master.requests[-1].reservation
+    assert asked.end - asked.start == 24 * 3600 - 120
 
 
 def test_reservations_are_changed_and_deleted_by_name(master: FakeMaster, call: NewCall) -> None:
