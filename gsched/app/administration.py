@@ -31,10 +31,20 @@ def ckconfig(envdir: str | None, verbose: bool) -> None:
     from gsched.config.files import load
 
     click.echo("\nChecking configuration files ...\n", err=True)
-    loaded = load(os.path.abspath(envdir or conf_dir(os.environ)))
+    loaded = load(os.path.abspath(envdir or conf_dir(os.environ)), has_account=_has_account)
     errors = [str(problem) for problem in loaded.problems if problem.severity == "error"]
     notes = [str(problem) for problem in loaded.problems if problem.severity != "error"]
     _report(errors, notes if verbose or not errors else [])
+
+
+def _has_account(name: str) -> bool:
+    import pwd
+
+    try:
+        pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        return False
+    return True
 
 
 @gadmin.command()

@@ -11,13 +11,14 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from gsched.base.errors import BadRequest, ConfigError, Problem
+from gsched.config.accounts import note_unknown_names
 from gsched.config.cluster import Cluster, read_cluster
 from gsched.config.findings import Findings, Place, show, suggestion
 from gsched.config.hosts import read_hosts
@@ -65,21 +66,24 @@ class Loaded:
         return self.config
 
 
-def load(conf_dir: str, hostname: str = "") -> Loaded:
+def load(conf_dir: str, hostname: str = "", has_account: Callable[[str], bool] | None = None) -> Loaded:
     """Read and check the files of `conf_dir`; problems come in file order, then by line.
 
     `hostname` is the name of the machine that asks; when given, it is noted if the cluster has no such host.
+    `has_account` says whether there is such a user; when given, names that it does not know are noted.
     """
     findings = Findings()
     folder = str(Path(conf_dir).absolute())
     contents = _read_folder(folder, findings)
-    return _build(folder, contents, hostname, findings)
+    return _build(folder, contents, hostname, findings, has_account)
 
 
-def check_texts(conf_dir: str, texts: Mapping[str, str], hostname: str = "") -> Loaded:
+def check_texts(
+    conf_dir: str, texts: Mapping[str, str], hostname: str = "", has_account: Callable[[str], bool] | None = None
+) -> Loaded:
     """What `load` would answer if `conf_dir` held just these files: name -> contents. Reads nothing."""
     contents: dict[str, bytes | None] = {name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
-    return _build(conf_dir, contents, hostname, Findings())
+    return _build(conf_dir, contents, hostname, Findings(), has_account)
 
 
 def _read_folder(folder: str, findings: Findings) -> dict[str, bytes | None]:
@@ -136,7 +140,13 @@ class _Folder:
         return [] if text is None else read_sections(self.path(name), text, self.findings)
 
 
-def _build(conf_dir: str, contents: Mapping[str, bytes | None], hostname: str, findings: Findings) -> Loaded:
+def _build(
+    conf_dir: str,
+    contents: Mapping[str, bytes | None],
+    hostname: str,
+    findings: Findings,
+    has_account: Callable[[str], bool] | None,
+) -> Loaded:
     folder = _Folder(conf_dir, contents, findings)
     _check_presence(folder)
     conf_text = folder.text("lsf.conf") or ""
@@ -159,6 +169,11 @@ def _build(conf_dir: str, contents: Mapping[str, bytes | None], hostname: str, f
     check_sleep_time(params, queues, findings)
     master = _master(folder, conf, cluster, cluster_file, hostname)
     _check_intervals(conf, cluster, findings)
+    if has_account is not None:
+        naming = (cluster_file, "lsb.queues", "lsb.users", "lsb.resources")
+        again = _Folder(conf_dir, contents, Findings())  # what is wrong with their form has been said
+        files = {folder.path(name): again.sections(name) for name in naming}
+        note_unknown_names(files, users.names.groups, has_account, findings)
 
     config: ClusterConfig | None = None
     if not findings.has_errors and conf.locations is not None:

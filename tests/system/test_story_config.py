@@ -104,6 +104,13 @@ def cluster(shared: Cluster) -> Iterator[Cluster]:
     shared.until(lambda: column(shared, "ngpus_excl_p") == ("4.0", "0.0"), "the GPUs are not exclusive again")
 
 
+def test_a_check_of_the_files_notes_users_that_there_are_not(bare: Cluster) -> None:
+    append(bare.conf / "lsb.queues", "Begin Queue\nQUEUE_NAME = extra\nUSERS = nobody-of-that-name\nEnd Queue\n")
+    checked = bare.run("gadmin", "ckconfig")
+    assert "note: USERS: there is no user or user group nobody-of-that-name" in checked.stderr
+    assert checked.stderr.endswith("No errors found.\n\n")
+
+
 def test_a_bare_cluster_is_taught_its_gpus_while_a_job_runs(bare: Cluster) -> None:
     daemons = {name: bare.pid(name) for name in ("master", "door", f"agent-{bare.host}")}
     assert column(bare, "ngpus") is None

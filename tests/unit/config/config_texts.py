@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gsched.base.errors import Problem
 from gsched.config.files import check_texts
 from gsched.model.config import ClusterConfig
@@ -46,10 +48,12 @@ class Checked:
         self.notes = [str(p).replace("/conf/", "") for p in problems if p.severity == "note"]
 
 
-def check(changes: dict[str, str | None] | None = None, hostname: str = "") -> Checked:
+def check(
+    changes: dict[str, str | None] | None = None, hostname: str = "", has_account: Callable[[str], bool] | None = None
+) -> Checked:
     """Check BASE with `changes`: file name -> its whole text, or None to leave the file out."""
     texts = {name: text for name, text in {**BASE, **(changes or {})}.items() if text is not None}
-    loaded = check_texts("/conf", texts, hostname)
+    loaded = check_texts("/conf", texts, hostname, has_account)
     assert (loaded.config is None) == any(p.severity == "error" for p in loaded.problems)
     return Checked(loaded.config, loaded.problems)
 
