@@ -218,6 +218,8 @@ class Choice:
     """What all hosts of a compound agree in."""
     text: str
     """The requirement with only this choice in it; empty when there is no other."""
+    name: str = ""
+    """How a reason calls it, `Alternative 2`; empty when there is no other."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -236,6 +238,8 @@ class Demand:
     first_hosts: tuple[str, ...]
     avoid_host: str
     excluded_hosts: tuple[str, ...]
+    later: tuple[tuple[str, float], ...] = ()
+    """Alternatives that do not count yet, with the seconds after submission from which on they do."""
 
     def may_use(self, host: str) -> bool:
         """Whether -m lets the job on the host."""
@@ -289,6 +293,7 @@ def demand_of(requirement: RequirementClass, local_type: str) -> Demand:
         first_hosts=requirement.first_hosts,
         avoid_host=requirement.avoid_host,
         excluded_hosts=requirement.excluded_hosts,
+        later=_later(whole, requirement.waited_s),
     )
     for choice in demand.choices:
         detail = _misfit(choice, demand)
@@ -309,6 +314,11 @@ def _misfit(choice: Choice, demand: Demand) -> str:
     return ""
 
 
+def _later(whole: AnyRequirement, waited_s: float) -> tuple[tuple[str, float], ...]:
+    named = enumerate(whole.choices, 1) if isinstance(whole, Alternatives) else ()
+    return tuple((f"Alternative {number}", each.delay_s) for number, each in named if each.delay_s > waited_s)
+
+
 @dataclass(frozen=True, slots=True)
 class _Reader:
     """Makes terms of requirements."""
@@ -321,13 +331,14 @@ class _Reader:
     def choices(self, whole: AnyRequirement, waited_s: float) -> Iterator[Choice]:
         match whole:
             case Alternatives(alternatives):
-                for each in alternatives:
+                for number, each in enumerate(alternatives, 1):
                     if each.delay_s <= waited_s:
-                        yield from self._ways(each.requirement, several=True)
+                        yield from self._ways(each.requirement, f"Alternative {number}")
             case _:
-                yield from self._ways(whole, several=False)
+                yield from self._ways(whole, "")
 
-    def _ways(self, requirement: Requirement | Compound, *, several: bool) -> Iterator[Choice]:
+    def _ways(self, requirement: Requirement | Compound, name: str) -> Iterator[Choice]:
+        """`name`: of the alternative; empty when there is no other."""
         if isinstance(requirement, Compound):
             terms = tuple(
                 self._term(with_rusage(term.requirement, [term.requirement.rusage]), term.count, place)
@@ -337,13 +348,14 @@ class _Reader:
                 f"{'' if term.tasks is None else f'{term.tasks}*'}{{{print_combined(term.requirement)}}}"
                 for term in terms
             )
-            yield Choice(terms, tuple(canonical(key.name) for key in requirement.same), text if several else "")
+            yield Choice(terms, tuple(canonical(key.name) for key in requirement.same), text if name else "", name)
             return
         usages = requirement.every_rusage
-        for usage in usages:
+        for number, usage in enumerate(usages, 1):
             part = with_rusage(requirement, [usage])
-            text = print_combined(part) if several or len(usages) > 1 else ""
-            yield Choice((self._term(part, None, 0),), (), text)
+            text = print_combined(part) if name or len(usages) > 1 else ""
+            of_usage = f"{name} with rusage {number}" if name else f"Alternative {number} of rusage"
+            yield Choice((self._term(part, None, 0),), (), text, of_usage if len(usages) > 1 else name)
 
     def _term(self, part: Requirement, tasks: int | None, place: int) -> Term:
         reserved = _Reserved(self.gpu, part.span)

@@ -6,7 +6,7 @@ Texts: pending reasons of LSF 10.1 (bjobs -p). The numbers are ours: they say wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -71,6 +71,21 @@ def split(text: str) -> Reason:
     """A reason whose numbers stand in parentheses at its end."""
     found = _NUMBERS.fullmatch(text)
     return Reason(text) if found is None else Reason(found.group(1), found.group(2))
+
+
+def of_alternative(name: str, reasons: Iterable[PendingReason]) -> Iterator[PendingReason]:
+    """The reasons against an alternative of a requirement that is not its first, by name; hosts that the job could not
+    use anyway are told of with the first.
+    """
+    told = list(reasons)
+    for each in [reason for reason in told if reason.candidate] or told[:1]:
+        hosts = f": {each.hosts} host{'' if each.hosts == 1 else 's'}" if each.hosts else ""
+        yield PendingReason(f"{name}: {each.text}{hosts}", detail=each.detail)
+
+
+def not_yet(name: str, delay_s: float) -> PendingReason:
+    """That an alternative does not count yet."""
+    return PendingReason(f"{name} will be tried {delay_s:.0f} seconds after submission")
 
 
 def ranked(reasons: Iterable[PendingReason]) -> tuple[PendingReason, ...]:

@@ -6,6 +6,7 @@ is stated in gsched.policy.columns_rank. Nothing is taken here but for trying.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gsched.base.errors import RequirementError
@@ -16,7 +17,7 @@ from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.columns_cycle import CycleColumns, Way
 from gsched.policy.columns_rank import Ranking
 from gsched.policy.demand import Choice, Demand, demand_of, tasks_of
-from gsched.policy.explain import Reason, ranked
+from gsched.policy.explain import Reason, not_yet, of_alternative, ranked
 from gsched.policy.feasible import Rules, fill, live_values
 from gsched.policy.limits import LimitUse
 from gsched.policy.parallel_place import Spreader, may_spread, needs_several, one_task
@@ -131,7 +132,7 @@ class Placer:
 
     def reasons(self, queue: Queue, requirement: RequirementClass) -> tuple[PendingReason, ...]:
         """Why the hosts as they are take no job of the class. Never empty."""
-        return self._host_reasons(self._kind(queue, requirement), {}, None)
+        return self._host_reasons(self._kind(queue, requirement), {}, [])
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
@@ -140,12 +141,12 @@ class Placer:
         kind = self._kind(self._snapshot.queues[bucket.queue], bucket.requirement)
         demand = kind.demand
         if demand is None:
-            return Refused(self._host_reasons(kind, {}, None))
+            return Refused(self._host_reasons(kind, {}, []))
         if kind.is_promised:
             ready = self._guard.ready(bucket)
             if ready is not None:
                 return Found(ready, self.effective(demand, ready))
-        first: Reason | None = None
+        lacking: list[Reason | None] = []
         if kind.is_plain:
             ranking = kind.ranking
             if ranking is None:
@@ -161,8 +162,8 @@ class Placer:
                 found = self._try_choice(bucket, kind.queue, demand, choice, ways, most)
                 if isinstance(found, Allocation):
                     return Found(found, choice.text)
-                first = first or found
-        reasons = self._host_reasons(kind, self._guard.own.get(bucket, {}), first)
+                lacking.append(found)
+        reasons = self._host_reasons(kind, self._guard.own.get(bucket, {}), lacking)
         return Refused(reasons, bucket not in self._guard.limited_buckets)
 
     def effective(self, demand: Demand, allocation: Allocation) -> str:
@@ -243,18 +244,36 @@ class Placer:
 
     # -- reasons --------------------------------------------------------------------------------------------------
 
-    def _host_reasons(self, kind: _Kind, own: dict[int, Reason], first: Reason | None) -> tuple[PendingReason, ...]:
-        """What all hosts together lack, then each host's reason. `own`: rows that the bucket may not use."""
-        demand, queue, requirement = kind.demand, kind.queue, kind.requirement
-        if demand is None:
+    def _host_reasons(
+        self, kind: _Kind, own: dict[int, Reason], lacking: Sequence[Reason | None]
+    ) -> tuple[PendingReason, ...]:
+        """The reasons against the first alternative, then those against the others, by name. `own`: rows that the
+        bucket may not use; `lacking`: what all hosts together lack, for each alternative that was tried.
+        """
+        if kind.demand is None:
             return (PendingReason(f"{BAD_REQUIREMENT} ({kind.error})"),)
-        _, ways = kind.ways[0]
+        told: list[PendingReason] = []
+        for number, (choice, ways) in enumerate(kind.ways):
+            lacks = lacking[number] if number < len(lacking) else None
+            reasons = self._choice_reasons(kind, kind.demand, ways, own, lacks)
+            told += of_alternative(choice.name, reasons) if number else reasons
+        told += [not_yet(name, delay_s) for name, delay_s in kind.demand.later]
+        return tuple(told)
+
+    def _choice_reasons(
+        self, kind: _Kind, demand: Demand, ways: list[Way], own: dict[int, Reason], lacks: Reason | None
+    ) -> tuple[PendingReason, ...]:
+        """What all hosts together lack, then each host's reason. Never empty."""
+        queue, requirement = kind.queue, kind.requirement
         way = ways[0]
         if len(ways) == 1 and not may_spread(way):
             return self._field.reasons(queue, requirement, demand, way, own)
-        if first is None and len(ways) == 1:
-            first = self._spreader.shortage(queue, requirement, demand, way)
+        if len(ways) == 1 and lacks is None:
+            lacks = self._spreader.shortage(queue, requirement, demand, way)
+        if len(ways) > 1:  # of a compound the part that no host takes, if there is one
+            fits = (self._field.match(queue, requirement, demand, one_task(each)).fitting for each in ways)
+            way = next((each for each, hosts in zip(ways, fits, strict=True) if not hosts), way)
         hosts = self._field.reasons(queue, requirement, demand, one_task(way), own)
-        if first is None:
+        if lacks is None:
             return hosts
-        return ranked([first.pending(), *(each for each in hosts if each.hosts)])
+        return ranked([lacks.pending(), *(each for each in hosts if each.hosts)])

@@ -94,6 +94,27 @@ def test_what_could_have_no_effect_is_refused(cluster: Cluster, words: tuple[str
     assert said in refused(cluster, *words)
 
 
+def test_every_alternative_tells_why_it_waits(cluster: Cluster) -> None:
+    text = "{mem>900T} || {select[hname==three] rusage[mem=2]} || {rusage[ngpus_excl_p=4]}@2 || {mem>3}@3600"
+    full = [cluster.submit("-m", host, "-gpu", EXCLUSIVE, "sleep", "600") for host in ("one", "two")]
+    for job in full:
+        cluster.starts(job)
+    job = cluster.submit("-R", text, "sleep", "600")
+    cluster.why_pending(job)
+    lines = cluster.run("gjobs", "-p", str(job)).stdout.splitlines()[2:]
+    assert lines[0].startswith(" Job's resource requirements not satisfied: 2 hosts (mem>")
+    assert lines[1].startswith(" Alternative 2: Job's resource requirements not satisfied: 2 hosts (hname==three")
+    assert lines[2:] == [
+        " Alternative 3 will be tried 2 seconds after submission;",
+        " Alternative 4 will be tried 3600 seconds after submission;",
+    ]
+    cluster.until(
+        lambda: "Alternative 3: Job's requirements" in cluster.run("gjobs", "-p", str(job)).stdout, "not tried"
+    )
+    assert "Alternative 3 will" not in (told := cluster.run("gjobs", "-p", str(job)).stdout)
+    assert "(4 wanted, 2 of 4 free on one);\n Alternative 4 will be" in told
+
+
 def slots_of(cluster: Cluster, job: int) -> dict[str, int]:
     allocation = cluster.starts(job).allocation
     assert allocation is not None

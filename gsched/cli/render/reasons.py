@@ -6,6 +6,7 @@ Source of the levels: bjobs(1) of LSF 10.1, options -p0 to -p3.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from gsched.model.reason import PendingReason, PlannedStart
 
@@ -41,8 +42,9 @@ def reason_texts(
 
 
 def _most_hosts_first(reasons: list[PendingReason]) -> list[PendingReason]:
-    """Reasons of the job itself come first, in their order."""
-    return sorted(reasons, key=lambda reason: -reason.hosts if reason.hosts else -(1 << 62))
+    """Reasons of the job itself come first, in their order; those that stand behind hosts' reasons come last."""
+    first = list(takewhile(lambda reason: not reason.hosts, reasons))
+    return first + sorted(reasons[len(first) :], key=lambda reason: -reason.hosts)
 
 
 def _by_name(reason: PendingReason) -> str:

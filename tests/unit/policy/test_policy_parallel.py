@@ -271,6 +271,35 @@ def test_alternatives_in_order_and_by_delay() -> None:
     assert [each.effective for each in usages.plan().placements] == ["rusage[mem=800.00]"]
 
 
+def test_every_alternative_says_why_it_cannot_be_had() -> None:
+    cluster = hosts("a", "b").hold("b", slots=4)
+    text = "{rusage[mem=2000]} || {2*{rusage[mem=3]} + 3*{mem>5000}} || {rusage[mem=4000 || mem=5000]}@20 || {ut<1}@60"
+    cluster.add(kind(text, slots=5, waited_s=20.0))
+    cluster.add(kind("rusage[mem=1500 || swp=1]"))
+    reserving = "Job's requirements for reserving resource (mem) not satisfied"
+    assert told(cluster.plan()) == [
+        (
+            "Not enough job slot(s) (5 slots wanted, 0 on 0 hosts could be had)",
+            "Job slot limit reached: 1 host (1 wanted, 0 of 4 free on b)",
+            f"{reserving}: 1 host (2000 wanted, 1000 free on a)",
+            "Alternative 2: Job's resource requirements not satisfied: 2 hosts (mem>5000: mem is 1000 on a)",
+            "Alternative 3 with rusage 1: Not enough job slot(s) (5 slots wanted, 0 on 0 hosts could be had)",
+            "Alternative 3 with rusage 1: Job slot limit reached: 1 host (1 wanted, 0 of 4 free on b)",
+            f"Alternative 3 with rusage 1: {reserving}: 1 host (4000 wanted, 1000 free on a)",
+            "Alternative 3 with rusage 2: Not enough job slot(s) (5 slots wanted, 0 on 0 hosts could be had)",
+            "Alternative 3 with rusage 2: Job slot limit reached: 1 host (1 wanted, 0 of 4 free on b)",
+            f"Alternative 3 with rusage 2: {reserving}: 1 host (5000 wanted, 1000 free on a)",
+            "Alternative 4 will be tried 60 seconds after submission",
+        ),
+        (
+            "Job slot limit reached: 1 host (1 wanted, 0 of 4 free on b)",
+            f"{reserving}: 1 host (1500 wanted, 1000 free on a)",
+            "Alternative 2 of rusage: Job slot limit reached: 1 host (1 wanted, 0 of 4 free on b)",
+            f"Alternative 2 of rusage: {reserving.replace('mem', 'swp')}: 1 host (1 wanted, a has no swp)",
+        ),
+    ]
+
+
 def test_shares_of_a_gpu_fill_used_devices_first() -> None:
     cluster = hosts("a", "b", slots=8).devices("a", 2, SHARED).devices("b", 2, SHARED)
     cluster.add(kind(gpu="share=0.5"), 3)

@@ -369,6 +369,7 @@ REQUIREMENTS = (
     "", "select[ut<0.5]", "rusage[mem=300]", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=3]", "rusage[ngpus=2]",
     "rusage[ngpus=1,ngpus_excl_p=1]", "span[hosts=1]", "span[ptile=2]", "select[mem>400] rusage[mem=300]",
     "{rusage[mem=900]} || {rusage[mem=100]}", "rusage[ngpus_shared=1]", "order[mem]", "select[nothere>0]",
+    "{mem>900} || {rusage[mem=300 || ngpus=3]} || {span[stripe]}@60", "{mem>900} || {1*{mem>300} + {ut<0.5}}",
 )  # fmt: skip
 
 
