@@ -14,7 +14,7 @@ import msgspec
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.cluster import ClusterState
 from gsched.core.completion import complete, queue_names, queue_of
-from gsched.core.judgement import Judge, Judged, Usage
+from gsched.core.judgement import Judge, Judged, Usage, lasting
 from gsched.core.observed import Observation
 from gsched.core.values import slot_limit
 from gsched.model.config import ClusterConfig, GpuUnrequested
@@ -111,7 +111,7 @@ def _admit_to(
         combined_req=judged.text,
         combined_gpu_req=judged.gpu_text,
         auto_gpu=not judged.wants_gpus and config.params.gpu_unrequested is GpuUnrequested.AUTO,
-        warnings=tuple(dict.fromkeys((*spec.warnings, *judged.warnings))),
+        warnings=tuple(dict.fromkeys((*lasting(spec.warnings), *judged.warnings))),
     )
 
 

@@ -41,6 +41,7 @@ from gsched.core.job import Job
 from gsched.core.judgement import judge_for
 from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
+from gsched.core.rejudging import Rejudging
 from gsched.core.submission import answered_before, each_once, submitted
 from gsched.core.timeouts import Timeouts
 from gsched.core.values import slot_limit
@@ -86,6 +87,8 @@ class Engine:
         self._dispatcher = Dispatcher(state, self.observations, self._outlook.forget)
         self._dependents = Dependents(state)
         self._timeouts = Timeouts(state, self.observations)
+        self._rejudging = Rejudging(state)
+        self._rejudging.begin()  # the configuration may have changed while no master was there
         self._schedule = schedule
         self._ticked_at = now
         self._news = True
@@ -133,6 +136,7 @@ class Engine:
 
     def _settle(self, now: float, decision: Decision) -> None:
         """Jobs that depend on what has just happened go on, or end, in the same decision."""
+        self._rejudging.note(decision.events)
         before = len(decision.events)
         self._dependents.settle(now, decision, end_invalid=self.config.params.end_on_invalid_dependency)
         if len(decision.events) > before:
@@ -220,6 +224,7 @@ class Engine:
         decision.record(ConfigApplied(at=now, digest=command.config.digest, by=command.user, hist_hours=hist_hours))
         self.config = command.config
         self._judge = judge_for(command.config)
+        self._rejudging.begin()
         self._observe_all()
         for host in command.config.hosts:
             if self.observations.of(host).connected:
@@ -317,6 +322,12 @@ class Engine:
         decision = Decision(self.state)
         self.needs_cycle = False
         self.state.let_go_on(now)
+        if self._rejudging.is_due:
+            self._rejudging.step(self.config, self._judge, now, decision)
+            self._news = True
+            if self._rejudging.is_due:
+                self.needs_cycle = True
+                return decision
         if not self._tried:
             self._news = False
         force(self.state, self.config, self._dispatcher, self.snapshot, now, decision)

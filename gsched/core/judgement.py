@@ -6,7 +6,7 @@ looks at what hosts have now: whether a host could meet it is admission's questi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -58,6 +58,10 @@ class Usage:
     claims: Mapping[str, int]
 
 
+_IGNORED = "resource requirement does not count beside this one"
+KEPT = "the requirement of before the reconfiguration holds"
+"""How the warning begins of a job that could not follow its queue (gsched.core.rejudging)."""
+
 Choice = tuple[tuple[Usage, ...], ...]
 """For each term of a compound (one for a simple requirement) what its hosts may be asked for: any of these."""
 
@@ -92,6 +96,11 @@ Judge = Callable[[str, str, str, int], Judged]
 """(requirement text, GPU requirement text, queue name, slots) -> Judged. Raises RequirementError or BadRequest."""
 
 
+def lasting(warnings: Iterable[str]) -> list[str]:
+    """Those of a job's warnings that are not about its requirement: another judgement does not take them back."""
+    return [text for text in warnings if not text.endswith(_IGNORED) and not text.startswith(KEPT)]
+
+
 def judge_for(config: ClusterConfig) -> Judge:
     """The judge of a configuration; it forgets what was used least recently."""
 
@@ -120,7 +129,7 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
     tasks = _tasks(whole, slots)
     _check_spread(whole, gpu, slots, gives_unasked=config.params.gpu_unrequested is GpuUnrequested.AUTO)
     per_host, tiling = _per_host(whole)
-    warnings = [f"the {level}'s resource requirement does not count beside this one" for level in combined.ignored]
+    warnings = [f"the {level}'s {_IGNORED}" for level in combined.ignored]
     return Judged(
         text=combined.text,
         gpu_text=print_gpu(gpu) if gpu is not None else "",

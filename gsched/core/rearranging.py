@@ -52,34 +52,35 @@ def _rearranged(state: ClusterState, array: JobArray, **changes: object) -> None
 
 def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
     """Another spec. What a started job holds, and what counts it, follows."""
+    spec = state.specs.shared(event.spec)
     array = state.arrays.get(event.job_id)
     if array is not None:
-        state.join_group(event.spec.group, 1)
+        state.join_group(spec.group, 1)
         state.join_group(array.spec.group, -1)
-        is_released = array.released and event.spec.conditions == array.spec.conditions
-        _rearranged(state, array, spec=event.spec, released=is_released, waited_s=0.0)
-        _mind(state, event.job_id, event.spec.terminate_at)
+        is_released = array.released and spec.conditions == array.spec.conditions
+        _rearranged(state, array, spec=spec, released=is_released, waited_s=0.0)
+        _mind(state, event.job_id, spec.terminate_at)
         return
     job = state.job(event.job_id)
     if job.state in FINISHED:
         refuse(job, event)
     if not index_of(job.job_id):
-        state.join_group(event.spec.group, 1)
+        state.join_group(spec.group, 1)
         state.join_group(job.spec.group, -1)
     is_waiting, holds = job.state in PENDING, job.state in STARTED
     if is_waiting:
         state.unqueue(job)
     elif holds:
         state.release(job)
-    job.released = job.released and event.spec.conditions == job.spec.conditions
-    job.spec = event.spec
+    job.released = job.released and spec.conditions == job.spec.conditions
+    job.spec = spec
     job.waited_s = 0.0
     if is_waiting:
         state.enqueue(job)
     elif holds:
         state.hold(job)
         state.accounts.switched(job.job_id, job.spec.queue, event.at)
-    _mind(state, job.job_id, event.spec.terminate_at)
+    _mind(state, job.job_id, spec.terminate_at)
 
 
 def _mind(state: ClusterState, job_id: int, terminate_at: float | None) -> None:

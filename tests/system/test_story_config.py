@@ -207,6 +207,25 @@ def test_a_resource_is_unmapped_and_changed_under_a_running_job(cluster: Cluster
     assert column(cluster, "ngpus_excl_p") == ("4.0", "0.0")
 
 
+def test_a_waiting_job_follows_what_its_queue_asks_for(cluster: Cluster) -> None:
+    holder = cluster.submit("-R", "rusage[ngpus_excl_p=4]", "sleep", "60")
+    waiting = cluster.submit("-R", ONE_GPU, "true")
+    cluster.why_pending(waiting)
+
+    def combined() -> str:
+        return cluster.job(waiting).spec.combined_req
+
+    with changed(cluster, "lsb.queues", "QUEUE_NAME  = normal\n", "QUEUE_NAME  = normal\nRES_REQ = rusage[mem=17]\n"):
+        cluster.until(lambda: "mem=17" in combined(), "the waiting job does not follow its queue")
+        assert "mem=17" in cluster.run("gjobs", "-l", str(waiting)).stdout
+        assert "mem=17" in cluster.run("ghist", "-l", str(waiting)).stdout
+        assert "mem=17" not in cluster.job(holder).spec.combined_req
+        cluster.kill("master")
+        cluster.up()
+        cluster.until(lambda: "mem=17" in combined(), "it was forgotten when the master was killed")
+    cluster.until(lambda: "mem=17" not in combined(), "the waiting job does not follow its queue back")
+
+
 def test_a_resource_that_no_host_has_is_refused(cluster: Cluster) -> None:
     with changed(cluster, "lsf.cluster.private", "ngpus_excl_p            ([default])\n", ""):
         said = refusal(cluster, "-R", ONE_GPU)

@@ -295,7 +295,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(action=st.sampled_from(["add", "modify", "remove"]), user=USERS, limit=st.sampled_from([-1, 0, 1]))
     def control_groups(self, action: str, user: str, limit: int) -> None:
-        self.do(ControlGroups(user, user == "root", action, ("/g/h", "/g"), limit))
+        self.do(ControlGroups(user, user == "root", action, ("/g/h", "/g", "/idle"), limit))
 
     @rule(action=st.sampled_from(["add", "add", "modify", "remove"]), choice=st.randoms(use_true_random=False))
     def control_reservations(self, action: str, choice: random.Random) -> None:
