@@ -14,6 +14,7 @@ from gsched.base.errors import BadRequest
 from gsched.config.findings import Findings, Place, show, suggestion
 from gsched.config.requirements import GPUS_OF_LSF, gpu_requirement
 from gsched.config.sections import Entry, Section, read_entries
+from gsched.config.shares import read_factors
 from gsched.config.unsupported import REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS
 from gsched.config.values import Settings, group_name, integer, plain_text, queue_name, real, seconds, yes_or_no
 from gsched.model.config import FairshareFactors, GpuPlacement, GpuUnrequested, Params, Timing
@@ -104,21 +105,7 @@ def _params(settings: Settings, sleep_s: float) -> Params:
         min_run_before_preempt_s=settings.take("MIN_RUN_BEFORE_PREEMPT", seconds(0), default.min_run_before_preempt_s),
         preempt_requeue=settings.take("PREEMPT_ACTION", _preempt_action, default.preempt_requeue),
         max_job_preempt=settings.take("MAX_JOB_PREEMPT", integer(1, _LARGEST), None),
-        fairshare=_factors(settings),
-    )
-
-
-def _factors(settings: Settings) -> FairshareFactors:
-    default = FairshareFactors()
-    return FairshareFactors(
-        cpu_time=settings.take("CPU_TIME_FACTOR", _FACTOR, default.cpu_time),
-        run_time=settings.take("RUN_TIME_FACTOR", _FACTOR, default.run_time),
-        run_job=settings.take("RUN_JOB_FACTOR", _FACTOR, default.run_job),
-        committed_run_time=settings.take("COMMITTED_RUN_TIME_FACTOR", _FACTOR, default.committed_run_time),
-        gpu_run_time=settings.take("GPU_RUN_TIME_FACTOR", _FACTOR, default.gpu_run_time),
-        hist_hours=settings.take("HIST_HOURS", _FACTOR, default.hist_hours),
-        hist_run_time=settings.take("ENABLE_HIST_RUN_TIME", yes_or_no, default.hist_run_time),
-        gpu_hist_run_time=settings.take("ENABLE_GPU_HIST_RUN_TIME", yes_or_no, default.gpu_hist_run_time),
+        fairshare=FairshareFactors(**read_factors(settings)),
     )
 
 

@@ -15,7 +15,7 @@ from gsched.config.preemption import check_preemption, preemption
 from gsched.config.queuehosts import QueueHosts, queue_hosts
 from gsched.config.requirements import Judge, gpu_requirement
 from gsched.config.sections import Entry, Section, read_entries
-from gsched.config.shares import fairshare
+from gsched.config.shares import FACTORS, fairshare, read_factors
 from gsched.config.tables import THRESHOLDS
 from gsched.config.thresholds import load_names, threshold
 from gsched.config.unsupported import REFUSED_QUEUE
@@ -107,6 +107,7 @@ def _read_queue(
         stop_cond=settings.take("STOP_COND", known.judge.condition, ""),
         resume_cond=settings.take("RESUME_COND", known.judge.condition, ""),
         fairshare=settings.take("FAIRSHARE", lambda text: fairshare(text, known.users.groups), None),
+        factors=read_factors(settings),
         preemption=settings.take("PREEMPTION", preemption, Preemption()),
         backfill=settings.take("BACKFILL", yes_or_no, False),
         reserve_s=_reserve(settings, known.sleep_s, findings),
@@ -124,6 +125,10 @@ def _note(settings: Settings, queue: Queue, findings: Findings) -> None:
     at = settings.place("HOSTS")
     if at is not None and queue.hosts == ():
         findings.note(at, "HOSTS: none: no job of this queue will ever start")
+    for name in FACTORS if settings.place("FAIRSHARE") is None else ():
+        at = settings.place(name)
+        if at is not None:
+            findings.note(at, f"{name} has no effect: the queue has no FAIRSHARE")
 
 
 def _apart(entries: Sequence[Entry], resources: Mapping[str, Resource]) -> tuple[list[Entry], list[Entry]]:

@@ -2,17 +2,18 @@
 
     FAIRSHARE = USER_SHARES[[name, shares] ...]
 
-Source: lsb.queues(5), FAIRSHARE; lsb.users(5), USER_SHARES.
+And the weights of what has been used. Source: lsb.queues(5), FAIRSHARE; lsb.users(5), USER_SHARES; lsb.params(5).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any
 
 from gsched.base.errors import BadRequest
 from gsched.config.findings import show, suggestion
-from gsched.config.values import integer, user_name
+from gsched.config.values import Settings, integer, real, user_name, yes_or_no
 from gsched.model.user import Share
 
 _SHARES = integer(1, 2**31 - 2)
@@ -20,6 +21,25 @@ _ONE = re.compile(r"\s*\[([^\[\],]*),([^\[\],]*)\]\s*,?")
 _POLICY = re.compile(r"USER_SHARES\s*\[(.*)\]", re.IGNORECASE | re.DOTALL)
 REMAINDERS = ("default", "others")
 """Each other user; all other users together."""
+
+_FACTOR = real(0, 1e6)
+FACTORS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "CPU_TIME_FACTOR": ("cpu_time", _FACTOR),
+    "RUN_TIME_FACTOR": ("run_time", _FACTOR),
+    "RUN_JOB_FACTOR": ("run_job", _FACTOR),
+    "COMMITTED_RUN_TIME_FACTOR": ("committed_run_time", _FACTOR),
+    "GPU_RUN_TIME_FACTOR": ("gpu_run_time", _FACTOR),
+    "HIST_HOURS": ("hist_hours", _FACTOR),
+    "ENABLE_HIST_RUN_TIME": ("hist_run_time", yes_or_no),
+    "ENABLE_GPU_HIST_RUN_TIME": ("gpu_hist_run_time", yes_or_no),
+}
+"""Parameter of lsb.params and lsb.queues -> field of FairshareFactors, and how it is read."""
+
+
+def read_factors(settings: Settings) -> dict[str, Any]:
+    """The factors that are set: field of FairshareFactors -> value."""
+    read = {field: settings.take(name, reader, None) for name, (field, reader) in FACTORS.items()}
+    return {field: value for field, value in read.items() if value is not None}
 
 
 def fairshare(text: str, groups: Collection[str]) -> tuple[Share, ...]:

@@ -12,7 +12,7 @@ to within W / 30 at its far end, and a curve has some hundred points however lon
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -164,25 +164,33 @@ class _Stored(msgspec.Struct):
     charges: dict[int, Charge]
     tallies: dict[str, dict[str, Tally]]
     meters: list[Meter]
+    queue_hours: dict[str, float] = {}
 
 
 class Accounts:
-    """All accounts. `hist_hours`: HIST_HOURS; past use is decayed by what holds when time passes."""
+    """All accounts. `hist_hours`: HIST_HOURS, `queue_hours` that of queues which have their own; past use is decayed by
+    what holds when time passes.
+    """
 
     def __init__(self, hist_hours: float = DEFAULT_HIST_HOURS) -> None:
         self.hist_hours = hist_hours
+        self.queue_hours: dict[str, float] = {}
         self._charges: dict[int, Charge] = {}
         self._tallies: dict[str, dict[str, Tally]] = {}
         self._meters: dict[tuple[str, str, str], Meter] = {}
 
-    def configure(self, hist_hours: float, at: float) -> None:
+    def configure(self, hist_hours: float, at: float, queue_hours: Mapping[str, float] | None = None) -> None:
         """HIST_HOURS is so much from `at` on: to be called after a replay and at every reconfig."""
-        if hist_hours == self.hist_hours:
+        changed = dict(queue_hours or {})
+        if (hist_hours, changed) == (self.hist_hours, self.queue_hours):
             return
-        for members in self._tallies.values():
+        for queue, members in self._tallies.items():
             for tally in members.values():
-                tally.settle(at, self.hist_hours)
-        self.hist_hours = hist_hours
+                tally.settle(at, self._hours(queue))
+        self.hist_hours, self.queue_hours = hist_hours, changed
+
+    def _hours(self, queue: str) -> float:
+        return self.queue_hours.get(queue, self.hist_hours)
 
     def started(self, job_id: int, spec: JobSpec, allocation: Allocation, at: float) -> None:
         """The job has been given the allocation."""
@@ -230,7 +238,7 @@ class Accounts:
 
     def shares(self, queue: str, now: float) -> dict[str, FairshareUse]:
         """Member (gsched.policy.fairshare.member_name) -> what he has used of the queue, decayed to `now`."""
-        hist_hours = self.hist_hours
+        hist_hours = self._hours(queue)
         return {member: tally.use(now, hist_hours) for member, tally in self._tallies.get(queue, {}).items()}
 
     def gpu_seconds(self, limits: Iterable[Limit], now: float) -> dict[str, float]:
@@ -247,7 +255,7 @@ class Accounts:
 
     def dump(self) -> bytes:
         """Everything, as JSON for a checkpoint."""
-        stored = _Stored(self.hist_hours, self._charges, self._tallies, list(self._meters.values()))
+        stored = _Stored(self.hist_hours, self._charges, self._tallies, list(self._meters.values()), self.queue_hours)
         return msgspec.json.encode(stored)
 
     @classmethod
@@ -257,6 +265,7 @@ class Accounts:
         stored = msgspec.json.decode(data, type=_Stored | None)
         if stored is not None:
             accounts.hist_hours = stored.hist_hours
+            accounts.queue_hours = stored.queue_hours
             accounts._charges = stored.charges
             accounts._tallies = stored.tallies
             accounts._meters = {(meter.user, meter.queue, meter.project): meter for meter in stored.meters}
@@ -298,5 +307,5 @@ class Accounts:
         tally = members.get(charge.member)
         if tally is None:
             tally = members[charge.member] = Tally(decayed_at=at, settled_at=at)
-        tally.settle(at, self.hist_hours)
+        tally.settle(at, self._hours(charge.queue))
         return tally

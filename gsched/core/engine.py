@@ -220,8 +220,16 @@ class Engine:
         self._wake()
 
     def _reconfigure(self, command: Reconfigure, now: float, decision: Decision) -> None:
-        hist_hours = command.config.params.fairshare.hist_hours
-        decision.record(ConfigApplied(at=now, digest=command.config.digest, by=command.user, hist_hours=hist_hours))
+        config = command.config
+        decision.record(
+            ConfigApplied(
+                at=now,
+                digest=config.digest,
+                by=command.user,
+                hist_hours=config.params.fairshare.hist_hours,
+                queue_hist_hours=config.queue_hist_hours(),
+            )
+        )
         self.config = command.config
         self._judge = judge_for(command.config)
         self._rejudging.begin()
@@ -296,9 +304,12 @@ class Engine:
 
     def _note_config(self, now: float, decision: Decision) -> None:
         """The master came up with another configuration than its state was made under: that is a fact too."""
-        hist_hours = self.config.params.fairshare.hist_hours
-        if (self.state.config_digest, self.state.accounts.hist_hours) != (self.config.digest, hist_hours):
-            applied = ConfigApplied(at=now, digest=self.config.digest, by="", started=True, hist_hours=hist_hours)
+        hours, of_queues = self.config.params.fairshare.hist_hours, self.config.queue_hist_hours()
+        accounts, digest = self.state.accounts, self.config.digest
+        if (self.state.config_digest, accounts.hist_hours, accounts.queue_hours) != (digest, hours, of_queues):
+            applied = ConfigApplied(
+                at=now, digest=digest, by="", started=True, hist_hours=hours, queue_hist_hours=of_queues
+            )
             decision.record(applied)
 
     def next_deadline(self, now: float) -> float:

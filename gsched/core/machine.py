@@ -277,7 +277,7 @@ def _reservation_removed(state: ClusterState, event: ReservationRemoved) -> None
 
 def _config_applied(state: ClusterState, event: ConfigApplied) -> None:
     state.config_digest = event.digest
-    state.accounts.configure(event.hist_hours, event.at)
+    state.accounts.configure(event.hist_hours, event.at, event.queue_hist_hours)
 
 
 _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {

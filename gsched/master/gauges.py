@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gsched.core.engine import Engine
+from gsched.master.withheld import withheld
+from gsched.model.snapshot import Snapshot
 from gsched.model.view import LimitView, ShareView
 from gsched.policy.fairshare import tree_of
 from gsched.policy.limits import LimitUse
@@ -55,11 +57,23 @@ class Gauges:
         snapshot = engine.snapshot(now)
         self.readings = Readings(
             limits=tuple(LimitUse(snapshot).views()) if config.limits else (),
-            shares={
-                queue.name: tuple(tree_of(snapshot, queue).rows())
-                for queue in config.queues.values()
-                if queue.fairshare is not None
-            },
+            shares=_shares(engine, snapshot),
         )
         self._read_at, self._is_dirty = now, False
         return now + LONGEST_S
+
+
+def _shares(engine: Engine, snapshot: Snapshot) -> dict[str, tuple[ShareView, ...]]:
+    """Fairshare queue -> its rows, with the free slots that are kept for its users."""
+    ledger = snapshot.ledger
+    kept = withheld(engine.planned, {name: ledger.host(name).free_slots for name in snapshot.hosts})
+    rows = {}
+    for queue in engine.config.queues.values():
+        if queue.fairshare is None:
+            continue
+        tree = tree_of(snapshot, queue)
+        for each in kept:
+            if each.bucket.queue == queue.name:
+                tree.keep(tree.leaf(each.bucket.user, each.bucket.user_group), each.slots)
+        rows[queue.name] = tuple(tree.rows())
+    return rows

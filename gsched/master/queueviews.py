@@ -139,6 +139,7 @@ def _facts(queue: Queue, config: ClusterConfig, state: QueueState) -> Iterator[t
     """Parameters by LSF's names, in the order in which they are printed; only what is set."""
     given = {
         "USER_SHARES": " ".join(f"[{share.name}, {share.shares}]" for share in queue.fairshare or ()),
+        **{name: _factor(queue.factors.get(field)) for name, field in _FACTORS.items()},
         "PREEMPTION": _preemption(queue),
         "RUN_WINDOWS": _windows(queue.run_window),
         "DISPATCH_WINDOW": _windows(queue.dispatch_window),
@@ -160,6 +161,26 @@ def _facts(queue: Queue, config: ClusterConfig, state: QueueState) -> Iterator[t
     for budget in config.limits:
         if budget.gpu_hours is not None and budget.queues is not None and queue.name in budget.queues.names:
             yield f"GPU_HOURS {budget.name}", f"{budget.gpu_hours:g} in {budget.budget_window_s / 3600:g} hours"
+
+
+_FACTORS = {
+    "CPU_TIME_FACTOR": "cpu_time",
+    "RUN_TIME_FACTOR": "run_time",
+    "RUN_JOB_FACTOR": "run_job",
+    "COMMITTED_RUN_TIME_FACTOR": "committed_run_time",
+    "GPU_RUN_TIME_FACTOR": "gpu_run_time",
+    "HIST_HOURS": "hist_hours",
+    "ENABLE_HIST_RUN_TIME": "hist_run_time",
+    "ENABLE_GPU_HIST_RUN_TIME": "gpu_hist_run_time",
+}
+"""LSF's parameter -> the field of the queue's factors."""
+
+
+def _factor(value: float | None) -> str:
+    """Empty when the cluster's holds."""
+    if value is None:
+        return ""
+    return ("N", "Y")[value] if isinstance(value, bool) else _number(value)
 
 
 def _limits(limits: RunLimits) -> str:

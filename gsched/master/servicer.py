@@ -23,6 +23,7 @@ from gsched.master.loop import EngineLoop, Item, refusal
 from gsched.master.queueviews import queue_views
 from gsched.master.replies import filled, job_replies
 from gsched.master.sessions import Sessions
+from gsched.master.withheld import queues_with_kept_slots, with_kept_slots
 from gsched.model.job import FINISHED, PENDING, JobSpec
 from gsched.model.view import (
     ClusterView,
@@ -144,7 +145,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
 
     @answers
     async def Hosts(self, request: Any, context: Any) -> Any:
-        hosts = {host.name: host for host in self._board.hosts()}
+        hosts = {host.name: host for host in with_kept_slots(self._board.hosts(), self._board.shared.planned)}
         reply = scheduler_pb2.HostsReply()
         for name in request.names or hosts:
             if name not in hosts:
@@ -161,6 +162,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             self._loop.gauges.readings.shares,
             minute_of_week(time.time()),
         )
+        queues = queues_with_kept_slots(queues, self._board.hosts(), self._board.shared.planned)
         known = {queue.name for queue in queues}
         for name in request.names:
             if name not in known:

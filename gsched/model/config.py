@@ -49,6 +49,10 @@ class FairshareFactors(msgspec.Struct, frozen=True, kw_only=True):
     """ENABLE_HIST_RUN_TIME: run time of finished jobs counts too."""
     gpu_hist_run_time: bool = False
 
+    def of(self, queue: Queue) -> FairshareFactors:
+        """Those that hold in the queue, where these are the cluster's."""
+        return msgspec.structs.replace(self, **queue.factors) if queue.factors else self
+
 
 class Params(msgspec.Struct, frozen=True, kw_only=True):
     """lsb.params, with gsched's defaults. Intervals in seconds."""
@@ -162,6 +166,11 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def resource(self, name: str) -> Resource | None:
         """The resource called `name`, built-in or defined in lsf.shared; None if there is none."""
         return BUILTIN.get(name) or self.resources.get(name)
+
+    def queue_hist_hours(self) -> dict[str, float]:
+        """HIST_HOURS of the queues that have their own."""
+        found = ((name, queue.factors.get("hist_hours")) for name, queue in self.queues.items())
+        return {name: hours for name, hours in found if hours is not None}
 
     def external_on(self, host: str) -> tuple[str, ...]:
         """Names of the mapped external resources that `host` has, in lsf.shared's order."""

@@ -281,6 +281,8 @@ class ConfigApplied(Event, frozen=True, kw_only=True, tag="config_applied"):
     started: bool = False
     hist_hours: float = 5.0
     """HIST_HOURS of that configuration: past use decays by it from now on."""
+    queue_hist_hours: dict[str, float] = {}
+    """The same of queues that have their own."""
 
 
 AnyEvent = (

@@ -80,6 +80,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     resume_cond: str = ""
     fairshare: tuple[Share, ...] | None = None
     """USER_SHARES; None: first come first served."""
+    factors: dict[str, float] = {}
+    """Fields of FairshareFactors that are other than the cluster's in this queue."""
     preemption: Preemption = Preemption()
     backfill: bool = False
     """BACKFILL: jobs of the queue may use what is reserved for others while it is not needed."""

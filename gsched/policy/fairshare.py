@@ -37,7 +37,10 @@ def member_name(user: str, user_group: str) -> str:
 class ShareNode:
     """A user or a group in a share tree with the use of everybody below it."""
 
-    __slots__ = ("adjust", "children", "gpus", "is_group", "load", "name", "parent", "shares", "slots", "use", "weight")
+    __slots__ = (
+        *("adjust", "children", "gpus", "is_group", "load", "name", "parent", "reserved", "shares", "slots", "use"),
+        "weight",
+    )
 
     def __init__(self, name: str, shares: int, parent: ShareNode | None, weight: float, *, is_group: bool) -> None:
         self.name = name
@@ -50,6 +53,8 @@ class ShareNode:
         self.load = 0.0
         """Everything of the formula but the slots."""
         self.slots = 0
+        self.reserved = 0
+        """Slots that are free and kept for pending jobs; they do not count in the priority."""
         self.gpus = 0
         self.adjust = 0.0
         self.use = FairshareUse()
@@ -106,6 +111,13 @@ class ShareTree:
             node.gpus += gpus
             node = node.parent
 
+    def keep(self, leaf: ShareNode, slots: int) -> None:
+        """So many free slots are kept for a pending job of his."""
+        node: ShareNode | None = leaf
+        while node is not None:
+            node.reserved += slots
+            node = node.parent
+
     def rows(self) -> list[ShareView]:
         """All levels, top first; within a level by priority, then by name. The first level's path is `QUEUE/`."""
         return list(self._rows(self.root, f"{self._queue}/"))
@@ -120,6 +132,7 @@ class ShareTree:
                 shares=child.shares,
                 priority=child.priority,
                 started=child.slots,
+                reserved=child.reserved,
                 cpu_s=use.cpu_s,
                 run_s=use.run_s + (use.hist_run_s if factors.hist_run_time else 0.0),
                 adjust=child.adjust,
@@ -212,7 +225,7 @@ def load_of(use: FairshareUse, factors: FairshareFactors) -> float:
 def tree_of(snapshot: Snapshot, queue: Queue) -> ShareTree:
     """The share tree of a queue as a cycle sees it."""
     use = snapshot.shares.get(queue.name, {})
-    return ShareTree(queue, use, snapshot.fairshare, snapshot.user_groups, snapshot.group_shares)
+    return ShareTree(queue, use, snapshot.fairshare.of(queue), snapshot.user_groups, snapshot.group_shares)
 
 
 def shares_table(

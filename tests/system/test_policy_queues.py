@@ -200,6 +200,25 @@ def test_a_big_job_gets_its_turn_and_short_ones_fill_the_gap(cluster: Cluster) -
     assert cluster.state(long) == "PEND"
 
 
+def test_what_is_kept_for_a_big_job_is_shown(cluster: Cluster) -> None:
+    fair = queue("fair", 40, "FAIRSHARE = USER_SHARES[[default, 1]]", "RUN_JOB_FACTOR = 2.5", "HIST_HOURS = 9")
+    cluster.configure(lsb_queues=fair)
+    cluster.starts(cluster.submit("-q", "fair", "-W", "10", "-n", "10", "sleep", "600"))
+    cluster.why_pending(cluster.submit("-q", "fair", "-W", "10", "-n", "16", "sleep", "600"))
+    assert cluster.run("gqueues", "-w", "fair").stdout.splitlines()[1].split()[-1] == "6"
+    assert cluster.run("ghosts", "-w").stdout.splitlines()[1].split()[-1] == "6"
+    long = cluster.run("gqueues", "-l", "fair").stdout
+    assert "RUN_JOB_FACTOR:  2.5\n" in long and "HIST_HOURS:  9\n" in long
+    cluster.until(lambda: share_of_default(cluster) == ["10", "6"], "gqueues -l does not show what is reserved")
+
+
+def share_of_default(cluster: Cluster) -> list[str]:
+    """STARTED and RESERVED of the one user in the queue fair."""
+    lines = cluster.run("gqueues", "-l", "fair").stdout.splitlines()
+    rows = [number + 1 for number, line in enumerate(lines) if line.startswith(" USER/GROUP")]
+    return lines[rows[0]].split()[3:5] if rows else []
+
+
 def test_preemption_suspends_for_slots(cluster: Cluster) -> None:
     cluster.configure(lsb_queues=queue("urgent", 90, "PREEMPTION = PREEMPTIVE[normal]"))
     low = cluster.submit("-n", "16", "sleep", "600")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from config_texts import BASE, check, with_lines
 
+from gsched.model.config import FairshareFactors
 from gsched.model.queue import Preemption, Queue, RunLimits, Threshold
 from gsched.model.user import Share
 from gsched.model.window import Window
@@ -339,4 +340,24 @@ def test_both_names_of_a_limit_and_a_threshold_twice():
     assert checked_queue("TASKLIMIT = 4", "PROCLIMIT = 4", "r1m = 1", "R1M = 2").errors == [
         "lsb.queues:4: PROCLIMIT is the older name of TASKLIMIT; only one of them may be set",
         "lsb.queues:6: r1m is set twice (first at line 5)",
+    ]
+
+
+def test_factors_of_fairshare_in_a_queue():
+    read = queue(
+        "FAIRSHARE = USER_SHARES[[default, 1]]",
+        "RUN_TIME_FACTOR = 1.5",
+        "GPU_RUN_TIME_FACTOR = 2",
+        "HIST_HOURS = 0",
+        "ENABLE_HIST_RUN_TIME = Y",
+    )
+    assert read.factors == {"run_time": 1.5, "gpu_run_time": 2, "hist_hours": 0, "hist_run_time": True}
+    of_queue = FairshareFactors(cpu_time=9).of(read)
+    assert (of_queue.cpu_time, of_queue.run_time, of_queue.hist_run_time) == (9, 1.5, True)
+    assert FairshareFactors(cpu_time=9).of(Queue(name="plain")) == FairshareFactors(cpu_time=9)
+
+
+def test_factors_without_fairshare_are_noted():
+    assert checked_queue("RUN_JOB_FACTOR = 1").notes == [
+        "lsb.queues:3: note: RUN_JOB_FACTOR has no effect: the queue has no FAIRSHARE"
     ]

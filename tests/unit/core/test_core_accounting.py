@@ -210,3 +210,17 @@ def test_a_replay_and_a_plain_count_agree(steps: list[Any], stop: int) -> None:
         assert sum(use.slots for use in both) == sum(gpus + 1 for gpus, _ in running)
         assert sum(use.run_s for use in both) == pytest.approx(sum(now - since for _, since in running), abs=1e-3)
         assert sum(use.gpu_s for use in both) == pytest.approx(sum(g * (now - s) for g, s in running), abs=1e-3)
+
+
+def test_a_queue_may_have_hist_hours_of_its_own() -> None:
+    accounts = Accounts(hist_hours=1.0)
+    accounts.configure(1.0, T, {"slow": 10.0})
+    for number, queue in enumerate(("q", "slow"), 1):
+        accounts.started(number, spec(queue=queue), holding(), T)
+        accounts.ended(number, T, 1000.0)
+    again = Accounts.load(accounts.dump())
+    for each in (accounts, again):
+        assert each.shares("q", T + HOUR)["ann"].cpu_s == pytest.approx(100)
+        assert each.shares("slow", T + 10 * HOUR)["ann"].cpu_s == pytest.approx(100)
+    again.configure(1.0, T + 10 * HOUR)
+    assert again.shares("slow", T + 11 * HOUR)["ann"].cpu_s == pytest.approx(10)

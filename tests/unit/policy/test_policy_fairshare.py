@@ -120,6 +120,14 @@ def test_the_table_shows_every_level_best_first() -> None:
     assert shares_table(Queue(name="plain"), use, LSF) == []
 
 
+def test_what_is_kept_for_a_user_shows_and_does_not_count() -> None:
+    shares = tree(Share("lab", 5), Share("default", 1))
+    before = shares.leaf("ann").priority
+    shares.keep(shares.leaf("ann"), 3)
+    assert [(row.name, row.reserved) for row in shares.rows()] == [("lab", 3), ("ann", 3)]
+    assert shares.leaf("ann").priority == before
+
+
 uses = st.builds(
     FairshareUse,
     cpu_s=st.floats(0, 1e7),
