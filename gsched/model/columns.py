@@ -66,6 +66,9 @@ class HostColumns:
         """Rows whose books have changed."""
         self.standing_log = RowLog()
         """Rows of which more than the books has changed."""
+        self.lasting: set[int] = set()
+        """Rows whose books have changed for good, not for trying, since whoever keeps what is expected
+        there (gsched.policy.releases) last emptied it."""
         self._tried: set[int] = set()
         self.epoch = 0
         """Grows when the logs begin anew: whoever reads them begins anew too."""
@@ -149,13 +152,10 @@ class HostColumns:
 
     # -- changes --------------------------------------------------------------------------------------------------
 
-    def touch(self, row: int, *, devices: bool = True) -> None:
-        """The books of the row have changed; `devices`: who holds its GPUs too."""
-        self._read_books(row, devices=devices)
-        self.log.add(row)
-
     def try_out(self, row: int, *, devices: bool = True) -> None:
-        """As `touch`, by a cycle that works on a fork of the books: `show` looks at the host once more."""
+        """The books of the row have changed, by a cycle that works on a fork of them: `show` looks at the host once
+        more. `devices`: who holds its GPUs has changed too.
+        """
         self._tried.add(row)
         self._read_books(row, devices=devices)
         self.log.add(row)
@@ -183,10 +183,13 @@ class HostColumns:
         """Show these books from now on, of which the hosts named differ from those shown before."""
         self.ledger = ledger
         index = self.index
-        rows = self._tried.union(index[name] for name in changed if name in index)
+        lasting = {index[name] for name in changed if name in index}
+        self.lasting |= lasting
+        rows = self._tried | lasting
         self._tried.clear()
         for row in sorted(rows):
-            self.touch(row)
+            self._read_books(row, devices=True)
+            self.log.add(row)
         if self.log.length + self.standing_log.length > MOST_LOGGED * self.size + 1024:
             self._begin_anew()
 

@@ -347,8 +347,10 @@ class Ledger:
         self.hosts: dict[str, HostLedger] = {}
         self.changed: set[str] = set()
         """Hosts whose books have changed since whoever keeps values derived from them last emptied it."""
-        self._own_hosts: set[str] | None = None
-        """Of a fork: the hosts whose books are its own already."""
+        self.origin: Ledger | None = None
+        """Of a fork: the ledger that it was made from."""
+        self.own_hosts: dict[str, None] = {}
+        """Of a fork: the hosts whose books are its own already, in the order in which they became so."""
         self.suspended: dict[AttemptKey, Allocation] = {}
         """Preempted attempts -> what they hold but for the slots."""
 
@@ -363,7 +365,7 @@ class Ledger:
         """A ledger for trying things: hosts are copied only when something is taken there."""
         twin = Ledger()
         twin.hosts = dict(self.hosts)
-        twin._own_hosts = set()
+        twin.origin = self
         twin.suspended = dict(self.suspended)
         return twin
 
@@ -406,8 +408,8 @@ class Ledger:
         self.suspended.pop(key, None)
 
     def _own(self, name: str) -> HostLedger:
-        if self._own_hosts is not None and name not in self._own_hosts:
-            self._own_hosts.add(name)
+        if self.origin is not None and name not in self.own_hosts:
+            self.own_hosts[name] = None
             if name in self.hosts:
                 self.hosts[name] = self.hosts[name].copy(self.changed)
         return self.host(name)

@@ -74,10 +74,13 @@ class CycleColumns:
 
     def open_hosts(self, queue: Queue, requirement: RequirementClass, demand: Demand) -> list[str]:
         """The hosts that could ever give something to jobs of the class: open, in its queue, asked for; by name."""
-        term = demand.choices[0].terms[0]
-        codes = self.match(queue, requirement, demand, Way(0, 0, term, 1, first=False)).codes
         names = self.columns.names
-        return [names[row] for row in np.flatnonzero(codes >= RECENT).tolist()]
+        return [names[row] for row in np.flatnonzero(self.open_rows(queue, requirement, demand)).tolist()]
+
+    def open_rows(self, queue: Queue, requirement: RequirementClass, demand: Demand) -> Flags:
+        """The same as flags of rows."""
+        term = demand.choices[0].terms[0]
+        return self.match(queue, requirement, demand, Way(0, 0, term, 1, first=False)).codes >= RECENT
 
     def reasons(
         self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way, refused: dict[int, Reason]

@@ -6,7 +6,7 @@ It copies books and never changes those of the cycle; who may start is decided i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -128,11 +128,9 @@ class Future:
         """A job was placed in this cycle and stands in its books."""
         self._placed.setdefault(part.host, []).append((part, ends_at, bucket))
 
-    def placements(self) -> Iterator[tuple[HostAllocation, float]]:
-        """What was placed in this cycle, with its expected end."""
-        for parts in self._placed.values():
-            for part, end, _ in parts:
-                yield part, end
+    def placed_on(self, host: str) -> Sequence[tuple[HostAllocation, float, Bucket | None]]:
+        """What was placed on the host in this cycle: the part, its expected end, whose it is."""
+        return self._placed.get(host, ())
 
     def releases(self, host: str) -> list[float]:
         """Times when something gets free on the host, ascending; infinity stands for ends that nobody knows."""

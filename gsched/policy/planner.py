@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -22,7 +23,7 @@ from gsched.policy.demand import Demand
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import UNSATISFIED
 from gsched.policy.future import Booking, Future, idle_gpus
-from gsched.policy.releases import Need, Releases
+from gsched.policy.releases import Need, Releases, alone_of
 
 Books = Callable[[str], HostLedger]
 """Name of a host -> its books at the time that is looked at."""
@@ -47,6 +48,10 @@ class Trial(Protocol):
 
     def candidates(self, bucket: Bucket, demand: Demand) -> Collection[str]:
         """Hosts that could ever give something to the job: open, in its queue, asked for."""
+        ...
+
+    def usable(self, bucket: Bucket, demand: Demand) -> Mask | None:
+        """The same as flags in the order of all hosts' names; None where only `candidates` knows."""
         ...
 
     def place(self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: Books) -> Allocation | Reason:
@@ -136,8 +141,7 @@ class Planner:
 
     def _try(self, job_id: int, bucket: Bucket, demand: Demand, hosts: Sequence[str], end: float) -> Booking | None:
         """The job on some of the hosts as soon as whatever ends at `end` has ended; None if it does not fit then."""
-        future = self._future
-        at = end if end > future.soon else max(future.soon, future.now + self._snapshot.terminate_s)
+        future, at = self._future, self._start_after(end)
         priority = future.priority(bucket)
         found = self._trial.place(bucket, demand, hosts, lambda host: future.books(host, at, priority))
         if isinstance(found, Reason):
@@ -155,49 +159,79 @@ class Planner:
         else:
             self._known.sync(self._future)
         needs = self._trial.needs(bucket, demand)
-        usable = self._known.mask(self._trial.candidates(bucket, demand))
+        usable = self._trial.usable(bucket, demand)
+        if usable is None:
+            usable = self._known.mask(self._trial.candidates(bucket, demand))
         before = math.inf if kept is None else kept.start
-        if all(need.total <= need.slots for need in needs):
+        on_one = all(need.total <= need.slots for need in needs)
+        if on_one:
             bounds = _earliest(self._known, needs, usable)
-            found = self._on_one_host(job_id, bucket, demand, bounds, before)
-            order = np.flatnonzero(~np.isnan(bounds))
+            found = self._on_one_host(job_id, bucket, demand, needs, bounds, before)
         else:
             found = self._on_several(job_id, bucket, demand, needs, usable, before)
-            order = np.flatnonzero(usable)
         if found is not None:
             return found, ""
         if kept is not None:
             return None, "" if kept.start < math.inf else self.blocker(kept)
+        order = np.flatnonzero(~np.isnan(bounds)) if on_one else np.flatnonzero(usable)
         found = self._at_unknown_time(job_id, bucket, demand, order, needs)
         if found is not None:
             return found, self.blocker(found)
         return None, self._never(bucket, demand, usable)
 
     def _on_one_host(
-        self, job_id: int, bucket: Bucket, demand: Demand, bounds: npt.NDArray[np.float64], before: float
+        self,
+        job_id: int,
+        bucket: Bucket,
+        demand: Demand,
+        needs: Sequence[Need],
+        bounds: npt.NDArray[np.float64],
+        before: float,
     ) -> Booking | None:
+        """The first start found on one host. Hosts are tried in the order of when the job could start there, so that
+        mostly the first one that has a place is the answer.
+        """
         assert self._known is not None
-        hosts = np.flatnonzero(~np.isnan(bounds) & (bounds < before))
-        hosts = hosts[np.argsort(bounds[hosts], kind="stable")][:MOST_HOSTS]
+        soon = self._future.soon
+        starts = bounds.copy()
+        early = np.flatnonzero(bounds <= soon)
+        starts[early] = np.minimum(self._start_after(soon), self._known.next_ends(early, soon))
+        for host in self._future.booked_hosts():
+            row = self._known.index.get(host)
+            if row is not None and starts[row] < before:
+                starts[row] = next(self._times(row, needs, float(bounds[row]), before), (math.nan, 0.0))[0]
         best: Booking | None = None
-        for number in hosts:
-            if bounds[number] >= before:
+        for row in _least(starts, before, MOST_HOSTS):
+            if starts[row] >= before:
                 break
-            host = self._known.names[number]
-            for end in self._times(host, float(bounds[number]), before):
-                found = self._try(job_id, bucket, demand, [host], end)
+            for _, end in islice(self._times(row, needs, float(bounds[row]), before), MOST_TIMES):
+                found = self._try(job_id, bucket, demand, [self._known.names[row]], end)
                 if found is not None:
-                    if found.start < before:
-                        best, before = found, found.start
+                    best, before = found, found.start
                     break
         return best
 
-    def _times(self, host: str, first: float, before: float) -> list[float]:
-        """Ends on the host from `first` on, and before `before`."""
-        ends = [end for end in self._future.releases(host) if max(first, self._future.soon) <= end < before]
-        if first <= self._future.soon:
-            ends.insert(0, self._future.soon)
-        return list(dict.fromkeys(ends))[:MOST_TIMES]
+    def _start_after(self, end: float) -> float:
+        """When a job could start that waits for what ends then: what is being ended takes a moment."""
+        future = self._future
+        return end if end > future.soon else max(future.soon, future.now + self._snapshot.terminate_s)
+
+    def _times(self, row: int, needs: Sequence[Need], first: float, before: float) -> Iterator[tuple[float, float]]:
+        """(start, end that it waits for) on the host from `first` on, of starts before `before`, ascending; only those
+        at which there are slots and devices enough.
+        """
+        assert self._known is not None
+        future, host = self._future, self._known.names[row]
+        ends = {end for end in future.releases(host) if max(first, future.soon) <= end < before}
+        if first <= future.soon:
+            ends.add(future.soon)
+        booked = future.booked(host)
+        free = self._known.steps(row) if booked else None
+        for start, end in sorted((self._start_after(end), end) for end in ends):
+            if start >= before:
+                return
+            if free is None or _is_room(free.by(start), needs, start, host, booked):
+                yield start, end
 
     def _on_several(
         self, job_id: int, bucket: Bucket, demand: Demand, needs: Sequence[Need], usable: Mask, before: float
@@ -300,6 +334,26 @@ def _earliest(known: Releases, needs: Sequence[Need], usable: Mask) -> npt.NDArr
     for need in needs[1:]:
         bounds = np.fmin(bounds, known.earliest(need))
     return np.where(usable, bounds, np.nan)
+
+
+def _is_room(free: tuple[float, float], needs: Sequence[Need], at: float, host: str, booked: Sequence[Booking]) -> bool:
+    """Whether one of the needs could be met beside the planned jobs, as far as slots and devices tell."""
+    slots, gpus = free
+    for booking in booked:
+        if booking.is_active(at):
+            part = booking.part_on(host)
+            slots -= part.slots
+            gpus -= alone_of(part)
+    return any(slots >= need.slots and gpus >= need.gpus for need in needs)
+
+
+def _least(starts: npt.NDArray[np.float64], before: float, most: int) -> list[int]:
+    """The rows of the least starts that are before the time, ascending, then by row; at most so many."""
+    rows = np.flatnonzero(starts < before)
+    if len(rows) > most:
+        rows = rows[starts[rows] <= np.partition(starts[rows], most - 1)[most - 1]]
+    found: list[int] = rows[np.argsort(starts[rows], kind="stable")][:most].tolist()
+    return found
 
 
 def show_time(at: float) -> str:

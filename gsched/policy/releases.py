@@ -6,25 +6,27 @@ trial. Numbers of hosts are indices into `names`; times are UTC seconds, infinit
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import math
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gsched.model.allocation import SHARED_CLAIM
+from gsched.model.allocation import SHARED_CLAIM, HostAllocation
+from gsched.model.ledger import HostLedger, Ledger
 from gsched.model.snapshot import Running
 from gsched.policy.demand import Choice, Demand, HostNeed
 from gsched.policy.future import Future
+from gsched.policy.release_table import SPARE, Floats, Ints, Rows, Table
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 _NO_LIMIT = 1e9
 _KEPT_AS = "releases"
-_SPARE = 8
-"""Holdings for which a row has room beyond the most that a host had."""
 _FEW = 8
-"""Rows are renewed one by one while they are fewer than one in so many."""
+"""Rows are read one by one while they are fewer than one in so many."""
+_MOST_NEEDS = 64
+"""Different needs for which bounds are kept."""
 _SHARING = frozenset({"ngpus_shared", SHARED_CLAIM})
 
 
@@ -38,108 +40,164 @@ class Need(NamedTuple):
     """Most slots on one host."""
 
 
+class Steps(NamedTuple):
+    """What is free on a host now and after each end, ascending."""
+
+    ends: list[float]
+    slots: list[float]
+    gpus: list[float]
+
+    def by(self, at: float) -> tuple[float, float]:
+        """(slots, devices) that are free when all has ended that ends by the time."""
+        ended = bisect_right(self.ends, at)
+        return self.slots[ended], self.gpus[ended]
+
+
 class Releases:
     """Host by host the ends of all holdings, in order, with what is free after each. Rows are hosts by name.
 
-    A table is kept with the columns of the hosts from cycle to cycle and renewed row by row; a row knows what was
-    expected when it was last renewed.
+    What runs is read once and kept with the columns of the hosts from cycle to cycle; a row is read again when its
+    books have changed, and knows what was expected then. What a cycle places is laid over it, many rows at once, and
+    taken off again before the next.
     """
 
     def __init__(self, future: Future) -> None:
         self.names = sorted(future.snapshot.hosts)
         self.index = {name: row for row, name in enumerate(self.names)}
-        self._epoch = self._read = 0
-        self._collect(future)
+        self._bounds: dict[tuple[int, int], Floats] = {}
+        """(slots, devices) -> what `earliest` says."""
+        self._base = self._collect(future)
+        self._now = self._base.copy()
+        self._laid: set[int] = set()
+        """Rows where `_now` is not as `_base`."""
+        self._read = 0
+        self._lay_over(future, future.snapshot.ledger.own_hosts)
 
     @classmethod
     def of(cls, future: Future) -> Releases:
-        """The table as it is now: the kept one, brought up to date, or a new one."""
+        """The table for a new cycle: the kept one, brought up to date, or a new one."""
         columns = future.snapshot.columns
         if columns is None:
             return cls(future)
         found: Releases | None = columns.memo.get(_KEPT_AS)
-        if found is None:
+        if found is None or len(columns.lasting) * _FEW > columns.size:
             found = columns.memo[_KEPT_AS] = cls(future)
-            found._epoch, found._read = columns.epoch, columns.log.length
-        found.sync(future)
+        else:
+            found._begin(future, columns.lasting)
+        columns.lasting.clear()
+        found._read = columns.log.length
         return found
 
     def sync(self, future: Future) -> None:
-        """Renew the rows that have changed."""
+        """Follow what the cycle has placed since."""
         columns = future.snapshot.columns
         if columns is None:
-            changed = {self.index[part.host] for part, _ in future.placements()}
-        else:
-            is_known = self._epoch == columns.epoch
-            changed = set(columns.log.since(self._read).tolist()) if is_known else set(range(columns.size))
-            self._epoch, self._read = columns.epoch, columns.log.length
-        if len(changed) * _FEW > len(self.names) or not all(self._renew(row, future) for row in changed):
-            self._collect(future)
+            self._lay_over(future, future.snapshot.ledger.own_hosts)
+        elif columns.log.length > self._read:
+            names = [self.names[row] for row in dict.fromkeys(columns.log.since(self._read).tolist())]
+            self._read = columns.log.length
+            self._lay_over(future, names)
 
-    def _renew(self, row: int, future: Future) -> bool:
-        """Read one host's books again; False when there are more holdings than the row has room for."""
-        host = self.names[row]
-        books = future.snapshot.ledger.host(host)
-        held = sorted(
-            (future.end_of(host, key, part), 0 if key in books.suspended else part.slots, len(part.gpus))
-            for key, part in books.held.items()
+    def _begin(self, future: Future, lasting: Iterable[int]) -> None:
+        """Take off what the cycle before placed, and read rows whose books have changed."""
+        before = future.snapshot.ledger.origin or future.snapshot.ledger
+        rows = sorted(lasting)
+        lines = [_line_of(before.host(self.names[row]), future) for row in rows]
+        self._write(self._base, np.array(rows, dtype=np.int64), lines)
+        self._laid.update(rows)
+        again = np.array(sorted(self._laid), dtype=np.int64)
+        self._now.put(again, self._base.rows(again))
+        self._changed(again)
+        self._laid.clear()
+        self._lay_over(future, future.snapshot.ledger.own_hosts)
+
+    # -- writing rows ---------------------------------------------------------------------------------------------
+
+    def _lay_over(self, future: Future, names: Iterable[str]) -> None:
+        """Read hosts again of which the cycle's books say something else: many rows in few operations where jobs were
+        placed there and nothing more.
+        """
+        ledger = future.snapshot.ledger
+        plain: list[int] = []
+        added: list[_Line] = []
+        others: list[int] = []
+        for name in names:
+            row, books = self.index.get(name), ledger.host(name)
+            if row is None:
+                continue
+            before = None if ledger.origin is None else ledger.origin.hosts.get(name)
+            placed = future.placed_on(name)
+            is_plain = before is not None and len(books.held) == len(before.held) + len(placed)
+            if before is not None and is_plain and books.suspended == before.suspended:
+                plain.append(row)
+                ends = [(end, part.slots, len(part.gpus)) for part, end, _ in placed]
+                added.append(_Line(_free(books), len(books.gpus) - len(books.holders), ends))
+            else:
+                others.append(row)
+        rows = np.array(plain, dtype=np.int64)
+        self._write(self._now, rows, added, self._base.rows(rows) if plain else None)
+        more = np.array(others, dtype=np.int64)
+        self._write(self._now, more, [_line_of(ledger.host(self.names[row]), future) for row in others])
+        self._changed(np.concatenate([rows, more]))
+        self._laid.update(plain, others)
+
+    def _write(self, table: Table, rows: Ints, lines: Sequence[_Line], onto: Rows | None = None) -> None:
+        """Write rows of a table; `onto`: what is held there beside what the lines say."""
+        if not len(rows):
+            return
+        width = max(len(line.held) for line in lines)
+        held = np.array([[*line.held, *(_NOTHING,) * (width - len(line.held))] for line in lines], dtype=np.float64)
+        held = held.reshape(len(lines), width, 3)
+        ends, slots, gpus = held[:, :, 0], held[:, :, 1], held[:, :, 2]
+        if onto is not None:
+            ends = np.concatenate([onto.end, ends], axis=1)
+            slots = np.concatenate([onto.slots, slots], axis=1)
+            gpus = np.concatenate([onto.gpus, gpus], axis=1)
+        free_slots = np.array([line.slots for line in lines], dtype=np.float64)
+        free_gpus = np.array([line.gpus for line in lines], dtype=np.float64)
+        for each in (self._base, self._now):
+            each.widen(int((~np.isnan(ends)).sum(axis=1).max(initial=0)))
+        order = np.argsort(ends, axis=1, kind="stable")[:, : table.width]
+        table.put(
+            rows, Rows(free_slots, free_gpus, *(np.take_along_axis(x, order, axis=1) for x in (ends, slots, gpus)))
         )
-        if len(held) > self._end.shape[1]:
-            return False
-        slots = self._slots[row] = _NO_LIMIT if books.free_slots is None else float(books.free_slots)
-        gpus = self._gpus[row] = float(len(books.gpus) - len(books.holders))
-        self._count[row] = len(held)
-        self._end[row, len(held) :] = np.inf
-        for place, (end, some_slots, some_gpus) in enumerate(held):
-            slots, gpus = slots + some_slots, gpus + some_gpus
-            self._end[row, place], self._slots_after[row, place], self._gpus_after[row, place] = end, slots, gpus
-        self._slots_after[row, len(held) :], self._gpus_after[row, len(held) :] = slots, gpus
-        return True
+
+    def _changed(self, rows: Ints) -> None:
+        """Rows of `_now` have been written: renew what was found from them."""
+        if len(self._bounds) > _MOST_NEEDS:
+            self._bounds.clear()
+        for (slots, gpus), bounds in self._bounds.items():
+            bounds[rows] = self._now.earliest(slots, gpus, rows)
 
     # -- the whole table ------------------------------------------------------------------------------------------
 
-    def _collect(self, future: Future) -> None:
-        """Read everything. Written for many thousand jobs: no tuple and no call for each."""
-        ledgers = future.snapshot.ledger.hosts
-        books = [ledgers.get(name) for name in self.names]
-        free = [None if each is None else each.free_slots for each in books]
-        self._slots = np.array([_NO_LIMIT if each is None else each for each in free], dtype=np.float64)
-        self._gpus = np.array([0 if each is None else len(each.gpus) - len(each.holders) for each in books], np.float64)
-        hosts, ends, slots, gpus = self._holdings(future)
+    def _collect(self, future: Future) -> Table:
+        """Read everything that runs. Written for many thousand jobs: no tuple and no call for each."""
+        before = future.snapshot.ledger.origin or future.snapshot.ledger
+        books = [before.hosts.get(name) for name in self.names]
+        free_slots = np.array([_NO_LIMIT if each is None else _free(each) for each in books], dtype=np.float64)
+        free = np.array([0 if each is None else len(each.gpus) - len(each.holders) for each in books], np.float64)
+        hosts, ends, slots, gpus = self._holdings(future, before)
         order = np.lexsort((ends, hosts))
         order = order[np.searchsorted(hosts[order], 0) :]  # without those on hosts that are no longer there
-        hosts, ends = hosts[order], ends[order]
-        first = np.searchsorted(hosts, hosts)
-        place = np.arange(len(hosts)) - first
-        self._count: Ints = np.bincount(hosts, minlength=len(self.names))
-        shape = (len(self.names), int(self._count.max(initial=0)) + _SPARE)
-        self._end: Floats = np.full(shape, np.inf)
-        self._end[hosts, place] = ends
-        self._slots_after = self._filled(shape, hosts, place, slots[order], self._slots)
-        self._gpus_after = self._filled(shape, hosts, place, gpus[order], self._gpus)
+        hosts = hosts[order]
+        place = np.arange(len(hosts)) - np.searchsorted(hosts, hosts)
+        shape = (len(self.names), int(np.bincount(hosts, minlength=1).max(initial=0)) + SPARE)
+        given = [np.full(shape, np.nan), np.zeros(shape), np.zeros(shape)]
+        for table, values in zip(given, (ends, slots, gpus), strict=True):
+            table[hosts, place] = values[order]
+        return Table(Rows(free_slots, free, *given))
 
-    @staticmethod
-    def _filled(shape: tuple[int, int], hosts: Ints, place: Ints, amounts: Floats, base: Floats) -> Floats:
-        """What is free after each end; behind the last end of a host stands what is free in the end."""
-        given = np.zeros(shape)
-        given[hosts, place] = amounts
-        return np.asarray(np.cumsum(given, axis=1) + base[:, np.newaxis])
-
-    def _holdings(self, future: Future) -> tuple[Ints, Floats, Floats, Floats]:
+    def _holdings(self, future: Future, before: Ledger) -> tuple[Ints, Floats, Floats, Floats]:
         """Host (-1: not among them), expected end, slots and devices of all parts that are held."""
         started = list(future.snapshot.running.values())
         parts = [part for running in started for part in running.allocation.hosts]
         counts = [len(running.allocation.hosts) for running in started]
         ends = np.repeat(self._ends(started, future), counts)
         slots = np.array([part.slots for part in parts], dtype=np.float64)
-        suspended = future.snapshot.ledger.suspended
-        if suspended:
-            stopped = [running.key in suspended for running in started]
+        if before.suspended:
+            stopped = [running.key in before.suspended for running in started]
             slots[np.repeat(np.array(stopped, dtype=bool), counts)] = 0.0
-        placed = list(future.placements())
-        parts += [part for part, _ in placed]
-        ends = np.append(ends, [end for _, end in placed])
-        slots = np.append(slots, [float(part.slots) for part, _ in placed])
         gpus = np.array([len(part.gpus) for part in parts], dtype=np.float64)
         hosts = np.array([self.index.get(part.host, -1) for part in parts], dtype=np.int64)
         return hosts, ends, slots, gpus
@@ -157,21 +215,23 @@ class Releases:
     # -- answers --------------------------------------------------------------------------------------------------
 
     def earliest(self, need: Need) -> Floats:
-        """For each host: when one host's share of the job could be free; minus infinity for now, NaN for never."""
-        enough = (self._slots_after >= need.slots) & (self._gpus_after >= need.gpus)
-        first = enough.argmax(axis=1)
-        rows = np.arange(len(self.names))
-        bounds = np.where(enough[rows, first], self._end[rows, first], np.nan)
-        bounds[(self._slots >= need.slots) & (self._gpus >= need.gpus)] = -np.inf
-        return bounds
+        """For each host: when one host's share of the job could be free; minus infinity for now, NaN for never. It is
+        kept and brought up to date, and must not be written to.
+        """
+        key = (need.slots, need.gpus)
+        found = self._bounds.get(key)
+        if found is None:
+            found = self._bounds[key] = self._now.earliest(need.slots, need.gpus, np.arange(len(self.names)))
+        return found
 
     def soonest(self, need: Need, usable: npt.NDArray[np.bool_]) -> Floats:
         """For a job on several hosts: the ends from which on slots could suffice in total, ascending."""
-        base = self._share(self._slots, self._gpus, need) * usable
-        share = self._share(self._slots_after, self._gpus_after, need) * usable[:, np.newaxis]
+        now = self._now
+        base = self._share(now.slots, now.gpus, need) * usable
+        share = self._share(now.slots_after, now.gpus_after, need) * usable[:, np.newaxis]
         grown = np.diff(share, axis=1, prepend=base[:, np.newaxis])
-        real = np.arange(share.shape[1]) < self._count[:, np.newaxis]
-        ends, grown = self._end[real], grown[real]
+        real = ~np.isnan(now.end)
+        ends, grown = now.end[real], grown[real]
         order = np.argsort(ends, kind="stable")
         total = base.sum() + np.cumsum(grown[order])
         return np.asarray(ends[order][total >= need.total])
@@ -183,20 +243,31 @@ class Releases:
 
     def shares(self, need: Need, at: float) -> Floats:
         """For each host: slots that it could give to such a job by the time."""
-        ended = (self._end <= at).sum(axis=1)
-        rows = np.arange(len(self.names))
-        last = np.minimum(np.maximum(0, ended - 1), self._count - 1)
-        share = self._share(self._slots_after, self._gpus_after, need)[rows, last]
-        return np.where((ended > 0) & (self._count > 0), share, self._share(self._slots, self._gpus, need))
+        now = self._now
+        ended = (now.end <= at).sum(axis=1)
+        last = np.maximum(0, ended - 1)
+        share = self._share(now.slots_after, now.gpus_after, need)[np.arange(len(self.names)), last]
+        return np.where(ended > 0, share, self._share(now.slots, now.gpus, need))
+
+    def steps(self, row: int) -> Steps:
+        """What gets free on one host."""
+        now = self._now
+        ends = [end for end in now.end[row].tolist() if end == end]
+        slots, gpus = now.slots_after[row].tolist(), now.gpus_after[row].tolist()
+        return Steps(ends, [float(now.slots[row]), *slots], [float(now.gpus[row]), *gpus])
+
+    def next_ends(self, rows: Ints, after: float) -> Floats:
+        """For each row: the first end after the time; infinite when there is none."""
+        ends = self._now.end[rows]
+        return np.asarray(np.where(ends > after, ends, np.inf).min(axis=1, initial=np.inf))
 
     def idle(self, hosts: Ints) -> Floats:
         """Devices that nobody holds now on the hosts."""
-        return np.asarray(self._gpus[hosts])
+        return np.asarray(self._now.gpus[hosts])
 
     def unknown_ends(self) -> Ints:
         """For each host: how many holdings end nobody knows when."""
-        known = np.isfinite(self._end).sum(axis=1)
-        return np.asarray(self._count - known)
+        return np.asarray(np.isposinf(self._now.end).sum(axis=1))
 
     def mask(self, names: Collection[str]) -> npt.NDArray[np.bool_]:
         """Which hosts are among `names`, each named once."""
@@ -205,6 +276,32 @@ class Releases:
         found = np.zeros(len(self.names), dtype=bool)
         found[[self.index[name] for name in names if name in self.index]] = True
         return found
+
+
+class _Line(NamedTuple):
+    """One host: free slots and devices, and (end, slots, devices) of each holding, in any order."""
+
+    slots: float
+    gpus: int
+    held: Sequence[tuple[float, float, float]]
+
+
+_NOTHING = (math.nan, 0.0, 0.0)
+"""In the place of a holding where a row has fewer than others. Sorted by end it comes last."""
+
+
+def _free(books: HostLedger) -> float:
+    return _NO_LIMIT if books.free_slots is None else float(books.free_slots)
+
+
+def _line_of(books: HostLedger, future: Future) -> _Line:
+    """What one host's books say."""
+    suspended = books.suspended
+    held = [
+        (future.end_of(books.host, key, part), 0 if key in suspended else part.slots, len(part.gpus))
+        for key, part in books.held.items()
+    ]
+    return _Line(_free(books), len(books.gpus) - len(books.holders), held)
 
 
 def needs_of(demand: Demand) -> list[Need]:
@@ -233,3 +330,8 @@ def _need_of(choice: Choice, slots: int) -> Need:
 def _alone(need: HostNeed) -> int:
     """Devices that nobody else may hold."""
     return sum(count for kind, count in need.devices if kind.claim not in _SHARING)
+
+
+def alone_of(part: HostAllocation) -> int:
+    """Devices of a part that nobody else may hold."""
+    return sum(held.claim not in _SHARING for held in part.gpus)

@@ -11,6 +11,7 @@ from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
+from gsched.policy.columns import Flags
 from gsched.policy.columns_cycle import CycleColumns
 from gsched.policy.demand import Choice, Demand, HostNeed, Term, tasks_of
 from gsched.policy.explain import NO_HOST, Reason
@@ -52,6 +53,15 @@ class Trial:
         if self._limits is None or not self._limits.has_host_limits(bucket):
             return found
         return [name for name in found if self._lets_in(self._limits, bucket, demand, name)]
+
+    def usable(self, bucket: Bucket, demand: Demand) -> Flags | None:
+        """The same as flags in the order of all hosts' names; None where only `candidates` knows."""
+        queue = self._snapshot.queues.get(bucket.queue)
+        if queue is None or self._field is None:
+            return None
+        if self._limits is not None and self._limits.has_host_limits(bucket):
+            return None
+        return self._field.open_rows(queue, bucket.requirement, demand)
 
     def _lets_in(self, limits: LimitUse, bucket: Bucket, demand: Demand, name: str) -> bool:
         """Whether limits would let the job have the least that it can do with on the host."""

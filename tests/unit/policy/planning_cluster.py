@@ -56,6 +56,9 @@ class PlainTrial:
     def candidates(self, bucket: Bucket, demand: Any) -> list[str]:
         return [name for name, host in self.snapshot.hosts.items() if not host.closed]
 
+    def usable(self, bucket: Bucket, demand: Any) -> None:
+        return None
+
     def needs(self, bucket: Bucket, demand: Any) -> list[Need]:
         if demand.hosts == 1 or demand.slots == 1:
             return [Need(demand.slots, demand.gpus, demand.slots)]
