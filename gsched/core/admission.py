@@ -14,6 +14,7 @@ import msgspec
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.cluster import ClusterState
 from gsched.core.completion import complete, queue_names, queue_of
+from gsched.core.device_wishes import UNTIL_THEN, never_met
 from gsched.core.judgement import Judge, Judged, Usage, lasting
 from gsched.core.observed import Observation
 from gsched.core.values import slot_limit
@@ -106,12 +107,15 @@ def _admit_to(
     judged = judge(spec.res_req, spec.gpu_req, queue.name, spec.slots)
     spec = _check_slots(spec, queue, config, observed, judged)
     _check_choices(judged, spec, queue, config, observed)
+    reports = {host.name: observed(host.name).gpus for host in _usable(spec, queue, config)} if judged.wishes else {}
+    notes = filter(None, [never_met(judged.wishes, reports)])
+    own = (text for text in lasting(spec.warnings) if not text.endswith(UNTIL_THEN))
     return msgspec.structs.replace(
         spec,
         combined_req=judged.text,
         combined_gpu_req=judged.gpu_text,
         auto_gpu=not judged.wants_gpus and config.params.gpu_unrequested is GpuUnrequested.AUTO,
-        warnings=tuple(dict.fromkeys((*lasting(spec.warnings), *judged.warnings))),
+        warnings=tuple(dict.fromkeys((*own, *judged.warnings, *notes))),
     )
 
 

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 
 from gsched.base.errors import BadRequest
+from gsched.core.device_wishes import Wishes, wishes_of
 from gsched.core.values import LOCAL_TYPE, UNKNOWN_MODEL
 from gsched.model.config import ClusterConfig, GpuUnrequested
 from gsched.model.resource import BUILTIN, GPU_COUNTERS, ResourceType, gpu_counter_claims
@@ -80,6 +81,8 @@ class Judged:
     tasks: int | None = None
     on_one_host: bool = False
     """All slots must be on one host."""
+    wishes: tuple[Wishes, ...] = ()
+    """What is wished of GPUs beyond their number, for each alternative."""
     per_host: int | None = None
     """Most slots that span[ptile] or span[stripe] puts on a host; None when that depends on the host or is not said."""
     tiling: str = ""
@@ -126,16 +129,18 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
     )
     whole = combined.whole
     gpu = _gpu(gpu_req, config.queues[queue].gpu_req, config, _gpu_claims(res_req, increasing))
+    gpu_text = print_gpu(gpu) if gpu is not None else ""
     tasks = _tasks(whole, slots)
     _check_spread(whole, gpu, slots, gives_unasked=config.params.gpu_unrequested is GpuUnrequested.AUTO)
     per_host, tiling = _per_host(whole)
     warnings = [f"the {level}'s {_IGNORED}" for level in combined.ignored]
     return Judged(
         text=combined.text,
-        gpu_text=print_gpu(gpu) if gpu is not None else "",
+        gpu_text=gpu_text,
         choices=tuple(_choices(whole, gpu, slots)),
         warnings=tuple(warnings),
         tasks=tasks,
+        wishes=wishes_of(combined.text, gpu_text, tasks or slots),
         per_host=per_host,
         tiling=tiling,
         blocks=_blocks(whole),

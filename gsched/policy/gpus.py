@@ -99,10 +99,11 @@ def _most(ledger: HostLedger, kind: DeviceKind, free: Sequence[Gpu]) -> int:
 
 
 def _there(ledger: HostLedger, kind: DeviceKind) -> int:
-    devices = ledger.gpus.values()
-    if not kind.model:
+    """How many devices of the host are of the kind, held or not."""
+    if not kind.model and not kind.gmem_mib:
         return ledger.devices_in_mode(COUNTER_OF_CLAIM.get(kind.claim, kind.claim))
-    return sum(model_matches(kind.model, gpu.model, gpu.memory_mib or 0) for gpu in devices)
+    large = (gpu for gpu in ledger.gpus.values() if (gpu.memory_mib or 0) >= kind.gmem_mib)
+    return sum(not kind.model or model_matches(kind.model, gpu.model, gpu.memory_mib or 0) for gpu in large)
 
 
 def _pick(ledger: HostLedger, kind: DeviceKind, free: Sequence[Gpu], count: int) -> Sequence[Gpu] | None:

@@ -115,6 +115,15 @@ def test_every_alternative_tells_why_it_waits(cluster: Cluster) -> None:
     assert "(4 wanted, 2 of 4 free on one);\n Alternative 4 will be" in told
 
 
+@pytest.mark.parametrize("wish", ["gmodel=H900", "gmem=900G"])
+def test_gpus_that_no_host_has_are_told_of_at_once_and_while_the_job_waits(cluster: Cluster, wish: str) -> None:
+    done = cluster.run("gsub", "-gpu", f"mode=exclusive_process:{wish}", "sleep", "600")
+    assert "No host that the job may use has a GPU" in done.stderr and wish in done.stderr
+    job = int(done.stdout.split("<")[1].split(">")[0])
+    assert f"(1 of mode=exclusive_process:{wish} wanted, one has no such GPU)" in cluster.why_pending(job)
+    assert "No host that the job may use has a GPU" in shown(cluster, job)
+
+
 def slots_of(cluster: Cluster, job: int) -> dict[str, int]:
     allocation = cluster.starts(job).allocation
     assert allocation is not None

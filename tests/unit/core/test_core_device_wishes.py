@@ -1,0 +1,66 @@
+"""GPUs that no host has: the job is accepted, and whoever submits it is told."""
+
+from __future__ import annotations
+
+import pytest
+from core_world import World, gpus, make_config, spec
+
+from gsched.core.device_wishes import never_met, wishes_of
+from gsched.model.host import ComputeMode, GpuReport
+
+SHARED = ComputeMode.DEFAULT
+OLD = gpus(2, SHARED, "a", model="Tesla K80", memory_mib=12_288)
+NEW = gpus(4, SHARED, "b", model="NVIDIA A100-SXM4-40GB", memory_mib=40_961)
+NONE = "No host that the job may use has"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "said"),
+    [
+        ("num=1:gmodel=K80", ""),
+        ("num=1:gmodel=H100", f"{NONE} a GPU of gmodel=H100 (models are NVIDIA A100-SXM4-40GB, Tesla K80): the job"),
+        ("num=1:gmem=40G", ""),
+        ("num=1:gmem=48G", f"{NONE} a GPU with gmem=48G (b has the most, 40961M): the job waits until one has"),
+        ("num=1:gmodel=K80:gmem=16G", f"{NONE} a GPU of gmodel=K80 with gmem=16G (a has the most, 12G)"),
+        ("num=3:gmodel=K80", f"{NONE} such GPUs (3 of gmodel=K80)"),
+        ("num=2/task:gmodel=K80", ""),
+        ("num=1/task:gmodel=K80", f"{NONE} such GPUs (4 of gmodel=K80)"),
+        ("num=2:glink=yes", f"{NONE} such GPUs (2 of glink=yes)"),
+        ("num=9", ""),
+    ],
+)
+def test_what_no_host_has_is_named(gpu: str, said: str) -> None:
+    requirement = "span[hosts=1]" if gpu.startswith("num=1/task") else ""
+    found = never_met(wishes_of(requirement, gpu, 4), {"a": OLD, "b": NEW})
+    assert found.startswith(said) and bool(found) == bool(said)
+
+
+def test_one_alternative_that_can_be_met_is_enough_and_the_unknown_is_not_judged() -> None:
+    both = "{rusage[ngpus_physical=1:gmodel=H100]} || {rusage[ngpus_physical=1:gmodel=K80]}@60"
+    assert never_met(wishes_of(both, "", 1), {"a": OLD}) == ""
+    assert "gmodel=H100" in never_met(wishes_of(both, "", 1), {"b": NEW})
+    apart = "1*{rusage[ngpus_physical=1:gmodel=A100]} + {rusage[ngpus_physical=1:gmodel=P100]}"
+    assert "gmodel=P100 (models are NVIDIA A100" in never_met(wishes_of(apart, "", 3), {"b": NEW})
+    assert never_met(wishes_of("", "num=1:gmodel=H100", 1), {"a": OLD, "b": None}) == ""
+    assert never_met(wishes_of("", "num=1:gmodel=H100", 1), {"a": OLD, "b": GpuReport(known=False)}) == ""
+    assert "(they have none)" in never_met(wishes_of("", "num=1:gmodel=H100", 1), {"a": GpuReport()})
+    dumb = gpus(1, SHARED, "a")
+    assert "(nobody knows how much theirs have)" in never_met(wishes_of("", "num=1:gmem=1G", 1), {"a": dumb})
+
+
+def test_whoever_submits_is_told_and_the_job_waits() -> None:
+    here = World(make_config(("a", "b")))
+    for name, report in (("a", OLD), ("b", NEW)):
+        here.report(name, gpus=report)
+    wanted = spec(gpu_req="num=1:gmodel=H100")
+    (job,) = here.submit(wanted, spec(gpu_req="num=1:gmodel=K80"))[:1]
+    (told,) = here.job(job).spec.warnings
+    assert told.startswith(f"{NONE} a GPU of gmodel=H100")
+    here.modify(job, gpu_req="num=1:gmodel=H200")
+    assert ["gmodel=H200" in text for text in here.job(job).spec.warnings] == [True]
+    here.modify(job, gpu_req="num=3:gmodel=A100")
+    assert here.job(job).spec.warnings == ()
+    only = here.submit(spec(gpu_req="num=1:gmodel=A100", hosts=("a",)))[0]
+    assert here.job(only).spec.warnings == (
+        f"{NONE} a GPU of gmodel=A100 (models are Tesla K80): the job waits until one has",
+    )
