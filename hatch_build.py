@@ -20,6 +20,8 @@ COMMANDS = (
     "gqueues",
     "gid",
     "gload",
+    "gparams",
+    "gclusters",
     "gkill",
     "gmod",
     "gswitch",

@@ -1,4 +1,4 @@
-"""`gadmin` (badmin): click reads its words, everything heavy is imported by the one that needs it.
+"""`gadmin` (badmin) and `lsadmin`: click reads its words, everything heavy is imported by the one that needs it.
 
 Source of the texts: badmin(8) of LSF 10.1; `frag` is gsched's own.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import Any
 
 import click
@@ -150,6 +151,44 @@ def frag(envdir: str | None) -> None:
 
     with _client(envdir) as client:
         click.echo(render_fragments(client.fragmentation()), nl=False)
+
+
+def _showconf(envdir: str | None, daemon: str) -> None:
+    """lsf.conf as KEY = VALUE lines under one heading, as programs read them."""
+    from gsched.base.envdir import conf_dir
+    from gsched.config.lsfconf import settings_of
+
+    click.echo(f"{daemon.upper()} configuration at {time.ctime()}")
+    for name, value in settings_of(os.path.abspath(envdir or conf_dir(os.environ))).items():
+        click.echo(f"        {name} = {value}")
+
+
+@gadmin.command("showconf")
+@OPTION_ENVDIR
+@click.argument("daemon", type=click.Choice(["mbd", "sbd"]))
+@click.argument("hosts", nargs=-1)
+def showconf(envdir: str | None, daemon: str, hosts: tuple[str, ...]) -> None:
+    """Show what lsf.conf says; it is the same for every daemon and host."""
+    _showconf(envdir, daemon)
+
+
+@click.group("lsadmin", context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="lsadmin")
+def lsadmin() -> None:
+    """What LSF's lsadmin does of the things that gadmin does."""
+
+
+lsadmin.add_command(ckconfig)
+lsadmin.add_command(reconfig)
+
+
+@lsadmin.command("showconf")
+@OPTION_ENVDIR
+@click.argument("daemon", type=click.Choice(["lim"]))
+@click.argument("hosts", nargs=-1)
+def showconf_of_lim(envdir: str | None, daemon: str, hosts: tuple[str, ...]) -> None:
+    """Show what lsf.conf says; it is the same for every host."""
+    _showconf(envdir, daemon)
 
 
 def _client(envdir: str | None) -> Any:

@@ -22,11 +22,18 @@ OPTION_ENVDIR = click.option(
     "--envdir", metavar="CONF", help="Configuration folder (default: GSCHED_ENVDIR, else ~/.gsched/conf)."
 )
 
+OPTION_CONF = click.option(
+    "--conf",
+    metavar="FOLDER",
+    help="Configuration folder (default: GSCHED_ENVDIR, else ~/.gsched/conf).",
+)
 
-def run(command: click.Command) -> None:
-    """Run a click command; GschedErrors become one line and their exit code."""
+
+def run(command: click.Command, name: str = "") -> None:
+    """Run a click command, called `name` in its messages; GschedErrors become one line and their exit code."""
+    name = name or command.name or ""
     try:
-        command(standalone_mode=False)
+        command.main(prog_name=name, standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -36,19 +43,19 @@ def run(command: click.Command) -> None:
         click.echo(error.text, err=True)
         sys.exit(error.exit_code)
     except GschedError as error:
-        click.echo(f"{command.name}: {error.text}", err=True)
+        click.echo(f"{name}: {error.text}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(141)
     except OSError as error:  # a folder that cannot be made or entered, a full disk
         where = f"{error.filename}: " if error.filename else ""
-        click.echo(f"{command.name}: {where}{error.strerror or error}", err=True)
+        click.echo(f"{name}: {where}{error.strerror or error}", err=True)
         sys.exit(LSF_FAILURE)
     except Exception as error:
         if os.environ.get("GSCHED_DEBUG") == "1":
             raise
-        click.echo(f"{command.name}: internal error: {error!r} (GSCHED_DEBUG=1 shows more)", err=True)
+        click.echo(f"{name}: internal error: {error!r} (GSCHED_DEBUG=1 shows more)", err=True)
         sys.exit(70)
 
 
@@ -58,10 +65,22 @@ def gsched() -> None:
 
 
 def gadmin() -> None:
-    """Entry point of the command `gadmin`."""
+    """Entry point of the command `gadmin`, also under LSF's name `badmin`."""
     from gsched.app.administration import gadmin as command
 
+    run(command, _called("gadmin"))
+
+
+def lsadmin() -> None:
+    """Entry point of the command `lsadmin`."""
+    from gsched.app.administration import lsadmin as command
+
     run(command)
+
+
+def _called(name: str) -> str:
+    """`badmin` when this process was started under that name, else the name itself."""
+    return "badmin" if os.path.basename(sys.argv[0]) == "badmin" else name
 
 
 # -- gsched -----------------------------------------------------------------------------------------------------------
@@ -135,6 +154,21 @@ def sim_gpu(indexes: str, settings: tuple[str, ...], host: str | None, folder: s
             raise BadRequest(f"'{item}' is not NAME=VALUE, as in compute_mode=default")
         wanted[key] = value
     change(private.inventory_of(config, name), name, parse_idset(indexes), wanted)
+
+
+@_gsched.group()
+def names() -> None:
+    """Put the commands into a folder under the names of another batch system."""
+
+
+@names.command("lsf")
+@click.argument("folder", metavar="DIR")
+@OPTION_CONF
+def names_lsf(folder: str, conf: str | None) -> None:
+    """Write bsub, bjobs, bkill ... and profile.lsf into DIR; they work from anywhere."""
+    from gsched.app.names import write_lsf_names
+
+    write_lsf_names(folder, conf, os.environ, click.echo)
 
 
 @_gsched.command()

@@ -30,8 +30,8 @@ FAILURE = 255
 LOCAL_ONLY = ("elim.gpu",)
 # Commands that change nothing: they are simply run again when the door breaks off before it has said anything.
 READ_ONLY = (
-    *("gjobs", "ghosts", "ghist", "gqueues", "gid", "gload", "gjgroup", "grsvs", "glimits"),
-    *("bjobs", "bhosts", "bhist", "bqueues", "lsid", "lsload", "bjgroup", "brsvs", "blimits"),
+    *("gjobs", "ghosts", "ghist", "gqueues", "gid", "gload", "gparams", "gclusters", "gjgroup", "grsvs", "glimits"),
+    *("bjobs", "bhosts", "bhist", "bqueues", "lsid", "lsload", "bparams", "lsclusters", "bjgroup", "brsvs", "blimits"),
 )
 
 

@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gsched.base.errors import BadRequest
+from gsched.base.errors import BadRequest, ConfigError
 from gsched.config.findings import Findings, Place, show
 from gsched.config.requirements import gpu_requirement
-from gsched.config.sections import Entry
+from gsched.config.sections import MAX_FILE_BYTES, Entry, decode, read_assignments
 from gsched.config.unsupported import REFUSED_CONF, WITHOUT_EFFECT_CONF
 from gsched.config.values import Settings, absolute_path, host_name, integer, seconds, yes_or_no
 from gsched.model.config import Locations, Params, Timing
@@ -20,6 +20,8 @@ MAX_RUN_DIR_BYTES = 91
 DEFAULT_RUN_DIR = "/run/gsched"
 DEFAULT_SPOOL_DIR = "/var/spool/gsched"
 DEFAULT_GPU_PROVIDER = "nvml"
+DEFAULT_UNIT = "MB"
+LSB_FOLDER = "lsbatch"
 
 
 @dataclass(slots=True)
@@ -60,9 +62,35 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
         gpu_req=settings.take("LSB_GPU_REQ", gpu_requirement, ""),
         gpu_req_at=settings.place("LSB_GPU_REQ"),
     )
-    settings.take("LSF_UNIT_FOR_LIMITS", _unit, "MB")
+    settings.take("LSF_UNIT_FOR_LIMITS", _unit, DEFAULT_UNIT)
     settings.finish(REFUSED_CONF, WITHOUT_EFFECT_CONF)
     return conf
+
+
+def settings_of(conf_dir: str) -> dict[str, str]:
+    """What `conf_dir`'s lsf.conf sets, by name, and what programs ask for that it need not set.
+
+    Raises ConfigError when the file cannot be read as a list of settings.
+    """
+    path = os.path.join(conf_dir, "lsf.conf")
+    findings = Findings()
+    try:
+        with open(path, "rb") as file:
+            text = decode(path, file.read(MAX_FILE_BYTES + 1), findings)
+    except OSError as error:
+        findings.error(Place(path), f"cannot be read: {error.strerror}")
+        text = None
+    found = {entry.key: entry.value for entry in read_assignments(path, text or "", findings) if entry.value}
+    if findings.has_errors:
+        raise ConfigError(findings.sorted([path]))
+    for name, value in (
+        ("LSF_CONFDIR", conf_dir),
+        ("LSB_CONFDIR", os.path.join(conf_dir, LSB_FOLDER)),
+        ("LSF_ENVDIR", conf_dir),
+        ("LSF_UNIT_FOR_LIMITS", DEFAULT_UNIT),
+    ):
+        found.setdefault(name, value)
+    return found
 
 
 def read_gpu_provider(text: str) -> str:
@@ -79,6 +107,8 @@ def _locations(path: str, conf_dir: str, settings: Settings, findings: Findings)
     for name in ("LSF_CONFDIR", "LSB_CONFDIR", "LSF_ENVDIR"):
         given = settings.take(name, absolute_path, "")
         at = settings.place(name)
+        if name == "LSB_CONFDIR" and os.path.realpath(given) == os.path.realpath(os.path.join(conf_dir, LSB_FOLDER)):
+            continue  # where LSF has it; CLUSTER/configdir below it is a link to the folder that is read
         if given and at and os.path.realpath(given) != os.path.realpath(conf_dir):
             findings.error(at, f"{name}: all files are read from {show(conf_dir)}; another folder is not supported yet")
     found: dict[str, str] = {}

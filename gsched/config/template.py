@@ -10,10 +10,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from gsched.base.errors import BadRequest, ConfigError, Conflict, ResourceExhausted
 from gsched.config.files import CLUSTER_PREFIX, check_texts
 from gsched.config.findings import show
-from gsched.config.lsfconf import read_gpu_provider
+from gsched.config.lsfconf import LSB_FOLDER, read_gpu_provider
 from gsched.config.values import absolute_path, cluster_name, host_name, user_name
 from gsched.model.config import Locations
 
@@ -45,6 +47,8 @@ _LSF_CONF = """\
 # lsf.conf: folders and intervals of a private gsched cluster.
 # One NAME=VALUE per line; a value with blanks stands in quotes. See docs/configuration.md.
 
+# This folder. Programs written for LSF find lsb.params in lsbatch/CLUSTER/configdir below it, which is a link to it.
+LSF_CONFDIR="{conf_dir}"
 # The event store of the master: every job, for ever.
 LSB_SHAREDIR="{state_dir}"
 # Log files of the daemons.
@@ -55,6 +59,9 @@ LSF_SERVERDIR="{server_dir}"
 GSCHED_RUNDIR="{run_dir}"
 # What the agents keep of their jobs; a folder per host below it.
 GSCHED_SPOOLDIR="{spool_dir}"
+
+# The unit of sizes without one, as in gsub -M 500. Programs written for LSF take KB where this line is missing.
+LSF_UNIT_FOR_LIMITS=MB
 
 # Where GPUs come from: nvml, none, or sim:FOLDER (inventories FOLDER/HOST.json).
 GSCHED_GPU_PROVIDER="{gpu_provider}"
@@ -239,7 +246,7 @@ def private_texts(
         "administrators": _administrators(administrators),
         "gpu_provider": _quotable(read_gpu_provider(gpu_provider)),
     }
-    for name in ("state_dir", "log_dir", "server_dir", "run_dir", "spool_dir"):
+    for name in ("conf_dir", "state_dir", "log_dir", "server_dir", "run_dir", "spool_dir"):
         values[name] = _quotable(absolute_path(getattr(folders, name)))
     shared, map_ = _LSF_SHARED, _LSF_CLUSTER
     if gpu_resources:
@@ -276,16 +283,16 @@ def write_private(
     would not load, Conflict when a file is already there (nothing is written then), ResourceExhausted or Conflict
     when the folder cannot be written.
     """
+    folder = Path(conf_dir).absolute()
     texts = private_texts(
         cluster=cluster,
         hosts=hosts,
         slots=slots,
-        folders=folders,
+        folders=msgspec.structs.replace(folders, conf_dir=str(folder)),
         gpu_provider=gpu_provider,
         gpu_resources=gpu_resources,
         administrators=administrators,
     )
-    folder = Path(conf_dir).absolute()
     problems = check_texts(str(folder), texts).problems
     if any(problem.severity == "error" for problem in problems):
         raise ConfigError(problems)
@@ -297,9 +304,21 @@ def write_private(
         for name, text in texts.items():
             with open(folder / name, "x", encoding="utf-8") as file:
                 file.write(text)
+        link_lsf_layout(str(folder), cluster)
     except OSError as error:
         kind = ResourceExhausted if error.errno in (errno.ENOSPC, errno.EDQUOT) else Conflict
         raise kind(f"{error.filename or folder}: {os.strerror(error.errno or 0)}") from None
+
+
+def link_lsf_layout(conf_dir: str, cluster: str) -> None:
+    """Make lsbatch/CLUSTER/configdir, where LSF keeps its lsb.* files, a link to `conf_dir`, unless it is there.
+
+    Programs written for LSF read lsb.params by that path. Raises OSError when it cannot be made.
+    """
+    folder = Path(conf_dir) / LSB_FOLDER / cluster
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.path.lexists(folder / "configdir"):
+        os.symlink(os.path.join("..", ".."), folder / "configdir", target_is_directory=True)
 
 
 def _administrators(names: Sequence[str]) -> str:

@@ -55,7 +55,7 @@ _GENERAL = (
 _UNKNOWN = unsupported(
     *("a", "alloc_flags", "app", "ar", "B", "clusters", "cn_cu", "cn_mem", "core_isolation", "csm", "data", "datachk"),
     *("datagrp", "E", "Ep", "eptl", "ext", "f", "freq", "hl", "hostfile", "jobaff", "jsm", "k", "L", "Lp", "ln_mem"),
-    *("ln_slots", "mig", "N", "Ne", "network", "nnodes", "notify", "outdir", "ptl", "rcacct", "rnc", "s", "sla", "smt"),
+    *("ln_slots", "mig", "N", "Ne", "network", "notify", "outdir", "ptl", "rcacct", "rnc", "s", "sla", "smt"),
     *("stage", "step_cgroup", "ti", "u", "ul", "wa", "wt", "is", "Zs"),
 )
 
@@ -67,6 +67,7 @@ BSUB = OptionTable(
         Option(
             "env", "LIST", "variables the job gets: all, none, NAME, NAME=VALUE, ~NAME", '-env "all, SEED=1, ~DISPLAY"'
         ),
+        Option("nnodes", "COUNT", "so many hosts; the slots of -n are spread evenly over them, one each without -n"),
         Option("K", help="wait for the end of the job and exit with its exit code"),
         Option("H", help="hold the job until it is resumed"),
         *_GENERAL,
@@ -127,7 +128,7 @@ BMOD = OptionTable(
         *unsupported(
             "an", "appn", "app_n", "En", "Epn", "Ln", "Nn", "Bn", "kn", "slan", "Lpn", "outdirn", "wtn", "wan"
         ),
-        *unsupported("hln", "mign", "notifyn", "un", "Zsn", "env", "H", "K"),
+        *unsupported("nnodes", "hln", "mign", "notifyn", "un", "Zsn", "env", "H", "K"),
     ),
     interspersed=True,
     examples=("PROGRAM -W 4:00 1153", "PROGRAM -Rn -q night 1153 1154", "PROGRAM -J '%10' 1160"),

@@ -64,8 +64,12 @@ def spec_values(options: Parsed, around: Surroundings) -> Values:
             values["limits"] = values.get("limits", {}) | limit
         elif name in READERS:
             values |= READERS[name](value, around)
-    if options.has("R"):
-        values["res_req"] = merge(options.all("R"))
+    requirements = list(options.all("R"))
+    if options.has("nnodes"):
+        values["slots"], span = _spread(options.last("nnodes"), values.get("slots"), values.get("max_slots", 0))
+        requirements += span
+    if requirements:
+        values["res_req"] = merge(requirements)
     begin, end = values.get("begin_at"), values.get("terminate_at")
     if begin is not None and end is not None and begin > end:
         raise BadRequest("Start time is later than termination time")
@@ -160,6 +164,22 @@ def _slots(text: str, around: Surroundings) -> Values:
     if most < least:
         raise BadRequest(f"-n: '{text}': the most slots are fewer than the least")
     return {"slots": least, "max_slots": most if most > least else 0}
+
+
+def _spread(text: str, slots: int | None, most: int) -> tuple[int, list[str]]:
+    """-nnodes: how many slots, and the requirement that puts them on so many hosts. `slots` and `most` are -n's."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_SLOTS):
+        raise BadRequest(f"-nnodes: '{text}' is not a number of hosts from 1 to {MAX_SLOTS}")
+    hosts = int(text)
+    wanted = hosts if slots is None else slots
+    each = -(-wanted // hosts)
+    if most:
+        raise BadRequest("-nnodes needs one number of slots, and -n gives a range")
+    if -(-wanted // each) != hosts:
+        raise BadRequest(f"-nnodes {hosts}: {wanted} slots (-n) cannot be spread evenly over {hosts} hosts")
+    if hosts > 1:
+        return wanted, [f"span[ptile={each}]"]
+    return wanted, ["span[hosts=1]"] if wanted > 1 else []
 
 
 def _hosts(text: str, around: Surroundings) -> Values:

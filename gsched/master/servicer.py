@@ -14,6 +14,7 @@ from gsched import __version__
 from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound, PermissionDenied
 from gsched.base.ids import show_job
 from gsched.base.patterns import expand_job_id
+from gsched.config.effective import effective_parameters
 from gsched.config.files import load
 from gsched.core.command import Command, ControlHosts, ControlJobs, Reconfigure, Submit
 from gsched.master.board import Board
@@ -185,6 +186,8 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             cycle_summary=self._board.summary,
             store_problem=self._loop.problem,
             quarantined=self._board.quarantined,
+            administrators=config.administrators,
+            parameters=effective_parameters(config) if request.parameters else (),
         )
         return to_proto(view, model_pb2.ClusterView)
 

@@ -60,6 +60,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     default_queues: tuple[str, ...] = ("normal",)
     """DEFAULT_QUEUE: of jobs that name no queue; of several the first that accepts the job."""
     default_project: str = "default"
+    master_sleep_s: float = 10.0
+    """MBD_SLEEP_TIME: the unit of JOB_ACCEPT_INTERVAL and of MAX_RESERVE_TIME; the master itself never sleeps."""
     job_accept_interval_s: float = 0.0
     clean_period_s: int = 3600
     max_job_id: int = 2147483646

@@ -253,6 +253,13 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     """Further parameters by LSF's names (PREEMPTION, RUN_WINDOWS, REQUEUE_EXIT_VALUES …) as text."""
 
 
+class Parameter(msgspec.Struct, frozen=True):
+    """A setting by its name in lsb.params, with the value that counts, written as in the file."""
+
+    name: str
+    value: str
+
+
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     """What gid, gadmin and `gsched status` ask first."""
 
@@ -269,6 +276,9 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     """Why new commands are refused for now (a full disk); empty when all is well."""
     quarantined: tuple[str, ...] = ()
     """Jobs set aside because a record of theirs could not be read, with the reason."""
+    administrators: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    """lsb.params as it counts, defaults included; only when they were asked for."""
 
 
 class EventRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -138,9 +138,10 @@ class Client:
         reply = self._call(self._stub.Queues, scheduler_pb2.QueuesRequest(names=list(names)))
         return [from_proto(queue, QueueView) for queue in reply.queues]
 
-    def cluster(self) -> ClusterView:
-        """The cluster's name, master, defaults and health."""
-        return from_proto(self._call(self._stub.Cluster, scheduler_pb2.ClusterRequest()), ClusterView)
+    def cluster(self, *, parameters: bool = False) -> ClusterView:
+        """The cluster's name, master, defaults and health; with `parameters` lsb.params as it counts."""
+        request = scheduler_pb2.ClusterRequest(parameters=parameters)
+        return from_proto(self._call(self._stub.Cluster, request), ClusterView)
 
     def control(
         self,

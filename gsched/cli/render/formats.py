@@ -10,7 +10,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Generic, TypeVar
 
@@ -28,11 +28,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What values depend on besides the record: time zone, the moment of the question, and option -hms."""
+    """What values depend on besides the record: time zone, the moment of the question, options -hms and -json."""
 
     zone: tzinfo
     now: float
     hms: bool = False
+    json: bool = False
+    """The value stands in JSON."""
 
 
 Value = Callable[[R, Setting], "str | float | None"]
@@ -162,6 +164,7 @@ def render_json(
 
     `command` is LSF's name of the command (bjobs), `counted` the key of the number of records (JOBS).
     """
+    setting = replace(setting, json=True)
     shown = [
         {column.field.name.upper(): column.text(record, setting) for column in chosen.columns} for record in records
     ]

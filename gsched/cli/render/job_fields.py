@@ -96,9 +96,13 @@ def _exit_code(job: JobRecord) -> str | None:
     return str(code) if code else None
 
 
-def _exit_reason(job: JobRecord) -> str | None:
-    """Only what the scheduler did to the job: one that merely failed has none, or a client polls for ever."""
-    if job.ended_at is None or not job.term_reason:
+def _exit_reason(job: JobRecord, setting: Setting) -> str | None:
+    """Why the job was ended, if it was: one that merely failed has none.
+
+    In JSON neither has one that its owner ended: a client (PSI/J 0.9.11) that does so itself stumbles over any reason
+    and would ask for ever. What ends jobs by themselves (a limit, say) is said there too.
+    """
+    if job.ended_at is None or not job.term_reason or (setting.json and job.term_reason == "TERM_OWNER"):
         return None
     return f"{job.term_reason}: {TERM_TEXTS.get(job.term_reason, 'unknown')}"
 
@@ -162,7 +166,7 @@ _GIVEN: tuple[Field[JobRecord], ...] = (
     Field("pend_reason", 11, _plain(_pend_reason)),
     Field("pids", 20, _plain(lambda job: ",".join(str(pid) for pid in job.usage.pids))),
     Field("exit_code", 10, _plain(_exit_code)),
-    Field("exit_reason", 50, _plain(_exit_reason)),
+    Field("exit_reason", 50, _exit_reason),
     Field("from_host", 11, _plain(lambda job: job.submit_host)),
     Field("first_host", 11, _plain(lambda job: job.placed[0].host if job.placed else None)),
     Field("exec_host", 11, _plain(_exec_host)),

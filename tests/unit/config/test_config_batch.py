@@ -117,6 +117,7 @@ def test_all_parameters_of_lsb_params():
     assert checked.config.params == Params(
         default_queues=("normal",),
         default_project="p1",
+        master_sleep_s=3.0,
         job_accept_interval_s=6.0,
         clean_period_s=60,
         max_job_id=999999,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import msgspec
 import pytest
 
@@ -39,6 +41,7 @@ def test_what_is_written_loads(tmp_path, gpu_resources):
     assert (config.timing.exchange_s, config.timing.gpu_probe_s, config.timing.elim_restart_s) == (1, 1, 1)
     assert config.timing.usage_sample_s == 1
     assert config.params.root_may_submit
+    assert os.path.samefile(conf / "lsbatch" / "private" / "configdir" / "lsb.params", conf / "lsb.params")
     assert config.external_on("h2") == (GPU_COUNTERS if gpu_resources else ())
 
 

@@ -86,6 +86,20 @@ def test_ends() -> None:
     ]
 
 
+def test_the_end_that_its_owner_made_is_told_in_text_and_not_in_json() -> None:
+    ended = {"started_at": NOON, "ended_at": NOON + 60, "stat": "EXIT", "signal": 9}
+    by_owner, by_limit = (
+        job(1, NOON, term_reason="TERM_OWNER", **ended),
+        job(2, NOON, term_reason="TERM_MEMLIMIT", **ended),
+    )
+    assert shown("exit_reason", by_owner) == "TERM_OWNER: job killed by owner\n"
+    text = render_json(
+        [by_owner, by_limit], parse_format("exit_reason", JOB_FIELDS), SETTING, command="bjobs", counted="JOBS"
+    )
+    first, second = json.loads(text)["RECORDS"]
+    assert first["EXIT_REASON"] == "" and second["EXIT_REASON"].startswith("TERM_MEMLIMIT: ")
+
+
 def test_one_pending_reason() -> None:
     waiting = job(1, NOON, stat="PEND", pending_reasons=("New job is waiting for scheduling", "second"))
     assert shown("stat pend_reason exec_host", waiting) == "PEND New job is waiting for scheduling; -\n"

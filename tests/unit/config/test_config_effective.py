@@ -1,0 +1,93 @@
+"""lsb.params as it counts, and lsf.conf as programs read it: written out, both mean what was read."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from config_texts import check, with_lines
+
+from gsched.base.errors import ConfigError
+from gsched.config.effective import effective_parameters
+from gsched.config.lsfconf import settings_of
+from gsched.model.config import ClusterConfig
+
+UNUSUAL = """
+DEFAULT_QUEUE = normal
+DEFAULT_PROJECT = p1
+MBD_SLEEP_TIME = 4
+SBD_SLEEP_TIME = 1.5
+JOB_ACCEPT_INTERVAL = 3
+CLEAN_PERIOD = 60
+JOB_TERMINATE_INTERVAL = 0.5
+MAX_JOBID = 999999
+MAX_JOB_ARRAY_SIZE = 1000
+MAX_USER_PRIORITY = 100
+JOB_PRIORITY_OVER_TIME = 3/20
+JOB_DEP_LAST_SUB = 1
+KILL_ON_INVALID_DEPENDENCY = N
+GPU_REQ = num=1:mode=shared
+GPU_REQ_MERGE = Y
+GPU_SHARED_JOBS = 4
+GPU_UNREQUESTED = auto=1
+GPU_PLACEMENT = scarce
+RESERVE_CORES_PER_GPU = 2
+PREEMPT_ACTION = requeue
+MIN_RUN_BEFORE_PREEMPT = 30
+MAX_JOB_PREEMPT = 3
+CPU_TIME_FACTOR = 0.1
+RUN_TIME_FACTOR = 0.2
+RUN_JOB_FACTOR = 0.3
+COMMITTED_RUN_TIME_FACTOR = 0.4
+GPU_RUN_TIME_FACTOR = 0.5
+HIST_HOURS = 6
+ENABLE_HIST_RUN_TIME = Y
+ENABLE_GPU_HIST_RUN_TIME = Y
+"""
+
+
+def configured(*lines: str) -> ClusterConfig:
+    checked = check({"lsb.params": "\n".join(["Begin Parameters", *lines, "End Parameters", ""])})
+    assert checked.errors == [] and checked.config is not None
+    return checked.config
+
+
+@pytest.mark.parametrize("text", ["", UNUSUAL])
+def test_what_counts_is_what_was_written(text: str) -> None:
+    config = configured(*text.split("\n"))
+    lines = [f"{parameter.name} = {parameter.value}" for parameter in effective_parameters(config)]
+    again = configured(*lines)
+    assert (again.params, again.timing) == (config.params, config.timing)
+    assert set(text.split("\n")) - {""} <= set(lines)
+
+
+def test_every_parameter_has_a_place() -> None:
+    """Each field of Params changes what is shown, or it comes from lsf.conf."""
+    shown = {name: effective_parameters(configured(*text.split("\n"))) for name, text in (("", ""), ("all", UNUSUAL))}
+    assert len(shown["all"]) == len(UNUSUAL.split("\n")) - 2
+    assert all(parameter not in shown["all"] for parameter in shown[""] if parameter.name != "DEFAULT_QUEUE")
+    of_lsf_conf = {"host_lost_after_s", "root_may_submit", "max_dispatch_per_cycle"}
+    usual, unusual = configured().params, configured(*UNUSUAL.split("\n")).params
+    same = {name for name in msgspec.structs.asdict(usual) if getattr(usual, name) == getattr(unusual, name)}
+    assert same - of_lsf_conf == {"default_queues"}
+
+
+def test_lsf_conf_as_programs_read_it(tmp_path) -> None:
+    (tmp_path / "lsf.conf").write_text("# folders\nLSB_SHAREDIR='/s p'\nLSF_LOGDIR = /l\nGSCHED_RUNDIR=\n")
+    assert settings_of(str(tmp_path)) == {
+        "LSB_SHAREDIR": "/s p",
+        "LSF_LOGDIR": "/l",
+        "LSF_CONFDIR": str(tmp_path),
+        "LSB_CONFDIR": f"{tmp_path}/lsbatch",
+        "LSF_ENVDIR": str(tmp_path),
+        "LSF_UNIT_FOR_LIMITS": "MB",
+    }
+    with pytest.raises(ConfigError, match="cannot be read"):
+        settings_of(str(tmp_path / "none"))
+
+
+def test_lsf_own_place_of_the_lsb_files_is_accepted() -> None:
+    assert check(with_lines("lsf.conf", "LSF_CONFDIR=/conf", "LSB_CONFDIR=/conf/lsbatch")).errors == []
+    wrong = check(with_lines("lsf.conf", "LSB_CONFDIR=/elsewhere/lsbatch"))
+    assert wrong.errors == [
+        "lsf.conf:4: LSB_CONFDIR: all files are read from /conf; another folder is not supported yet"
+    ]
