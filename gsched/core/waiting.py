@@ -33,9 +33,10 @@ class WaitingLine:
         self._arrays: dict[int, JobArray] = {}
 
     def __iter__(self) -> Iterator[tuple[Rank, int]]:
-        if not self._arrays:
-            yield from self._entries
-            return
+        return self._laid_out() if self._arrays else iter(self._entries)
+
+    def _laid_out(self) -> Iterator[tuple[Rank, int]]:
+        """Arrays element by element."""
         for _, entries in groupby(self._entries, key=lambda entry: entry[0][:2]):
             # Elements that have become jobs keep their place among those of their array.
             equals = list(entries)

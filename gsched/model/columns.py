@@ -8,8 +8,8 @@ It satisfies gsched.resreq.columns.Columns: numbers are float64 with NaN for unk
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, MutableSequence, Sequence
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,11 @@ Rows = NDArray[np.int64]
 
 MOST_LOGGED = 4
 """How many times the number of hosts the log of changes holds before it begins anew."""
+
+
+def singly(column: Numbers | Flags) -> MutableSequence[float]:
+    """The column itself for one row at a time, which costs a third of what the array takes for it."""
+    return cast("MutableSequence[float]", column.data)
 
 
 class RowLog:

@@ -92,7 +92,9 @@ class HostLedger:
 
     def copy(self, changes: set[str] | None = None) -> HostLedger:
         """A ledger of its own: changes to it leave this one alone, and are noted in `changes`."""
-        twin = HostLedger(self.host, changes)
+        twin = HostLedger.__new__(HostLedger)  # all of it is set here; this is done for every host that a cycle uses
+        twin.host = self.host
+        twin._changes = set() if changes is None else changes
         twin.max_slots, twin.shared_jobs, twin.slots_used = self.max_slots, self.shared_jobs, self.slots_used
         # These, and the values of `holders`, are replaced whole, never changed in place.
         twin.gpus, twin.gpus_known, twin.islands, twin._usable = self.gpus, self.gpus_known, self.islands, self._usable
@@ -137,7 +139,11 @@ class HostLedger:
         """How many GPUs that could be claimed as `claim` nobody holds; 0 while they are unknown."""
         holders = self.holders
         devices = self._usable.get(claim, ())
-        return sum([gpu.uuid not in holders for gpu in devices]) if holders else len(devices)
+        if not holders:
+            return len(devices)
+        if len(devices) == len(self.gpus) and holders.keys() <= self.gpus.keys():
+            return len(devices) - len(holders)  # all are of the kind, so there is nothing to look through
+        return sum([gpu.uuid not in holders for gpu in devices])
 
     def load_of(self, uuid: str) -> float:
         """How much of a shared GPU is taken: the sum of its holders' parts, each 1/shared_jobs unless he named one."""

@@ -282,8 +282,7 @@ class Snapshot:
     """How long a job that is asked to end may take."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """One job that can start now."""
 
     job_id: int

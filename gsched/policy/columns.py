@@ -6,13 +6,13 @@ found is kept with the columns between cycles, and only rows that changed are lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gsched.model.columns import HostColumns, Numbers, Part, Rows
+from gsched.model.columns import HostColumns, Numbers, Part, Rows, singly
 from gsched.model.ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.resource import GPU_COUNTERS
@@ -141,6 +141,15 @@ class Match:
                 return False
         return not term.bounds or not is_beyond(term.bounds, values, self._rules.increasing)
 
+    def single_rule(self) -> tuple[Sequence[float], list[tuple[Sequence[float], float]]] | None:
+        """The same for one row at a time: (whether it stands, (values, least) that must be met). None where it cannot
+        be said so. Locked hosts and those that take no more for now are left to the caller.
+        """
+        if self._guards_cores or self.asked.need.exclusive:
+            return None
+        tests: list[tuple[Numbers, float]] = [*self.devices, *self.amounts, (self._columns.free, self.asked.need.slots)]
+        return singly(self._standing == FITS), [(singly(values), wanted) for values, wanted in tests]
+
     def quick_rule(self, recent: Flags | None) -> Callable[[Rows], Flags]:
         """Which rows could take a job, where only books have changed since the last sync: quicker than the codes.
 
@@ -258,10 +267,12 @@ class Match:
 
 
 def _obtainable(kind: DeviceKind) -> Callable[[HostSnapshot, HostLedger], float]:
+    claim, is_counter, is_plain = kind.claim, kind.claim in GPU_COUNTERS, gpus.is_plain(kind)
+
     def obtainable(host: HostSnapshot, books: HostLedger) -> float:
-        # A counter can be claimed where it is mapped only.
-        is_missing = kind.claim in GPU_COUNTERS and kind.claim not in host.values
-        return 0 if is_missing else gpus.obtainable(books, kind)
+        if is_counter and claim not in host.values:
+            return 0  # a counter can be claimed where it is mapped only
+        return books.idle(claim) if is_plain else gpus.obtainable(books, kind)
 
     return obtainable
 
@@ -273,8 +284,11 @@ def _changed(columns: HostColumns, read: int, read_standing: int) -> tuple[Rows,
     since = (columns.epoch, read, read_standing, columns.log.length, columns.standing_log.length)
     kept: tuple[tuple[int, ...], tuple[Rows, Rows]] | None = columns.memo.get("changed")
     if kept is None or kept[0] != since:
-        standing = np.unique(columns.standing_log.since(read_standing))
-        kept = (since, (standing, np.union1d(standing, columns.log.since(read))))
+        chosen = np.zeros(columns.size, dtype=np.bool_)
+        chosen[columns.standing_log.since(read_standing)] = True
+        standing = np.flatnonzero(chosen)
+        chosen[columns.log.since(read)] = True
+        kept = (since, (standing, np.flatnonzero(chosen)))
         columns.memo["changed"] = kept
     return kept[1]
 

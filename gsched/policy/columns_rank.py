@@ -1,4 +1,4 @@
-"""The best host for one class of jobs: one array operation over all hosts, however many there are.
+"""The best host for one class of jobs: array operations over all hosts, and then what changes host by host.
 
 The rank of a host, the smallest is the best: one to avoid comes last; then the level that -m or the queue's HOSTS gives
 it; then order[], or without it for jobs with GPUs the fewest devices left idle, and the load (r15s, pg); then the name.
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gsched.model.allocation import HostAllocation
-from gsched.model.columns import HostColumns, Numbers, Rows
+from gsched.model.columns import HostColumns, Numbers, Rows, singly
 from gsched.model.ledger import HostLedger
 from gsched.model.snapshot import HostSnapshot, JobKind
 from gsched.policy import gpus
@@ -22,12 +22,15 @@ from gsched.policy.columns import FITS, Flags, Match
 from gsched.policy.demand import DeviceKind, SortKey
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import Rules
+from gsched.policy.least import Least
 from gsched.policy.scarce import ScarceHosts, kind_of
 from gsched.resreq.columns import compile_numbers
 
 _INFINITY = float("inf")
 _UNKNOWN = 1e300
 """Key of a host whose value nobody knows: behind all others."""
+_FEW = 48
+"""So many changed hosts are looked at one by one."""
 _MOST_PACKED = 2.0**21
 """More than any figure of how well a job packs on a host."""
 _SNUG_STEPS = 1000.0
@@ -45,6 +48,7 @@ class Ranking:
         self._barred: Flags | None = None
         """The same as flags."""
         self._columns = columns
+        self._rules = rules
         self._recent = recent
         self._first = self._first_keys()
         order = match.asked.term.order
@@ -67,6 +71,10 @@ class Ranking:
         kind = kind_of(match.asked.need) if scarce is not None and order is None and not is_packed else None
         self._scarce = None if scarce is None or kind is None else (scarce, kind)
         self._keys: Numbers = np.zeros(0)
+        self._least: Least | None = None
+        """The keys in order, where they alone are the rank."""
+        self._one_by_one: Callable[[list[int]], None] | None = None
+        """Looks at rows anew one at a time, which for a few is quicker than an array operation for all of them."""
         self._read = 0
         self.renew()
 
@@ -79,22 +87,29 @@ class Ranking:
             self._keys[self._barred] = _INFINITY
         self._read = self._columns.log.length
         self._fits = self.match.quick_rule(self._recent)
+        if self._scarce is None and (self._by_one_key or not self._order):
+            self._least = Least(self._keys)
+            self._one_by_one = self._single_look(self._least)
 
     def best(self) -> int | None:
         """The row of the best host; None when there is none."""
-        keys = self._keys
         log = self._columns.log
         if self._read != log.length:
             rows = log.since(self._read)
             self._read = log.length
-            self._look(rows)
-        row = int(keys.argmin())
-        least = keys[row]
+            if self._one_by_one is not None and len(rows) <= _FEW:
+                self._one_by_one(rows.tolist())
+            else:
+                self._look(rows)
+        if self._least is not None:
+            return self._least.row()
+        keys = self._keys
+        least = keys.min()
         if least == _INFINITY:
             return None
         if self._scarce is not None:
             return self._least_taken(*self._scarce)
-        return self._by_order(np.flatnonzero(keys == least)) if self._order and not self._by_one_key else row
+        return self._by_order(np.flatnonzero(keys == least))
 
     def settled(self, row: int, part: HostAllocation) -> HostAllocation:
         """The part that was found on the best host, for a part of a GPU with the device that is to be taken there."""
@@ -123,11 +138,14 @@ class Ranking:
         for row in rows:
             self.refused[row] = reason
             self._barred[row] = True
-            self._keys[row] = _INFINITY
+            self.drop(row)
 
     def drop(self, row: int) -> None:
         """Leave the host out of account until something changes there, or `look_again`."""
-        self._keys[row] = _INFINITY
+        if self._least is not None:
+            self._least.set(row, _INFINITY)
+        else:
+            self._keys[row] = _INFINITY
 
     def look_again(self, rows: Iterable[int]) -> None:
         """Take account of hosts again that were dropped."""
@@ -140,7 +158,59 @@ class Ranking:
         keys[~self._fits(rows)] = _INFINITY
         if self._barred is not None:
             keys[self._barred[rows]] = _INFINITY
-        self._keys[rows] = keys
+        if self._least is None:
+            self._keys[rows] = keys
+            return
+        for row, key in zip(rows.tolist(), keys.tolist(), strict=True):
+            self._least.set(row, key)
+
+    def _single_look(self, least: Least) -> Callable[[list[int]], None] | None:
+        """The same as `_look` for one row after the other; None where only arrays can say it."""
+        rule, key_of = self.match.single_rule(), self._single_key()
+        if rule is None or key_of is None:
+            return None
+        stands, tests = rule
+        columns, settle = self._columns, least.set
+        recent = None if self._recent is None else singly(self._recent)
+
+        def look(rows: list[int]) -> None:
+            barred = self._barred
+            for row in rows:
+                for values, wanted in tests:
+                    if not values[row] >= wanted:
+                        settle(row, _INFINITY)
+                        break
+                else:
+                    is_out = (
+                        not stands[row]
+                        or (columns.any_locked and columns.locked[row])
+                        or (recent is not None and recent[row])
+                        or (barred is not None and barred[row])
+                    )
+                    settle(row, _INFINITY if is_out else key_of(row))
+
+        return look
+
+    def _single_key(self) -> Callable[[int], float] | None:
+        """The key of one row, by the same steps as for all; None where only arrays can say it."""
+        if self._by_one_key:
+            return _single(self.match.asked.term.order or (), self._columns, self._rules)
+        if self._sharing:
+            return None
+        load = None if self._load is None else singly(self._load)
+        idle = singly(self._idle) if self._packs else None
+        first = None if self._first is None else singly(self._first)
+        size, step = self._size, self._size * _MOST_PACKED
+
+        def key_of(row: int) -> float:
+            key: float = 0.0 if load is None else load[row]
+            if idle is not None:
+                key += idle[row] * size
+            if first is not None:
+                key += first[row] * step
+            return key
+
+        return key_of
 
     def _keys_of(self, rows: Rows) -> Numbers:
         keys = self._order[0](rows)
@@ -259,3 +329,19 @@ def _sorter(key: SortKey, columns: HostColumns, rules: Rules) -> Callable[[Rows]
         return values if is_upward else -values
 
     return keys
+
+
+def _single(order: Iterable[SortKey], columns: HostColumns, rules: Rules) -> Callable[[int], float] | None:
+    """What gives the key of one row where one value is the rank; None where that is an expression, or nobody has it."""
+    (key,) = order
+    column = None if key.expression is not None else columns.number(key.name)
+    if column is None:
+        return None
+    values = singly(column)
+    sign = 1.0 if (key.name in rules.increasing) != key.is_reversed else -1.0
+
+    def key_of(row: int) -> float:
+        value: float = values[row]
+        return sign * value if value == value else _UNKNOWN
+
+    return key_of

@@ -111,7 +111,7 @@ class _Cycle:
         self._field.started(allocation)
         ends_at = self._guard.ends_at(bucket)
         for part in allocation.hosts:
-            self._reservations.took(part, ends_at, bucket)
+            self._reservations.took(part, ends_at, bucket, may_fulfil=found.is_promised)
         self._limits.count(bucket, allocation)
         order.placed(bucket, allocation)
         self._placements.append(Placement(job_id, allocation, found.effective))

@@ -6,7 +6,7 @@ It copies books and never changes those of the cycle; who may start is decided i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -98,9 +98,9 @@ class Future:
         """Planned jobs that will hold something on the host."""
         return [self.bookings[job_id] for job_id in self._on_host.get(host, ())]
 
-    def booked_hosts(self) -> Iterable[str]:
+    def booked_hosts(self) -> Collection[str]:
         """Hosts on which something is planned."""
-        return self._on_host
+        return self._on_host.keys()
 
     # -- what is known of ends ------------------------------------------------------------------------------------
 

@@ -66,9 +66,14 @@ def candidates(ledger: HostLedger, kind: DeviceKind) -> list[Gpu]:
     return free
 
 
+def is_plain(kind: DeviceKind) -> bool:
+    """Whether any devices that nobody holds will do: none are shared, and nothing else is asked of them."""
+    return kind.claim not in SHARING and kind == DeviceKind(kind.claim)
+
+
 def obtainable(ledger: HostLedger, kind: DeviceKind) -> int:
     """The most devices of the kind that one job could get on the host now; 0 while they are unknown."""
-    if kind.claim not in SHARING and kind == DeviceKind(kind.claim):
+    if is_plain(kind):
         return ledger.idle(kind.claim)
     return _most(ledger, kind, candidates(ledger, kind)) if ledger.gpus_known else 0
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.snapshot import Bucket, Snapshot
@@ -104,6 +105,8 @@ class LimitUse:
 
     def reason(self, bucket: Bucket) -> Denial | None:
         """Why the bucket's next job may not start, whatever the host; None: nothing is against it."""
+        if self.says_nothing(bucket):
+            return None
         slots = bucket.requirement.slots
         return (
             self.queue_reason(bucket.queue, slots) or self._slots_denial(bucket, slots) or self._sections.reason(bucket)
@@ -119,6 +122,27 @@ class LimitUse:
             return 0
         left = min((allowed - used for _, used, allowed in self._slot_limits(bucket)), default=math.inf)
         return max(0, min(left, self._sections.room(bucket)))
+
+    def says_nothing(self, bucket: Bucket) -> bool:
+        """Whether no limit at all concerns the bucket's jobs: then there is nothing to ask and nothing to count."""
+        return bucket.queue in self._free_queues and not bucket.array and not bucket.job_group
+
+    @cached_property
+    def _free_queues(self) -> frozenset[str]:
+        """Queues whose jobs, unless they are of an array or a job group, no limit concerns and no limit counts."""
+        snapshot = self._snapshot
+        is_limited = self._has_user_limits or snapshot.limits or snapshot.processor_limits
+        if is_limited or self._limits_users_of_hosts():
+            return frozenset()
+        return frozenset(
+            name
+            for name, queue in snapshot.queues.items()
+            if queue.job_limit is None
+            and queue.user_limit is None
+            and queue.host_limit is None
+            and queue.processor_limit is None
+            and name not in snapshot.inactive_queues
+        )
 
     # -- where a place was found ----------------------------------------------------------------------------------
 
@@ -156,6 +180,8 @@ class LimitUse:
 
     def count(self, bucket: Bucket, allocation: Allocation) -> None:
         """A job of the bucket starts with that allocation."""
+        if self.says_nothing(bucket):
+            return
         slots = allocation.slots
         self._queue[bucket.queue] = self._queue.get(bucket.queue, 0) + slots
         owner = (bucket.queue, bucket.user)

@@ -32,6 +32,8 @@ class Found(NamedTuple):
 
     allocation: Allocation
     effective: str = ""
+    is_promised: bool = True
+    """Whether something may have been planned for a job of the class in the cycle before."""
 
 
 class Refused(NamedTuple):
@@ -153,7 +155,7 @@ class Placer:
                 ranking = kind.ranking = self._field.ranking(kind.queue, kind.requirement, demand, kind.ways[0][1][0])
             part = self._on(bucket, ranking)
             if part is not None:
-                return Found(Allocation(hosts=(part,)), demand.choices[0].text)
+                return Found(Allocation(hosts=(part,)), demand.choices[0].text, kind.is_promised)
         else:
             most = demand.max_slots
             if most > demand.slots:

@@ -77,6 +77,8 @@ class PlaceGuard:
         return Reason(denial.text, denial.detail)
 
     def _has_limits(self, bucket: Bucket) -> bool:
+        if self._limits.says_nothing(bucket):
+            return False
         found = self._limited.get(id(bucket))
         if found is None:
             found = (bucket, self._limits.has_host_limits(bucket))

@@ -108,12 +108,18 @@ class Reservations:
             return False
         return self._after_planned(part, ends_at, bucket, goes_on=True) is None
 
-    def took(self, part: HostAllocation, ends_at: float, bucket: Bucket | None = None) -> None:
-        """The part has been taken from the cycle's ledger by a job of the bucket, which may run until `ends_at`."""
+    def took(
+        self, part: HostAllocation, ends_at: float, bucket: Bucket | None = None, *, may_fulfil: bool = True
+    ) -> None:
+        """The part has been taken from the cycle's ledger by a job of the bucket, which may run until `ends_at`.
+
+        `may_fulfil`: whether the cycle before may have planned for a job of the class.
+        """
         self.future.placed(part, ends_at, bucket)
-        if bucket is not None:
+        if may_fulfil and bucket is not None:
             self._drop_own(bucket)
-        self._settle(part.host)
+        if part.host in self.future.booked_hosts():
+            self._settle(part.host)
 
     # -- planning -------------------------------------------------------------------------------------------------
 
