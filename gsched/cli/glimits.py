@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from gsched.base.errors import BadRequest
 from gsched.cli.call import Call
-from gsched.cli.command import GENERAL, read_options
-from gsched.cli.render.limit_tables import render_limits
+from gsched.cli.command import GENERAL, program, read_options
+from gsched.cli.render.limit_tables import render_limits, render_sections
 from gsched.cli.session import connected
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.view import LimitView
@@ -18,18 +19,28 @@ TABLE = OptionTable(
         Option("q", "QUEUE", "only what holds for this queue"),
         Option("m", "HOST", "only what holds for this host"),
         Option("P", "PROJECT", "only what holds for this project"),
+        Option("a", help="also limits that nobody uses anything of"),
+        Option("c", help="the limits as they are configured in lsb.resources; only -n goes with it"),
+        Option("w", help="cut nothing, which is so in any case"),
         *GENERAL,
-        *unsupported("A", "a", "c", "fwd", "gl", "Lp", "o", "w"),
+        *unsupported("A", "fwd", "gl", "Lp", "o"),
     ),
-    examples=("PROGRAM", "PROGRAM -u ann"),
+    examples=("PROGRAM", "PROGRAM -u ann", "PROGRAM -c"),
 )
 
 
 def main(call: Call) -> int:
     """Run `glimits`."""
     options = read_options(call, TABLE)
+    if options.has("c") and options.has("u", "q", "m", "P"):
+        raise BadRequest(f"{program(call)}: -c shows limits as they are written; only -n chooses among them")
     with connected(call) as session:
-        limits = [limit for limit in session.client.limits() if _is_wanted(limit, options)]
+        if options.has("c"):
+            sections = session.client.limit_sections()
+            call.write(render_sections(each for each in sections if options.last("n") in ("", each.name)))
+            return 0
+        shown = (limit for limit in session.client.limits() if options.has("a") or not limit.idle)
+        limits = [limit for limit in shown if _is_wanted(limit, options)]
     call.write(render_limits(limits))
     return 0
 

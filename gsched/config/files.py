@@ -195,6 +195,7 @@ def _build(
             host_types=tuple(shared.types),
             host_models=tuple(shared.models),
             limits=tuple(resources.limits),
+            limit_settings=resources.limit_settings,
             users=users.limits,
             user_groups=users.names.groups,
             host_groups=hosts.names.groups,

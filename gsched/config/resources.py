@@ -22,7 +22,7 @@ from gsched.config.unsupported import REFUSED_LIMIT
 from gsched.config.users import UserNames, refuse_filled
 from gsched.config.values import Settings, integer, plain_text, real
 from gsched.config.windows import amounts, parse_span
-from gsched.model.limit import GPUS, JOBS, SLOTS, Amount, Consumers, Limit
+from gsched.model.limit import GPUS, JOBS, PER_PROCESSOR, SLOTS, Amount, Consumers, Limit
 from gsched.model.queue import Queue
 from gsched.model.resource import BUILTIN, GPU_COUNTERS, Resource
 
@@ -32,6 +32,8 @@ _COUNT = integer(0, 2**31 - 2)
 _AMOUNT = real(0, 1e15)
 _PAIR = re.compile(r"\s*\[([^\[\],]*),([^\[\],]*)\]\s*,?\s*")
 _SIZES = ("mem", "swp", "tmp")
+PROCESSORS = "SLOTS_PER_PROCESSOR"
+_AMOUNTS = ("SLOTS", PROCESSORS, "JOBS", "MEM", "SWP", "TMP", "NGPUS", "NGPUS_PHYSICAL", "RESOURCE", "GPU_HOURS")
 _METHODS = {"PER_JOB": "job", "PER_TASK": "task", "PER_SLOT": "task", "PER_HOST": "host"}
 _USAGE = Columns(required=("RESOURCE", "METHOD"), optional=("RESERVE",))
 _NOT_YET = (
@@ -61,6 +63,8 @@ class Resources:
     """What lsb.resources says."""
 
     limits: list[Limit] = field(default_factory=list)
+    limit_settings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Name of a limit -> its section as it was written."""
     methods: dict[str, str] = field(default_factory=dict)
     """Resource -> "job", "task" or "host"; LSF's ngpus_physical is what -gpu counts."""
 
@@ -73,7 +77,8 @@ def read_resources(sections: Sequence[Section], named: Named, findings: Findings
         kind = section.name.casefold()
         if kind == "limit":
             for settings, at, is_row in _settings(section, findings):
-                _add(_limit(settings, at, is_row, len(places), named, findings), at, read, places, findings)
+                limit = _limit(settings, at, is_row, len(places), named, findings)
+                _add(limit, settings.written(), at, read, places, findings)
         elif kind == "reservationusage":
             _read_usage(section, named.resources, read, findings)
         elif kind in _NOT_YET:
@@ -84,7 +89,14 @@ def read_resources(sections: Sequence[Section], named: Named, findings: Findings
     return read
 
 
-def _add(limit: Limit, at: Place, read: Resources, places: dict[str, Place], findings: Findings) -> None:
+def _add(
+    limit: Limit,
+    written: tuple[str, ...],
+    at: Place,
+    read: Resources,
+    places: dict[str, Place],
+    findings: Findings,
+) -> None:
     if limit.name in places:
         findings.error(at, f"limit {show(limit.name)} is defined twice (first at {places[limit.name]})")
     elif len(places) >= MAX_LIMITS:
@@ -92,6 +104,7 @@ def _add(limit: Limit, at: Place, read: Resources, places: dict[str, Place], fin
     else:
         places[limit.name] = at
         read.limits.append(limit)
+        read.limit_settings[limit.name] = written
 
 
 def _settings(section: Section, findings: Findings) -> Iterator[tuple[Settings, Place, bool]]:
@@ -124,8 +137,8 @@ def _limit(settings: Settings, at: Place, is_row: bool, number: int, named: Name
     window = settings.take("WINDOW", parse_span, 0.0)
     settings.finish(REFUSED_LIMIT, {})
     _check_budget(settings, consumers, at, findings)
-    amount_names = ("SLOTS", "JOBS", "MEM", "SWP", "TMP", "NGPUS", "NGPUS_PHYSICAL", "RESOURCE", "GPU_HOURS")
-    if all(settings.place(each) is None for each in amount_names):
+    _check_processors(settings, consumers["HOSTS"], findings)
+    if all(settings.place(each) is None for each in _AMOUNTS):
         findings.error(at, f"limit {show(name)} limits nothing; SLOTS, JOBS, ngpus, MEM, RESOURCE … are missing")
     return Limit(
         name=name,
@@ -150,6 +163,15 @@ def _check_budget(settings: Settings, consumers: Mapping[str, Consumers | None],
         findings.error(at, "GPU_HOURS are counted for users, projects and queues, not for hosts")
 
 
+def _check_processors(settings: Settings, hosts: Consumers | None, findings: Findings) -> None:
+    """LSF passes over a section whose hosts are not told apart; here that is said."""
+    at = settings.place(PROCESSORS)
+    if at is not None and (hosts is None or not hosts.per):
+        findings.error(at, f"{PROCESSORS} is counted host by host: PER_HOST is missing")
+    if at is not None and settings.place("SLOTS") is not None:
+        findings.error(at, f"SLOTS and {PROCESSORS} cannot both be set in one limit")
+
+
 def _consumers(settings: Settings, kind: str, expand: _Expand, findings: Findings) -> Consumers | None:
     """USERS or PER_USER, QUEUES or PER_QUEUE …"""
     together, each = f"{kind}S", f"PER_{kind}"
@@ -169,6 +191,7 @@ def _amounts(
     found: dict[str, tuple[Amount, ...]] = {}
     readers: dict[str, tuple[str, Callable[[str], float]]] = {
         "SLOTS": (SLOTS, _COUNT),
+        PROCESSORS: (PER_PROCESSOR, real(0, 1e6)),
         "JOBS": (JOBS, _COUNT),
         "MEM": ("mem", _size),
         "SWP": ("swp", _size),

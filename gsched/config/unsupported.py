@@ -82,9 +82,8 @@ REFUSED_QUEUE: dict[str, str] = _names(
     """
 ) | {"MAX_JOB_PREEMPT": "it is set for the whole cluster in lsb.params"}
 
-REFUSED_LIMIT: dict[str, str] = _names(
-    "APPS PER_APP LIC_PROJECTS PER_LIC_PROJECT JOBS_PER_SCHED_CYCLE ELIGIBLE_PEND_JOBS INELIGIBLE SLOTS_PER_HOST"
-) | {
-    "SLOTS_PER_PROCESSOR": "use PJOB_LIMIT of a queue or JL/P of lsb.users",
+REFUSED_LIMIT: dict[str, str] = _names("APPS PER_APP LIC_PROJECTS PER_LIC_PROJECT INELIGIBLE SLOTS_PER_HOST") | {
+    "JOBS_PER_SCHED_CYCLE": "a cycle looks at jobs that are alike once, however many there are",
+    "ELIGIBLE_PEND_JOBS": "a cycle looks at jobs that are alike once, however many there are",
     "LICENSE": "use RESOURCE = [NAME, AMOUNT]",
 }

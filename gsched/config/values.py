@@ -171,6 +171,10 @@ class Settings:
             self._findings.error(entry.at, f"{name}: {error.text}")
             return default
 
+    def written(self) -> tuple[str, ...]:
+        """All lines as they were written, `KEY = value` each."""
+        return tuple(f"{entry.key} = {entry.value}" for entry in self._entries.values())
+
     def place(self, name: str) -> Place | None:
         """Where `name` is set; None if it is not."""
         entry = self._entries.get(self._key(name))

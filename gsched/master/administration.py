@@ -14,7 +14,7 @@ from gsched.master.overview import fragments, group_views, pending_summary, rese
 from gsched.master.replies import filled
 from gsched.master.servicer import Desk, check_filter, cleared, filter_of
 from gsched.model.job import JobSpec
-from gsched.model.view import JobFilter, ReservationView
+from gsched.model.view import JobFilter, LimitSection, ReservationView
 from gsched.wire.convert import from_proto, to_proto
 from gsched.wire.server import answers
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
@@ -79,7 +79,10 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
 
     @answers
     async def Limits(self, request: Any, context: Any) -> Any:
-        return filled(scheduler_pb2.LimitsReply(), "limits", self._desk.loop.gauges.readings.limits)
+        reply = filled(scheduler_pb2.LimitsReply(), "limits", self._desk.loop.gauges.readings.limits)
+        settings = self._board.config.limit_settings
+        sections = [LimitSection(name=name, settings=lines) for name, lines in settings.items()]
+        return filled(reply, "sections", sections)
 
     @answers
     async def Arrays(self, request: Any, context: Any) -> Any:

@@ -153,6 +153,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     host_models: tuple[str, ...] = ()
     """Names of lsf.shared's HostModel section."""
     limits: tuple[Limit, ...] = ()
+    limit_settings: dict[str, tuple[str, ...]] = {}
+    """Name of a limit -> its section as it was written, `KEY = value` each."""
     users: dict[str, UserLimits] = {}
     """lsb.users by name; "default" and `group@` too."""
     user_groups: dict[str, UserGroup] = {}

@@ -12,6 +12,8 @@ from gsched.model.window import Window
 SLOTS, JOBS, GPUS = "slots", "jobs", "ngpus"
 """Resource names of a limit that are not resources of hosts. `ngpus` counts devices however they were claimed;
 `ngpus_physical` in a file means the same."""
+PER_PROCESSOR = "slots_per_processor"
+"""Slots on a host for each of its CPUs, rounded up; only of limits that tell hosts apart."""
 
 
 class Consumers(msgspec.Struct, frozen=True):

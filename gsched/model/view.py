@@ -169,6 +169,15 @@ class LimitView(msgspec.Struct, frozen=True, kw_only=True):
     resource: str = ""
     used: float = 0.0
     allowed: float = 0.0
+    idle: bool = False
+    """It tells its members apart, and none of them uses anything."""
+
+
+class LimitSection(msgspec.Struct, frozen=True, kw_only=True):
+    """A Limit section of lsb.resources as it was written, for glimits -c. `settings`: `KEY = value`, in their order."""
+
+    name: str
+    settings: tuple[str, ...] = ()
 
 
 class FragmentView(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.limit import GPUS, JOBS, SLOTS, Consumers, HeldCounts, Limit
+from gsched.model.limit import GPUS, JOBS, PER_PROCESSOR, SLOTS, Consumers, HeldCounts, Limit
 from gsched.model.snapshot import Bucket, Running, Snapshot
 from gsched.model.window import is_open
 
@@ -116,7 +116,7 @@ class Section:
 
 def amount_of(part: HostAllocation, resource: str) -> float:
     """How much of a limit's resource is held there. `ngpus`: devices however claimed."""
-    if resource == SLOTS:
+    if resource in (SLOTS, PER_PROCESSOR):
         return part.slots
     if resource == GPUS:
         return len(part.gpus)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gsched.model.allocation import HostAllocation
-from gsched.model.limit import GPUS, JOBS, SLOTS, Limit
+from gsched.model.limit import GPUS, JOBS, PER_PROCESSOR, SLOTS, Limit
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.model.view import LimitView
@@ -113,9 +113,10 @@ class SectionUse:
         return rows
 
     def _over(self, section: Section, member: Member, wanted: Mapping[str, float]) -> Denial | None:
-        for resource, allowed in self._allowed[section.name].items():
+        for resource, amount in self._allowed[section.name].items():
             want = wanted.get(resource, 0.0)
             if want > 0:
+                allowed = self._amount(resource, amount, member)
                 used = self._counts.of_section(section.name, member, resource)
                 if used + want > allowed + _ROUNDING:
                     return _section_denial(section, resource, used, want, allowed)
@@ -127,8 +128,19 @@ class SectionUse:
         jobs = allowed.get(JOBS)
         if jobs is not None and self._counts.of_section(section.name, member, JOBS) + 1 > jobs:
             return 0
-        slots = allowed.get(SLOTS)
-        return math.inf if slots is None else slots - self._counts.of_section(section.name, member, SLOTS)
+        left = math.inf
+        for resource in (SLOTS, PER_PROCESSOR):
+            if resource in allowed:
+                most = self._amount(resource, allowed[resource], member)
+                left = min(left, most - self._counts.of_section(section.name, member, resource))
+        return left
+
+    def _amount(self, resource: str, amount: float, member: Member) -> float:
+        """What the member is allowed: of slots for each CPU as many as his host's CPUs make, rounded up."""
+        if resource != PER_PROCESSOR:
+            return amount
+        host = self._snapshot.hosts.get(member[2])
+        return float(math.ceil(amount * max(1, host.ncpus if host is not None else 1)))
 
     def _budget_denial(self, bucket: Bucket, wanted: Mapping[str, float]) -> Denial | None:
         if not self._budgets:
@@ -162,21 +174,24 @@ class SectionUse:
     def _section_views(self, section: Section) -> Iterator[LimitView]:
         limit = section.limit
         apart = any(each is not None and each.per for each in (limit.users, limit.queues, limit.hosts, limit.projects))
-        for resource, allowed in self._allowed[section.name].items():
-            for member in self._counts.members(section.name) if apart else [_NOBODY]:
-                used = self._counts.of_section(section.name, member, resource)
-                if used or not apart:
-                    user, queue, host, project = member
-                    yield LimitView(
-                        name=section.name,
-                        user=user,
-                        queue=queue,
-                        host=host,
-                        project=project,
-                        resource=resource,
-                        used=used,
-                        allowed=allowed,
-                    )
+        for resource, amount in self._allowed[section.name].items():
+            shown = SLOTS if resource == PER_PROCESSOR else resource
+            members = self._counts.members(section.name) if apart else [_NOBODY]
+            using = [each for each in members if self._counts.of_section(section.name, each, resource)]
+            for member in using if apart else members:
+                user, queue, host, project = member
+                yield LimitView(
+                    name=section.name,
+                    user=user,
+                    queue=queue,
+                    host=host,
+                    project=project,
+                    resource=shown,
+                    used=self._counts.of_section(section.name, member, resource),
+                    allowed=self._amount(resource, amount, member),
+                )
+            if apart and not using:
+                yield LimitView(name=section.name, resource=shown, allowed=amount, idle=True)
 
     def _budget_views(self, limit: Limit) -> Iterator[LimitView]:
         per = [
@@ -189,11 +204,24 @@ class SectionUse:
             used = self._snapshot.gpu_seconds.get(limit.name, 0.0) / _HOUR_S
             yield LimitView(name=limit.name, resource=GPU_HOURS, used=used, allowed=allowed)
             return
+        is_idle = True
         for key, seconds in sorted(self._snapshot.gpu_seconds.items()):
             name, *members = key.split("/", len(per))
             if name == limit.name and len(members) == len(per):
                 who = dict(zip(per, members, strict=True))
-                yield LimitView(name=name, resource=GPU_HOURS, used=seconds / _HOUR_S, allowed=allowed, **who)
+                user, queue, project = (who.get(kind, "") for kind in ("user", "queue", "project"))
+                used, is_idle = seconds / _HOUR_S, False
+                yield LimitView(
+                    name=name,
+                    user=user,
+                    queue=queue,
+                    project=project,
+                    resource=GPU_HOURS,
+                    used=used,
+                    allowed=allowed,
+                )
+        if is_idle:
+            yield LimitView(name=limit.name, resource=GPU_HOURS, allowed=allowed, idle=True)
 
 
 def seems_to_want_gpus(requirement: RequirementClass) -> bool:

@@ -28,6 +28,7 @@ from gsched.model.view import (
     JobGroupView,
     JobHistory,
     JobView,
+    LimitSection,
     LimitView,
     OutputChunk,
     PendingSummary,
@@ -223,9 +224,14 @@ class Client:
         return from_proto(self._call(self._administration.ReservationControl, request), Answer)
 
     def limits(self) -> list[LimitView]:
-        """Limits that somebody uses something of, in the order of their configuration."""
+        """Limits in the order of their configuration, a line for each member that uses something."""
         reply = self._call(self._administration.Limits, scheduler_pb2.LimitsRequest())
         return [from_proto(item, LimitView) for item in reply.limits]
+
+    def limit_sections(self) -> list[LimitSection]:
+        """The limits as they were written."""
+        reply = self._call(self._administration.Limits, scheduler_pb2.LimitsRequest())
+        return [from_proto(item, LimitSection) for item in reply.sections]
 
     def arrays(self, job_ids: Sequence[int] = (), wanted: JobFilter | None = None) -> list[ArrayView]:
         """Job arrays with the counts of their elements: those of the given numbers, or those that `wanted` admits."""

@@ -71,6 +71,9 @@ def test_limits_of_lsb_resources_hold_and_are_shown(cluster: Cluster) -> None:
     assert "few_gpus" in cluster.run("glimits").stdout
     other = cluster.submit("true")
     assert cluster.wait(other)[0].state == "DONE"
+    assert cluster.run("glimits", "-c").stdout == (
+        "Begin Limit\nNAME     = few_gpus\nPER_USER = all\nngpus    = 2\nEnd Limit\n"
+    )
 
 
 def test_a_budget_of_gpu_hours_runs_out(cluster: Cluster) -> None:

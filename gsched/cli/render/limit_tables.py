@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from gsched.cli.render.fold import left, printable, width
-from gsched.model.view import LimitView
+from gsched.model.view import LimitSection, LimitView
 
 _INTERNAL = ("slots", "mem", "tmp", "swp", "jobs", "ngpus", "gpu_hours")
 _ALWAYS = ("slots", "mem", "tmp", "swp", "jobs", "ngpus")
 _WHO = ("NAME", "USERS", "QUEUES", "HOSTS", "PROJECTS")
 NOTHING = "No resource usage found.\n"
+NOTHING_SET = "No limits are configured.\n"
 
 
 def render_limits(limits: Iterable[LimitView]) -> str:
@@ -30,6 +31,19 @@ def render_limits(limits: Iterable[LimitView]) -> str:
         if chosen:
             parts.append(f"\n{title} RESOURCE LIMITS:\n\n" + _table(chosen, resources))
     return "".join(parts)
+
+
+def render_sections(sections: Iterable[LimitSection]) -> str:
+    """-c: the sections as they are configured. Source of the layout: bresources(1), which blimits -c stands for."""
+    parts = []
+    for section in sections:
+        pairs = [line.partition(" = ")[::2] for line in section.settings]
+        if all(key.upper() != "NAME" for key, _ in pairs):
+            pairs.insert(0, ("NAME", section.name))
+        size = max(len(key) for key, _ in pairs)
+        lines = (f"{left(printable(key), size)} = {printable(value)}\n" for key, value in pairs)
+        parts.append(f"Begin Limit\n{''.join(lines)}End Limit\n")
+    return "\n".join(parts) or NOTHING_SET
 
 
 def _table(rows: Sequence[LimitView], resources: Sequence[str]) -> str:

@@ -29,6 +29,7 @@ from gsched.model.view import (
     JobGroupView,
     JobHistory,
     JobView,
+    LimitSection,
     LimitView,
     OutputChunk,
     PendingSummary,
@@ -74,6 +75,7 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServicer, scheduler_pb2_grpc.Admini
         self.group_views: list[JobGroupView] = []
         self.reservation_views: list[ReservationView] = []
         self.limit_views: list[LimitView] = []
+        self.limit_sections: list[LimitSection] = []
         self.fragment_views: list[FragmentView] = []
         self.pending = PendingSummary()
         self.answer_errors: dict[str, str] = {}
@@ -174,7 +176,10 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServicer, scheduler_pb2_grpc.Admini
         return scheduler_pb2.ReservationsReply(reservations=views)
 
     def Limits(self, request, context):
-        return scheduler_pb2.LimitsReply(limits=[to_proto(each, model_pb2.LimitView) for each in self.limit_views])
+        return scheduler_pb2.LimitsReply(
+            limits=[to_proto(each, model_pb2.LimitView) for each in self.limit_views],
+            sections=[to_proto(each, model_pb2.LimitSection) for each in self.limit_sections],
+        )
 
     def Pending(self, request, context):
         return to_proto(self.pending, model_pb2.PendingSummary)

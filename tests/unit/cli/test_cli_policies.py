@@ -20,6 +20,7 @@ from gsched.model.view import (
     JobFilter,
     JobGroupView,
     JobView,
+    LimitSection,
     LimitView,
     PendingSummary,
     QueueView,
@@ -431,8 +432,34 @@ def test_limits_are_laid_out_by_resource(master: FakeMaster, call: NewCall) -> N
     assert [line.split() for line in external.splitlines() if line][1] == ["licences", "-", "normal", "-", "-", "1/4"]
     of_ann = call("glimits", "-u", "ann")
     assert of_ann.run() == 0 and "bob" not in of_ann.out and "week" in of_ann.out
+    idle = LimitView(name="unused", resource="slots", allowed=3, idle=True)
+    master.limit_views.append(idle)
+    without, everything = call("glimits"), call("glimits", "-a")
+    assert without.run() == everything.run() == 0
+    assert "unused" not in without.out
+    (row,) = [line for line in everything.out.splitlines() if line.startswith("unused")]
+    assert row.split()[5] == "0/3"
     nothing = call("glimits", "-n", "zz")
     assert (nothing.run(), nothing.out) == (0, "No resource usage found.\n")
+
+
+def test_limits_as_they_are_configured(master: FakeMaster, call: NewCall) -> None:
+    master.limit_sections = [
+        LimitSection(name="few", settings=("NAME = few", "PER_USER = all ~ann", "ngpus = 2")),
+        LimitSection(name="NONAME001", settings=("HOSTS = a b", "MEM = 16G")),
+    ]
+    shown = call("blimits", "-c")
+    assert (shown.run(), shown.out) == (
+        0,
+        "Begin Limit\nNAME     = few\nPER_USER = all ~ann\nngpus    = 2\nEnd Limit\n\n"
+        "Begin Limit\nNAME  = NONAME001\nHOSTS = a b\nMEM   = 16G\nEnd Limit\n",
+    )
+    one = call("glimits", "-c", "-n", "few")
+    assert one.run() == 0 and "NONAME001" not in one.out
+    both = call("glimits", "-c", "-u", "ann")
+    assert (both.run(), both.err) == (255, "glimits: -c shows limits as they are written; only -n chooses among them\n")
+    master.limit_sections = []
+    assert call("glimits", "-c").run() == 0
 
 
 def test_a_queue_tells_of_its_policies(master: FakeMaster, call: NewCall) -> None:

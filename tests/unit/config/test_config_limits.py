@@ -8,6 +8,7 @@ from config_texts import BASE, check
 from gsched.model.limit import Amount, Consumers, Limit
 from gsched.model.window import Window
 
+HOST_BY_HOST = "SLOTS_PER_PROCESSOR is counted host by host: PER_HOST is missing"
 OTHERS = {
     "lsb.users": "Begin UserGroup\nGROUP_NAME GROUP_MEMBER\nstaff (ann bob)\nEnd UserGroup\n",
     "lsb.hosts": BASE["lsb.hosts"] + "Begin HostGroup\nGROUP_NAME GROUP_MEMBER\nfront (h1 h2)\nEnd HostGroup\n",
@@ -130,7 +131,7 @@ def test_a_table_of_limits():
         ("RESOURCE = [mem,1] [mem,2]", "mem is limited twice"),
         ("GPU_HOURS = 5", "GPU_HOURS needs the time over which they count: WINDOW = 7d, say"),
         ("WINDOW = 5d", "WINDOW belongs to GPU_HOURS, which is not set"),
-        ("SLOTS_PER_PROCESSOR = 1", "SLOTS_PER_PROCESSOR is not supported yet: use PJOB_LIMIT of a queue or JL/P"),
+        ("JOBS_PER_SCHED_CYCLE = 1", "JOBS_PER_SCHED_CYCLE is not supported yet: a cycle looks at jobs that are alike"),
         ("APPS = a", "APPS is not supported yet"),
         ("LICENSE = [a,1]", "LICENSE is not supported yet: use RESOURCE = [NAME, AMOUNT]"),
         ("SLOT = 3", "unknown parameter SLOT in section Limit; did you mean SLOTS?"),
@@ -215,3 +216,39 @@ def test_other_sections_of_lsb_resources():
 def test_a_changed_limit_changes_the_digest():
     one, other = (resources(f"Begin Limit\nNAME = x\nSLOTS = {slots}\nEnd Limit\n") for slots in (1, 2))
     assert one.config.digest != other.config.digest != check(OTHERS).config.digest
+
+
+def test_slots_for_each_cpu_of_a_host():
+    found = limit("PER_HOST = front", "USERS = ann", "SLOTS_PER_PROCESSOR = 0.5")
+    assert found.amounts == {"slots_per_processor": (Amount(0.5),)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        (
+            ("HOSTS = front", "SLOTS_PER_PROCESSOR = 1"),
+            "SLOTS_PER_PROCESSOR is counted host by host: PER_HOST is missing",
+        ),
+        (
+            ("USERS = ann", "SLOTS_PER_PROCESSOR = 1"),
+            "SLOTS_PER_PROCESSOR is counted host by host: PER_HOST is missing",
+        ),
+        (
+            ("PER_HOST = all", "SLOTS_PER_PROCESSOR = 1", "SLOTS = 3"),
+            "SLOTS and SLOTS_PER_PROCESSOR cannot both be set in one limit",
+        ),
+    ],
+)
+def test_slots_for_each_cpu_need_hosts_that_are_told_apart(lines, error):
+    (said,) = resources("\n".join(["Begin Limit", "NAME = x", *lines, "End Limit"])).errors
+    assert said == f"lsb.resources:4: {error}"
+
+
+def test_sections_are_kept_as_they_were_written():
+    text = "Begin Limit\nName = x\nPER_USER = all ~staff\nngpus = [2 8:00-9:00]\nEnd Limit\n"
+    table = "Begin Limit\nUSERS SLOTS MEM\n(ann bob) 3 -\nEnd Limit\n"
+    assert resources(text + table).config.limit_settings == {
+        "x": ("Name = x", "PER_USER = all ~staff", "ngpus = [2 8:00-9:00]"),
+        "NONAME001": ("USERS = ann bob", "SLOTS = 3"),
+    }

@@ -28,12 +28,12 @@ def test_what_is_used_shows_within_a_second() -> None:
     config = msgspec.structs.replace(CONFIG, limits=(SLOTS,), queues={"normal": FAIR})
     desk.engine.handle(Reconfigure("root", config), NOW)
     assert gauges.follow(desk.engine, NOW) == NOW + LONGEST_S
-    assert gauges.readings.limits == ()
+    assert [limit.idle for limit in gauges.readings.limits] == [True]
     desk.submit(spec(slots=2))
     desk.go_on()
     gauges.note_change()
     assert gauges.follow(desk.engine, NOW + 0.1) == NOW + SHORTEST_S
-    assert gauges.readings.limits == ()
+    assert [limit.idle for limit in gauges.readings.limits] == [True]
     gauges.follow(desk.engine, NOW + SHORTEST_S)
     (limit,) = gauges.readings.limits
     assert (limit.name, limit.user, limit.resource, limit.used, limit.allowed) == ("few", "ann", "slots", 2.0, 3.0)

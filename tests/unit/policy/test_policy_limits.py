@@ -480,3 +480,23 @@ def test_all_jobs_of_a_queue_that_a_section_stops_hear_of_the_section() -> None:
         (reason,) = plan.reasons.get(each) or plan.reasons["q", each.requirement]
         assert reason.text == "JOBS limit defined on queue has been reached"
         assert reason.detail == "Resource: jobs, Limit Name: L1, Limit Value: 2; 2 used, 1 wanted"
+
+
+def test_slots_for_each_cpu_of_a_host() -> None:
+    few = limit(users=EACH, hosts=Consumers(("h1", "h2"), per=True), slots_per_processor=0.6)  # of 4 CPUs: 3 slots
+    some = use(limits=(few,), running=running((bucket(), on(part(slots=2)))))
+    assert [some.room(bucket(), host) for host in NAMES] == [1, 3, math.inf]
+    assert some.room(bucket("bob"), "h1") == 3
+    assert some.host_reason(bucket(), "h1", part()) is None
+    denial = some.host_reason(bucket(slots=2), "h1", part(slots=2))
+    assert denial is not None and denial.text == "Resource limit defined on host(s) and/or host group has been reached"
+    assert denial.detail == "Resource: slots_per_processor, Limit Name: L1, Limit Value: 3; 2 used, 2 wanted"
+    assert some.views() == [LimitView(name="L1", user="ann", host="h1", resource="slots", used=2, allowed=3)]
+
+
+def test_what_nobody_uses_is_told_apart() -> None:
+    each = use(limits=(limit(users=EACH, slots=3), limit("L2", users=EACH, gpu_hours=5.0, budget_window_s=60.0)))
+    assert each.views() == [
+        LimitView(name="L1", resource="slots", allowed=3, idle=True),
+        LimitView(name="L2", resource="gpu_hours", allowed=5, idle=True),
+    ]
