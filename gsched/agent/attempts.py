@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from gsched.agent.affinity import affinity_lines, bound_to
 from gsched.agent.environment import attempt_line, host_lines, job_environment, output_path
 from gsched.agent.outputs import KeptOutputs
 from gsched.base.clock import Clock
@@ -18,6 +19,7 @@ from gsched.base.patterns import expand_job_id
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.job import AttemptResult, JobSpec
 from gsched.model.ledger import AttemptKey
+from gsched.probe.topology import has_several_nodes
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Order, StartedInfo
 from gsched.wire.auth import user_name
@@ -122,7 +124,9 @@ class Attempts:
             user=self._user,
             hostfile=self._executor.hostfile(job_id, message.attempt),
             earlier_runs=message.earlier_runs,
+            affinity_hostfile=self._executor.affinity_hostfile(job_id, message.attempt),
         )
+        cpus, memory_nodes = bound_to(part)
         return Order(
             job_id=job_id,
             attempt=message.attempt,
@@ -142,6 +146,9 @@ class Attempts:
             terminate_interval_s=self.terminate_interval_s,
             limits=spec.limits,
             hostfile=host_lines(allocation),
+            cpus=cpus,
+            memory_nodes=memory_nodes if memory_nodes and has_several_nodes() else (),
+            affinity_hostfile=affinity_lines(allocation),
             attempt_line=attempt_line(job_id, message.attempt, self._host, self._clock.now(), message.earlier_runs),
             gpu_lock_uuids=tuple(gpu.uuid for gpu in part.gpus) if self._locks_gpus() else (),
             holding=part,

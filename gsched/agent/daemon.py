@@ -23,10 +23,12 @@ from gsched.base.errors import Conflict, GschedError
 from gsched.config.files import load
 from gsched.model.config import ClusterConfig
 from gsched.model.ledger import AttemptKey
+from gsched.probe.topology import read_topology
 from gsched.run.contain import boot_id
 from gsched.wire.address import read_address
 from gsched.wire.batch import next_batch
 from gsched.wire.client import CHANNEL_OPTIONS
+from gsched.wire.convert import fill
 from gsched.wire.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
 
@@ -135,6 +137,10 @@ class Agent:
         hello = agent_pb2.Hello(
             host=self._host, protocol=PROTOCOL, version=__version__, boot_id=boot_id(), pid=os.getpid()
         )
+        topology = read_topology()
+        if topology is not None:
+            fill(hello.topology, topology)
+            hello.topology.SetInParent()
         self._attempts.fill_hello(hello)
         # From here on news go into the new stream, behind the hello that holds what was known before.
         outgoing: asyncio.Queue[agent_pb2.AgentMessage] = asyncio.Queue()

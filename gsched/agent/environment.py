@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from gsched.agent.affinity import affinity_variables
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.base.indices import Indices, parse_indices
 from gsched.base.patterns import expand_job_id
@@ -23,6 +24,7 @@ MCPU_LIMIT = 4096
 _SOMETIMES = (
     *("LSB_HOSTS", "LSB_JOBGROUP", "LSB_EXIT_REQUEUE", "LSB_JOBINDEX_STEP", "LSB_JOBINDEX_END", "LSB_RESTART"),
     *("LSB_DJOB_HOSTFILE", "LSB_DJOB_RANKFILE", "LSB_OUTPUTFILE", "LSB_ERRORFILE", "LSB_INPUTFILE"),
+    *("LSB_BIND_CPU_LIST", "LSB_BIND_MEM_LIST", "LSB_BIND_MEM_POLICY", "LSB_AFFINITY_HOSTFILE"),
     *("GSCHED_HOST_GPUS", "GSCHED_GPU_SHARE"),
 )
 """Variables that only some jobs have."""
@@ -54,8 +56,11 @@ def job_environment(
     user: str,
     hostfile: str = "",
     earlier_runs: int = 0,
+    affinity_hostfile: str = "",
 ) -> dict[str, str]:
-    """The complete environment of the attempt on `host`; `hostfile` is the path of the file that `host_lines` fill."""
+    """The complete environment of the attempt on `host`; `hostfile` and `affinity_hostfile` are the paths of
+    the files that `host_lines` and `affinity_lines` fill.
+    """
     found = parse_environment(block)
     for name in _SOMETIMES:  # a job submitted by a job must not take the other's for its own
         found.pop(name, None)
@@ -67,6 +72,7 @@ def job_environment(
         found["LSB_RESTART"] = "Y"
     if hostfile:
         found["LSB_DJOB_HOSTFILE"] = found["LSB_DJOB_RANKFILE"] = hostfile
+    found.update(affinity_variables(allocation, part, affinity_hostfile))
     found["PWD"] = spec.run_dir
     if spec.home:
         found.setdefault("HOME", spec.home)

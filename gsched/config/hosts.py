@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from gsched.base.errors import BadRequest
+from gsched.base.idset import parse_idset
 from gsched.config.findings import Findings, Place, show
 from gsched.config.grouping import is_pattern
 from gsched.config.hostgroups import HostNames, read_compute_units, read_host_groups
@@ -23,11 +24,12 @@ from gsched.config.windows import parse_windows
 from gsched.model.host import ComputeMode, HostConfig
 from gsched.model.queue import Threshold
 from gsched.model.resource import Resource
+from gsched.model.topology import MAX_PROCESSORS
 from gsched.model.window import Window
 
 _UNLIMITED = -1
 _MAX_SLOTS = 1_000_000
-_REFUSED = dict.fromkeys(("CHKPNT", "MIG", "EXIT_RATE", "AFFINITY"), "")
+_REFUSED = dict.fromkeys(("CHKPNT", "MIG", "EXIT_RATE"), "")
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -38,6 +40,7 @@ class _Row(msgspec.Struct, frozen=True):
     mode: ComputeMode | None = None
     thresholds: Mapping[str, Threshold] = {}
     window: tuple[Window, ...] = ()
+    affinity: tuple[int, ...] | None = None
     at: Place | None = None
     is_own: bool = False
 
@@ -90,6 +93,7 @@ def _joined(host: HostConfig, row: _Row) -> HostConfig:
         compute_mode=row.mode,
         thresholds=dict(row.thresholds),
         dispatch_window=row.window,
+        affinity=row.affinity,
     )
 
 
@@ -100,7 +104,7 @@ def _read_rows(
     loads = load_names(resources)
     columns = Columns(
         required=("HOST_NAME",),
-        optional=("MXJ", "JL/U", "GPU_MODE", "DISPATCH_WINDOW", *loads),
+        optional=("MXJ", "JL/U", "GPU_MODE", "DISPATCH_WINDOW", "AFFINITY", *loads),
         refused=_REFUSED,
     )
     for row in read_columns(section, columns, findings):
@@ -140,6 +144,7 @@ def _row(row: Row, loads: Sequence[str], resources: Mapping[str, Resource], is_o
         read_cell(row, "GPU_MODE", _mode, None, findings),
         {name: each for name, each in found.items() if each is not None},
         read_cell(row, "DISPATCH_WINDOW", parse_windows, (), findings),
+        read_cell(row, "AFFINITY", _affinity, None, findings),
         row.at,
         is_own,
     )
@@ -155,6 +160,16 @@ def _named(text: str) -> str:
 
 def _max_slots(text: str) -> int | None:
     return None if text == "!" else integer(0, _MAX_SLOTS)(text)
+
+
+def _affinity(text: str) -> tuple[int, ...] | None:
+    """Y, N or a list of CPUs."""
+    if text.casefold() in ("y", "yes", "n", "no"):
+        return () if text.casefold().startswith("y") else None
+    try:
+        return parse_idset(",".join(text.replace(",", " ").split()), limit=MAX_PROCESSORS)
+    except BadRequest:
+        raise BadRequest(f"'{show(text)}' is none of Y, N and a list of CPUs such as (0-3 8)") from None
 
 
 def _mode(text: str) -> ComputeMode:

@@ -9,6 +9,7 @@ from gsched.model.config import ClusterConfig
 from gsched.model.host import GpuReport, LoadReport
 from gsched.model.job import AttemptResult, JobSpec, Usage
 from gsched.model.ledger import AttemptKey
+from gsched.model.topology import Topology
 from gsched.model.view import JobFilter, ReservationView
 
 
@@ -160,6 +161,8 @@ class HostHello:
     held: tuple[HeldAttempt, ...] = ()
     started: tuple[AttemptStarted, ...] = ()
     ended: tuple[AttemptEnded, ...] = ()
+    topology: Topology | None = None
+    """None: the agent cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)

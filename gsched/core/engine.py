@@ -44,7 +44,7 @@ from gsched.core.outlook import Outlook
 from gsched.core.rejudging import Rejudging
 from gsched.core.submission import answered_before, each_once, submitted
 from gsched.core.timeouts import Timeouts
-from gsched.core.values import slot_limit
+from gsched.core.values import affinity_processors, slot_limit
 from gsched.model.config import ClusterConfig
 from gsched.model.event import ConfigApplied, JobSubmitted
 from gsched.model.job import JobSpec
@@ -405,6 +405,7 @@ class Engine:
         ledger.max_slots = slot_limit(host, seen) if host is not None else 0
         ledger.shared_jobs = self.config.params.gpu_shared_jobs
         ledger.observe_gpus(seen.gpus if host is not None and seen.connected else None)
+        ledger.observe_processors(*affinity_processors(host, seen))
         self._outlook.forget(name)
         self.state.touched_hosts.add(name)
 

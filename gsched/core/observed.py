@@ -11,6 +11,7 @@ from gsched.model.allocation import HostAllocation
 from gsched.model.host import GpuReport, LoadReport
 from gsched.model.job import Usage
 from gsched.model.ledger import AttemptKey
+from gsched.model.topology import Topology
 
 
 @dataclass(slots=True)
@@ -24,6 +25,8 @@ class Observation:
     last_heard: float = 0.0
     load: LoadReport | None = None
     gpus: GpuReport | None = None
+    topology: Topology | None = None
+    """The processors that its agent found when it connected."""
     usage: dict[AttemptKey, Usage] = field(default_factory=dict)
     strays: dict[AttemptKey, HostAllocation] = field(default_factory=dict)
     """Attempts that run there though the state does not say so; their slots and GPUs stay reserved."""

@@ -10,6 +10,7 @@ from gsched.core.observed import Observation
 from gsched.model.config import ClusterConfig
 from gsched.model.host import HostConfig
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
+from gsched.model.topology import Processor, offered
 
 LOCAL_TYPE = "LINUX"
 """Host type that a host with `!` has: gsched runs on Linux."""
@@ -54,6 +55,16 @@ def host_values(config: ClusterConfig, host: HostConfig, seen: Observation) -> d
             values[name] = per_host[host.name]
     values.update(host.values)
     return values
+
+
+def affinity_processors(host: HostConfig | None, seen: Observation) -> tuple[tuple[Processor, ...], str]:
+    """The processors that jobs with affinity[] may have on the host, and why there are none. Source: lsb.hosts(5)."""
+    if host is None or host.affinity is None:
+        return (), "AFFINITY is not enabled in lsb.hosts"
+    if not seen.connected or seen.topology is None or not seen.topology.processors:
+        return (), "the processors are unknown"
+    found = offered(seen.topology, host.affinity)
+    return found, "" if found else f"AFFINITY names no CPU of the {len(seen.topology.processors)} there are"
 
 
 def slot_limit(host: HostConfig, seen: Observation) -> int | None:

@@ -18,6 +18,7 @@ from gsched.master.sessions import Sessions
 from gsched.model.allocation import HostAllocation
 from gsched.model.host import GpuReport, LoadReport
 from gsched.model.job import AttemptResult, Usage
+from gsched.model.topology import Topology, checked
 from gsched.wire.batch import next_batch
 from gsched.wire.convert import from_proto
 from gsched.wire.protocol import PROTOCOL
@@ -184,4 +185,5 @@ def _hello(message: agent_pb2.Hello, session: int) -> HostHello:
         ),
         started=tuple(_started(host, item) for item in message.started),
         ended=tuple(_ended(host, item) for item in message.ended),
+        topology=checked(from_proto(message.topology, Topology)) if message.HasField("topology") else None,
     )

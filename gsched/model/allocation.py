@@ -27,6 +27,30 @@ COUNTER_OF_CLAIM = {SHARED_CLAIM: "ngpus_shared", ALONE_CLAIM: "ngpus_shared", P
 """The counter in which a GPU that is claimed by -gpu shows as reserved; a counter's own claims show in itself."""
 
 
+class TaskCpus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The CPUs of one task of a job with affinity[]."""
+
+    cpus: tuple[int, ...]
+    """Threads of the units that were chosen for it."""
+    bound: tuple[int, ...] = ()
+    """CPUs that it is bound to, by cpubind; those in `cpus` are among them."""
+    nodes: tuple[int, ...] = ()
+    """NUMA nodes of these."""
+    units: tuple[str, ...] = ()
+    """The units by their place, `/NUMA/SOCKET/CORE/CPU`, cut at the kind of unit."""
+
+
+class CpuBinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Processor units of some tasks of a job on one host, chosen by one `affinity[...]`."""
+
+    affinity: str
+    """The section as it is printed."""
+    held: tuple[int, ...]
+    """CPUs that no other job with affinity[] may have meanwhile, ascending: those of the tasks, and what `exclusive=`
+    adds."""
+    tasks: tuple[TaskCpus, ...]
+
+
 class HostAllocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Slots, GPUs and numeric resources held on one host."""
 
@@ -37,6 +61,13 @@ class HostAllocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Consumable resources that are not GPUs (mem, licences …) -> amount held."""
     exclusive: bool = False
     """-x: nothing else may be held on the host meanwhile."""
+    bindings: tuple[CpuBinding, ...] = ()
+    """Processor units, one binding for each part of the requirement; none without affinity[]."""
+
+    @property
+    def cpus(self) -> list[int]:
+        """CPUs that no other job with affinity[] may have; one that is named twice is held twice."""
+        return [cpu for binding in self.bindings for cpu in binding.held]
 
 
 class Allocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):

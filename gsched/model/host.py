@@ -106,6 +106,8 @@ class HostConfig(msgspec.Struct, frozen=True, kw_only=True):
     thresholds: dict[str, Threshold] = {}
     """Load thresholds of lsb.hosts; the stricter of these and the queue's holds."""
     dispatch_window: tuple[Window, ...] = ()
+    affinity: tuple[int, ...] | None = None
+    """AFFINITY of lsb.hosts: the CPUs that jobs with affinity[] may have, () for all; None: there are no such jobs."""
     exclusive_resources: tuple[str, ...] = ()
     """`!resource` of lsf.cluster: only jobs that name one of them may use the host."""
     source: str = ""

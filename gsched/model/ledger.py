@@ -6,6 +6,7 @@ policy works on a fork, the engine on the original. The ledger never decides who
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from gsched.model.allocation import (
     HostAllocation,
 )
 from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport
+from gsched.model.topology import Processor
 
 AttemptKey = tuple[int, int]
 """(job id, attempt)."""
@@ -59,6 +61,8 @@ class HostLedger:
         "host",
         "islands",
         "max_slots",
+        "no_processors",
+        "processors",
         "reserved",
         "shared_jobs",
         "slots_used",
@@ -79,6 +83,10 @@ class HostLedger:
         """Claim -> the GPUs that it could ever have, by index; "" for those that are not at fault."""
         self.islands: dict[str, int] = {}
         """GPU uuid -> number of the group of linked GPUs of one model that it is in; empty when all are alike."""
+        self.processors: tuple[Processor, ...] = ()
+        """Those that jobs with affinity[] may have, in the order in which they lie."""
+        self.no_processors = ""
+        """Why there are none."""
         self.held: dict[AttemptKey, HostAllocation] = {}
         self.holders: dict[str, dict[AttemptKey, str]] = {}
         """GPU uuid -> attempt -> what it was claimed as."""
@@ -98,6 +106,7 @@ class HostLedger:
         twin.max_slots, twin.shared_jobs, twin.slots_used = self.max_slots, self.shared_jobs, self.slots_used
         # These, and the values of `holders`, are replaced whole, never changed in place.
         twin.gpus, twin.gpus_known, twin.islands, twin._usable = self.gpus, self.gpus_known, self.islands, self._usable
+        twin.processors, twin.no_processors = self.processors, self.no_processors
         twin.held = dict(self.held)
         twin.holders = dict(self.holders)
         twin.reserved = dict(self.reserved)
@@ -112,6 +121,15 @@ class HostLedger:
         self.islands = _islands(self.gpus)
         self._usable = _usable(self.gpus)
         self._changes.add(self.host)
+
+    def observe_processors(self, processors: tuple[Processor, ...], why_none: str = "") -> None:
+        """The processors that jobs with affinity[] may have from now on, or why there are none."""
+        self.processors, self.no_processors = processors, why_none
+        self._changes.add(self.host)
+
+    def bound_cpus(self) -> set[int]:
+        """CPUs that jobs with affinity[] hold."""
+        return {cpu for part in self.held.values() if part.bindings for cpu in part.cpus}
 
     @property
     def free_slots(self) -> int | None:
@@ -197,6 +215,19 @@ class HostLedger:
                 return f"GPU {held.uuid} is not on {self.host}"
             if not self._may_claim(gpu, held.claim, held.share, held.gmem_mib):
                 return f"GPU {held.uuid} of {self.host} cannot be claimed as {held.claim} now"
+        return self._cpu_misfit(part) if part.bindings else ""
+
+    def _cpu_misfit(self, part: HostAllocation) -> str:
+        wanted = part.cpus
+        if len(set(wanted)) != len(wanted):
+            return f"a CPU of {self.host} is named twice"
+        there = {each.cpu for each in self.processors}
+        taken = self.bound_cpus()
+        for cpu in wanted:
+            if cpu not in there:
+                return f"CPU {cpu} is not offered by {self.host}"
+            if cpu in taken:
+                return f"CPU {cpu} of {self.host} is held by another job"
         return ""
 
     def take(self, key: AttemptKey, part: HostAllocation) -> None:
@@ -422,12 +453,14 @@ class Ledger:
 
 
 def double_owners(ledgers: Iterable[HostLedger]) -> list[str]:
-    """One line for each GPU or host that has an exclusive owner beside another holder; empty when all is well."""
+    """One line for each GPU, CPU or host that has an exclusive owner beside another holder; empty when all is well."""
     found = []
     for ledger in ledgers:
         for uuid, holders in ledger.holders.items():
             if len(holders) > 1 and any(claim not in _SHARING for claim in holders.values()):
                 found.append(f"GPU {uuid} of {ledger.host} is held by {sorted(holders)}")
+        cpus = Counts(cpu for part in ledger.held.values() for cpu in part.cpus)
+        found += [f"CPU {cpu} of {ledger.host} is held {times} times" for cpu, times in cpus.items() if times > 1]
         if len(ledger.held) > 1 and ledger.exclusive is not None:
             found.append(f"{ledger.host} is held alone by {ledger.exclusive}, and by others of {sorted(ledger.held)}")
     return found

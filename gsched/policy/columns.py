@@ -17,7 +17,7 @@ from gsched.model.ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.resource import GPU_COUNTERS
 from gsched.model.snapshot import HostSnapshot, HostValues
-from gsched.policy import gpus
+from gsched.policy import affinity, gpus
 from gsched.policy.demand import Demand, DeviceKind, HostNeed, Term
 from gsched.policy.feasible import Rules, is_beyond
 
@@ -69,7 +69,7 @@ class Match:
         self.amounts: list[tuple[Numbers, float]] = []
         """(what is left on each host, what is wanted) of each amount."""
         self.devices: list[tuple[Numbers, int]] = []
-        """(what can be had on each host, what is wanted) of each kind of devices."""
+        """(what can be had on each host, what is wanted) of each kind of devices, and last of processor units."""
 
     @property
     def fitting(self) -> int:
@@ -259,6 +259,15 @@ class Match:
         self.devices = [(columns.derived(kind, _obtainable(kind)), count) for kind, count in need.devices]
         if need.auto_gpu and not need.devices:
             self.devices = [(columns.derived("any", lambda _, books: gpus.obtainable_any(books)), 1)]
+        if need.affinity is not None:
+            self.devices.append((self.task_room, need.slots))
+
+    @property
+    def task_room(self) -> Numbers:
+        """How many tasks the free processor units of each host could take; of a job with affinity[]."""
+        asked = self.asked.need.affinity
+        assert asked is not None
+        return self._columns.derived(asked, lambda _, books: affinity.room(books, asked))
 
     @property
     def idle(self) -> Numbers:

@@ -115,7 +115,7 @@ class CycleColumns:
             row = columns.index[part.host]
             for recent in self._recent.values():
                 recent[row] = True
-            columns.try_out(row, devices=bool(part.gpus))
+            columns.try_out(row, devices=bool(part.gpus or part.bindings))
         self._snapshot.ledger.changed.clear()
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from gsched.model.resource import gpu_counter_claims
 from gsched.model.snapshot import HostValues, RequirementClass
 from gsched.resreq.ast import (
     BY_HOST,
+    Affinity,
     AllOf,
     Alternatives,
     AnyRequirement,
@@ -44,7 +45,6 @@ PHYSICAL = "ngpus_physical"
 """The GPU resource that -gpu stands for; in rusage it means the same as -gpu num=."""
 
 HONOURED: frozenset[Feature] = frozenset(Feature) - {
-    Feature.AFFINITY,
     Feature.DECAY,
     Feature.DURATION,
     Feature.PHASES,
@@ -102,6 +102,8 @@ class HostNeed(NamedTuple):
     auto_gpu: bool
     """One GPU where the host has any (GPU_UNREQUESTED auto=1)."""
     exclusive: bool
+    affinity: Affinity | None = None
+    """Processor units of each task."""
 
     @property
     def wants_gpus(self) -> bool:
@@ -150,6 +152,7 @@ class Term:
     cu: Cu | None
     auto_gpu: bool
     exclusive: bool
+    affinity: Affinity | None = None
     is_first: bool = True
     """Whether it is the part of a compound that is placed first."""
 
@@ -165,7 +168,7 @@ class Term:
         for kind, count in self.task_devices:
             counts[kind] = counts.get(kind, 0) + count * tasks
         devices = tuple(Devices(kind, count) for kind, count in counts.items())
-        return HostNeed(tasks, amounts, devices, self.auto_gpu, self.exclusive)
+        return HostNeed(tasks, amounts, devices, self.auto_gpu, self.exclusive, self.affinity)
 
     @property
     def one_host(self) -> bool:
@@ -385,6 +388,7 @@ class _Reader:
             cu=part.cu,
             auto_gpu=self.auto_gpu,
             exclusive=self.exclusive,
+            affinity=part.affinity,
             is_first=place == 0,
         )
 

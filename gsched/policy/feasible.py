@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from gsched.model.allocation import HostAllocation
 from gsched.model.ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.resource import BUILTIN, GPU_COUNTERS
 from gsched.model.snapshot import HostSnapshot, HostValues, Snapshot
-from gsched.policy import gpus
+from gsched.policy import affinity, gpus
 from gsched.policy.demand import Bound, Demand, HostNeed, Term
 from gsched.policy.explain import Reason, Shortage, reserving, split
 
@@ -140,16 +142,22 @@ def try_host(
 
 
 def fill(need: HostNeed, ledger: HostLedger) -> HostAllocation | Reason:
-    """The part that meets the need, of a host that has slots and amounts for it; or that devices are missing."""
+    """The part that meets the need, of a host that has slots and amounts for it; or that devices or processor units
+    are missing.
+    """
     if need.devices:
         held = gpus.choose(ledger, need.devices)
     else:
         held = gpus.choose_any(ledger) if need.auto_gpu else ()
     if isinstance(held, Shortage):
         return held.reason(ledger.host)
-    return HostAllocation(
+    part = HostAllocation(
         host=ledger.host, slots=need.slots, gpus=held, amounts=dict(need.amounts), exclusive=need.exclusive
     )
+    if need.affinity is None:
+        return part
+    binding = affinity.choose(ledger, need.affinity, need.slots)
+    return binding if isinstance(binding, Reason) else replace(part, bindings=(binding,))
 
 
 def is_beyond(bounds: Collection[Bound], values: HostValues, increasing: Collection[str]) -> Reason | None:

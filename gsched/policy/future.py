@@ -14,6 +14,7 @@ from msgspec import structs
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.ledger import AttemptKey, HostLedger
 from gsched.model.snapshot import AdvanceReservation, Bucket, Running, Snapshot
+from gsched.policy import affinity
 
 BOOKED = -2
 """Attempt number under which planned jobs stand in books."""
@@ -236,12 +237,17 @@ class Future:
 
     def refit(self, part: HostAllocation, books: HostLedger) -> HostAllocation | None:
         """The part as it fits these books, with other devices of the same kind if need be; None when it does not."""
-        if not self._amounts_left(part, books) or books.misfit(structs.replace(part, gpus=())):
+        if not self._amounts_left(part, books) or books.misfit(structs.replace(part, gpus=(), bindings=())):
             return None
         gpus = self._devices(part, books)
         if gpus is None:
             return None
         found = part if gpus == part.gpus else structs.replace(part, gpus=gpus)
+        if part.bindings:
+            bindings = affinity.rechoose(books, part.bindings)
+            if bindings is None:
+                return None
+            found = found if bindings == part.bindings else structs.replace(found, bindings=bindings)
         per_gpu = self.snapshot.reserve_cores_per_gpu
         free = books.free_slots
         if per_gpu and not part.gpus and free is not None and free - part.slots < per_gpu * len(idle_gpus(books)):

@@ -78,6 +78,7 @@ def merge(parts: Sequence[HostAllocation]) -> Allocation:
             gpus=held,
             amounts=amounts,
             exclusive=before.exclusive or part.exclusive,
+            bindings=before.bindings + part.bindings,
         )
     return Allocation(hosts=tuple(hosts.values()))
 

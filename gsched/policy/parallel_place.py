@@ -162,6 +162,8 @@ class Spreader:
                 beside = way.term.per_host.get(name, 0.0)
                 tasks = np.minimum(tasks, np.floor((left[rows] - beside) / amount + _ROUNDING))
         tasks = np.minimum(tasks, self._device_room(match, way.term, rows))
+        if way.term.affinity is not None:
+            tasks = np.minimum(tasks, match.task_room[rows])
         if way.term.most_on_host is not None:
             tasks = np.minimum(tasks, float(way.term.most_on_host))
         if way.term.block > 1:

@@ -11,6 +11,7 @@ from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
+from gsched.policy import affinity
 from gsched.policy.columns import Flags
 from gsched.policy.columns_cycle import CycleColumns
 from gsched.policy.demand import Choice, Demand, HostNeed, Term, tasks_of
@@ -177,6 +178,8 @@ class Trial:
             room = most if ledger.free_slots is None else min(most, ledger.free_slots)
             for kind, per_task in term.task_devices:
                 room = min(room, len(ledger.gpus) // per_task if kind.share == 1.0 else room)
+            if term.affinity is not None:
+                room = affinity.room(ledger, term.affinity, room)
             unit = 0 if units is None else units[name]
             offers.append(Offer(name, term.share(room), term.tile(host.values), same, unit))
         return offers

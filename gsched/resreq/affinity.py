@@ -49,7 +49,11 @@ def _unit_option(cursor: Cursor, affinity: Affinity) -> Affinity:
         cursor.fail(f"{key} is given twice in affinity[...]", key.start)
     cursor.expect("=", f"after {key.text}")
     if key.text == "same":
-        return replace(affinity, same=_unit(cursor, "a level"))
+        at = cursor.peek().start
+        level = _unit(cursor, "a level")
+        if UNITS.index(level) > max(UNITS.index(affinity.unit), 1):
+            cursor.fail(f"same={level} says nothing of {affinity.unit}s: a {level} is a part of one", at)
+        return replace(affinity, same=level)
     cursor.expect("(", "after exclusive=")
     level, scope = _unit(cursor, "a level"), ""
     if cursor.accept(","):

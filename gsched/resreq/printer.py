@@ -157,7 +157,8 @@ def _print_cu(cu: Cu) -> str:
     return f"cu[{':'.join(parts)}]"
 
 
-def _print_affinity(affinity: Affinity) -> str:
+def print_affinity(affinity: Affinity) -> str:
+    """`affinity[...]` as it is read again."""
     level, scope = affinity.exclusive
     options = [str(affinity.number)]
     if affinity.same:
@@ -192,7 +193,7 @@ def print_sections(requirement: Requirement, *, combined: bool = False) -> list[
     if requirement.cu is not None:
         sections.append(_print_cu(requirement.cu))
     if requirement.affinity is not None:
-        sections.append(_print_affinity(requirement.affinity))
+        sections.append(print_affinity(requirement.affinity))
     return sections
 
 

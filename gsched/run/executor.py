@@ -168,6 +168,10 @@ class ProcessExecutor:
         """Path of the file that an order's `hostfile` is written to."""
         return str(self._spool.folder(attempt_name(job_id, attempt)) / supervisor.HOSTFILE)
 
+    def affinity_hostfile(self, job_id: int, attempt: int) -> str:
+        """Path of the file that an order's `affinity_hostfile` is written to."""
+        return str(self._spool.folder(attempt_name(job_id, attempt)) / supervisor.AFFINITY)
+
     def order(self, job_id: int, attempt: int) -> Order | None:
         """The order of an attempt that is held here; None for another one."""
         name = attempt_name(job_id, attempt)

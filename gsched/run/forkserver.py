@@ -27,6 +27,10 @@ PRELUDE = (
 
 _PR_SET_CHILD_SUBREAPER = 36
 _MESSAGE_BYTES = 512
+_SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "ppc64le": 261}
+"""Number of the system call set_mempolicy(2), which the C library has no function for."""
+_MPOL_BIND = 2
+_WORD_BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
 
 
 def main(arguments: list[str]) -> int:
@@ -34,13 +38,23 @@ def main(arguments: list[str]) -> int:
     spool, cluster, lock_folder, socket_fd, notify_fd = arguments
     for fd in (int(socket_fd), int(notify_fd)):
         os.set_inheritable(fd, False)
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    libc = ctypes.CDLL(None, use_errno=True)
 
     def adopt_orphans() -> object:
-        return prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        return libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def bind_memory(nodes: list[int]) -> None:
+        mask = (ctypes.c_ulong * (max(nodes) // _WORD_BITS + 1))()
+        for node in nodes:
+            mask[node // _WORD_BITS] |= 1 << node % _WORD_BITS
+        number = _SET_MEMPOLICY.get(os.uname().machine)
+        if number is None:
+            raise OSError(f"how to do it on {os.uname().machine} is not known")
+        if libc.syscall(number, _MPOL_BIND, mask, len(mask) * _WORD_BITS + 1):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     os.chdir("/")
-    settings = supervisor.Settings(spool, cluster, lock_folder, int(notify_fd), adopt_orphans)
+    settings = supervisor.Settings(spool, cluster, lock_folder, int(notify_fd), adopt_orphans, bind_memory)
     requests = _socket.socket(fileno=int(socket_fd))
     wake_in, wake_out = os.pipe()
     for fd in (wake_in, wake_out):

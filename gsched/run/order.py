@@ -50,6 +50,12 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     with signals that a job can take notice of."""
     hostfile: str = ""
     """Text of the file `hostfile` in the attempt's folder: a host per slot. Empty: no such file."""
+    cpus: tuple[int, ...] = ()
+    """CPUs that the job is bound to; none: it is not bound."""
+    memory_nodes: tuple[int, ...] = ()
+    """NUMA nodes of which alone it may have memory; none: of all."""
+    affinity_hostfile: str = ""
+    """Text of the file `affinity` in the attempt's folder: a line per task. Empty: no such file."""
     attempt_line: str = ""
     """Not empty: the job has run before. Its output files are not overwritten; this line goes in between."""
     gpu_lock_uuids: tuple[str, ...] = ()

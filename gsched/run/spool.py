@@ -92,6 +92,9 @@ class Spool:
             if order.hostfile:
                 supervisor.write_file(f"{folder}/{supervisor.HOSTFILE}", order.hostfile.encode())
                 order = msgspec.structs.replace(order, hostfile="")
+            if order.affinity_hostfile:
+                supervisor.write_file(f"{folder}/{supervisor.AFFINITY}", order.affinity_hostfile.encode())
+                order = msgspec.structs.replace(order, affinity_hostfile="")
             # json of the standard library, for it carries bytes that are not UTF-8 (as lone surrogates) both ways.
             data = json.dumps(msgspec.to_builtins(order)).encode()
             supervisor.write_file(f"{folder}/{supervisor.ORDER}.new", data)

@@ -25,7 +25,7 @@ from gsched.run.jobprocess import GO, Output, become_job, interpreter, why
 from gsched.run.shellline import plain_words
 
 ORDER, CLAIM, STARTED, STATUS, SCRIPT, SUSPENDED = "order", "claim", "started", "status", "script", "suspended"
-STDOUT, STDERR, HOSTFILE = "stdout", "stderr", "hostfile"
+STDOUT, STDERR, HOSTFILE, AFFINITY = "stdout", "stderr", "hostfile", "affinity"
 """Names of the files in an attempt's folder."""
 
 SWEEP_GRACE_S = 2.0
@@ -53,10 +53,16 @@ def poke(process: contain.Process) -> None:
 class Settings:
     """What all attempts of one fork server have in common."""
 
-    __slots__ = ("adopt_orphans", "boot_id", "cluster", "lock_folder", "notify_fd", "spool")
+    __slots__ = ("adopt_orphans", "bind_memory", "boot_id", "cluster", "lock_folder", "notify_fd", "spool")
 
     def __init__(
-        self, spool: str, cluster: str, lock_folder: str, notify_fd: int, adopt_orphans: Callable[[], object]
+        self,
+        spool: str,
+        cluster: str,
+        lock_folder: str,
+        notify_fd: int,
+        adopt_orphans: Callable[[], object],
+        bind_memory: Callable[[list[int]], object],
     ) -> None:
         self.spool = spool
         self.cluster = cluster
@@ -64,6 +70,8 @@ class Settings:
         self.notify_fd = notify_fd
         self.adopt_orphans = adopt_orphans
         """Makes the calling process a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER)."""
+        self.bind_memory = bind_memory
+        """Lets the calling process and its children have memory of these NUMA nodes alone. Raises OSError."""
         self.boot_id = contain.boot_id()
 
 
@@ -146,6 +154,7 @@ class Supervisor:
             )
         except gpulock.GpuLockError as error:
             raise _NotStarted(str(error)) from error
+        self._bind()
         try:
             os.chdir(self.order["cwd"])
         except (OSError, ValueError) as error:
@@ -190,6 +199,21 @@ class Supervisor:
             pass
         os.close(gate_out)
         tell(self.settings.notify_fd, self.name)
+
+    def _bind(self) -> None:
+        """affinity[...]: the job inherits the supervisor's CPUs and nodes."""
+        cpus, nodes = self.order.get("cpus", ()), self.order.get("memory_nodes", ())
+        what = f"CPUs {cpus}"
+        try:
+            if cpus:
+                os.sched_setaffinity(0, cpus)
+                if os.sched_getaffinity(0) != set(cpus):
+                    raise OSError("some of them are not for this user to have")
+            what = f"memory of NUMA nodes {nodes}"
+            if nodes:
+                self.settings.bind_memory(nodes)
+        except OSError as error:
+            raise _NotStarted(f"the job cannot be bound to {what}: {why(error)}") from error
 
     def _programs(self) -> list[list[str]]:
         """Argument lists to try one after the other."""

@@ -4,6 +4,7 @@ could have none is refused by name, and every job that waits says why.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -86,7 +87,7 @@ def test_combined_and_effective_show_gpus_and_the_alternative_that_was_taken(clu
         (("-n", "5", "-R", "span[block=2]"), "-n 5 makes no whole blocks of span[block=2]"),
         (("-n", "2", "-R", "rusage[ngpus_excl_p=1/job]"), "GPUs are claimed per host or per task"),
         (("-gpu", "mode=exclusive_process:block=yes"), "block=yes is not supported yet"),
-        (("-R", "affinity[core(1)]"), "affinity[...] is not supported at position 1 of"),
+        (("-R", "affinity[core(1,same=thread)]"), "same=thread says nothing of cores: a thread is a part of one at"),
         (("-n", "4,2"), "the most slots are fewer than the least"),
     ],
 )
@@ -155,6 +156,41 @@ def test_what_is_reserved_of_memory_shows(cluster: Cluster) -> None:
     lines = cluster.run("ghosts", "-l", "one").stdout.splitlines()
     row = next(line for line in lines if line.startswith(" Reserved"))
     assert " 2G " in f"{row} "
+
+
+AFFINITY = """=
+Begin Host
+HOST_NAME  MXJ  AFFINITY
+one        8    Y
+default    8    ()
+End Host
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU is nothing to choose from")
+def test_jobs_with_affinity_get_cpus_of_their_own_and_are_bound_to_them(cluster: Cluster) -> None:
+    before = (cluster.conf / "lsb.hosts").read_text()
+    try:
+        cluster.configure(lsb_hosts=AFFINITY)
+        usable = os.sched_getaffinity(0)
+        units = [cluster.submit("-R", "affinity[thread]", "sleep", "600") for _ in usable]
+        more = cluster.submit("-R", "affinity[thread(1):cpubind=numa]", "sleep", "600")
+        bound = []
+        for job in units:
+            view = cluster.starts(job)
+            assert view.allocation is not None and view.allocation.first_host == "one" and view.pid is not None
+            bound.append(os.sched_getaffinity(view.pid))
+            tasks = [task for binding in view.allocation.hosts[0].bindings for task in binding.tasks]
+            assert [set(task.bound) for task in tasks] == [bound[-1]]
+        assert sorted(map(len, bound)) == [1] * len(usable) and set().union(*bound) == usable
+        reason = cluster.why_pending(more)
+        many = len(usable)
+        assert "not enough processor units to satisfy the job affinity request" in reason
+        assert f"1 thread wanted, 0 of {many} free on one" in reason
+        cluster.run("gkill", str(units[0]))
+        cluster.starts(more)
+    finally:
+        cluster.configure(lsb_hosts="=" + before)
 
 
 def test_a_host_that_is_gone_is_a_reason_and_load_is_not_waited_for_in_vain(cluster: Cluster) -> None:

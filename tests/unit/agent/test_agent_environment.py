@@ -6,9 +6,10 @@ from pathlib import Path
 
 import msgspec
 
+from gsched.agent.affinity import affinity_lines, bound_to
 from gsched.agent.environment import attempt_line, host_lines, job_environment, output_path, parse_environment
 from gsched.base.ids import element_id
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.allocation import Allocation, CpuBinding, HeldGpu, HostAllocation, TaskCpus
 from gsched.model.job import JobSpec
 
 SPEC = JobSpec(
@@ -155,3 +156,40 @@ def test_attempts_are_told_apart_in_one_file() -> None:
     assert attempt_line(17, 1, "gpu1", 0.0, 0) == ""
     line = attempt_line(element_id(17, 3), 2, "gpu1", 1_500_000_000.0, 1)
     assert line.startswith("---- attempt 2 of job 17[3] on gpu1 at 2017-07-1") and line.endswith(" ----")
+
+
+def bound(host: str, *tasks: tuple[int, ...], membind: str = "") -> HostAllocation:
+    text = f"affinity[core(1){':membind=' + membind if membind else ''}]"
+    cpus = tuple(TaskCpus(cpus=task[:1], bound=task, nodes=(task[0] // 4,)) for task in tasks)
+    held = tuple(cpu for task in tasks for cpu in task[:1])
+    return HostAllocation(host=host, slots=len(tasks), bindings=(CpuBinding(affinity=text, held=held, tasks=cpus),))
+
+
+def test_a_job_with_affinity_is_told_its_cpus_and_those_of_all_tasks() -> None:
+    allocation = Allocation(hosts=(bound("gpu1", (0, 1), (4, 5)), bound("gpu2", (2,))))
+    found = job_environment(
+        b"LSB_BIND_MEM_POLICY=localonly\0",
+        17,
+        1,
+        SPEC,
+        allocation,
+        "gpu1",
+        cluster="private",
+        effective_req="",
+        gpu_unrequested="hide",
+        user="ann",
+        affinity_hostfile="/spool/affinity",
+    )
+    assert (found["LSB_BIND_CPU_LIST"], found["LSB_AFFINITY_HOSTFILE"]) == ("0,1,4,5", "/spool/affinity")
+    assert "LSB_BIND_MEM_POLICY" not in found and "LSB_BIND_MEM_LIST" not in found
+    assert affinity_lines(allocation) == "gpu1 0,1\ngpu1 4,5\ngpu2 2\n"
+    assert bound_to(allocation.hosts[0]) == ((0, 1, 4, 5), ())
+
+
+def test_memory_is_bound_with_localonly_alone() -> None:
+    only, prefer = bound("gpu1", (0,), (4,), membind="localonly"), bound("gpu1", (0,), membind="localprefer")
+    assert (bound_to(only), bound_to(prefer)) == (((0, 4), (0, 1)), ((0,), ()))
+    assert affinity_lines(Allocation(hosts=(only,))) == "gpu1 0 0 1\ngpu1 4 1 1\n"
+    assert affinity_lines(Allocation(hosts=(prefer,))) == "gpu1 0 0 2\n"
+    found = environment_with(others=(only,), block=b"LSB_BIND_CPU_LIST=7\0LSB_AFFINITY_HOSTFILE=/x\0")
+    assert "LSB_BIND_CPU_LIST" not in found and "LSB_AFFINITY_HOSTFILE" not in found  # of its own host: nothing

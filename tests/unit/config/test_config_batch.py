@@ -294,6 +294,22 @@ def test_a_row_of_lsb_hosts_that_is_refused(row, error):
     assert errors[0].startswith(f"lsb.hosts:5: {error}")
 
 
+@pytest.mark.parametrize(
+    ("cell", "cpus"),
+    [("Y", ()), ("n", None), ("()", None), ("(0-2,8)", (0, 1, 2, 8)), ("(0-1 4)", (0, 1, 4)), ("(0, 3)", (0, 3))],
+)
+def test_which_cpus_jobs_with_affinity_may_have(cell, cpus):
+    checked = hosts("HOST_NAME MXJ AFFINITY", f"h1 ! {cell}", "default ! Y")
+    assert checked.errors == []
+    assert (checked.config.hosts["h1"].affinity, checked.config.hosts["h2"].affinity) == (cpus, ())
+    assert hosts("HOST_NAME MXJ", "default !").config.hosts["h1"].affinity is None
+
+
+def test_affinity_that_is_neither_a_word_nor_a_list_of_cpus():
+    (error,) = hosts("HOST_NAME MXJ AFFINITY", "h1 ! some").errors
+    assert error.startswith("lsb.hosts:3: AFFINITY: 'some' is none of Y, N and a list of CPUs such as (0-3 8)")
+
+
 def test_unknown_sections_are_named():
     checked = check(
         {

@@ -325,7 +325,10 @@ def test_gpu_options_that_do_nothing_yet_are_refused():
         ("RES_REQ = rusage[ngpus_physical=0.5]", "RES_REQ: Bad resource requirement syntax: ngpus_physical=0.5: GPUs"),
         ("RES_REQ = order[fabric]", "RES_REQ: Bad resource name: order[fabric]: fabric is not a number to sort by"),
         ("RES_REQ = cu[type=rack]", "RES_REQ: Bad resource name: cu[type=rack]: no compute units are configured"),
-        ("RES_REQ = affinity[core(2)]", "RES_REQ: Bad resource requirement syntax: affinity[...] is not supported"),
+        (
+            "RES_REQ = affinity[socket(1,same=core)]",
+            "RES_REQ: Bad resource requirement syntax: same=core says nothing of sockets",
+        ),
         ("JOB_STARTER = /x", "JOB_STARTER is not supported yet"),
         ("MAX_JOB_PREEMPT = 3", "MAX_JOB_PREEMPT is not supported yet: it is set for the whole cluster in lsb.params"),
     ],

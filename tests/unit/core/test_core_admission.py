@@ -99,7 +99,7 @@ def test_what_is_left_out_is_completed() -> None:
         (spec(run_limit_s=0), BadRequest, "Bad argument: a run limit of 0 seconds"),
         (spec(begin_at=START + 9, terminate_at=START + 8), BadRequest, "Start time is later than termination time"),
         (spec(terminate_at=START - 1), BadRequest, "the termination time is over"),
-        (spec(res_req="affinity[core(1)]"), RequirementError, "affinity[...] is not supported"),
+        (spec(res_req="affinity[core(1,same=thread)]"), RequirementError, "same=thread says nothing of cores"),
         (spec(slots=5, res_req="span[stripe=2]"), BadRequest, "4 slots together with span[stripe=2]"),
         (spec(slots=5, res_req="span[block=2]"), BadRequest, "-n 5 makes no whole blocks of span[block=2]"),
         (spec(slots=5, max_slots=7, res_req="{span[block=4]}||{ut<1}"), BadRequest, "-n 5,7 makes no whole blocks"),

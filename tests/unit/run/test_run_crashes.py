@@ -257,7 +257,7 @@ def test_of_two_fork_servers_one_runs_the_order(on_host, round_):
 
 
 def test_a_supervisor_that_cannot_write_its_status_stays_until_it_can(tmp_path, monkeypatch):
-    settings = supervisor.Settings(str(tmp_path), "test", "", -1, lambda: None)
+    settings = supervisor.Settings(str(tmp_path), "test", "", -1, lambda: None, lambda nodes: None)
     (tmp_path / "1.1").mkdir()
     write, failures = supervisor.write_file, [OSError(28, "No space left on device")] * 2
 
