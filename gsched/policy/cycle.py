@@ -72,7 +72,7 @@ class _Cycle:
         resumed = () if truncated else tuple(self._preemptor.resumable())
         if not truncated:
             waiting = [key for key in passed_over if not isinstance(key, Bucket)]
-            self._reservations.reserve_rest(waiting, self._plannable)
+            self._reservations.reserve_rest(waiting, self._plannable, order.trees)
         self._field.close()
         return Plan(
             tuple(self._placements),

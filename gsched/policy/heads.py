@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from gsched.model.snapshot import Bucket, Rank, RequirementClass, Snapshot
+from gsched.model.snapshot import Bucket, Line, Rank, RequirementClass, Snapshot
+from gsched.policy.fairshare import ShareTree
+from gsched.policy.order import ServingOrder
 
 MOST_LOOKED_AT = 5000
 """Buckets whose first job is looked for in one cycle."""
@@ -17,11 +20,16 @@ def kind_of(bucket: Bucket) -> Kind:
     return bucket.queue, bucket.requirement
 
 
-def first_jobs(snapshot: Snapshot, kinds: Iterable[Kind]) -> list[tuple[int, Bucket]]:
-    """The first job of each class of a queue, in serving order; fairshare is left aside.
+def first_jobs(
+    snapshot: Snapshot, kinds: Iterable[Kind], trees: Mapping[str, ShareTree] | None = None
+) -> list[tuple[int, Bucket]]:
+    """The first job of each class of a queue, in serving order. `trees`: share trees with what the cycle has placed.
 
     Only so many buckets are looked at, those of queues of high priority first.
     """
+    kinds = list(kinds)
+    if any(_is_fair(snapshot, name) for name, _ in kinds):
+        return _by_turns(snapshot, kinds, trees or {})
     queues = snapshot.queues
     found: list[tuple[int, Rank, int, Bucket]] = []
     looked = 0
@@ -40,3 +48,30 @@ def first_jobs(snapshot: Snapshot, kinds: Iterable[Kind]) -> list[tuple[int, Buc
             break
     found.sort(key=lambda each: each[:3])
     return [(job_id, bucket) for _, _, job_id, bucket in found]
+
+
+def _is_fair(snapshot: Snapshot, name: str) -> bool:
+    queue = snapshot.queues.get(name)
+    return queue is not None and queue.fairshare is not None
+
+
+def _by_turns(snapshot: Snapshot, kinds: list[Kind], trees: Mapping[str, ShareTree]) -> list[tuple[int, Bucket]]:
+    """The same where shares say who comes first: what a cycle would serve that had only these classes."""
+    queues = snapshot.queues
+    pending: dict[RequirementClass, dict[Bucket, Line]] = {}
+    looked = 0
+    for name, requirement in sorted(kinds, key=lambda kind: -queues[kind[0]].priority if kind[0] in queues else 0):
+        if name not in queues:
+            continue
+        buckets = snapshot.pending.get(requirement, {})
+        own = {bucket: line for bucket, line in buckets.items() if bucket.queue == name}
+        pending.setdefault(requirement, {}).update(own)
+        looked += len(own)
+        if looked >= MOST_LOOKED_AT:
+            break
+    order = ServingOrder(replace(snapshot, pending=pending), trees=trees)
+    found = []
+    for job_id, bucket in order:
+        found.append((job_id, bucket))
+        order.drop_class(bucket.queue, bucket.requirement)
+    return found

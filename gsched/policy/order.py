@@ -120,11 +120,16 @@ class ServingOrder:
     """See the module. Iterate once."""
 
     def __init__(
-        self, snapshot: Snapshot, live: Container[RequirementClass] | None = None, closed: Collection[str] = ()
+        self,
+        snapshot: Snapshot,
+        live: Container[RequirementClass] | None = None,
+        closed: Collection[str] = (),
+        trees: Mapping[str, ShareTree] | None = None,
     ) -> None:
+        """`trees`: share trees of queues to go on with."""
         self._snapshot = snapshot
         self._kinds: dict[str, dict[RequirementClass, _Kind]] = {}
-        self._trees: dict[str, ShareTree] = {}
+        self._trees: dict[str, ShareTree] = dict(trees or {})
         self._untouched: list[RequirementClass] = []
         self._owed: dict[ReasonKey, None] = {}
         self._dropped: set[Bucket] = set()
@@ -174,6 +179,11 @@ class ServingOrder:
             gpus = sum(len(part.gpus) for part in allocation.hosts)
             tree.placed(tree.leaf(bucket.user, bucket.user_group), allocation.slots, gpus)
 
+    @property
+    def trees(self) -> Mapping[str, ShareTree]:
+        """Share trees of the queues that were come to, with what was placed."""
+        return self._trees
+
     def passed_over(self) -> list[ReasonKey]:
         """What a reason is owed for: dropped buckets, dropped classes and those that were not live, by queue.
 
@@ -205,7 +215,8 @@ class ServingOrder:
         for name in names:
             queue = self._snapshot.queues.get(name)
             if queue is not None and queue.fairshare is not None:
-                tree = self._trees[name] = tree_of(self._snapshot, queue)
+                tree = self._trees.get(name) or tree_of(self._snapshot, queue)
+                self._trees[name] = tree
                 turns.append(_ShareTurns(tree, self._kinds[name], self._dropped))
             else:
                 arriving += self._kinds[name].values()

@@ -9,7 +9,7 @@ reservations and the slots of preempted jobs are guarded here too. It places not
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -20,6 +20,7 @@ from gsched.model.snapshot import Bucket, Snapshot
 from gsched.policy.columns import is_closed
 from gsched.policy.demand import Demand
 from gsched.policy.explain import Reason
+from gsched.policy.fairshare import ShareTree
 from gsched.policy.future import CANDIDATE, Booking, Future
 from gsched.policy.guard import Guard
 from gsched.policy.heads import Kind, first_jobs, kind_of
@@ -142,10 +143,16 @@ class Reservations:
             self._confirmed.add(job_id)
         return promise
 
-    def reserve_rest(self, waiting: Iterable[Kind], demand_of: Callable[[Bucket], Demand | None]) -> None:
+    def reserve_rest(
+        self,
+        waiting: Iterable[Kind],
+        demand_of: Callable[[Bucket], Demand | None],
+        trees: Mapping[str, ShareTree] | None = None,
+    ) -> None:
         """Do the same for classes that the cycle passed over, since they fit nowhere now.
 
-        `waiting`: (queue, class) pairs; `demand_of`: None for a bucket whose jobs may not start whatever is free. The
+        `waiting`: (queue, class) pairs; `demand_of`: None for a bucket whose jobs may not start whatever is free;
+        `trees`: the share trees of the cycle. The
         cost is that of the plans that are kept, and of the first jobs of classes while more may be reserved for.
         """
         rest = [kind for kind in waiting if kind not in self._served]
@@ -161,7 +168,7 @@ class Reservations:
         new = [kind for kind in rest if kind not in known]
         if len(self.future.bookings) >= MOST_RESERVED or len(self._confirmed) >= MOST_PLANNED:
             new = []
-        for job_id, bucket in first_jobs(self._snapshot, new):
+        for job_id, bucket in first_jobs(self._snapshot, new, trees):
             if self._planner.searches >= MOST_SEARCHES:
                 return
             demand = demand_of(bucket)
