@@ -45,6 +45,7 @@ PHYSICAL = "ngpus_physical"
 """The GPU resource that -gpu stands for; in rusage it means the same as -gpu num=."""
 
 HONOURED: frozenset[Feature] = frozenset(Feature) - {
+    Feature.CU_EXCL,
     Feature.DECAY,
     Feature.DURATION,
     Feature.PHASES,

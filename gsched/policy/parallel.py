@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.snapshot import HostValues
+from gsched.policy.balanced import even_shares
 from gsched.policy.demand import Term
 from gsched.policy.explain import Reason
+from gsched.resreq.ast import Cu
 
 TOO_FEW_HOSTS = "Not enough hosts to meet the job's spanning requirement"
 TOO_FEW_SLOTS = "Not enough job slot(s)"
@@ -47,7 +49,7 @@ def assemble(
     """
     reason: Reason | None = None
     best: tuple[HostAllocation, ...] = ()
-    deal = _stripe if term.is_striped else _deal
+    deal = _balance if _is_balanced(term) else _stripe if term.is_striped else _deal
     for group in _groups(term, offers, least, first_hosts):
         found = deal(term, least, most, group, fill, first_hosts)
         if isinstance(found, Reason):
@@ -93,29 +95,76 @@ def _groups(term: Term, offers: Sequence[Offer], least: int, first_hosts: Sequen
             continue
         if first_hosts and not any(offer.host in first_hosts for offer in group):
             continue
-        yield from _by_units(term, group, least) if term.cu is not None else (group,)
+        yield from _by_units(term, group, least) if term.cu is not None and not term.cu.balance else (group,)
 
 
 def _by_units(term: Term, offers: Sequence[Offer], least: int) -> Iterator[Sequence[Offer]]:
     """cu[...]: one unit after the other, in the order that it prefers; at most maxcus of them."""
     assert term.cu is not None
+    units = _units(term.cu, offers)
+    room = {unit: sum(offer.tasks for offer in members) for unit, members in units.items()}
+    fullest = sorted(units, key=lambda unit: (-room[unit], unit))
+    order = list(units)
+    if term.cu.pref == "bestfit":
+        whole = [unit for unit in reversed(fullest) if room[unit] >= least]
+        order = [*whole, *(unit for unit in fullest if unit not in whole)]
+    most = term.cu.maxcus or len(units)
+    for each in (order, fullest):
+        for start in range(max(1, len(each) - most + 1)):
+            chosen = each[start : start + most]
+            if sum(room[unit] for unit in chosen) >= least:
+                yield [offer for unit in chosen for offer in units[unit]]
+
+
+def _units(cu: Cu, offers: Sequence[Offer]) -> dict[int, list[Offer]]:
+    """Unit -> its offers, for the units that cu[usablecuslots] allows, in the order of cu[pref] but for bestfit."""
     units: dict[int, list[Offer]] = {}
     for offer in offers:
         units.setdefault(offer.unit, []).append(offer)
     room = {unit: sum(offer.tasks for offer in members) for unit, members in units.items()}
-    if term.cu.usablecuslots is not None:
-        units = {unit: members for unit, members in units.items() if room[unit] >= term.cu.usablecuslots}
-    by_number, fullest = sorted(units), sorted(units, key=lambda unit: (-room[unit], unit))
-    orders = {"minavail": sorted(units, key=lambda unit: (room[unit], unit)), "maxavail": fullest}
-    if term.cu.pref == "bestfit":
-        whole = [unit for unit in orders["minavail"] if room[unit] >= least]
-        orders["bestfit"] = [*whole, *(unit for unit in fullest if unit not in whole)]
-    most = term.cu.maxcus or len(units)
-    for order in (orders.get(term.cu.pref, by_number), fullest):
-        for start in range(max(1, len(order) - most + 1)):
-            chosen = order[start : start + most]
-            if sum(room[unit] for unit in chosen) >= least:
-                yield [offer for unit in chosen for offer in units[unit]]
+    usable = sorted(unit for unit in units if room[unit] >= (cu.usablecuslots or 0))
+    if cu.pref in ("minavail", "maxavail"):
+        usable.sort(key=lambda unit: room[unit] if cu.pref == "minavail" else -room[unit])
+    return {unit: units[unit] for unit in usable}
+
+
+def _is_balanced(term: Term) -> bool:
+    return term.cu is not None and term.cu.balance
+
+
+def _balance(
+    term: Term, least: int, most: int, offers: Sequence[Offer], fill: Fill, first_hosts: Sequence[str]
+) -> tuple[HostAllocation, ...] | Reason:
+    """cu[balance]: units are asked for equal shares until all can give theirs."""
+    assert term.cu is not None
+    deal, block = _stripe if term.is_striped else _deal, term.block
+    units = _units(term.cu, offers)
+    if first_hosts:
+        units = dict(sorted(units.items(), key=lambda each: not any(one.host in first_hosts for one in each[1])))
+    room = {unit: sum(offer.tasks for offer in members) // block for unit, members in units.items()}
+    reason: Reason | None = None
+    while shares := even_shares(room, -(-least // block), most // block, term.cu.maxcus):
+        parts: list[HostAllocation] = []
+        for unit, share in shares.items():
+            firsts = () if parts else first_hosts
+            given = fill if not parts else _not_first(fill)
+            found = deal(term, share * block, share * block, units[unit], given, firsts)
+            if isinstance(found, Reason):
+                # An offer is an upper bound: it is asked for less.
+                reason = reason or found
+                some = deal(term, block, share * block, units[unit], given, firsts)
+                left = 0 if isinstance(some, Reason) else sum(part.slots for part in some) // block
+                room[unit] = min(left, share - 1)
+                break
+            parts += found
+        else:
+            return tuple(parts)
+    return short_of(term, least, sum(room.values()) * block, sum(map(len, units.values())), reason)
+
+
+def _not_first(fill: Fill) -> Fill:
+    """The same for hosts none of which is the job's first."""
+    return lambda host, tasks, is_first: fill(host, tasks, False)
 
 
 def _deal(

@@ -185,8 +185,10 @@ def one_task(way: Way) -> Way:
 
 
 def needs_several(way: Way) -> bool:
-    """Whether span[ptile] or span[stripe] keeps the tasks from being on one host, or may do so."""
+    """Whether cu[...], span[ptile] or span[stripe] keeps the tasks from being on one host, or may do so."""
     span = way.term.span
+    if way.term.cu is not None:
+        return True  # which units may be used is asked there
     if way.term.is_striped:
         return way.tasks > 1
     if span is None or span.ptile is None:
@@ -195,5 +197,5 @@ def needs_several(way: Way) -> bool:
 
 
 def may_spread(way: Way) -> bool:
-    """Whether the tasks may be on several hosts."""
-    return way.tasks > 1 and not way.term.one_host
+    """Whether the tasks may be on several hosts, or on one in a compute unit."""
+    return way.term.cu is not None or (way.tasks > 1 and not way.term.one_host)

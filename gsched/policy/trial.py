@@ -138,7 +138,7 @@ class Trial:
         firsts = demand.first_hosts if term.is_first else ()
         tile = most if not term.is_tiled else 0
         alone = dict.fromkeys((most, least)) if term.one_host else (most,)
-        for tasks in alone if not term.is_striped or most == 1 else ():
+        for tasks in alone if term.cu is None and (not term.is_striped or most == 1) else ():
             need = term.need(tasks)
             for name in hosts:
                 host = self._snapshot.hosts[name]
@@ -148,11 +148,16 @@ class Trial:
                 if isinstance(found, HostAllocation):
                     return (found,)
                 reason = reason or found
-        if most == 1 or term.one_host:
+        if term.cu is None and (most == 1 or term.one_host):
             return reason or NO_HOST
-        return assemble(
-            term, least, most, self._offers(term, most, hosts, books), self._filler(term, books), first_hosts=firsts
-        )
+        offers = self._offers(term, most, hosts, books)
+        if not term.one_host:
+            return assemble(term, least, most, offers, self._filler(term, books), first_hosts=firsts)
+        for offer in offers:
+            whole = assemble(term, least, most, [offer], self._filler(term, books), first_hosts=firsts)
+            if not isinstance(whole, Reason):
+                return whole
+        return reason or NO_HOST
 
     def _try(self, term: Term, host: HostSnapshot, ledger: HostLedger, need: HostNeed) -> HostAllocation | Reason:
         return try_host(term, host, ledger, live_values(host, ledger), need, self._rules)

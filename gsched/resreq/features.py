@@ -41,6 +41,7 @@ class Feature(StrEnum):
     GTILE = "span[gtile=n]"
     SAME = "same[...]"
     CU = "cu[...]"
+    CU_EXCL = "cu[excl]"
     AFFINITY = "affinity[...]"
 
 
@@ -88,6 +89,8 @@ def _part_features(part: Requirement) -> Iterator[tuple[Feature, int]]:
         yield Feature.SAME, name.position
     if part.cu is not None:
         yield Feature.CU, part.cu.position
+        if part.cu.excl:
+            yield Feature.CU_EXCL, part.cu.position
     if part.affinity is not None:
         yield Feature.AFFINITY, part.affinity.position
 

@@ -150,6 +150,32 @@ def test_tasks_come_in_blocks_or_are_dealt_round_the_hosts(
     assert f" {text.split()[0]}" in shown(cluster, job)
 
 
+UNITS = """
+Begin ComputeUnit
+NAME TYPE MEMBER
+r1 rack (one)
+r2 rack (two)
+End ComputeUnit
+"""
+
+
+def test_tasks_are_balanced_over_compute_units(cluster: Cluster) -> None:
+    before = (cluster.conf / "lsb.hosts").read_text()
+    cluster.configure(lsb_hosts=UNITS)
+    try:
+        assert "cu[excl] is not supported" in refused(cluster, "-R", "cu[excl]")
+        mine = cluster.submit("-n", "6", "-R", "cu[balance:type=rack] span[ptile=3]", "sleep", "600")
+        gpus = cluster.submit("-n", "6", "-R", "cu[balance:type=rack] rusage[ngpus_excl_p=1/task]", "sleep", "600")
+        assert slots_of(cluster, gpus) == {"one": 3, "two": 3}
+        assert sorted(slots_of(cluster, mine).values()) == [3, 3]
+        odd = cluster.submit("-n", "2", "-R", "cu[balance:maxcus=1] rusage[ngpus_excl_p=1/task]", "sleep", "600")
+        assert cluster.why_pending(odd) == (
+            "Not enough hosts to meet the job's spanning requirement (2 slots wanted, 2 on 2 hosts could be had)"
+        )
+    finally:
+        cluster.configure(lsb_hosts="=" + before)
+
+
 def test_what_is_reserved_of_memory_shows(cluster: Cluster) -> None:
     job = cluster.submit("-m", "one", "-R", "rusage[mem=2G]", "sleep", "600")
     cluster.starts(job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host import ComputeMode, Gpu
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, Running
+from gsched.policy.balanced import even_shares
 from gsched.policy.demand import demand_of
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import Rules
@@ -222,6 +224,78 @@ def test_same_and_compute_units() -> None:
     racks.add(kind("cu[type=rack:pref=minavail]", slots=3))
     plan = racks.plan()
     assert spreads(plan) == {1: {"c": 2, "d": 2, "e": 1}, 3: {"e": 1, "a": 2}}
+
+
+UNITS = {"rack": {"r1": ("a", "b"), "r2": ("c", "d"), "r3": ("e",)}}
+
+
+@pytest.mark.parametrize(
+    ("text", "slots", "expected"),
+    [
+        ("cu[balance]", 4, {"a": 2, "b": 2}),
+        ("cu[balance]", 6, {"a": 2, "b": 1, "c": 2, "d": 1}),
+        ("cu[balance]", 7, {"a": 2, "b": 2, "c": 2, "d": 1}),
+        ("cu[balance:maxcus=1]", 5, None),
+        ("cu[balance:pref=minavail]", 4, {"c": 2, "d": 2}),
+        ("cu[balance:maxcus=2] rusage[mem=500/task] span[stripe]", 4, {"a": 2, "b": 2}),
+        ("cu[balance] span[block=2]", 8, {"a": 2, "b": 2, "c": 2, "d": 2}),
+        ("cu[balance:usablecuslots=3]", 8, {"a": 2, "b": 2, "c": 2, "d": 2}),
+        ("cu[balance] select[hname!=b]", 6, {"a": 2, "c": 2, "e": 2}),
+        ("cu[balance]", 9, None),
+    ],
+)
+def test_tasks_evenly_over_compute_units(text: str, slots: int, expected: dict[str, int] | None) -> None:
+    cluster = hosts("z", "a", "b", "c", "d", "e", slots=2, compute_units=UNITS)
+    if "minavail" in text:
+        cluster.hold("b", slots=1)
+    cluster.add(kind(text, slots=slots))
+    plan = cluster.plan()
+    found = spreads(plan).get(1)
+    assert found == expected or (expected is None and not plan.placements), (found, told(plan))
+    if expected is None:
+        assert told(plan)[0][0].startswith("Not enough hosts to meet the job's spanning requirement")
+
+
+def test_a_job_with_cu_is_never_on_a_host_of_no_unit() -> None:
+    cluster = hosts("z", "e", slots=2, compute_units=UNITS)
+    cluster.add(kind("cu[type=rack]", slots=2))
+    cluster.add(kind("cu[type=rack] span[hosts=1]", slots=2))
+    cluster.add(kind("cu[type=rack]"))
+    assert spreads(cluster.plan()) == {1: {"e": 2}}
+
+
+def test_a_range_is_balanced_with_as_many_tasks_as_it_can() -> None:
+    cluster = hosts("a", "b", "c", "d", "e", slots=2, compute_units=UNITS).hold("d", slots=1)
+    cluster.add(kind("cu[balance] rusage[lic=1/job]", slots=2, max_slots=30, first_hosts=("c",)))
+    for name, each in cluster.hosts.items():
+        cluster.hosts[name] = host(name, values={**each.values, "lic": 2.0})
+    (placement,) = cluster.plan().placements
+    parts = placement.allocation.hosts
+    assert {part.host: part.slots for part in parts} == {"c": 2, "d": 1, "a": 2, "b": 1, "e": 2}
+    assert [part.amounts for part in parts] == [{"lic": 1.0}, {}, {}, {}, {}]
+
+
+@given(st.lists(st.integers(0, 5), max_size=5), st.integers(1, 12), st.integers(0, 6), st.sampled_from([None, 1, 2]))
+def test_even_shares_are_the_most_over_the_fewest_units(
+    rooms: list[int], least: int, more: int, max_units: int | None
+) -> None:
+    room = dict(enumerate(rooms))
+    found = even_shares(room, least, least + more, max_units)
+    possible = {
+        (sum(shares), -len(units))
+        for size in range(1, min(len(room), max_units or len(room)) + 1)
+        for units in combinations(room, size)
+        for low in range(1, 6)
+        for shares in product((low, low + 1), repeat=size)
+        if all(share <= room[unit] for share, unit in zip(shares, units, strict=True))
+        and least <= sum(shares) <= least + more
+    }
+    if not found:
+        assert not possible
+        return
+    assert (sum(found.values()), -len(found)) == max(possible)
+    assert max(found.values()) - min(found.values()) <= 1
+    assert all(1 <= share <= room[unit] for unit, share in found.items())
 
 
 def test_the_first_execution_host_comes_first() -> None:
@@ -435,7 +509,8 @@ def test_tasks_are_dealt_all_or_none(given_offers: list[Offer], least: int, more
 TEXTS = ("", "span[hosts=1]", "span[ptile=2]", "rusage[mem=300/task]", "rusage[ngpus_excl_p=1] span[ptile=1]",
          "same[model]", "1*{rusage[mem=200]} + {rusage[mem=100]}", "span[block=2]", "span[stripe]", "span[stripe=2]",
          "span[stripe] rusage[mem=300/task,ngpus_excl_p=1/task]",
-         "span[block=2] rusage[ngpus_excl_p=1/task]")  # fmt: skip
+         "span[block=2] rusage[ngpus_excl_p=1/task]", "cu[balance]", "cu[balance:maxcus=2] rusage[mem=300/task]",
+         "cu[maxcus=1] span[hosts=1]")  # fmt: skip
 
 
 @st.composite
@@ -445,7 +520,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
         *[
             host(name, values={"mem": draw(st.sampled_from([100.0, 700.0])), "model": draw(st.sampled_from("XY"))})
             for name in names
-        ]
+        ],
+        compute_units={"rack": {"r1": ("h0", "h1"), "r2": ("h2",)}},
     )
     for name in names:
         cluster.ledger.host(name).max_slots = draw(st.integers(0, 4))
