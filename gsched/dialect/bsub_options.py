@@ -128,6 +128,12 @@ BMOD = OptionTable(
         *unsupported(
             "an", "appn", "app_n", "En", "Epn", "Ln", "Nn", "Bn", "kn", "slan", "Lpn", "outdirn", "wtn", "wan"
         ),
+        *unsupported(
+            "aps", "apsn", "arn", "clustersn", "datan", "datagrpn", "envn", "eptln", "extn", "fn", "freqn", "hostfilen"
+        ),
+        *unsupported(
+            "isn", "networkn", "nnodesn", "ptln", "rcacctn", "smtn", "sn", "step_cgroupn", "tin", "uln", "Wep"
+        ),
         *unsupported("nnodes", "hln", "mign", "notifyn", "un", "Zsn", "env", "H", "K"),
     ),
     interspersed=True,
