@@ -9,7 +9,7 @@ from gsched.base.errors import LSF_FAILURE, GschedError
 from gsched.base.ids import array_of, show_job
 from gsched.cli.call import Call
 from gsched.cli.chronicle import history_record
-from gsched.cli.command import FILTERS, GENERAL, read_options
+from gsched.cli.command import FILTERS, GENERAL, GROUP, read_options
 from gsched.cli.render import history
 from gsched.cli.render.history import HistoryRecord
 from gsched.cli.selection import parse_job_ids
@@ -34,8 +34,9 @@ TABLE = OptionTable(
         Option("n", "LOGS", "taken for LSF's sake: all of the history is searched anyway"),
         Option("P", "PROJECT", "only jobs of this project"),
         *FILTERS,
+        GROUP,
         *GENERAL,
-        *unsupported("A", "app", "b", "C", "cname", "D", "f", "g", "hms", "Jd", "N", "S", "sla", "T", "t", "x", "X"),
+        *unsupported("A", "app", "b", "C", "cname", "D", "f", "hms", "Jd", "N", "S", "sla", "T", "t", "x", "X"),
     ),
     interspersed=True,
     examples=("PROGRAM -l 1153", "PROGRAM -a"),
@@ -80,6 +81,7 @@ def _wanted(call: Call, options: Parsed) -> JobFilter:
         host=options.last("m"),
         name=options.last("J"),
         project=options.last("P"),
+        group=options.last("g"),
         states=states,
         finished=bool(job_ids) or options.has("a", "d", "e"),
     )

@@ -20,6 +20,7 @@ from gsched.core.select_jobs import admits
 from gsched.core.standing import WAITING, Reasons
 from gsched.core.views import host_view
 from gsched.master.arraycopy import ArrayCopy, copy_of
+from gsched.master.charged import Charged
 from gsched.master.listing import Listing
 from gsched.model.config import ClusterConfig
 from gsched.model.job import PENDING, JobState
@@ -64,6 +65,7 @@ class Board:
         """Array -> its elements that are jobs of their own."""
         self._hosts: dict[str, HostView] = {}
         self._shared = Shared(config)
+        self._charged = Charged(config)
 
     # -- the engine's thread --------------------------------------------------------------------------------------
 
@@ -85,6 +87,8 @@ class Board:
             elif self._arrays.pop(number, None) is not None:
                 self._elements.pop(number, None)
         self._publish_hosts(engine, hosts)
+        if engine.config is not self._shared.config:
+            self._charged = Charged(engine.config)
         self._shared = Shared(
             config=engine.config,
             reasons=engine.reasons,
@@ -241,6 +245,9 @@ class Board:
         """
         queue = shared.config.queues.get(job.spec.queue)
         priority = queue.priority if queue is not None else 0
+        if queue is not None and queue.fairshare is not None:
+            spec = job.spec
+            job = msgspec.structs.replace(job, share_group=self._charged.of(spec.queue, spec.user, spec.user_group))
         if job.state not in PENDING:
             return msgspec.structs.replace(job, queue_priority=priority) if priority else job
         if array is None:

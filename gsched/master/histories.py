@@ -13,6 +13,7 @@ import msgspec
 from gsched.base.ids import array_of, index_of
 from gsched.core.array import indices_of
 from gsched.model.event import ArrayElementsFinished, JobModified, JobSubmitted, JobSwitched, decode_event
+from gsched.model.job import JobSpec
 from gsched.model.view import EventRecord, JobFilter, JobHistory
 from gsched.store.history import History
 
@@ -30,6 +31,11 @@ class Histories:
 
     def read(self, wanted: JobFilter) -> Iterator[JobHistory]:
         """Histories by ascending number; elements of arrays behind the record of those that have not started."""
+        group = wanted.group.rstrip("/")
+        return (each for each in self._all(wanted) if not group or group_of(each.events).rstrip("/") == group)
+
+    def _all(self, wanted: JobFilter) -> Iterator[JobHistory]:
+        """Of whatever group: the store does not tell them apart."""
         found: set[int] = set()
         for row in self._store.find_jobs(wanted, self._limit):
             found.add(row.job_id)
@@ -78,12 +84,23 @@ def _concerns(record: EventRecord, index: int) -> bool:
 
 def spec_indices(events: Sequence[EventRecord]) -> str:
     """The indices of the array whose events these are; empty for a job that is none."""
+    spec = _last_spec(events)
+    return spec.indices if spec is not None else ""
+
+
+def group_of(events: Sequence[EventRecord]) -> str:
+    """The job group of the job whose events these are; empty for none."""
+    spec = _last_spec(events)
+    return spec.group if spec is not None else ""
+
+
+def _last_spec(events: Sequence[EventRecord]) -> JobSpec | None:
     for record in reversed(events):
         if record.kind in _WITH_SPEC:
             event = _read(record)
             if isinstance(event, JobSubmitted | JobModified | JobSwitched):
-                return event.spec.indices
-    return ""
+                return event.spec
+    return None
 
 
 def _read(record: EventRecord) -> object:

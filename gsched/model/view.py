@@ -51,6 +51,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     is_forced: bool = False
     requeues: int = 0
     """How often it has gone back to pending after it ran."""
+    share_group: str = ""
+    """Whom fairshare charges, `/GROUP/USER`; empty in a queue without fairshare."""
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -103,6 +103,15 @@ class ShareTree:
             leaf = self._leaves[key] = self._find(group or self.root, user)
         return leaf
 
+    def path(self, user: str, user_group: str = "") -> str:
+        """`/GROUP/USER`: the user's place below the queue."""
+        names: list[str] = []
+        node: ShareNode | None = self.leaf(user, user_group)
+        while node is not None and node.parent is not None:
+            names.append(node.name)
+            node = node.parent
+        return "/" + "/".join(reversed(names))
+
     def placed(self, leaf: ShareNode, slots: int, gpus: int = 0) -> None:
         """A job that holds so many slots counts from now on."""
         node: ShareNode | None = leaf

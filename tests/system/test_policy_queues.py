@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import re
 import time
 from collections.abc import Callable
@@ -93,6 +94,10 @@ def test_job_groups_limit_what_runs(cluster: Cluster) -> None:
     cluster.starts(jobs[0])
     assert cluster.why_pending(jobs[1]).startswith("The specified job group has reached its job limit")
     assert "/night/a" in cluster.run("gjgroup").stdout
+    other = cluster.submit("sleep", "600")
+    told = cluster.run("ghist", "-g", "/night/a/").stdout.split()
+    assert str(jobs[0]) in told and str(other) not in told
+    assert cluster.run("ghist", "-g", "/night", check=False).returncode == 255  # nor those of groups below it
     cluster.run("gbgmod", "-L", "2", "/night")
     cluster.starts(jobs[1])
     done = cluster.run("gbgdel", "/night", check=False)
@@ -208,6 +213,9 @@ def test_what_is_kept_for_a_big_job_is_shown(cluster: Cluster) -> None:
     cluster.configure(lsb_queues=fair)
     cluster.starts(cluster.submit("-q", "fair", "-W", "10", "-n", "10", "sleep", "600"))
     cluster.why_pending(cluster.submit("-q", "fair", "-W", "10", "-n", "16", "sleep", "600"))
+    user = getpass.getuser()
+    assert f"Share group charged </{user}>" in cluster.run("gjobs", "-UF", "-q", "fair").stdout
+    assert cluster.run("gjobs", "-q", "fair", "-noheader", "-o", "charged_saap").stdout.split() == [f"/{user}"] * 2
     assert cluster.run("gqueues", "-w", "fair").stdout.splitlines()[1].split()[-1] == "6"
     assert cluster.run("ghosts", "-w").stdout.splitlines()[1].split()[-1] == "6"
     long = cluster.run("gqueues", "-l", "fair").stdout

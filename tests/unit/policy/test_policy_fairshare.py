@@ -120,6 +120,11 @@ def test_the_table_shows_every_level_best_first() -> None:
     assert shares_table(Queue(name="plain"), use, LSF) == []
 
 
+def test_the_place_of_a_user_is_shown_as_a_path() -> None:
+    shares = tree(Share("lab", 5), Share("default", 1))
+    assert (shares.path("ann"), shares.path("zoe"), shares.path("ann", "lab")) == ("/lab/ann", "/zoe", "/lab/ann")
+
+
 def test_what_is_kept_for_a_user_shows_and_does_not_count() -> None:
     shares = tree(Share("lab", 5), Share("default", 1))
     before = shares.leaf("ann").priority
