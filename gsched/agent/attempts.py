@@ -21,7 +21,7 @@ from gsched.model.job import AttemptResult, JobSpec
 from gsched.model.ledger import AttemptKey
 from gsched.probe.topology import has_several_nodes
 from gsched.run.executor import ProcessExecutor
-from gsched.run.order import Order, StartedInfo
+from gsched.run.order import Limits, Order, StartedInfo
 from gsched.wire.auth import user_name
 from gsched.wire.convert import fill, from_proto
 from gsched.wire.v1 import agent_pb2
@@ -169,6 +169,11 @@ class Attempts:
     async def resume(self, key: AttemptKey) -> None:
         """Let them go on."""
         await self._executor.resume(*key)
+
+    async def limit(self, key: AttemptKey, message: agent_pb2.LimitAttempt) -> None:
+        """Other limits than at its start; an attempt that is not here is over."""
+        run_limit_s = message.run_limit_s if message.HasField("run_limit_s") else None
+        await self._executor.limit(*key, Limits(run_limit_s=run_limit_s, limits=dict(message.limits)))
 
     def forget(self, key: AttemptKey) -> None:
         """The master has the result on disk: the journal may go, what the job printed stays for a while."""

@@ -205,18 +205,9 @@ class Agent:
                 self._refused = message.refusal.text
             case "start":
                 await self._attempts.start(message.start)
-            case "terminate":
-                key = (message.terminate.job_id, message.terminate.attempt)
-                self._beside(self._attempts.terminate(key), key)
-            case "signal":
-                key = (message.signal.job_id, message.signal.attempt)
-                self._beside(self._attempts.signal(key, message.signal.signal), key)
-            case "suspend":
-                key = (message.suspend.job_id, message.suspend.attempt)
-                self._beside(self._attempts.suspend(key), key)
-            case "resume":
-                key = (message.resume.job_id, message.resume.attempt)
-                self._beside(self._attempts.resume(key), key)
+            case "terminate" | "signal" | "suspend" | "resume" | "limit" as kind:
+                order = getattr(message, kind)
+                self._beside(self._obey_about(kind, order), (order.job_id, order.attempt))
             case "forget":
                 for item in message.forget.attempts:
                     self._attempts.forget((item.job_id, item.attempt))
@@ -225,6 +216,21 @@ class Agent:
                 self._answers.add(answer)
                 answer.add_done_callback(self._answers.discard)
                 answer.add_done_callback(_note_failure)
+
+    async def _obey_about(self, kind: str, order: Any) -> None:
+        """An order about an attempt that was started before."""
+        key = (order.job_id, order.attempt)
+        match kind:
+            case "terminate":
+                await self._attempts.terminate(key)
+            case "signal":
+                await self._attempts.signal(key, order.signal)
+            case "suspend":
+                await self._attempts.suspend(key)
+            case "resume":
+                await self._attempts.resume(key)
+            case "limit":
+                await self._attempts.limit(key, order)
 
     async def _configure(self, settings: agent_pb2.Settings) -> None:
         self._attempts.terminate_interval_s = settings.terminate_interval_s

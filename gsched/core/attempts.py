@@ -15,6 +15,7 @@ from gsched.core.decision import Decision
 from gsched.core.instruction import (
     ConfigureAgent,
     ForgetAttempts,
+    LimitAttempt,
     ResumeAttempt,
     StartJob,
     SuspendAttempt,
@@ -107,6 +108,8 @@ def _reconcile(job: Job, config: ClusterConfig, hello: HostHello, held: bool, no
     if job.started_at is None:
         # The agent's journal makes the same attempt start once, however often it is told.
         decision.instruct(StartJob(hello.host, job.job_id, job.attempt))
+    if job.relimited:
+        decision.instruct(LimitAttempt(hello.host, job.job_id, job.attempt))
     if job.state in (JobState.USUSP, JobState.SSUSP):
         decision.instruct(SuspendAttempt(hello.host, job.job_id, job.attempt))
     elif job.started_at is not None:

@@ -107,14 +107,40 @@ def complete(
     )
 
 
-def complete_started(asked: JobSpec, queue: Queue) -> JobSpec:
-    """The spec of a started job in that queue: what it holds and what enforces its limits stays as it is."""
+WATCHED = frozenset({"MEMLIMIT", "SWAPLIMIT", "CPULIMIT", "PROCESSLIMIT", "THREADLIMIT"})
+"""Limits that a job is watched for while it runs; the others its processes were given at their start, by the kernel."""
+
+
+def complete_started(asked: JobSpec, queue: Queue, old: JobSpec) -> JobSpec:
+    """The spec of a started job in that queue: what it holds stays as it is, and so do limits that are not changed.
+
+    Raises BadRequest for a limit that can no longer be changed, or that the queue does not allow.
+    """
     spec = as_asked(asked)
+    defaulted = [*asked.defaulted]
+    run_limit_s = asked.run_limit_s
+    if run_limit_s != old.run_limit_s:
+        run_limit_s = _run_limit(asked, queue)
+        defaulted += ["run_limit_s"] if asked.run_limit_s is None else []
+    limits = {}
+    for name in (*old.limits, *(name for name in asked.limits if name not in old.limits)):
+        wanted = asked.limits.get(name)
+        if wanted == old.limits.get(name):
+            limits[name] = old.limits[name]
+            continue
+        if name not in WATCHED:
+            raise BadRequest(f"Job has already started: its processes got their {name} when they began")
+        alone = msgspec.structs.replace(asked, limits={} if wanted is None else {name: wanted})
+        limits |= {each: value for each, value in _limits(alone, queue).items() if each == name}
+        defaulted += [f"limits.{name}"] if wanted is None and name in limits else []
     return msgspec.structs.replace(
         asked,
         queue=queue.name,
         rerunnable=queue.rerunnable if spec.rerunnable is None else spec.rerunnable,
         requeue_exit_values=spec.requeue_exit_values or queue.requeue_exit_values,
+        run_limit_s=run_limit_s,
+        limits=limits,
+        defaulted=tuple(dict.fromkeys(defaulted)),
     )
 
 

@@ -58,6 +58,14 @@ class ResumeAttempt(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
+class LimitAttempt(Instruction):
+    """The job's limits are what its spec says now, not what they were when it was started."""
+
+    job_id: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetAttempts(Instruction):
     """Their results are durable here: the agent may drop its journal of them."""
 

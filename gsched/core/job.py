@@ -77,6 +77,8 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     excluded_hosts: tuple[str, ...] = ()
     """Where it must not run again (EXCLUDE of the requeue exit values)."""
     suspend_reason: str = ""
+    relimited: bool = False
+    """Its limits were changed after it was dispatched: its agent may not know."""
     counted_as: str = ""
     """Of an element: the state its array counts it under."""
 

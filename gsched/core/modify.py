@@ -17,6 +17,7 @@ from gsched.core.command import ModifyJobs
 from gsched.core.completion import complete_started, queue_names, queue_of
 from gsched.core.conditions import find_cycle
 from gsched.core.decision import Decision
+from gsched.core.instruction import LimitAttempt
 from gsched.core.targets import DENIED, Caller, Target, admitted, find
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobModified, JobSwitched
@@ -30,9 +31,11 @@ FIXED = frozenset(
     | {"environment", "script", "umask", "submit_host", "home", "cwd", "queue_named", "hold"}
 )
 """What a modification never names."""
-WHILE_RUNNING = frozenset({"rerunnable", "requeue_exit_values", "estimate_s", "queue", "description"})
-"""What a started job goes by, or what only the master looks at; its agent was told all else at its start."""
-RUNNING_TEXT = "Job has already started: only -r, -Q, -We, -Jd and its queue can be changed"
+LIMITING = frozenset({"run_limit_s", "limits"})
+"""What the agent of a started job is told of."""
+WHILE_RUNNING = LIMITING | {"rerunnable", "requeue_exit_values", "estimate_s", "queue", "description"}
+"""What a started job goes by; its agent was told all else at its start. Source: bmod(1), LSB_MOD_ALL_JOBS."""
+RUNNING_TEXT = "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd and its queue can be changed"
 
 Admit = Callable[[JobSpec, JobSpec], JobSpec]
 """(changed spec, spec before) -> the completed spec. Raises GschedError."""
@@ -69,14 +72,18 @@ class _Changer:
         self._admit, self._now, self._decision = admit, now, decision
 
     def change(self, target: Target) -> Control:
-        """All of the target that has not ended, or nothing of it."""
+        """All of the target that has not ended, or nothing of it.
+
+        Of an array the elements that have started are meant too, where what is to change can be changed of them.
+        """
         if target.error:
             return Control(job_id=target.job_id, error=target.error)
         items: list[tuple[int, JobSpec, JobState]] = []
         if target.array is not None and not target.array.is_over():
             items.append((target.array.array_id, target.array.spec, JobState.PEND))
         open_jobs = [job for job in target.jobs if job.state not in FINISHED]
-        items += [(job.job_id, job.spec, job.state) for job in open_jobs if target.array is None or job.is_pending()]
+        also_started = target.array is None or WHILE_RUNNING.issuperset(self._command.fields)
+        items += [(job.job_id, job.spec, job.state) for job in open_jobs if also_started or job.is_pending()]
         if not items:
             return Control(job_id=target.job_id, error="Job has already finished")
         try:
@@ -98,7 +105,7 @@ class _Changer:
         if state not in PENDING:
             return first_that_accepts(
                 queue_names(new, self._config),
-                lambda name: complete_started(new, queue_of(name, spec.user, self._config, self._state, spec)),
+                lambda name: complete_started(new, queue_of(name, spec.user, self._config, self._state, spec), spec),
             )
         new = self._admit(new, spec)
         if new.conditions and new.conditions != spec.conditions:
@@ -108,16 +115,20 @@ class _Changer:
         return new
 
     def _record(self, number: int, old: JobSpec, new: JobSpec) -> None:
-        by, at = self._command.user, self._now
-        if self._command.fields == ("queue",):
+        by, at, fields = self._command.user, self._now, self._command.fields
+        if fields == ("queue",):
             self._decision.record(JobSwitched(at=at, job_id=number, by=by, spec=new))
             return
         changes = tuple(
             f"{_WORDS.get(name, name)} changes to : {_show(name, getattr(new, name))}"
-            for name in self._command.fields
+            for name in fields
             if getattr(old, name) != getattr(new, name)
         )
         self._decision.record(JobModified(at=at, job_id=number, by=by, spec=new, changes=changes))
+        job = self._state.jobs.get(number)
+        if job is not None and job.relimited and job.allocation is not None and LIMITING.intersection(fields):
+            for part in job.allocation.hosts:
+                self._decision.instruct(LimitAttempt(part.host, number, job.attempt))
 
 
 def _still_defaulted(old: JobSpec, wanted: dict[str, Any]) -> tuple[str, ...]:

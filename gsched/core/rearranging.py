@@ -68,6 +68,8 @@ def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
         state.join_group(spec.group, 1)
         state.join_group(job.spec.group, -1)
     is_waiting, holds = job.state in PENDING, job.state in STARTED
+    if holds and (spec.run_limit_s, spec.limits) != (job.spec.run_limit_s, job.spec.limits):
+        job.relimited = True
     if is_waiting:
         state.unqueue(job)
     elif holds:
@@ -162,6 +164,7 @@ def _forget_attempt(job: Job) -> None:
     job.finished_at, job.result, job.post_processed = None, None, False
     job.kill_by = job.requeue_by = job.suspend_reason = ""
     job.requeue_hold, job.preempted_by, job.gave_slots, job.resumed_at = False, 0, False, None
+    job.relimited = False
 
 
 def _reopen(state: ClusterState, job: Job) -> None:

@@ -14,6 +14,7 @@ from gsched.core.instruction import (
     ConfigureAgent,
     ForgetAttempts,
     Instruction,
+    LimitAttempt,
     ResumeAttempt,
     SignalAttempt,
     StartJob,
@@ -146,6 +147,8 @@ class Sessions:
                 return agent_pb2.MasterMessage(suspend=agent_pb2.SuspendAttempt(job_id=job_id, attempt=attempt))
             case ResumeAttempt(job_id=job_id, attempt=attempt):
                 return agent_pb2.MasterMessage(resume=agent_pb2.ResumeAttempt(job_id=job_id, attempt=attempt))
+            case LimitAttempt(job_id=job_id, attempt=attempt):
+                return self._limit(job_id, attempt)
             case ForgetAttempts(attempts=attempts):
                 forget = agent_pb2.Forget(
                     attempts=[agent_pb2.AttemptId(job_id=job_id, attempt=attempt) for job_id, attempt in attempts]
@@ -174,6 +177,15 @@ class Sessions:
         queue = config.queues.get(job.spec.queue)
         start.nice = queue.nice if queue is not None else 0
         return message
+
+    def _limit(self, job_id: int, attempt: int) -> agent_pb2.MasterMessage | None:
+        job = self._board.job(job_id)
+        if job is None or job.attempt != attempt:
+            return None  # it has moved on since
+        limit = agent_pb2.LimitAttempt(
+            job_id=job_id, attempt=attempt, run_limit_s=job.spec.run_limit_s, limits=job.spec.limits
+        )
+        return agent_pb2.MasterMessage(limit=limit)
 
     def _blob(self, name: str) -> bytes:
         if not name:

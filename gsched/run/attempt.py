@@ -6,7 +6,8 @@ import asyncio
 
 from gsched.run import contain
 from gsched.run.launch import Watch
-from gsched.run.order import Key, Order
+from gsched.run.order import Key, Limits, Order
+from gsched.run.orphan import Orphan
 from gsched.run.spool import Started
 from gsched.run.usage import Sampler
 
@@ -18,7 +19,7 @@ class Attempt:
         self.name = name
         self.key: Key = (order.job_id, order.attempt)
         self.mark = order.environment.get(contain.MARK_VARIABLE, "")
-        self.run_limit_s = order.run_limit_s
+        self.limits = Limits(run_limit_s=order.run_limit_s, limits=order.limits)
         self.terminate_interval_s = order.terminate_interval_s
         self.awaits_answer = False
         self.tries = 0
@@ -31,6 +32,7 @@ class Attempt:
         self.watch: Watch | None = None
         self.timers: list[asyncio.TimerHandle] = []
         self.ending: asyncio.Task[None] | None = None
-        self.term_reason = ""
         self.problem = ""
         self.usage = Sampler()
+        self.orphan: Orphan | None = None
+        """Enforces the limits in the place of a supervisor that was killed."""

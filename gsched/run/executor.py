@@ -23,7 +23,8 @@ from gsched.model.job import AttemptResult, Usage
 from gsched.run import contain, supervisor
 from gsched.run.attempt import Attempt
 from gsched.run.launch import ForkServer, Watch
-from gsched.run.order import Key, OnEnded, OnStarted, Order, StartedInfo
+from gsched.run.order import Key, Limits, OnEnded, OnStarted, Order, StartedInfo
+from gsched.run.orphan import Orphan
 from gsched.run.shellline import in_place
 from gsched.run.spool import Claim, Spool, Started
 
@@ -148,6 +149,18 @@ class ProcessExecutor:
             self._poke(held)
             contain.resume(lambda: self._tree(held))
 
+    async def limit(self, job_id: int, attempt: int, limits: Limits) -> None:
+        """Write the limits down, then tell whoever enforces them. Raises ResourceExhausted when that cannot be done."""
+        held = self._running(job_id, attempt)
+        if held is None:
+            return
+        self._spool.set_limits(held.name, limits)
+        held.limits = limits
+        await held.let_go.wait()
+        if held.orphan is not None:
+            held.orphan.renew(limits)
+        self._poke(held)
+
     def usage(self, job_id: int, attempt: int) -> Usage | None:
         """A sample of the attempt's processes. One look at /proc serves all attempts asked about within 0.2 s."""
         held = self._running(job_id, attempt)
@@ -194,6 +207,8 @@ class ProcessExecutor:
         """Stop watching and end the fork server. Supervisors and jobs go on."""
         for held in self._held.values():
             self._unwatch(held)
+            if held.orphan is not None:
+                held.orphan.close()
         for task in self._tasks:
             task.cancel()
         self._forks.close()
@@ -267,6 +282,7 @@ class ProcessExecutor:
         if order is None:
             return False
         held = self._held[name] = Attempt(order, name)
+        held.limits = self._spool.limits(name) or held.limits
         self._examine(held)
         return True
 
@@ -335,14 +351,16 @@ class ProcessExecutor:
         self._spawn(self._sweep_orphans(held))
 
     def _limit_orphan(self, held: Attempt, started: Started) -> None:
-        if held.run_limit_s is not None and not held.term_reason:
-            left_s = started.started_at + held.run_limit_s - self._clock.now()
-            held.timers.append(self._loop.call_later(max(left_s, 0.0), self._reach_limit, held))
-
-    def _reach_limit(self, held: Attempt) -> None:
-        held.term_reason = "TERM_RUNLIMIT"
-        if held.ending is None or held.ending.done():
-            held.ending = self._spawn(self._end(held, held.terminate_interval_s))
+        """Its limits are the agent's to enforce now."""
+        if held.orphan is None:
+            held.orphan = Orphan(
+                held.limits,
+                held.terminate_interval_s,
+                started.started_at,
+                find=lambda: self._tree(held),
+                is_suspended=lambda: self._spool.is_suspended(held.name),
+                clock=self._clock,
+            )
 
     async def _sweep_orphans(self, held: Attempt) -> None:
         held.problem = contain.kill(lambda: self._tree(held), _KILL_PATIENCE_S)
@@ -352,14 +370,17 @@ class ProcessExecutor:
     def _unknown_end(self, held: Attempt, problem: str) -> AttemptResult:
         now = self._clock.now()
         run_s = max(now - held.started.started_at, 0.0) if held.started else 0.0
+        term_reason = held.orphan.term_reason if held.orphan is not None else ""
         return AttemptResult(
-            ended_at=now, run_s=run_s, problem=problem, term_reason=held.term_reason, started=held.started is not None
+            ended_at=now, run_s=run_s, problem=problem, term_reason=term_reason, started=held.started is not None
         )
 
     def _finish(self, held: Attempt, result: AttemptResult) -> None:
         if held.ended.is_set():
             return
         self._unwatch(held)
+        if held.orphan is not None:
+            held.orphan.close()
         held.ended.set()
         held.let_go.set()
         if not result.ended_at:
@@ -410,6 +431,8 @@ class ProcessExecutor:
 
     def _poke(self, held: Attempt) -> None:
         process = contain.read_process(held.supervisor[0]) if held.supervisor else None
+        if held.orphan is not None:
+            held.orphan.poke()
         if process is not None and held.supervisor == (process.pid, process.start):
             supervisor.poke(process)
 

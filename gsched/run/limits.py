@@ -11,7 +11,7 @@ import math
 import os
 import resource
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gsched.run import contain
 
@@ -44,40 +44,64 @@ _GENTLE = (signal.SIGINT, signal.SIGTERM)
 _FIRST_LOOK_S = 0.1
 _LOOK_S = 1.0
 _MOST_LOOK_S = 60.0
-_CPU_GRACE_S = 60
-"""CPU seconds between the kernel's first SIGXCPU and its SIGKILL; the supervisor is sooner, if it lives."""
 
 
 def restrict(limits: Mapping[str, float]) -> None:
-    """Set the kernel's limits of this process and its children; what is tighter already stays as it is."""
+    """Set the kernel's limits of this process and its children; what is tighter already stays as it is.
+
+    All but that of CPU time, which may change while the job runs: see `limit_cpu`.
+    """
     for name, kind in _KERNEL_KIB.items():
         if name in limits:
-            _lower(kind, int(limits[name] * 1024), int(limits[name] * 1024))
-    if CPULIMIT in limits:
-        seconds = math.ceil(limits[CPULIMIT])
-        _lower(resource.RLIMIT_CPU, seconds, seconds + _CPU_GRACE_S)
+            amount = int(limits[name] * 1024)
+            _, most = resource.getrlimit(kind)
+            amount = amount if most == resource.RLIM_INFINITY else min(amount, most)
+            resource.setrlimit(kind, (amount, amount))
 
 
-def _lower(kind: int, soft: int, hard: int) -> None:
-    _, most = resource.getrlimit(kind)
-    if most != resource.RLIM_INFINITY:
-        soft, hard = min(soft, most), min(hard, most)
-    resource.setrlimit(kind, (soft, hard))
+def limit_cpu(
+    members: Iterable[contain.Process], limits: Mapping[str, float], before: Mapping[str, float] | None = None
+) -> None:
+    """Have the kernel send SIGXCPU to each of these processes at the job's limit of CPU time, or no longer.
+
+    The soft limit only: nobody but root could raise a hard one again. `before`: what the limits were; a process that
+    has set itself a tighter one keeps it.
+    """
+    before = before or {}
+    if limits.get(CPULIMIT) == before.get(CPULIMIT):
+        return
+    for each in members:
+        try:
+            soft, most = resource.prlimit(each.pid, resource.RLIMIT_CPU)
+            if soft != resource.RLIM_INFINITY and CPULIMIT in before and soft < before[CPULIMIT]:
+                continue
+            wanted = math.ceil(limits[CPULIMIT]) if CPULIMIT in limits else most
+            wanted = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+            resource.prlimit(each.pid, resource.RLIMIT_CPU, (wanted, most))
+        except (OSError, ValueError):  # gone, or another user's by now: what they use is looked at all the same
+            continue
 
 
 class Guard:
     """Watches one job: times are seconds of its run time, which stands still while it is suspended.
 
-    `find` finds all its processes for a signal.
+    `find` finds all its processes for a signal, `look` for a frequent look at what they use; without it they are the
+    children of this process, at all depths.
     """
 
     def __init__(
-        self, run_limit_s: float | None, limits: Mapping[str, float], interval_s: float, find: contain.Finder
+        self,
+        run_limit_s: float | None,
+        limits: Mapping[str, float],
+        interval_s: float,
+        find: contain.Finder,
+        look: contain.Finder | None = None,
     ) -> None:
         self.term_reason = ""
         """The limit that the job has reached, as LSF's keyword."""
         self._interval_s = interval_s
         self._find = find
+        self._look_for = look
         self._limits = {name: limits[name] for name in _TERM_REASONS if name in limits}
         self._only_cpu = list(self._limits) == [CPULIMIT]
         self._pause_s = _FIRST_LOOK_S
@@ -102,12 +126,16 @@ class Guard:
         elif ran_s >= self._look_at:
             self._look(ran_s, reaped_cpu_s)
 
+    def renewed(self, run_limit_s: float | None, limits: Mapping[str, float]) -> Guard:
+        """A guard of other limits; this one when the job is being ended already."""
+        return self if self.term_reason else Guard(run_limit_s, limits, self._interval_s, self._find, self._look_for)
+
     def explains(self, signum: int) -> str:
         """The keyword for a job that ended by this signal from the kernel; empty when no limit accounts for it."""
         return _TERM_REASONS[CPULIMIT] if signum == CPU_EXCEEDED and CPULIMIT in self._limits else ""
 
     def _look(self, ran_s: float, reaped_cpu_s: float) -> None:
-        members = contain.family(os.getpid())
+        members = self._look_for() if self._look_for is not None else contain.family(os.getpid())
         cpu_s = reaped_cpu_s + sum(each.ticks + each.children_ticks for each in members) / contain.TICKS_PER_S
         for name, limit in self._limits.items():
             if _used(name, members, cpu_s) > limit:

@@ -17,7 +17,7 @@ import msgspec
 from gsched.base.clock import Clock, ManualClock
 from gsched.base.errors import Conflict
 from gsched.model.job import AttemptResult, Usage
-from gsched.run.order import Key, OnEnded, OnStarted, Order, StartedInfo
+from gsched.run.order import Key, Limits, OnEnded, OnStarted, Order, StartedInfo
 
 _SLEEP = re.compile(r"(?:.*[\s;/])?sleep\s+(\d+(?:\.\d+)?)\s*(?:;\s*exit\s+(\d+)\s*)?$", re.DOTALL)
 _EXIT = re.compile(r"(?:.*;\s*)?exit\s+(\d+)\s*$", re.DOTALL)
@@ -66,10 +66,15 @@ class _Run:
         self.result: AttemptResult | None = None
         if run.duration_s is not None:
             self.due.append((now + run.duration_s, 0))
-        if order.run_limit_s is not None:
+        self.limit(order.run_limit_s, now)
+
+    def limit(self, run_limit_s: float | None, since: float) -> None:
+        """Let it be ended so long after `since`, whatever was foreseen before."""
+        self.due = [each for each in self.due if each[1] >= 0]
+        if run_limit_s is not None:
             signals = (signal.SIGUSR2, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-            first = now + order.run_limit_s
-            self.due += [(first + i * order.terminate_interval_s, -signum) for i, signum in enumerate(signals)]
+            interval_s = self.order.terminate_interval_s
+            self.due += [(since + run_limit_s + i * interval_s, -signum) for i, signum in enumerate(signals)]
         self.due.sort(key=lambda each: each[0])
 
 
@@ -158,6 +163,14 @@ class MockExecutor:
     async def resume(self, job_id: int, attempt: int) -> None:
         """Time goes on for the attempt."""
         await self.signal(job_id, attempt, signal.SIGCONT)
+
+    async def limit(self, job_id: int, attempt: int, limits: Limits) -> None:
+        """Another run limit; the others are enforced on nobody here."""
+        run = self._running(job_id, attempt)
+        if run is not None:
+            run.limit(limits.run_limit_s, run.started_at)
+            self._schedule(run)
+            self.run_due()
 
     def usage(self, job_id: int, attempt: int) -> Usage | None:
         """The script's figures, with the attempt's one process."""

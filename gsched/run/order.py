@@ -64,6 +64,13 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What the attempt holds on this host; kept for the hello after a restart, the executor does not look at it."""
 
 
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of an attempt in place of those of its order; the fields are as there."""
+
+    run_limit_s: int | None = None
+    limits: dict[str, float] = {}
+
+
 class StartedInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A job that runs. `started_at` is in seconds since the epoch, UTC; `pid` leads a process group of its own."""
 
@@ -111,6 +118,10 @@ class Executor(Protocol):
 
     async def resume(self, job_id: int, attempt: int) -> None:
         """Let them go on."""
+        ...
+
+    async def limit(self, job_id: int, attempt: int, limits: Limits) -> None:
+        """Other limits than those of the order, from now on; they outlive agent and supervisor."""
         ...
 
     def usage(self, job_id: int, attempt: int) -> Usage | None:

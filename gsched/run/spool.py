@@ -1,9 +1,9 @@
 """Attempt folders: what an agent and its supervisors tell each other through files, and what survives both.
 
-SPOOL/attempts/JOB.ATTEMPT/ holds `order` (by the agent), `claim`, `started`, `status` (by the supervisor), the job's
-output where it has no file of its own, its script and its list of hosts. Folders are 0700, files 0600. Everything
-read here may be missing or torn by a crash of the machine; then it counts as not there. Never waits and never deletes
-what runs.
+SPOOL/attempts/JOB.ATTEMPT/ holds `order`, `suspended`, `limits` (by the agent), `claim`, `started`, `status` (by the
+supervisor), the job's output where it has no file of its own, its script and its list of hosts. Folders are 0700, files
+0600. Everything read here may be missing or torn by a crash of the machine; then it counts as not there. Never waits
+and never deletes what runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gsched.base.errors import Internal, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult
 from gsched.run import supervisor
-from gsched.run.order import Key, Order
+from gsched.run.order import Key, Limits, Order
 
 T = TypeVar("T")
 
@@ -138,6 +138,19 @@ class Spool:
             path.touch(0o600) if suspended else path.unlink(missing_ok=True)
         except OSError as error:
             raise ResourceExhausted(f"{path}: {error.strerror}") from error
+
+    def limits(self, name: str) -> Limits | None:
+        """The limits that took the place of the order's; None when none did."""
+        return self._read(name, supervisor.LIMITS, Limits)
+
+    def set_limits(self, name: str, limits: Limits) -> None:
+        """Raises ResourceExhausted when they cannot be written down."""
+        path = self.folder(name) / supervisor.LIMITS
+        try:
+            supervisor.write_file(f"{path}.new", msgspec.json.encode(limits))
+            os.rename(f"{path}.new", path)
+        except OSError as error:
+            raise ResourceExhausted(f"{path}: {error.strerror or error}") from error
 
     def read_output(self, name: str, stream: str, offset: int, limit: int) -> bytes:
         """Bytes that the job wrote to a stream. Nothing where it goes to a file that is not a plain one."""

@@ -25,6 +25,7 @@ from gsched.run.jobprocess import GO, Output, become_job, interpreter, why
 from gsched.run.shellline import plain_words
 
 ORDER, CLAIM, STARTED, STATUS, SCRIPT, SUSPENDED = "order", "claim", "started", "status", "script", "suspended"
+LIMITS = "limits"
 STDOUT, STDERR, HOSTFILE, AFFINITY = "stdout", "stderr", "hostfile", "affinity"
 """Names of the files in an attempt's folder."""
 
@@ -37,7 +38,8 @@ FINAL_FAILURE = 2
 
 _POKE = signal.SIGUSR1
 _AWAITED = frozenset({signal.SIGCHLD, _POKE})
-"""Signals that a supervisor takes with sigwaitinfo(2). The agent pokes it after it has suspended or resumed the job."""
+"""Signals that a supervisor takes with sigwaitinfo(2). The agent pokes it after it has suspended or resumed the job,
+or given it other limits."""
 _KEPT = (*_AWAITED, signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT)
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS)
 _IGNORED = frozenset(
@@ -46,7 +48,7 @@ _IGNORED = frozenset(
 
 
 def poke(process: contain.Process) -> None:
-    """Tell a supervisor to look whether its job is suspended."""
+    """Tell a supervisor to look whether its job is suspended, and what its limits are."""
     contain.send(process, _POKE)
 
 
@@ -105,6 +107,7 @@ class Supervisor:
         self.began = 0.0
         self.stopped_at: float | None = None
         self.stopped_s = 0.0
+        self.poked = False
 
     def run(self) -> None:
         """Everything; returns when the status is written, or at once when another supervisor has the attempt."""
@@ -148,6 +151,7 @@ class Supervisor:
         """Read the order, take the locks, open the files, fork the job, record it, let it go."""
         with open(f"{self.folder}/{ORDER}", "rb") as file:
             self.order = json.loads(file.read())
+        self._take_limits()
         try:
             self.locks = gpulock.lock_gpus(
                 self.order["gpu_lock_uuids"], self.settings.cluster, self.settings.lock_folder
@@ -192,6 +196,8 @@ class Supervisor:
         except OSError as error:
             os.close(gate_out)  # the job leaves without having executed anything
             raise _NotStarted(f"cannot write in {self.folder}: {why(error)}") from error
+        job = contain.read_process(self.pid)
+        limits.limit_cpu([job] if job is not None else [], self.order.get("limits", {}))
         self.began = time.monotonic()
         try:
             os.write(gate_out, GO)
@@ -214,6 +220,17 @@ class Supervisor:
                 self.settings.bind_memory(nodes)
         except OSError as error:
             raise _NotStarted(f"the job cannot be bound to {what}: {why(error)}") from error
+
+    def _take_limits(self) -> bool:
+        """Limits that were changed after the order was written; whether they differ from those that were known."""
+        try:
+            with open(f"{self.folder}/{LIMITS}", "rb") as file:
+                changed = json.loads(file.read())
+        except (OSError, ValueError):
+            return False
+        known = {name: self.order.get(name) for name in changed}
+        self.order.update(changed)
+        return bool(known != changed)
 
     def _programs(self) -> list[list[str]]:
         """Argument lists to try one after the other."""
@@ -273,6 +290,12 @@ class Supervisor:
             self._reap()
             if self.main_status is not None:
                 break
+            if self.poked:
+                self.poked = False
+                before = order.get("limits")
+                if self._take_limits():
+                    limits.limit_cpu(self._tree(), order["limits"], before)
+                    guard = guard.renewed(order["run_limit_s"], order["limits"])
             ran_s = time.monotonic() - self.began - self.stopped_s
             if self.stopped_at is not None or guard.due == math.inf:
                 self._listen(None)
@@ -302,6 +325,7 @@ class Supervisor:
         heard = signal.sigwaitinfo(_AWAITED) if timeout_s is None else signal.sigtimedwait(_AWAITED, timeout_s)
         if heard is None or heard.si_signo != _POKE:
             return
+        self.poked = True
         now = time.monotonic()
         if self.stopped_at is not None:
             self.stopped_s += now - self.stopped_at

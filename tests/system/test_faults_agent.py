@@ -124,6 +124,35 @@ def test_a_job_whose_supervisor_was_killed_ends_as_unknown_and_says_why(cluster:
     assert "supervisor was killed" in cluster.run("ghist", "-l", str(job_id)).stdout
 
 
+def test_the_limits_of_a_running_job_are_changed_while_its_agent_is_away(cluster: Cluster):
+    crowd, longer = start(cluster, "sleep 60 & sleep 60 & sleep 60 & wait", "exit 0")
+    kill_agent(cluster)
+    said = cluster.run("gmod", "-p", "3", str(crowd)).stdout
+    assert said == f"Parameters of job <{crowd}> are being changed\n"
+    cluster.run("gmod", "-W", "10", "-M", "5000", str(longer))
+    refused = cluster.run("gmod", "-n", "2", str(longer), check=False)
+    assert refused.returncode == 255 and "Job has already started" in refused.stderr
+    cluster.kill("master")
+    cluster.up()
+    (cluster.folder / "go").touch()
+    ended, kept = cluster.wait(crowd, longer)
+    assert ended.result is not None and ended.result.term_reason == "TERM_PROCESSLIMIT"
+    assert end_of(kept) == ("exit", 0)
+    long = cluster.run("gjobs", "-l", str(longer)).stdout
+    assert "10.0 min" in long and "RUNLIMIT" in long and "MEMLIMIT" in long
+
+
+def test_the_limits_of_a_job_whose_supervisor_was_killed_hold(cluster: Cluster):
+    (job_id,) = start(cluster, "sleep 60 & sleep 60 & sleep 60 & wait")
+    kill_and_wait(supervisor_of(cluster.job(job_id)))
+    cluster.run("gmod", "-p", "3", str(job_id))
+    kill_agent(cluster)
+    (cluster.folder / "go").touch()
+    cluster.up()
+    (job,) = cluster.wait(job_id)
+    assert job.result is not None and job.result.term_reason == "TERM_PROCESSLIMIT"
+
+
 def test_supervisor_and_agent_killed_together(cluster: Cluster):
     gone, running = start(cluster, "exit 0", "exit 6")
     supervisor = supervisor_of(cluster.job(gone))

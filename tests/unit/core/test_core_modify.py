@@ -9,6 +9,7 @@ from core_world import START, World, make_config, spec
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
+from gsched.core.instruction import LimitAttempt
 from gsched.core.modify import _WORDS, FIXED
 from gsched.model.config import Params
 from gsched.model.event import JobModified, JobSwitched
@@ -141,7 +142,7 @@ def test_what_nobody_changes_is_refused_by_name() -> None:
 
 def test_of_a_started_job_only_what_still_counts_is_changed() -> None:
     world = full()
-    text = "Job has already started: only -r, -Q, -We, -Jd and its queue can be changed"
+    text = "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd and its queue can be changed"
     assert world.modify(1, slots=2) == [text]
     assert world.modify(1, name="x", description="y") == [text]
     assert world.modify(1, rerunnable=False, requeue_exit_values="3", description="y", estimate_s=60) == [""]
@@ -152,6 +153,63 @@ def test_of_a_started_job_only_what_still_counts_is_changed() -> None:
     assert world.state(1) == "PEND"
     world.control("kill", 1)
     assert world.modify(1, description="z") == ["Job has already finished"]
+    world.check_replay()
+
+
+def limits_told(world: World) -> list[tuple[str, int, int]]:
+    return [(each.host, each.job_id, each.attempt) for each in world.instructions if isinstance(each, LimitAttempt)]
+
+
+def test_limits_of_a_started_job_are_changed_and_its_agent_is_told() -> None:
+    world = full()
+    assert world.job(1).spec.limits == {"MEMLIMIT": 100.0} and not limits_told(world)
+    assert world.modify(1, run_limit_s=600, limits={"MEMLIMIT": 500.0, "PROCESSLIMIT": 9.0}) == [""]
+    assert limits_told(world) == [("a", 1, 1)]
+    made = world.job(1).spec
+    assert (made.run_limit_s, made.limits) == (600, {"MEMLIMIT": 500.0, "PROCESSLIMIT": 9.0})
+    assert world.engine.state.running[1].ends_at == START + 600, "the policies reckon with the new end"
+    assert world.modify(1, run_limit_s=None, limits={}) == [""]
+    made = world.job(1).spec
+    assert (made.run_limit_s, made.limits) == (3600, {"MEMLIMIT": 100.0}), "what the queue gives where nothing is said"
+    assert world.modify(1, run_limit_s=9000) == [
+        "Cannot exceed queue's hard limit(s): -W 150 minutes, queue normal allows 120"
+    ]
+    assert world.modify(1, limits={"MEMLIMIT": 901.0}) == [
+        "Cannot exceed queue's hard limit(s): MEMLIMIT 901, queue normal allows 900"
+    ]
+    assert world.modify(1, limits={"MEMLIMIT": 100.0, "FILELIMIT": 7.0}) == [
+        "Job has already started: its processes got their FILELIMIT when they began"
+    ]
+    world.check_replay()
+
+
+def test_an_agent_that_was_away_is_told_the_limits_when_it_is_back() -> None:
+    world = full()
+    world.disconnect("a")
+    assert world.modify(1, run_limit_s=600) == [""]
+    world.restart()
+    told = len(world.instructions)
+    world.hello("a", held=[(1, 1)])
+    assert LimitAttempt("a", 1, 1) in world.instructions[told:]
+    world.hello("b", held=[(2, 1)])
+    assert LimitAttempt("b", 2, 1) not in world.instructions
+    world.ended(1, exit_code=7)
+    world.settle()
+    assert not world.job(1).relimited, "the next attempt is started with them"
+
+
+def test_started_elements_follow_their_array() -> None:
+    world = World(make_config("a", QUEUES))
+    (array_id,) = world.run(spec(slots=8, name="x", indices="1-4"))
+    one, three = element_id(array_id, 1), element_id(array_id, 3)
+    assert world.modify(array_id, run_limit_s=600) == [""]
+    assert {world.job(one).spec.run_limit_s, world.engine.state.item(array_id).spec.run_limit_s} == {600}
+    assert world.modify(array_id, queue="short") == [""]
+    assert world.job(one).spec.queue == "short" and world.state(one) == "RUN"
+    assert world.modify(array_id, slots=4) == [""], "elements that wait can still be changed otherwise"
+    assert world.job(one).spec.slots == 8 and world.engine.state.item(array_id).spec.slots == 4
+    world.settle()
+    assert three not in world.engine.state.jobs
     world.check_replay()
 
 

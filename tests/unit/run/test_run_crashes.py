@@ -17,6 +17,7 @@ from run_host import Host, appears, marked_processes
 from gsched.model.job import AttemptResult
 from gsched.run import contain, forkserver, supervisor
 from gsched.run.executor import ProcessExecutor
+from gsched.run.order import Limits
 
 pytestmark = pytest.mark.fault
 
@@ -103,6 +104,33 @@ def test_an_orphan_can_still_be_terminated_and_has_its_run_limit(on_host):
         await host.executor.terminate(1, 1, 1)
         assert (await host.end_of(1)).term_reason == ""
         assert (await host.end_of(2)).term_reason == "TERM_RUNLIMIT"
+        assert marked_processes("test/1.1") + marked_processes("test/2.1") == []
+
+    on_host(scenario)
+
+
+def test_the_limits_of_an_orphan_are_the_executors_to_enforce(on_host):
+    async def scenario(host):
+        hold = (
+            f'exec {sys.executable} -c \'import time; held = bytearray(200 << 20); open("held", "w"); time.sleep(60)\''
+        )
+        many = "sleep 60 & sleep 60 & sleep 60 & touch many; wait"
+        orders = (
+            (1, hold, {"MEMLIMIT": 3000.0}, "held"),
+            (2, many, {"PROCESSLIMIT": 9.0}, "many"),
+        )
+        for job, command, allowed, mark in orders:
+            await host.executor.start(host.order(command, job, limits=allowed, terminate_interval_s=0.1))
+            await appears(lambda mark=mark: (host.root / mark).exists())
+            os.kill(host.supervisor_pid(job), signal.SIGKILL)
+            await appears(lambda job=job: contain.read_process(host.supervisor_pid(job)) is None)
+        await host.executor.limit(1, 1, Limits(limits={"MEMLIMIT": 100.0}))
+        await host.executor.suspend(2, 1)
+        await host.executor.limit(2, 1, Limits(limits={"PROCESSLIMIT": 2.0}))
+        assert (await host.end_of(1)).term_reason == "TERM_MEMLIMIT"
+        assert (2, 1) not in host.ended, "what is suspended is not looked at"
+        await host.executor.resume(2, 1)
+        assert (await host.end_of(2)).term_reason == "TERM_PROCESSLIMIT"
         assert marked_processes("test/1.1") + marked_processes("test/2.1") == []
 
     on_host(scenario)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import resource
 import signal
 import subprocess
 import sys
 
 import pytest
+from run_host import Host, appears
 
 from gsched.run import contain, limits
 from gsched.run.limits import Guard
+from gsched.run.order import Limits
 
 PYTHON = sys.executable
 HOLD = f"exec {PYTHON} -c 'import sys, time; held = bytearray(int(sys.argv[1]) << 20); time.sleep(60)'"
@@ -71,9 +76,66 @@ def test_the_kernel_is_told_in_the_job_and_nowhere_else(on_host):
         )
         await host.run(script=f"#!{PYTHON}\n{script}", limits=allowed, job_id=1)
         await host.run(script=f"#!{PYTHON}\n{script}", job_id=2)
+        unlimited = resource.getrlimit(resource.RLIMIT_CPU)[1]
         limited = [tuple(map(int, line.split())) for line in host.output(1).splitlines()]
-        assert limited == [(2 << 20, 2 << 20), (4 << 30, 4 << 30), (4 << 20, 4 << 20), (0, 0), (90, 150)]
+        assert limited == [(2 << 20, 2 << 20), (4 << 30, 4 << 30), (4 << 20, 4 << 20), (0, 0), (90, unlimited)]
         assert host.output(2) != host.output(1)
+
+    on_host(scenario)
+
+
+@pytest.mark.parametrize("lost", ["nobody", "agent"])
+def test_limits_of_a_running_job_are_changed(on_host, lost):
+    async def scenario(host):
+        await host.executor.start(host.order("sleep 60 & sleep 60 & wait", limits={"PROCESSLIMIT": 9.0}))
+        await host.start_of(1)
+        if lost == "agent":
+            host.executor.close()
+            host = Host(host.root)
+            await host.executor.adopt()
+        await host.executor.limit(1, 1, Limits(limits={"PROCESSLIMIT": 2.0}))
+        assert (await host.end_of(1)).term_reason == "TERM_PROCESSLIMIT"
+        host.executor.close()
+
+    on_host(scenario)
+
+
+def test_a_run_limit_is_given_shortened_and_taken_away(on_host):
+    async def scenario(host):
+        for job, before in ((1, None), (2, 60), (3, 1)):
+            await host.executor.start(host.order("sleep 3; true", job, run_limit_s=before, terminate_interval_s=0.1))
+            await host.start_of(job)
+        for job, after in ((1, 1), (2, 1), (3, None)):
+            await host.executor.limit(job, 1, Limits(run_limit_s=after))
+        assert [(await host.end_of(job)).term_reason for job in (1, 2, 3)] == ["TERM_RUNLIMIT", "TERM_RUNLIMIT", ""]
+
+    on_host(scenario)
+
+
+def test_more_cpu_time_is_given_to_what_runs(on_host):
+    async def scenario(host):
+        await host.executor.start(
+            host.order(f"exec {PYTHON} -c 'while True: pass'", limits={"CPULIMIT": 2.0}, terminate_interval_s=0.1)
+        )
+        pid = (await host.start_of(1)).pid
+        await host.executor.limit(1, 1, Limits(limits={"CPULIMIT": 3.0}))
+        await appears(lambda: resource.prlimit(pid, resource.RLIMIT_CPU)[0] == 3)
+        result = await host.end_of(1)
+        assert result.term_reason == "TERM_CPULIMIT" and result.usage.cpu_s > 2.5
+
+    on_host(scenario)
+
+
+def test_limits_that_come_before_the_start_hold_from_it(on_host):
+    async def scenario(host):
+        await host.run("true", 2)
+        os.kill(host.executor._forks.pid, signal.SIGSTOP)
+        await host.executor.start(host.order("sleep 60; true", run_limit_s=60, terminate_interval_s=0.1))
+        changing = asyncio.create_task(host.executor.limit(1, 1, Limits(run_limit_s=1)))
+        await asyncio.sleep(0)
+        os.kill(host.executor._forks.pid, signal.SIGCONT)
+        await changing
+        assert (await host.end_of(1)).term_reason == "TERM_RUNLIMIT"
 
     on_host(scenario)
 
