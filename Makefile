@@ -13,7 +13,10 @@ DEV_STAMP := $(VENV)/.installed-dev
 PROTOS := $(shell find proto bin -type f)
 SOURCES := $(shell find gsched proto bin hatch_build.py pyproject.toml -type f -not -name '*_pb2*' -not -name '*.pyc' 2>/dev/null | sed 's/ /\\ /g')
 
-.PHONY: help install demo test check faults nightly bench clean
+# As tests/clients/NAME.txt and drive_NAME.py.
+CLIENTS := psij dask snakemake toil
+
+.PHONY: help install demo test test-clients check faults nightly bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -40,8 +43,18 @@ install: $(STAMP)  ## install gsched into .venv
 demo: $(STAMP)  ## play the walk-through on a private one-host cluster
 	@$(BIN)/python examples/walkthrough.py
 
-test: $(DEV_STAMP)  ## install what is needed and run the tests
+test: $(DEV_STAMP) .venv-psij/.installed  ## install what is needed and run the tests
 	@$(BIN)/python -m pytest
+
+# Programs written for LSF, each in an environment of its own: their packages must not meet ours.
+.venv-%/.installed: tests/clients/%.txt | $(VENV)/bin/python
+	@echo "Installing $* into .venv-$* ..."
+	@rm -rf .venv-$* && $(PYTHON) -m venv .venv-$*
+	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF and drive them (about 4 minutes)
+	@$(BIN)/python -m pytest -s -m 'clients or not clients' tests/system/test_lsf_clients.py
 
 check: $(DEV_STAMP)  ## style, types, layers
 	@$(BIN)/ruff check .
@@ -59,4 +72,4 @@ bench: $(STAMP)  ## run the benches on a plain installation
 	@for bench in bench/latency.py bench/commands.py bench/throughput.py bench/cycle.py bench/backlog.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
 clean:  ## remove what was built
-	rm -rf $(VENV) build dist gsched/wire/v1/*_pb2*
+	rm -rf $(VENV) $(CLIENTS:%=.venv-%) build dist gsched/wire/v1/*_pb2*
