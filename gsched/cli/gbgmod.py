@@ -7,7 +7,7 @@ from gsched.cli.call import Call
 from gsched.cli.command import GENERAL, program, read_options
 from gsched.cli.group_control import NO_LIMIT, limit_of, named_groups, report_groups
 from gsched.cli.session import connected
-from gsched.dialect.options import Option, OptionTable
+from gsched.dialect.options import Option, OptionTable, unsupported
 
 TABLE = OptionTable(
     summary="change the limit of job groups",
@@ -16,6 +16,7 @@ TABLE = OptionTable(
         Option("L", "JOBS", "most jobs that are started in it and below it at a time", "-L 10"),
         Option("Ln", help="no limit any more"),
         *GENERAL,
+        *unsupported("u"),
     ),
     interspersed=True,
     examples=("PROGRAM -L 20 /night", "PROGRAM -Ln /night"),

@@ -13,6 +13,7 @@ from gsched.core.command import ControlGroups, ControlQueues, ControlReservation
 from gsched.master.overview import fragments, group_views, pending_summary, reservation_views
 from gsched.master.replies import filled
 from gsched.master.servicer import Desk, check_filter, cleared, filter_of
+from gsched.master.withheld import free_slots, withheld
 from gsched.model.job import JobSpec
 from gsched.model.view import JobFilter, LimitSection, ReservationView
 from gsched.wire.convert import from_proto, to_proto
@@ -68,7 +69,9 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
 
     @answers
     async def Groups(self, request: Any, context: Any) -> Any:
-        groups = group_views(self._board.shared.groups, *self._board.open_jobs(), request.names)
+        shared = self._board.shared
+        kept = withheld(shared.planned, free_slots(self._board.hosts()))
+        groups = group_views(shared.groups, *self._board.open_jobs(), request.names, kept)
         return filled(scheduler_pb2.GroupsReply(), "groups", groups)
 
     @answers

@@ -11,6 +11,8 @@ from gsched.base.errors import NotFound
 from gsched.core.entities import JobGroup, StoredReservation
 from gsched.master.arraycopy import ArrayCopy
 from gsched.master.board import Board
+from gsched.master.queueviews import job_slots
+from gsched.master.withheld import Withheld
 from gsched.model.allocation import SHARED_CLAIM
 from gsched.model.config import ClusterConfig
 from gsched.model.host import ComputeMode, HostState
@@ -29,24 +31,45 @@ from gsched.model.view import (
 
 
 def group_views(
-    groups: Mapping[str, JobGroup], arrays: Iterable[ArrayCopy], jobs: Iterable[JobView], names: Iterable[str]
+    groups: Mapping[str, JobGroup],
+    arrays: Iterable[ArrayCopy],
+    jobs: Iterable[JobView],
+    names: Iterable[str],
+    kept: Iterable[Withheld] = (),
 ) -> list[JobGroupView]:
     """All job groups by name, or the named ones, with the jobs in them and below. Raises NotFound."""
     counts: dict[str, dict[str, int]] = {name: {} for name in groups}
+    slots: dict[str, dict[str, int]] = {name: {} for name in groups}
     for job in jobs:
         if job.spec.group:
             _count(counts, job.spec.group, job.state, 1)
+            if job.state not in FINISHED:
+                _count(slots, job.spec.group, job.state, job_slots(job))
     for array in arrays:
-        if array.template.spec.group and array.count:
-            _count(counts, array.template.spec.group, array.template.state, array.count)
+        spec, state = array.template.spec, array.template.state
+        if spec.group and array.count:
+            _count(counts, spec.group, state, array.count)
+            _count(slots, spec.group, state, array.count * spec.slots)
+    for each in kept:
+        _count(slots, each.bucket.job_group, _RSV, each.slots)
     wanted = list(names) or sorted(groups)
     for name in wanted:
         if name not in groups:
             raise NotFound(f"No job group {name} found")
     return [
-        JobGroupView(name=name, counts=counts[name], job_limit=groups[name].job_limit, owner=groups[name].owner)
+        JobGroupView(
+            name=name,
+            counts=counts[name],
+            job_limit=groups[name].job_limit,
+            owner=groups[name].owner,
+            rsv=slots[name].pop(_RSV, 0),
+            slots=slots[name],
+        )
         for name in wanted
     ]
+
+
+_RSV = "RSV"
 
 
 def _count(counts: dict[str, dict[str, int]], group: str, state: str, number: int) -> None:

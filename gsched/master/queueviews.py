@@ -30,7 +30,7 @@ def queue_views(
     counts: dict[str, dict[str, int]] = {}
     for job in jobs:
         table = counts.setdefault(job.spec.queue, {})
-        table[job.state] = table.get(job.state, 0) + _slots(job)
+        table[job.state] = table.get(job.state, 0) + job_slots(job)
     for array in arrays:
         spec, state = array.template.spec, array.template.state
         table = counts.setdefault(spec.queue, {})
@@ -48,7 +48,8 @@ def queue_views(
     ]
 
 
-def _slots(job: JobView) -> int:
+def job_slots(job: JobView) -> int:
+    """Slots that the job holds or waits for; none once it has ended."""
     if job.state in FINISHED:
         return 0
     return job.allocation.slots if job.allocation is not None and job.state not in PENDING else job.spec.slots

@@ -128,6 +128,10 @@ class JobGroupView(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int] = {}
     job_limit: int | None = None
     owner: str = ""
+    slots: dict[str, int] = {}
+    """Job state -> slots of the jobs in it that have not ended."""
+    rsv: int = 0
+    """Free slots that are kept for its pending jobs."""
 
 
 class ReservationView(msgspec.Struct, frozen=True, kw_only=True):

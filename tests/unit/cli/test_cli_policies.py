@@ -335,6 +335,23 @@ def test_groups_are_listed_with_their_limits(master: FakeMaster, call: NewCall) 
     ]
     assert night.split() == ["/night", "12", "5", "3", "1", "0", "3", "()", "4/5", "ann"]
     assert other.split() == ["/x", "0", "0", "0", "0", "0", "0", "()", "0/-", "-"]
+    names = ("/x/y", "/night/ann", "/night", "/x", "/night-2")
+    slots = {"PEND": 8, "PSUSP": 1, "RUN": 4, "SSUSP": 2}
+    master.group_views = [JobGroupView(name=name, slots=slots, rsv=3, owner="ann") for name in names]
+    for words, order in (
+        ((), ["/night", "/night-2", "/x", "/night/ann", "/x/y"]),
+        (("-s",), ["/night", "/night/ann", "/night-2", "/x", "/x/y"]),
+        (("-s", "/night"), ["/night", "/night/ann"]),
+        (("/night/", "/x"), ["/night", "/x", "/x/y"]),
+    ):
+        listed = call("gjgroup", "-noheader", *words)
+        assert listed.run() == 0
+        assert [line.split()[0] for line in listed.out.splitlines()] == order
+    in_slots = call("bjgroup", "-N", "/night/")
+    assert in_slots.run() == 0
+    header, night = in_slots.out.splitlines()
+    assert header.split() == ["GROUP_NAME", "NSLOTS", "PEND", "RUN", "SSUSP", "USUSP", "RSV", "SLA", "OWNER"]
+    assert night.split() == ["/night", "15", "9", "4", "2", "0", "3", "()", "ann"]
     gone = call("gjgroup", "/zz")
     assert (gone.run(), gone.err) == (255, "No job group /zz found\n")
 

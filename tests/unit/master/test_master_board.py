@@ -24,12 +24,14 @@ from gsched.core.engine import Engine
 from gsched.master.board import Board
 from gsched.master.overview import HOST_BASED, fragments, group_views, pending_summary
 from gsched.master.queueviews import queue_views
+from gsched.master.withheld import Withheld
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
 from gsched.model.job import AttemptResult, JobSpec
 from gsched.model.queue import Preemption, Queue, RunLimits, Threshold
 from gsched.model.reason import PendingReason
+from gsched.model.snapshot import Bucket, RequirementClass
 from gsched.model.user import Share
 from gsched.model.view import GpuView, HostView, JobFilter, JobView
 from gsched.model.window import Window
@@ -268,6 +270,10 @@ def test_groups_count_what_is_in_them_and_below() -> None:
     assert list(groups) == ["/a", "/a/b"]
     assert (groups["/a"].job_limit, sum(groups["/a"].counts.values())) == (3, 5)
     assert groups["/a/b"].counts == {"RUN": 1}
+    assert (groups["/a/b"].slots, groups["/a"].slots) == ({"RUN": 4}, {"RUN": 8, "PEND": 12})
+    kept = [Withheld(Bucket("q", "ann", RequirementClass(""), job_group="/a/b"), "h", 2)]
+    found = group_views(desk.board.shared.groups, *desk.board.open_jobs(), (), kept)
+    assert [(view.rsv, "RSV" in view.slots) for view in found] == [(2, False), (2, False)]
     with pytest.raises(NotFound, match="/zz"):
         group_views(desk.board.shared.groups, [], [], ["/zz"])
 
