@@ -26,6 +26,7 @@ from gsched.resreq.ast import (
     Name,
     Requirement,
     Reservation,
+    Span,
     Text,
     simple_parts,
 )
@@ -190,6 +191,8 @@ def check_requirement(requirement: AnyRequirement, config: ClusterConfig) -> Non
             refuse(f"{what}: {known}", source, part.cu.position, BAD_NAME)
         for expression in walk(part.select) if part.select is not None else ():
             _check_value(expression, source, config)
+        if part.span is not None:
+            _check_types(part.span, source, config)
 
 
 _NO_UNITS = "no compute units are configured (COMPUTE_UNIT_TYPES of lsb.params, ComputeUnit of lsb.hosts)"
@@ -207,6 +210,17 @@ def _check_value(expression: Expression, source: str, config: ClusterConfig) -> 
                 hint = f" (did you mean {near[0]}?)" if near else f"; these are: {', '.join(known)}"
                 detail = f"{name}{op}{one_line(value)}: no host has the {name} {one_line(value)}{hint}"
                 refuse(detail, source, position, BAD_NAME)
+
+
+def _check_types(span: Span, source: str, config: ClusterConfig) -> None:
+    """Refuse a host type or model in span[ptile] that no host can ever have."""
+    known = (*config.host_types, *config.host_models)
+    for word, tasks in span.ptile_types if config.host_types and config.host_models else ():
+        if word not in (*known, LOCAL_TYPE, UNKNOWN_MODEL):
+            near = get_close_matches(word, known, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else f"; these are: {', '.join(known)}"
+            detail = f"span[ptile={one_line(word)}:{tasks}]: no host has the type or model {one_line(word)}{hint}"
+            refuse(detail, source, span.position, BAD_NAME)
 
 
 def _has_type(config: ClusterConfig, name: str, wanted: ResourceType) -> bool:
@@ -341,6 +355,8 @@ def _tasks(whole: AnyRequirement, slots: int) -> int | None:
     for compound in compounds:
         tasks = compound.tasks
         counted = sum(term.count or 0 for term in compound.terms)
+        if tasks is None and slots == 1:
+            tasks = counted + 1  # without -n the last part is of one task
         if tasks is not None and slots not in (1, tasks):
             detail = f"the terms ask for {tasks} tasks, -n for {slots}"
             refuse(detail, compound.source or whole.source, compound.position, BAD_SYNTAX)

@@ -17,6 +17,7 @@ from gsched.model.resource import gpu_counter_claims
 from gsched.model.snapshot import HostValues, RequirementClass
 from gsched.resreq.ast import (
     BY_HOST,
+    UNLISTED,
     Affinity,
     AllOf,
     Alternatives,
@@ -184,7 +185,7 @@ class Term:
             if word in (values.get("type"), values.get("model")):
                 return tasks
         if self.span.ptile != BY_HOST:
-            return self.span.ptile
+            return 0 if self.span.ptile == UNLISTED else self.span.ptile
         most = values.get("maxslots")
         return int(most) if isinstance(most, float | int) and math.isfinite(most) else None
 

@@ -189,11 +189,11 @@ def needs_several(way: Way) -> bool:
     span = way.term.span
     if way.term.cu is not None:
         return True  # which units may be used is asked there
-    if way.term.is_striped:
-        return way.tasks > 1
-    if span is None or span.ptile is None:
+    if way.tasks < 2 or span is None:
         return False
-    return bool(span.ptile_types) or span.ptile < way.tasks  # BY_HOST is 0
+    if way.term.is_striped:
+        return True
+    return span.ptile is not None and (bool(span.ptile_types) or span.ptile < way.tasks)  # BY_HOST is 0
 
 
 def may_spread(way: Way) -> bool:

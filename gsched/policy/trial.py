@@ -142,7 +142,7 @@ class Trial:
             need = term.need(tasks)
             for name in hosts:
                 host = self._snapshot.hosts[name]
-                if (firsts and name not in firsts) or (term.is_tiled and (term.tile(host.values) or tile) < tasks):
+                if (firsts and name not in firsts) or (term.is_tiled and 1 < tasks > (term.tile(host.values) or tile)):
                     continue
                 found = self._try(term, host, books(name), need)
                 if isinstance(found, HostAllocation):

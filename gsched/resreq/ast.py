@@ -168,6 +168,8 @@ class Reservation:
 
 BY_HOST = 0
 """Value of `ptile` and `gtile` for `!`: as many as the host's own figure says."""
+UNLISTED = -1
+"""Value of `ptile` where only `ptile_types` are given: hosts of other types get no tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +177,9 @@ class Span:
     """How tasks spread over hosts. At most one of hosts, ptile, block and stripe is set; gtile may stand beside it.
 
     hosts: 1 (all on one host) or -1 (lifts the queue's span). ptile: tasks per host, BY_HOST for `'!'` (the host's
-    slots), and `ptile_types` has (host type or model, tasks) that differ. block: tasks are placed in blocks of so
-    many. stripe: tasks are dealt round the hosts, at most so many on each, 0 for no such limit. gtile: GPUs per
-    socket, BY_HOST for `!` (evenly over the sockets).
+    slots), UNLISTED for none, and `ptile_types` has (host type or model, tasks) that differ. block: tasks are placed
+    in blocks of so many. stripe: tasks are dealt round the hosts, at most so many on each, 0 for no such limit. gtile:
+    GPUs per socket, BY_HOST for `!` (evenly over the sockets).
     """
 
     hosts: int | None = None

@@ -13,6 +13,7 @@ from decimal import Decimal
 
 from gsched.resreq.ast import (
     BY_HOST,
+    UNLISTED,
     Affinity,
     AllOf,
     Alternatives,
@@ -135,8 +136,9 @@ def _print_span(span: Span) -> str:
     if span.hosts is not None:
         parts.append(f"hosts={span.hosts}")
     if span.ptile is not None:
-        parts.append("ptile='!'" if span.ptile == BY_HOST else f"ptile={span.ptile}")
-        parts += [f"{name if _WORD.fullmatch(name) else _quoted(name)}:{count}" for name, count in span.ptile_types]
+        types = [f"{name if _WORD.fullmatch(name) else _quoted(name)}:{count}" for name, count in span.ptile_types]
+        every = {BY_HOST: ["'!'"], UNLISTED: []}.get(span.ptile, [str(span.ptile)])
+        parts.append(f"ptile={','.join([*every, *types])}")
     if span.block is not None:
         parts.append(f"block={span.block}")
     if span.stripe is not None:

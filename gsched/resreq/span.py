@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gsched.resreq.ast import BY_HOST, Cu, Span
+from gsched.resreq.ast import BY_HOST, UNLISTED, Cu, Span
 from gsched.resreq.lexer import Cursor, Token
 
 PREFERENCES = ("config", "minavail", "maxavail", "bestfit")
@@ -43,6 +43,8 @@ def _one_form(cursor: Cursor, span: Span) -> Span:
         if cursor.take().text != "1":
             cursor.fail("span[hosts=...] takes 1 or -1", value.start)
         return _set(cursor, span, token, sign)
+    if token.text == "ptile" and _type_follows(cursor, 0):
+        return replace(_set(cursor, span, token, UNLISTED), ptile_types=_types(cursor))
     if token.text in ("ptile", "gtile") and _accept_exclamation(cursor):
         span = _set(cursor, span, token, BY_HOST)
     else:
@@ -76,9 +78,20 @@ def _accept_exclamation(cursor: Cursor) -> bool:
 
 def _ptile_types(cursor: Cursor) -> tuple[tuple[str, int], ...]:
     """`,HP:8,SGI:4` after a ptile's value."""
-    types: dict[str, int] = {}
-    while cursor.sees(",") and cursor.peek(1).kind in ("word", "text") and cursor.sees(":", 2):
+    if cursor.sees(",") and _type_follows(cursor, 1):
         cursor.take()
+        return _types(cursor)
+    return ()
+
+
+def _type_follows(cursor: Cursor, ahead: int) -> bool:
+    return cursor.peek(ahead).kind in ("word", "text") and cursor.sees(":", ahead + 1)
+
+
+def _types(cursor: Cursor) -> tuple[tuple[str, int], ...]:
+    """`HP:8,SGI:4`."""
+    types: dict[str, int] = {}
+    while True:
         name = cursor.take()
         cursor.take()
         if name.text in types:
@@ -86,7 +99,9 @@ def _ptile_types(cursor: Cursor) -> tuple[tuple[str, int], ...]:
         if not name.text:
             cursor.fail("a host type or model is wanted", name.start)
         types[name.text] = cursor.whole_number(f"span[ptile=...,{name.text}:...]")
-    return tuple(types.items())
+        if not (cursor.sees(",") and _type_follows(cursor, 1)):
+            return tuple(types.items())
+        cursor.take()
 
 
 def read_cu(cursor: Cursor, position: int) -> Cu:

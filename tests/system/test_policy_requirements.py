@@ -84,6 +84,7 @@ def test_combined_and_effective_show_gpus_and_the_alternative_that_was_taken(clu
         (("-R", "span[gtile=1]"), "no GPU is asked for"),
         (("-n", "5", "-R", "span[ptile=2]"), "-n 5, the usable hosts have 4 slots together with span[ptile=2]"),
         (("-n", "5", "-R", "span[stripe=2]"), "-n 5, the usable hosts have 4 slots together with span[stripe=2]"),
+        (("-n", "2", "-R", "span[ptile=LINUX46:1]"), "no host has the type or model LINUX46 (did you mean LINUX64?)"),
         (("-n", "5", "-R", "span[block=2]"), "-n 5 makes no whole blocks of span[block=2]"),
         (("-n", "2", "-R", "rusage[ngpus_excl_p=1/job]"), "GPUs are claimed per host or per task"),
         (("-gpu", "mode=exclusive_process:block=yes"), "block=yes is not supported yet"),
@@ -148,6 +149,13 @@ def test_tasks_come_in_blocks_or_are_dealt_round_the_hosts(
     job = cluster.submit("-n", slots, "-R", text, "sleep", "600")
     assert sorted(slots_of(cluster, job).values()) == expected
     assert f" {text.split()[0]}" in shown(cluster, job)
+
+
+def test_parts_of_a_compound_and_hosts_of_a_type_need_no_numbers(cluster: Cluster) -> None:
+    three = cluster.submit("-R", "2*{mem>1} + {mem>2}", "sleep", "600")
+    assert sum(slots_of(cluster, three).values()) == 3
+    tiled = cluster.submit("-n", "4", "-R", "span[ptile=LINUX:2]", "sleep", "600")
+    assert slots_of(cluster, tiled) == {"one": 2, "two": 2}
 
 
 UNITS = """

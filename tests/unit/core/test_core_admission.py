@@ -62,6 +62,13 @@ def test_what_is_left_out_is_completed() -> None:
     assert not made.auto_gpu
 
 
+def test_without_a_number_the_last_part_of_a_compound_is_one_task() -> None:
+    here = world()
+    (one,) = here.submit(spec(res_req="2*{ut<1} + {ut<2}"))
+    (four,) = here.submit(spec(res_req="2*{ut<1} + {ut<2}", slots=6))
+    assert [here.job(job).spec.slots for job in (one, four)] == [3, 6]
+
+
 @pytest.mark.parametrize(
     ("wanted", "kind", "said"),
     [

@@ -164,6 +164,16 @@ def test_the_first_execution_host_comes_first_in_stripes() -> None:
     ]
 
 
+def test_only_hosts_of_the_listed_models_get_tasks_beside_each_other() -> None:
+    models = {"a": "X", "b": "Y", "c": "Z"}
+    cluster = Cluster(*[host(name, values={"model": model}) for name, model in models.items()], slots=4)
+    cluster.add(kind("span[ptile=X:3,Y:2]", slots=4))
+    assert spreads(cluster.plan()) == {1: {"a": 3, "b": 1}}
+    alternatives = Cluster(host("c", values={"model": "Z"}))
+    alternatives.add(kind("{span[ptile='!',X:3]} || {mem>1}@60"))
+    assert spreads(alternatives.plan()) == {1: {"c": 1}}
+
+
 def test_a_range_of_slots_takes_what_there_is() -> None:
     cluster = hosts("a", "b").hold("b", slots=1)
     cluster.add(kind(slots=2, max_slots=10))
@@ -510,7 +520,7 @@ TEXTS = ("", "span[hosts=1]", "span[ptile=2]", "rusage[mem=300/task]", "rusage[n
          "same[model]", "1*{rusage[mem=200]} + {rusage[mem=100]}", "span[block=2]", "span[stripe]", "span[stripe=2]",
          "span[stripe] rusage[mem=300/task,ngpus_excl_p=1/task]",
          "span[block=2] rusage[ngpus_excl_p=1/task]", "cu[balance]", "cu[balance:maxcus=2] rusage[mem=300/task]",
-         "cu[maxcus=1] span[hosts=1]")  # fmt: skip
+         "cu[maxcus=1] span[hosts=1]", "span[ptile=X:2]")  # fmt: skip
 
 
 @st.composite

@@ -92,7 +92,7 @@ def test_errors_read_as_the_guide_shows_them() -> None:
 def test_every_row_of_the_spans_is_read() -> None:
     table = GUIDE.partition("| span | |\n")[2].partition("\n\n")[0]
     spans = [span for row in table.splitlines()[1:] for span in re.findall(r"`([^`]*)`", row.split(" | ")[0])]
-    assert len(spans) == 10
+    assert len(spans) == 11
     for span in spans:
         assert parse(f"span[{span}]").span is not None
 

@@ -8,6 +8,7 @@ from resreq_readings import order_keys, rusage_amounts
 from gsched.base.errors import RequirementError
 from gsched.resreq.ast import (
     BY_HOST,
+    UNLISTED,
     Affinity,
     Arithmetic,
     Cu,
@@ -116,6 +117,12 @@ def test_durations_as_lsf_prints_them(seconds: float, text: str) -> None:
             "span[ptile='!',HP:8,SGI:4]",
         ),
         ("ptile=2,'X-1':4", Span(ptile=2, ptile_types=(("X-1", 4),)), "span[ptile=2,'X-1':4]"),
+        ("ptile=HP:8, SGI:4", Span(ptile=UNLISTED, ptile_types=(("HP", 8), ("SGI", 4))), "span[ptile=HP:8,SGI:4]"),
+        (
+            "ptile='X-1':2,gtile=1",
+            Span(ptile=UNLISTED, ptile_types=(("X-1", 2),), gtile=1),
+            "span[ptile='X-1':2,gtile=1]",
+        ),
         ("block=4", Span(block=4), "span[block=4]"),
         ("stripe", Span(stripe=0), "span[stripe]"),
         ("stripe=3", Span(stripe=3), "span[stripe=3]"),
@@ -235,6 +242,8 @@ def test_order() -> None:
         ("order[mem+type]", 10, "is text"),
         ("span[ptile='x']", 11, "takes a whole number"),
         ("span[ptile=4,HP:0]", 16, "at least 1"),
+        ("span[ptile=HP:1,HP:2]", 16, "given twice"),
+        ("span[ptile=HP:1,2]", 16, "2"),
         ("span[ptile=4,HP:1,HP:2]", 18, "given twice"),
         ("span[ptile=4,block=2]", 13, "only gtile can"),
         ("span[hosts=1,hosts=1]", 13, "given twice"),
