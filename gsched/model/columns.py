@@ -74,7 +74,8 @@ class HostColumns:
         self.lasting: set[int] = set()
         """Rows whose books have changed for good, not for trying, since whoever keeps what is expected
         there (gsched.policy.releases) last emptied it."""
-        self._tried: set[int] = set()
+        self.tried: set[int] = set()
+        """Rows that a cycle has used since `show`."""
         self.epoch = 0
         """Grows when the logs begin anew: whoever reads them begins anew too."""
         size = len(self.names)
@@ -87,11 +88,14 @@ class HostColumns:
         self.any_locked = False
         self._numbers: dict[str, Numbers] = {}
         self._texts: dict[str, CodedText] = {}
-        self._live: dict[str, Numbers] = {}
-        """Those of `_numbers` that depend on the books."""
+        self._amounts: dict[str, MutableSequence[float]] = {}
+        self._counts: dict[str, MutableSequence[float]] = {}
+        """Those of `_numbers` that depend on the books: on what is reserved, and on slots and devices."""
         self._reserved: set[str] = {"slots", *GPU_COUNTERS}
         self._of_hosts: dict[Hashable, tuple[Callable[[HostSnapshot], float], Numbers]] = {}
-        self._derived: dict[Hashable, tuple[Callable[[HostSnapshot, HostLedger], float], Numbers]] = {}
+        self._derived: dict[
+            Hashable, tuple[Callable[[HostSnapshot, HostLedger], float], Numbers, MutableSequence[float]]
+        ] = {}
         for row in range(size):
             self._read_books(row, devices=False)
 
@@ -115,7 +119,7 @@ class HostColumns:
                 [_number(host, self.ledger.host(host.name), name) for host in self.hosts], np.float64
             )
             if name in self._reserved:
-                self._live[name] = found
+                (self._counts if name in _DEVICE_OR_SLOT else self._amounts)[name] = singly(found)
         return found
 
     def text(self, name: str) -> CodedText | None:
@@ -131,7 +135,7 @@ class HostColumns:
         found = self._derived.get(key)
         if found is None:
             values = np.array([compute(host, self.ledger.host(host.name)) for host in self.hosts], np.float64)
-            found = self._derived[key] = (compute, values)
+            found = self._derived[key] = (compute, values, singly(values))
         return found[1]
 
     def standing(self, key: Hashable, compute: Callable[[HostSnapshot], float]) -> Numbers:
@@ -161,7 +165,7 @@ class HostColumns:
         """The books of the row have changed, by a cycle that works on a fork of them: `show` looks at the host once
         more. `devices`: who holds its GPUs has changed too.
         """
-        self._tried.add(row)
+        self.tried.add(row)
         self._read_books(row, devices=devices)
         self.log.add(row)
 
@@ -178,8 +182,8 @@ class HostColumns:
                 column[row] = _number(host, self.ledger.host(host.name), name)
             for name in [name for name in self._texts if old.values.get(name) != host.values.get(name)]:
                 del self._texts[name]
-            for compute, column in self._derived.values():
-                column[row] = compute(host, self.ledger.host(host.name))
+            for compute, _, one in self._derived.values():
+                one[row] = compute(host, self.ledger.host(host.name))
         for compute_standing, column in self._of_hosts.values():
             column[row] = compute_standing(host)
         self.standing_log.add(row)
@@ -190,8 +194,8 @@ class HostColumns:
         index = self.index
         lasting = {index[name] for name in changed if name in index}
         self.lasting |= lasting
-        rows = self._tried | lasting
-        self._tried.clear()
+        rows = self.tried | lasting
+        self.tried.clear()
         for row in sorted(rows):
             self._read_books(row, devices=True)
             self.log.add(row)
@@ -207,14 +211,16 @@ class HostColumns:
         """A resource has another type than before: all columns are read anew."""
         self._numbers.clear()
         self._texts.clear()
-        self._live.clear()
+        self._amounts.clear()
+        self._counts.clear()
         self._begin_anew()
 
     def _read_books(self, row: int, *, devices: bool) -> None:
         host = self.hosts[row]
         ledger = self.ledger.host(host.name)
         most = ledger.max_slots
-        self.free[row] = math.inf if most is None else max(0, most - ledger.slots_used)
+        free = math.inf if most is None else most - ledger.slots_used
+        self.free[row] = free if free > 0 else 0
         self.empty[row] = not ledger.held
         if ledger.exclusive is not None:
             self.locked[row] = self.any_locked = True
@@ -223,17 +229,19 @@ class HostColumns:
         reserved = ledger.reserved
         if not self._reserved.issuperset(reserved):
             self._reserved.update(reserved)
-            self._live = {name: column for name, column in self._numbers.items() if name in self._reserved}
+            known = self._reserved & self._numbers.keys()
+            self._amounts = {name: singly(self._numbers[name]) for name in known - _DEVICE_OR_SLOT}
         values = host.values
-        for name, column in self._live.items():
+        for name, amounts in self._amounts.items():
             value = values.get(name)
-            if type(value) is float and name not in _DEVICE_OR_SLOT:
-                column[row] = value - reserved.get(name, 0.0)
-            elif devices or name not in GPU_COUNTERS:
-                column[row] = _number(host, ledger, name)
+            left = value - reserved.get(name, 0.0) if type(value) is float else _number(host, ledger, name)
+            amounts[row] = left
+        for name, counts in self._counts.items():
+            if devices or name not in GPU_COUNTERS:
+                counts[row] = _number(host, ledger, name)
         if devices:
-            for compute, column in self._derived.values():
-                column[row] = compute(host, ledger)
+            for compute, _, one in self._derived.values():
+                one[row] = compute(host, ledger)
 
 
 _DEVICE_OR_SLOT = frozenset({"slots", *GPU_COUNTERS})

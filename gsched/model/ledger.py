@@ -51,6 +51,7 @@ class HostLedger:
 
     __slots__ = (
         "_changes",
+        "_holds_strange",
         "_plain",
         "_usable",
         "exclusive",
@@ -90,6 +91,8 @@ class HostLedger:
         self.held: dict[AttemptKey, HostAllocation] = {}
         self.holders: dict[str, dict[AttemptKey, str]] = {}
         """GPU uuid -> attempt -> what it was claimed as."""
+        self._holds_strange = False
+        """Whether a GPU may be held that is not among `gpus`."""
         self._plain = 0
         """How many claims as plain `ngpus` there are."""
         self.exclusive: AttemptKey | None = None
@@ -110,7 +113,7 @@ class HostLedger:
         twin.held = dict(self.held)
         twin.holders = dict(self.holders)
         twin.reserved = dict(self.reserved)
-        twin.exclusive, twin._plain = self.exclusive, self._plain
+        twin.exclusive, twin._plain, twin._holds_strange = self.exclusive, self._plain, self._holds_strange
         twin.suspended = set(self.suspended)
         return twin
 
@@ -120,6 +123,7 @@ class HostLedger:
         self.gpus = {gpu.uuid: gpu for gpu in report.gpus} if report is not None and report.known else {}
         self.islands = _islands(self.gpus)
         self._usable = _usable(self.gpus)
+        self._holds_strange = not self.holders.keys() <= self.gpus.keys()
         self._changes.add(self.host)
 
     def observe_processors(self, processors: tuple[Processor, ...], why_none: str = "") -> None:
@@ -159,7 +163,7 @@ class HostLedger:
         devices = self._usable.get(claim, ())
         if not holders:
             return len(devices)
-        if len(devices) == len(self.gpus) and holders.keys() <= self.gpus.keys():
+        if len(devices) == len(self.gpus) and not self._holds_strange:
             return len(devices) - len(holders)  # all are of the kind, so there is nothing to look through
         return sum([gpu.uuid not in holders for gpu in devices])
 
@@ -239,12 +243,18 @@ class HostLedger:
         if part.exclusive:
             self.exclusive = key
         self.slots_used += part.slots
+        holders = self.holders
         for gpu in part.gpus:
-            others = self.holders.get(gpu.uuid)
-            self.holders[gpu.uuid] = {key: gpu.claim} if others is None else {**others, key: gpu.claim}
-            self._plain += gpu.claim == "ngpus"
+            uuid, claim = gpu.uuid, gpu.claim
+            others = holders.get(uuid)
+            holders[uuid] = {key: claim} if others is None else {**others, key: claim}
+            if claim == "ngpus":
+                self._plain += 1
+            if uuid not in self.gpus:
+                self._holds_strange = True
+        reserved = self.reserved
         for name, amount in part.amounts.items():
-            self.reserved[name] = self.reserved.get(name, 0.0) + amount
+            reserved[name] = reserved.get(name, 0.0) + amount
 
     def give(self, key: AttemptKey) -> None:
         """End a holding. Raises KeyError if there is none."""
@@ -448,7 +458,8 @@ class Ledger:
         if self.origin is not None and name not in self.own_hosts:
             self.own_hosts[name] = None
             if name in self.hosts:
-                self.hosts[name] = self.hosts[name].copy(self.changed)
+                found = self.hosts[name] = self.hosts[name].copy(self.changed)
+                return found
         return self.host(name)
 
 

@@ -170,7 +170,7 @@ class Ranking:
         if rule is None or key_of is None:
             return None
         stands, tests = rule
-        columns, settle = self._columns, least.set
+        columns, settle, keys = self._columns, least.set, least.view
         recent = None if self._recent is None else singly(self._recent)
 
         def look(rows: list[int]) -> None:
@@ -178,7 +178,8 @@ class Ranking:
             for row in rows:
                 for values, wanted in tests:
                     if not values[row] >= wanted:
-                        settle(row, _INFINITY)
+                        if keys[row] != _INFINITY:
+                            keys[row] = _INFINITY
                         break
                 else:
                     is_out = (
@@ -187,7 +188,9 @@ class Ranking:
                         or (recent is not None and recent[row])
                         or (barred is not None and barred[row])
                     )
-                    settle(row, _INFINITY if is_out else key_of(row))
+                    key = _INFINITY if is_out else key_of(row)
+                    if keys[row] != key:
+                        settle(row, key)
 
         return look
 

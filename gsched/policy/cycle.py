@@ -106,15 +106,17 @@ class _Cycle:
         self._start(job_id, bucket, found, order)
 
     def _start(self, job_id: int, bucket: Bucket, found: Found, order: ServingOrder) -> None:
-        allocation = found.allocation
+        allocation, effective, is_promised = found
         self._snapshot.ledger.take((job_id, -1), allocation)  # a fork: the attempt's number does not matter here
         self._field.started(allocation)
         ends_at = self._guard.ends_at(bucket)
         for part in allocation.hosts:
-            self._reservations.took(part, ends_at, bucket, may_fulfil=found.is_promised)
+            self._reservations.took(part, ends_at, bucket, may_fulfil=is_promised)
+        if is_promised:
+            self._placer.fulfilled(bucket)
         self._limits.count(bucket, allocation)
         order.placed(bucket, allocation)
-        self._placements.append(Placement(job_id, allocation, found.effective))
+        self._placements.append(Placement(job_id, allocation, effective))
 
     def _refuse(self, bucket: Bucket, reasons: tuple[PendingReason, ...], scope: str, order: ServingOrder) -> None:
         if scope == QUEUE:

@@ -20,12 +20,19 @@ from gsched.resreq.gpu import model_matches
 ANY_DEVICE = ("ngpus_shared", "ngpus_excl_p", "ngpus_excl_t")
 """How a GPU is claimed that nobody asked for, in the order in which it is tried."""
 
+_NOTHING_ELSE = DeviceKind("")[1:]
 SHARING = frozenset({"ngpus_shared", SHARED_CLAIM})
 """Claims whose devices others may hold too."""
 
 
 def choose(ledger: HostLedger, wanted: Sequence[Devices]) -> tuple[HeldGpu, ...] | Shortage:
     """Devices for all claims, lowest index first; or the first claim that cannot be met."""
+    if len(wanted) == 1 and not ledger.islands:
+        kind, count = wanted[0]
+        if is_plain(kind):
+            free = ledger.claimable(kind.claim) if ledger.gpus_known else []
+            if len(free) >= count:
+                return tuple([_held_whole(gpu, kind.claim) for gpu in free[:count]])
     chosen: dict[str, HeldGpu] = {}
     if len(wanted) > 1:
         # The narrow claims first: a plain `ngpus` would otherwise take a device that only a mode claim can use.
@@ -68,7 +75,8 @@ def candidates(ledger: HostLedger, kind: DeviceKind) -> list[Gpu]:
 
 def is_plain(kind: DeviceKind) -> bool:
     """Whether any devices that nobody holds will do: none are shared, and nothing else is asked of them."""
-    return kind.claim not in SHARING and kind == DeviceKind(kind.claim)
+    claim, *others = kind
+    return claim not in SHARING and tuple(others) == _NOTHING_ELSE
 
 
 def obtainable(ledger: HostLedger, kind: DeviceKind) -> int:
@@ -157,6 +165,10 @@ def _tiled(ledger: HostLedger, free: Sequence[Gpu], count: int, tile: str) -> Se
 
 
 _index_of = attrgetter("index")
+
+
+def _held_whole(gpu: Gpu, claim: str) -> HeldGpu:
+    return HeldGpu(uuid=gpu.uuid, index=gpu.index, claim=claim, pci_bus_id=gpu.pci_bus_id)
 
 
 def _held(gpu: Gpu, kind: DeviceKind) -> HeldGpu:

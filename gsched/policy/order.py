@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
+from itertools import chain
 from typing import Any, Final
 
 from gsched.model.allocation import Allocation
@@ -148,8 +149,7 @@ class ServingOrder:
         levels: dict[int, list[str]] = {}
         for name in sorted(self._kinds):
             levels.setdefault(queues[name].priority if name in queues else 0, []).append(name)
-        for priority in sorted(levels, reverse=True):
-            yield from self._serve(levels[priority])
+        return chain.from_iterable(self._serve(levels[priority]) for priority in sorted(levels, reverse=True))
 
     def drop(self, bucket: Bucket) -> None:
         """Serve no more jobs of this bucket."""
@@ -231,8 +231,9 @@ class ServingOrder:
                     chosen, first = other, head
             if first is None:
                 return
-            self._current, self._is_current_dropped = first[_BUCKET], False
-            yield first[_JOB], first[_BUCKET]
+            bucket = first[_BUCKET]
+            self._current, self._is_current_dropped = bucket, False
+            yield first[_JOB], bucket
             chosen.advance(dropped=self._is_current_dropped)
         self._current = None
 
@@ -272,7 +273,8 @@ class _Arrivals:
 
     def advance(self, *, dropped: bool) -> None:
         """The head was served; `dropped`: its bucket goes."""
-        kind = self._heap[0][_KIND]
+        heap = self._heap
+        kind = heap[0][_KIND]
         if not kind.dead:
             _advance(kind.heap, dropped=dropped)
 

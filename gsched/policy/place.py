@@ -136,6 +136,11 @@ class Placer:
         """Why the hosts as they are take no job of the class. Never empty."""
         return self._host_reasons(self._kind(queue, requirement), {}, [])
 
+    def fulfilled(self, bucket: Bucket) -> None:
+        """A job of the bucket has started, and with it what may have been planned for one of its class."""
+        kind = self._kind(self._snapshot.queues[bucket.queue], bucket.requirement)
+        kind.is_promised = self._guard.is_promised(bucket.queue, bucket.requirement)
+
     # -- jobs -----------------------------------------------------------------------------------------------------
 
     def place(self, bucket: Bucket) -> Found | Refused:
@@ -163,7 +168,7 @@ class Placer:
             for choice, ways in kind.ways:
                 found = self._try_choice(bucket, kind.queue, demand, choice, ways, most)
                 if isinstance(found, Allocation):
-                    return Found(found, choice.text)
+                    return Found(found, choice.text, kind.is_promised)
                 lacking.append(found)
         reasons = self._host_reasons(kind, self._guard.own.get(bucket, {}), lacking)
         return Refused(reasons, bucket not in self._guard.limited_buckets)
@@ -211,7 +216,8 @@ class Placer:
 
     def _best(self, bucket: Bucket, ranking: Ranking) -> HostAllocation | None:
         """The part on the best host; those that turn out not to do are refused on the way."""
-        columns, match = self._field.columns, ranking.match
+        columns, match, guard = self._field.columns, ranking.match, self._guard
+        need = match.asked.need
         renewed = False
         while True:
             row = ranking.best()
@@ -221,27 +227,29 @@ class Placer:
                 # What was taken meanwhile may even have made select[] true.
                 renewed = True
                 ranking.renew()
-                for out in self._guard.own.get(bucket, ()):
+                for out in guard.own.get(bucket, ()):
                     ranking.drop(out)
                 continue
-            host, books = columns.hosts[row], columns.books(row)
-            if match.is_live and not match.selects(live_values(host, books)):
-                # Its code will say so when it is looked at anew.
+            books = columns.books(row)
+            if row in columns.tried and match.is_live and not match.selects(live_values(columns.hosts[row], books)):
+                # Its code will say so when it is looked at anew; for a host that the cycle has not used it says so now.
                 ranking.drop(row)
                 continue
-            found = fill(match.asked.need, books)
+            found = fill(need, books)
             if isinstance(found, Reason):
                 ranking.refuse(row, found)
                 continue
             found = ranking.settled(row, found)
-            kept = self._guard.planned(bucket, found)
+            if guard.lets_pass(bucket, found):
+                return found
+            kept = guard.planned(bucket, found)
             if kept is not None:
                 ranking.refuse(row, kept)
                 continue
-            limited = self._guard.limited(bucket, found)
+            limited = guard.limited(bucket, found)
             if limited is None:
                 return found
-            self._guard.refuse(bucket, row, limited)
+            guard.refuse(bucket, row, limited)
             ranking.drop(row)
 
     # -- reasons --------------------------------------------------------------------------------------------------

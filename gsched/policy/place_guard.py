@@ -8,7 +8,7 @@ from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.explain import Reason
 from gsched.policy.limits import LimitUse
-from gsched.policy.reserve import Promise, Reservations
+from gsched.policy.reserve import Reservations
 
 
 class PlaceGuard:
@@ -22,8 +22,6 @@ class PlaceGuard:
         """Rows that a bucket may not use in this cycle for a limit's sake."""
         self.limited_buckets: set[Bucket] = set()
         """Buckets to which limits of hosts have said no."""
-        plans = (plan for plan in snapshot.planned.values() if isinstance(plan, Promise))
-        self._promised = {(plan.bucket.queue, plan.bucket.requirement) for plan in plans}
         self._guarded = reservations.hosts()
         self._limited: dict[int, tuple[Bucket, bool]] = {}
         """Identity of a bucket, which costs less than its hash -> whether limits of hosts can say anything to it."""
@@ -42,13 +40,19 @@ class PlaceGuard:
         return math.inf if run_s is None else self._now + run_s
 
     def is_promised(self, queue: str, requirement: RequirementClass) -> bool:
-        """Whether something was planned for a job of the class."""
-        return (queue, requirement) in self._promised
+        """Whether something is planned for a job of the class since the cycle before."""
+        return self._reservations.awaits(queue, requirement)
 
     def ready(self, bucket: Bucket) -> Allocation | None:
         """The place that was planned for a job of such a class, if it is free by now."""
         found = self._reservations.ready(bucket, self.ends_at(bucket))
         return None if found is None or self.forbids(bucket, found) is not None else found
+
+    def lets_pass(self, bucket: Bucket, part: HostAllocation) -> bool:
+        """Whether nothing at all can be against the part: nothing is planned for the host, and there are no limits."""
+        return (
+            part.host not in self._guarded and not bucket.requirement.reservation and self._limits.says_nothing(bucket)
+        )
 
     def planned(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
         """Why what is planned for others forbids the part."""

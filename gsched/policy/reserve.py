@@ -16,7 +16,7 @@ from functools import cached_property
 from gsched.base.ids import show_job
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.reason import PlannedStart
-from gsched.model.snapshot import Bucket, Snapshot
+from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.columns import is_closed
 from gsched.policy.demand import Demand
 from gsched.policy.explain import Reason
@@ -102,6 +102,15 @@ class Reservations:
                 return None
             return Allocation(hosts=tuple(part for part in parts if part is not None))
         return None
+
+    def awaits(self, queue: str, requirement: RequirementClass) -> bool:
+        """Whether the cycle before planned for a job of the class, and this one has not yet come to it."""
+        kind = (queue, requirement)
+        return any(
+            kind_of(promise.bucket) == kind
+            for job_id, promise in self._promises.items()
+            if job_id not in self._confirmed
+        )
 
     def may_go_on(self, part: HostAllocation, ends_at: float, bucket: Bucket) -> bool:
         """Whether a preempted job of the bucket may have its slots (`part`) again, which are free now."""
