@@ -15,6 +15,8 @@ from gsched import __version__
 from gsched.base.errors import LSF_FAILURE, ConfigError, GschedError
 
 FAILURE = 1
+LSF_NAMES = ("badmin", "lsadmin")
+"""Under these names a word that is not understood is a failure as it is of LSF's commands."""
 OPTION_DIR = click.option(
     "--dir", "folder", metavar="D", help="Folder of the private cluster (default: GSCHED_ENVDIR's, else ~/.gsched)."
 )
@@ -36,7 +38,7 @@ def run(command: click.Command, name: str = "") -> None:
         command.main(prog_name=name, standalone_mode=False)
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        sys.exit(LSF_FAILURE if name in LSF_NAMES else error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except ConfigError as error:

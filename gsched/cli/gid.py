@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gsched.cli.call import Call
-from gsched.cli.command import GENERAL, read_options
+from gsched.cli.command import GENERAL, program, read_options
 from gsched.cli.render import queues
 from gsched.cli.session import connected
 from gsched.dialect.options import OptionTable
@@ -21,5 +21,5 @@ def main(call: Call) -> int:
     read_options(call, TABLE)
     with connected(call) as session:
         cluster = session.client.cluster()
-    call.write(queues.identity(cluster.version, cluster.cluster, cluster.master_host))
+    call.write(queues.identity(cluster.version, cluster.cluster, cluster.master_host, as_lsf=program(call) == "lsid"))
     return 0

@@ -150,13 +150,12 @@ def _names(names: tuple[str, ...] | None, everything: str) -> str:
     return everything if names is None else " ".join(names)
 
 
-def identity(version: str, cluster: str, master: str) -> str:
-    """`gid`: tools read the last two lines, and expect at least four before them."""
+def identity(version: str, cluster: str, master: str, *, as_lsf: bool = False) -> str:
+    """`gid`: tools read the last two lines, and expect at least four before them.
+
+    `as_lsf` (lsid): some tools want the first line to begin with the name of what they know how to speak to.
+    """
+    first, second = f"gsched {version}, a GPU-aware batch job scheduler", "IBM Spectrum LSF 10.1.0 command formats"
     return (
-        f"gsched {version}, a GPU-aware batch job scheduler\n"
-        "Command formats in the manner of IBM Spectrum LSF 10.1\n"
-        "Licensed under the Apache License, Version 2.0\n"
-        "\n"
-        f"My cluster name is {cluster}\n"
-        f"My master name is {master}\n"
-    )
+        f"{second}, by {first}\nNot a product of IBM\n" if as_lsf else f"{first}\n{second}\n"
+    ) + f"Licensed under the Apache License, Version 2.0\n\nMy cluster name is {cluster}\nMy master name is {master}\n"

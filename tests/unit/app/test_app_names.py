@@ -56,6 +56,8 @@ def test_they_work_in_an_empty_environment_and_speak_of_themselves(tmp_path: Pat
     assert all(len(line) == 2 for line in lines)
     assert dict(lines)["LSF_CONFDIR"] == str(conf) and dict(lines)["LSB_SHAREDIR"] == "/s"
     assert dict(lines)["LSF_UNIT_FOR_LIMITS"] == "MB"
+    wrong = run(tmp_path / "bin" / "badmin", "nosuch")
+    assert wrong.returncode == 255 and "badmin" in wrong.stderr and "nosuch" in wrong.stderr
     limits = run(tmp_path / "bin" / "lsadmin", "showconf", "lim")
     assert limits.stdout.splitlines()[1:] == shown.stdout.splitlines()[1:]
 

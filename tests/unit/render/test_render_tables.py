@@ -164,6 +164,9 @@ def test_queue_tables() -> None:
 def test_identity_ends_with_cluster_and_master() -> None:
     lines = queues.identity("0.1.0", "firestone", "ubuntu02").splitlines()
     assert lines[-2:] == ["My cluster name is firestone", "My master name is ubuntu02"] and len(lines) >= 6
+    assert lines[0].startswith("gsched 0.1.0")
+    as_lsf = queues.identity("0.1.0", "firestone", "ubuntu02", as_lsf=True).splitlines()
+    assert as_lsf[0].startswith("IBM Spectrum LSF 10.1.0 ") and "gsched" in as_lsf[0] and as_lsf[2:] == lines[2:]
 
 
 SOME_STATES = st.sampled_from(["PEND", "PSUSP", "RUN", "USUSP", "SSUSP", "UNKWN", "ZOMBI", ""])
