@@ -1,8 +1,8 @@
 """`gsched names lsf DIR`: the commands under LSF's names, for programs and people that know only those.
 
 Each file names its interpreter, the place of gsched and the configuration folder, so that it works with any HOME, PATH,
-working directory and environment; GSCHED_ENVDIR and LSF_ENVDIR in the environment still win. It must never replace a
-file that it did not write.
+working directory and environment. LSF_ENVDIR in the environment still wins, else GSCHED_ENVDIR: LSF's names are called,
+so LSF's variable comes first here. It must never replace a file that it did not write.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _HEAD = """\
 #!/bin/bash -p
 # {name}: a command of gsched, {mark}; the same command writes it anew.
 if [[ -z ${{GSCHED_ENVDIR-}}${{LSF_ENVDIR-}} ]]; then export LSF_ENVDIR={conf}; fi
+if [[ -n ${{GSCHED_ENVDIR-}} && -n ${{LSF_ENVDIR-}} ]]; then GSCHED_ENVDIR=$LSF_ENVDIR; fi
 python={python}
 if [[ ! -x $python ]]; then
   echo "{name}: there is no $python any more; gsched names lsf writes these commands for another installation" >&2

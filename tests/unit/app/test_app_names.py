@@ -69,6 +69,10 @@ def test_which_cluster_is_meant(tmp_path: Path, conf: Path) -> None:
     for name in ("LSF_ENVDIR", "GSCHED_ENVDIR"):
         told = run(tmp_path / "bin" / "bjobs", **{name: "/elsewhere", "HOME": "/nowhere"})
         assert "/elsewhere" in told.stderr and str(conf) not in told.stderr
+    told = run(tmp_path / "bin" / "bjobs", LSF_ENVDIR="/lsf", GSCHED_ENVDIR="/gsched")
+    assert "/lsf" in told.stderr and "/gsched" not in told.stderr
+    told = run(tmp_path / "bin" / "badmin", "showconf", "mbd", LSF_ENVDIR="/lsf", GSCHED_ENVDIR="/gsched")
+    assert "/lsf/lsf.conf" in told.stderr
 
 
 def test_the_folder_is_found_as_every_command_finds_it(tmp_path: Path, conf: Path) -> None:

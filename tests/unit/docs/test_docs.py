@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
 import pytest
 
-from gsched.cli.registry import COMMANDS
+from gsched.cli.registry import ALIASES, COMMANDS
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -51,3 +52,25 @@ def test_paths_are_placeholders(document: Path) -> None:
     text = document.read_text()
     assert set(re.findall(r"/home/(\w+)", text)) <= {"ann"}
     assert not re.search(r"/(tmp|root|work|mnt)/\S", text)
+
+
+def rows(document: str, heading: str) -> list[list[str]]:
+    """Cells of the table that begins with this header line, without header and rule."""
+    lines = (ROOT / "docs" / document).read_text().splitlines()
+    first = lines.index(heading) + 2
+    table = itertools.takewhile(lambda line: line.startswith("|"), lines[first:])
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+
+
+def test_names_of_lsf_mean_what_the_guide_says() -> None:
+    for theirs, ours in rows("from-lsf.md", "| LSF | gsched |"):
+        named = [ALIASES.get(name, "gadmin") for name in re.findall(r"\w+", theirs)]
+        assert set(named) == set(re.findall(r"\w+", ours)), theirs
+
+
+def test_the_programs_that_are_driven_are_those_of_the_guide() -> None:
+    told = " ".join(" ".join(row) for row in rows("from-lsf.md", "| program | GPUs | worth knowing |"))
+    pins = "".join(path.read_text() for path in ROOT.glob("tests/clients/*.txt"))
+    versions = dict(re.findall(r"^([\w-]+)==([\d.]+)$", pins, re.MULTILINE))
+    for name in ("dask-jobqueue", "snakemake", "snakemake-executor-plugin-lsf", "psij-python", "toil"):
+        assert versions[name] in told, name
