@@ -51,6 +51,29 @@ class CpuBinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tasks: tuple[TaskCpus, ...]
 
 
+class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What of an amount is held from `after_s` seconds after the dispatch on."""
+
+    after_s: float
+    amount: float
+
+
+class Course(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """How an amount is given back before the job ends: steps that go down; the first is what is held from 0 s on."""
+
+    resource: str
+    steps: tuple[Step, ...]
+
+    def amount(self, now: float, since: float) -> float:
+        """What is held at `now` of what was taken at `since` (UTC seconds)."""
+        amount = self.steps[0].amount
+        for step in self.steps:
+            if since + step.after_s > now:
+                break
+            amount = step.amount
+        return amount
+
+
 class HostAllocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Slots, GPUs and numeric resources held on one host."""
 
@@ -63,17 +86,40 @@ class HostAllocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """-x: nothing else may be held on the host meanwhile."""
     bindings: tuple[CpuBinding, ...] = ()
     """Processor units, one binding for each part of the requirement; none without affinity[]."""
+    courses: tuple[Course, ...] = ()
+    """Of the amounts that are given back before the job ends; the others are held to the end."""
 
     @property
     def cpus(self) -> list[int]:
         """CPUs that no other job with affinity[] may have; one that is named twice is held twice."""
         return [cpu for binding in self.bindings for cpu in binding.held]
 
+    def as_of(self, now: float, since: float) -> HostAllocation:
+        """What of it is held at `now` if it was taken at `since` (both UTC seconds); `amounts` alone may differ."""
+        if not self.courses:
+            return self
+        due = {course.resource: course.amount(now, since) for course in self.courses}
+        if all(self.amounts.get(name) == amount for name, amount in due.items()):
+            return self
+        return msgspec.structs.replace(self, amounts={**self.amounts, **due})
+
+    def changes(self, since: float) -> list[float]:
+        """When something of it is given back before the end, UTC seconds, ascending, if it is taken at `since`."""
+        # Reckoned as in Course.amount, to the last bit: a change that is due has happened.
+        return sorted({since + step.after_s for course in self.courses for step in course.steps[1:]})
+
 
 class Allocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that one attempt holds, first execution host first."""
 
     hosts: tuple[HostAllocation, ...]
+
+    def as_of(self, now: float, since: float) -> Allocation:
+        """What of it is held at `now`, see HostAllocation."""
+        if not any(part.courses for part in self.hosts):
+            return self
+        parts = tuple(part.as_of(now, since) for part in self.hosts)
+        return Allocation(hosts=parts) if parts != self.hosts else self
 
     @property
     def first_host(self) -> str:
@@ -89,3 +135,21 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             f"{part.host}:gpus={','.join(str(gpu.index) for gpu in part.gpus)};" for part in self.hosts if part.gpus
         ]
         return "".join(parts)
+
+
+def courses_together(first: HostAllocation, second: HostAllocation) -> tuple[Course, ...]:
+    """The courses of a part that holds what two parts of one host hold, which begin at the same time."""
+    names = dict.fromkeys(course.resource for course in (*first.courses, *second.courses))
+    return tuple(_sum(_course(first, name), _course(second, name)) for name in names)
+
+
+def _course(part: HostAllocation, name: str) -> Course:
+    found = (course for course in part.courses if course.resource == name)
+    whole = Course(resource=name, steps=(Step(after_s=0.0, amount=part.amounts.get(name, 0.0)),))
+    return next(found, whole)
+
+
+def _sum(first: Course, second: Course) -> Course:
+    times = sorted({step.after_s for step in (*first.steps, *second.steps)})
+    steps = tuple(Step(after_s=at, amount=first.amount(at, 0.0) + second.amount(at, 0.0)) for at in times)
+    return Course(resource=first.resource, steps=steps)

@@ -6,8 +6,10 @@ policy works on a fork, the engine on the original. The ledger never decides who
 
 from __future__ import annotations
 
+import heapq
+import math
 from collections import Counter as Counts
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gsched.model.allocation import (
@@ -50,7 +52,9 @@ class HostLedger:
     """The books of one host. Devices and slot limit come from observation, holders from events."""
 
     __slots__ = (
+        "_at",
         "_changes",
+        "_falling",
         "_holds_strange",
         "_plain",
         "_usable",
@@ -100,6 +104,10 @@ class HostLedger:
         self.reserved: dict[str, float] = {}
         self.suspended: set[AttemptKey] = set()
         """Preempted attempts: they keep GPUs and amounts, but not their slots."""
+        self._falling: dict[AttemptKey, float] = {}
+        """Attempts whose amounts are given back in time -> when they took them."""
+        self._at = -math.inf
+        """The time at which `held` shows these."""
 
     def copy(self, changes: set[str] | None = None) -> HostLedger:
         """A ledger of its own: changes to it leave this one alone, and are noted in `changes`."""
@@ -115,6 +123,7 @@ class HostLedger:
         twin.reserved = dict(self.reserved)
         twin.exclusive, twin._plain, twin._holds_strange = self.exclusive, self._plain, self._holds_strange
         twin.suspended = set(self.suspended)
+        twin._falling, twin._at = dict(self._falling), self._at
         return twin
 
     def observe_gpus(self, report: GpuReport | None) -> None:
@@ -234,11 +243,17 @@ class HostLedger:
                 return f"CPU {cpu} of {self.host} is held by another job"
         return ""
 
-    def take(self, key: AttemptKey, part: HostAllocation) -> None:
-        """Enter a holding as a fact (it may come from replay, so nothing is checked). Raises ValueError if repeated."""
+    def take(self, key: AttemptKey, part: HostAllocation, since: float = math.inf) -> None:
+        """Enter a holding as a fact (it may come from replay, so nothing is checked). Raises ValueError if repeated.
+
+        `since`: when its courses begin (UTC seconds); infinite: never, all of it is held to the end.
+        """
         if key in self.held:
             raise ValueError(f"attempt {key} already holds something on {self.host}")
         self._changes.add(self.host)
+        if part.courses and since < math.inf:
+            self._falling[key] = since
+            part = part.as_of(self._at, since)
         self.held[key] = part
         if part.exclusive:
             self.exclusive = key
@@ -259,6 +274,7 @@ class HostLedger:
     def give(self, key: AttemptKey) -> None:
         """End a holding. Raises KeyError if there is none."""
         part = self.held.pop(key)
+        self._falling.pop(key, None)
         self._changes.add(self.host)
         if self.exclusive == key:
             self.exclusive = next((other for other, its in self.held.items() if its.exclusive), None)
@@ -273,13 +289,44 @@ class HostLedger:
                 self.holders[gpu.uuid] = others
             else:
                 del self.holders[gpu.uuid]
-        for name in part.amounts:
+        self._sum(part.amounts)
+
+    def _sum(self, names: Iterable[str]) -> None:
+        for name in names:
             # Summed anew, so that rounding never leaves a crumb of a reservation behind.
             left = sum(other.amounts.get(name, 0.0) for other in self.held.values())
             if left:
                 self.reserved[name] = left
             else:
                 self.reserved.pop(name, None)
+
+    def advance(self, now: float) -> list[AttemptKey]:
+        """Give back what is due by `now`, UTC seconds; the attempts that hold something else than before.
+
+        A time before the last one (a clock that was set back) shows the holdings as they were then.
+        """
+        self._at = now
+        changed = []
+        for key, since in self._falling.items():
+            part = self.held[key]
+            left = part.as_of(now, since)
+            if left is not part:
+                self.held[key] = left
+                changed.append(key)
+        if changed:
+            self._changes.add(self.host)
+            self._sum({course.resource for key in changed for course in self.held[key].courses})
+        return changed
+
+    def changes(self) -> Iterator[float]:
+        """When something is given back before its attempt ends, after the time to which the books were brought."""
+        for key, since in self._falling.items():
+            yield from (at for at in self.held[key].changes(since) if at > self._at)
+
+    @property
+    def is_falling(self) -> bool:
+        """Whether anything is held that is given back before its attempt ends."""
+        return bool(self._falling)
 
     def suspend(self, key: AttemptKey) -> None:
         """Free the slots of a preempted attempt; it keeps GPUs and amounts. A repetition changes nothing.
@@ -400,6 +447,12 @@ class Ledger:
         """Of a fork: the hosts whose books are its own already, in the order in which they became so."""
         self.suspended: dict[AttemptKey, Allocation] = {}
         """Preempted attempts -> what they hold but for the slots."""
+        self.at = -math.inf
+        """The time, UTC seconds, at which all books show what is held."""
+        self._next: dict[str, float] = {}
+        """Host -> when it gives something back next."""
+        self._due: list[tuple[float, str]] = []
+        """Heap of these; entries that `_next` does not have any more are skipped."""
 
     def host(self, name: str) -> HostLedger:
         """The books of `name`, opened when they are first needed."""
@@ -414,7 +467,48 @@ class Ledger:
         twin.hosts = dict(self.hosts)
         twin.origin = self
         twin.suspended = dict(self.suspended)
+        twin.at, twin._next = self.at, dict(self._next)
         return twin
+
+    def advance(self, now: float) -> set[tuple[str, AttemptKey]]:
+        """Give back what is due by `now`, UTC seconds: (host, attempt) of all that hold something else than before.
+
+        Not for a fork, whose time stands still.
+        """
+        back = now < self.at
+        self.at = now
+        hosts = {name for name, books in self.hosts.items() if books.is_falling} if back else self._due_by(now)
+        changed: set[tuple[str, AttemptKey]] = set()
+        for name in hosts:
+            books = self.hosts[name]
+            changed.update((name, key) for key in books.advance(now))
+            self._next.pop(name, None)
+            self._expect(name)
+        return changed
+
+    def next_change(self) -> float | None:
+        """When something is given back next, UTC seconds; None if nothing is before its attempt ends."""
+        while self._due and self._next.get(self._due[0][1]) != self._due[0][0]:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+    def giving_back(self) -> Collection[str]:
+        """Hosts where something is given back before its attempt ends."""
+        return self._next.keys()
+
+    def _due_by(self, now: float) -> set[str]:
+        found = set()
+        while (at := self.next_change()) is not None and at <= now:
+            _, name = heapq.heappop(self._due)
+            del self._next[name]
+            found.add(name)
+        return found
+
+    def _expect(self, name: str) -> None:
+        at = min(self.hosts[name].changes(), default=math.inf)
+        if at < self._next.get(name, math.inf):
+            self._next[name] = at
+            heapq.heappush(self._due, (at, name))
 
     def misfit(self, key: AttemptKey, allocation: Allocation) -> str:
         """Why the attempt cannot be given the allocation now; empty when it can."""
@@ -431,10 +525,15 @@ class Ledger:
         ledger = self.hosts.get(host)
         return ledger is not None and key in ledger.held
 
-    def take(self, key: AttemptKey, allocation: Allocation) -> None:
-        """Enter all parts of an allocation."""
+    def take(self, key: AttemptKey, allocation: Allocation, since: float = math.inf) -> None:
+        """Enter all parts of an allocation; `since`: as HostLedger.take."""
         for part in allocation.hosts:
-            self._own(part.host).take(key, part)
+            books = self._own(part.host)
+            if part.courses:
+                books.advance(self.at)  # nothing is due there
+            books.take(key, part, since)
+            if part.courses:
+                self._expect(part.host)
 
     def give(self, key: AttemptKey, allocation: Allocation) -> None:
         """Take all parts of an allocation off the books."""
