@@ -43,7 +43,9 @@ def _audit_jobs(state: ClusterState) -> Iterator[str]:
         if job.token and state.tokens.get(job.token, {}).get(job.place) != job.job_id:
             yield f"job {job.job_id} cannot be found by its token"
         running = state.running.get(job.job_id)
-        if (running is not None) != (job.state in STARTED) or (running is not None and running != job.running()):
+        if (running is not None) != (job.state in STARTED) or (
+            running is not None and running != job.running(state.ledger.at)
+        ):
             yield f"job {job.job_id} is {job.state}, and the policies see {running}"
 
 
@@ -75,7 +77,7 @@ def _count(indices: str) -> int:
 def _audit_holdings(state: ClusterState, strays: set[tuple[int, int]]) -> Iterator[str]:
     """What the ledger holds is what the started jobs hold, and nothing else."""
     expected = {
-        (part.host, job.key): part
+        (part.host, job.key): part.as_of(state.ledger.at, job.held_since)
         for job in state.jobs.values()
         if job.state in STARTED and job.allocation is not None
         for part in job.allocation.hosts

@@ -123,7 +123,7 @@ class ClusterState:
                 self.changed_parents.add((array_of(job_id), job_id))
 
     def _show_running(self, job: Job) -> None:
-        self.running[job.job_id] = job.running()
+        self.running[job.job_id] = job.running(self.ledger.at)
         self.running_changed.add(job.job_id)
         (self.suspended.add if job.state is JobState.SSUSP else self.suspended.discard)(job.job_id)
 
@@ -147,6 +147,16 @@ class ClusterState:
         return jobs, hosts
 
     # -- what time brings about -----------------------------------------------------------------------------------
+
+    def give_back(self, now: float) -> bool:
+        """Started jobs give back the amounts that they need no longer at `now`; says whether there were any."""
+        changed = self.ledger.advance(now)
+        for host, (job_id, _) in changed:
+            self.touched_hosts.add(host)
+            job = self.jobs.get(job_id)
+            if job is not None and job.state in STARTED:
+                self._show_running(job)
+        return bool(changed)
 
     def let_go_on(self, now: float) -> bool:
         """Jobs whose waits are over by `now` join the others; says whether there were any."""
@@ -331,7 +341,7 @@ class ClusterState:
     def hold(self, job: Job) -> None:
         """Enter what the job's attempt holds."""
         assert job.allocation is not None
-        self.ledger.take(job.key, job.allocation)
+        self.ledger.take(job.key, job.allocation, job.held_since)
         if job.gave_slots:
             self.ledger.suspend(job.key, job.allocation)
         self._count(job, 1)

@@ -59,6 +59,8 @@ Waiter = Bucket | tuple[str, RequirementClass]
 
 IDLE_TICK_S = 60.0
 """Longest time between two ticks."""
+STEP_PAUSE_S = 1.0
+"""Shortest time between two ticks for the sake of amounts that are given back: those of many jobs go together."""
 BUSY_TICK_S = 10.0
 """The same while jobs wait: load that changes little by little wakes nobody."""
 
@@ -111,6 +113,7 @@ class Engine:
             AttemptEnded: self._attempt_ended,
         }
         self._observe_all()
+        state.give_back(now)
 
     # -- commands -------------------------------------------------------------------------------------------------
 
@@ -121,6 +124,7 @@ class Engine:
         a replay can say what the state is.
         """
         decision = Decision(self.state)
+        self._give_back(now)
         try:
             self._handlers[type(command)](command, now, decision)
             self._settle(now, decision)
@@ -295,12 +299,18 @@ class Engine:
         """What time alone brings about: lost hosts, forgotten jobs, begin and end times, windows."""
         decision = Decision(self.state)
         self._ticked_at = now
+        self._give_back(now)
         self._note_config(now, decision)
         self._timeouts.tick(self.config, now, decision)
         self._settle(now, decision)
         if self.state.pending or self.state.waits.forced:
             self._wake()
         return decision
+
+    def _give_back(self, now: float) -> None:
+        """Amounts that time alone makes free, before anything is decided at `now`."""
+        if self.state.give_back(now) and (self.state.pending or self.state.waits.forced):
+            self._wake()
 
     def _note_config(self, now: float, decision: Decision) -> None:
         """The master came up with another configuration than its state was made under: that is a fact too."""
@@ -317,6 +327,9 @@ class Engine:
         self._ticked_at = min(self._ticked_at, now)  # the clock may have been set back
         due = [self._ticked_at + (BUSY_TICK_S if self.state.pending else IDLE_TICK_S)]
         due.extend(self._timeouts.due(self.config, now))
+        shrinks = self.state.ledger.next_change()
+        if shrinks is not None:
+            due.append(max(shrinks, self._ticked_at + STEP_PAUSE_S))
         due.extend(plan.at for plan in self.planned.values() if plan.at is not None and plan.at > now)
         interval = self.config.params.job_accept_interval_s
         if interval and self.state.pending:
@@ -331,6 +344,7 @@ class Engine:
         next, which leaves out the kinds of jobs that found no place before.
         """
         decision = Decision(self.state)
+        self._give_back(now)
         self.needs_cycle = False
         self.state.let_go_on(now)
         if self._rejudging.is_due:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from gsched.base.ids import array_of, index_of
@@ -86,6 +88,11 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     def key(self) -> AttemptKey:
         return (self.job_id, self.attempt)
 
+    @property
+    def held_since(self) -> float:
+        """When what its attempt holds was given to it; infinite when nobody knows."""
+        return math.inf if self.dispatched_at is None else self.dispatched_at
+
     def is_pending(self) -> bool:
         return self.state in PENDING
 
@@ -123,8 +130,8 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
         priority = self.spec.aging_per_s * aged - float(self.spec.priority or 0)
         return Rank(priority, self.order, index_of(self.job_id))
 
-    def running(self) -> Running:
-        """The started job as the policies see it."""
+    def running(self, now: float) -> Running:
+        """The started job as the policies see it, with what it still holds at `now`."""
         assert self.allocation is not None
         began = self.started_at or self.dispatched_at or 0.0
         limit = self.spec.run_limit_s
@@ -132,7 +139,7 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
             job_id=self.job_id,
             attempt=self.attempt,
             bucket=self.bucket(),
-            allocation=self.allocation,
+            allocation=self.allocation.as_of(now, self.held_since),
             state=self.state.value,
             started_at=began,
             ends_at=float("inf") if limit is None else began + limit,

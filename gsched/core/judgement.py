@@ -31,6 +31,7 @@ from gsched.resreq.ast import (
     simple_parts,
 )
 from gsched.resreq.combine import combine
+from gsched.resreq.course import at_start
 from gsched.resreq.features import refuse_beyond
 from gsched.resreq.gpu import (
     GpuRequirement,
@@ -386,7 +387,7 @@ def _usages(part: Requirement, gpu: GpuRequirement | None, slots: int) -> tuple[
         amounts: dict[str, float] = {}
         claims: dict[str, int] = {}
         for item in usage:
-            name, amount = canonical(item.name), item.amount * (times if item.method == "task" else 1)
+            name, amount = canonical(item.name), at_start(item) * (times if item.method == "task" else 1)
             if name == GPUS_OF_LSF:  # a queue's; -gpu of the job counts before it
                 if amount and gpu is None:
                     claims[claim_of(gpu_of(item))] = int(amount)

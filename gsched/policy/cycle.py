@@ -40,6 +40,7 @@ class _Cycle:
 
     def __init__(self, snapshot: Snapshot, now: float, budget: int) -> None:
         self._snapshot = snapshot
+        self._now = now
         self._budget = budget
         self._served = 0
         rules = Rules.of(snapshot, now)
@@ -107,7 +108,8 @@ class _Cycle:
 
     def _start(self, job_id: int, bucket: Bucket, found: Found, order: ServingOrder) -> None:
         allocation, effective, is_promised = found
-        self._snapshot.ledger.take((job_id, -1), allocation)  # a fork: the attempt's number does not matter here
+        # A fork: the attempt's number does not matter here.
+        self._snapshot.ledger.take((job_id, -1), allocation, self._now)
         self._field.started(allocation)
         ends_at = self._guard.ends_at(bucket)
         for part in allocation.hosts:

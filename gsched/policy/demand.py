@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
 from gsched.base.errors import RequirementError
-from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM
+from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, Course, Step
 from gsched.model.resource import gpu_counter_claims
 from gsched.model.snapshot import HostValues, RequirementClass
 from gsched.resreq.ast import (
@@ -33,6 +33,7 @@ from gsched.resreq.ast import (
     Span,
 )
 from gsched.resreq.columns import Columns, Mask, compile_mask
+from gsched.resreq.course import Steps, at_start, course
 from gsched.resreq.evaluate import DEFAULT_ORDER, Verdict, compile_select
 from gsched.resreq.features import Feature
 from gsched.resreq.gpu import GpuRequirement, gpu_of, parse_gpu, print_size
@@ -47,9 +48,7 @@ PHYSICAL = "ngpus_physical"
 
 HONOURED: frozenset[Feature] = frozenset(Feature) - {
     Feature.CU_EXCL,
-    Feature.DECAY,
-    Feature.DURATION,
-    Feature.PHASES,
+    Feature.GPU_DURATION,
 }
 """Forms of the language that placing understands; admission refuses the others by name."""
 
@@ -106,6 +105,8 @@ class HostNeed(NamedTuple):
     exclusive: bool
     affinity: Affinity | None = None
     """Processor units of each task."""
+    courses: tuple[Course, ...] = ()
+    """Of the amounts that are given back before the job ends."""
 
     @property
     def wants_gpus(self) -> bool:
@@ -155,6 +156,8 @@ class Term:
     auto_gpu: bool
     exclusive: bool
     affinity: Affinity | None = None
+    courses: Mapping[str, Steps] = field(default_factory=dict)
+    """Amounts that are given back before the job ends -> how, of the amount of one host, task or job."""
     is_first: bool = True
     """Whether it is the part of a compound that is placed first."""
 
@@ -170,7 +173,13 @@ class Term:
         for kind, count in self.task_devices:
             counts[kind] = counts.get(kind, 0) + count * tasks
         devices = tuple(Devices(kind, count) for kind, count in counts.items())
-        return HostNeed(tasks, amounts, devices, self.auto_gpu, self.exclusive, self.affinity)
+        courses = tuple(self._course(name, tasks) for name in self.courses if name in amounts)
+        return HostNeed(tasks, amounts, devices, self.auto_gpu, self.exclusive, self.affinity, courses)
+
+    def _course(self, name: str, tasks: int) -> Course:
+        times = tasks if name in self.per_task else 1
+        steps = tuple(Step(after_s=after, amount=amount * times) for after, amount in self.courses[name])
+        return Course(resource=name, steps=steps)
 
     @property
     def one_host(self) -> bool:
@@ -391,6 +400,7 @@ class _Reader:
             auto_gpu=self.auto_gpu,
             exclusive=self.exclusive,
             affinity=part.affinity,
+            courses=reserved.courses,
             is_first=place == 0,
         )
 
@@ -403,6 +413,7 @@ class _Reserved:
         self._gtile = "" if span is None or span.gtile is None else str(span.gtile or "!")
         self.amounts: dict[str, dict[str, float]] = {"": {}, "task": {}, "job": {}}
         self.devices: dict[str, dict[DeviceKind, int]] = {"": {}, "task": {}}
+        self.courses: dict[str, Steps] = {}
         self.bounds: list[Bound] = []
 
     def add(self, item: Reservation) -> None:
@@ -410,7 +421,8 @@ class _Reserved:
         method = item.method if item.method in ("task", "job") else ""
         if item.threshold is not None:
             self.bounds.append(Bound(name, item.threshold))
-        if item.amount <= 0:
+        amount = at_start(item)
+        if amount <= 0:
             return
         if name == PHYSICAL:
             # With -gpu this is how its number shows in the combined requirement.
@@ -418,8 +430,11 @@ class _Reserved:
         elif name in gpu_counter_claims():
             self._claim("task" if method == "task" else "", DeviceKind(name, tile=self._gtile), int(item.amount))
         else:
-            table = self.amounts[method]
-            table[name] = table.get(name, 0.0) + item.amount
+            # Nothing is reserved twice in one rusage, so that an amount has one method and one course.
+            self.amounts[method][name] = amount
+            steps = course(item)
+            if steps:
+                self.courses[name] = steps
 
     def add_gpu(self) -> None:
         """What -gpu asks for."""

@@ -152,7 +152,12 @@ def fill(need: HostNeed, ledger: HostLedger) -> HostAllocation | Reason:
     if isinstance(held, Shortage):
         return held.reason(ledger.host)
     part = HostAllocation(
-        host=ledger.host, slots=need.slots, gpus=held, amounts=dict(need.amounts), exclusive=need.exclusive
+        host=ledger.host,
+        slots=need.slots,
+        gpus=held,
+        amounts=dict(need.amounts),
+        exclusive=need.exclusive,
+        courses=need.courses,
     )
     if need.affinity is None:
         return part

@@ -6,7 +6,7 @@ It copies books and never changes those of the cycle; who may start is decided i
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -25,6 +25,8 @@ CANDIDATE = 0
 OVERRUN_S = 60.0
 """A job this long beyond its run limit is no longer expected to end soon: its end is unknown."""
 NEVER_ENDS = math.inf
+MOST_CHANGES = 8
+"""About as many times at which amounts get free before their jobs end are looked at on one host, or of one plan."""
 _SUSPENDED = frozenset({"USUSP", "SSUSP"})
 
 
@@ -137,9 +139,17 @@ class Future:
         """Times when something gets free on the host, ascending; infinity stands for ends that nobody knows."""
         books = self.snapshot.ledger.host(host)
         ends = {self.end_of(host, key, part) for key, part in books.held.items()}
-        ends.update(booking.end for booking in self.booked(host))
+        ends.update(_few(books.changes()))
+        for booking in self.booked(host):
+            ends.add(booking.end)
+            ends.update(_few(booking.part_on(host).changes(booking.start)))
         ends.update(window.end for window in self.windows.get(host, ()))
         return sorted(ends)
+
+    def given_back(self, hosts: Container[str]) -> list[float]:
+        """Times at which jobs give something back on any of the hosts before they end."""
+        ledger = self.snapshot.ledger
+        return [at for host in ledger.giving_back() if host in hosts for at in _few(ledger.host(host).changes())]
 
     # -- books ----------------------------------------------------------------------------------------------------
 
@@ -152,7 +162,7 @@ class Future:
         books = self.held(host, at, priority)
         for booking in self.booked(host):
             if booking.is_active(at):
-                books.take(booking.key, booking.part_on(host))
+                books.take(booking.key, booking.part_on(host), booking.start)
         self.keep_windows(books, at, inside)
         return books
 
@@ -164,6 +174,7 @@ class Future:
                 books.give(key)
             elif key in books.suspended and self._goes_on_before(key, priority):
                 books.resume(key)
+        books.advance(at)
         return books
 
     def _goes_on_before(self, key: AttemptKey, priority: int) -> bool:
@@ -199,7 +210,8 @@ class Future:
         if running is not None and running.attempt == key[1]:
             return running.bucket
         for placed, _, bucket in self._placed.get(host, ()):
-            if placed is part:
+            # What has been given back by then makes another part of it; the very same courses mean the same class.
+            if placed is part or (placed.courses and placed.courses is part.courses):
                 return bucket
         return next((each.bucket for each in self.booked(host) if each.key == key), None)
 
@@ -225,7 +237,7 @@ class Future:
     def _beside(self, host: str, booking: Booking, others: list[Booking]) -> Booking | None:
         books = self.held(host, booking.start, booking.priority)
         for other in others:
-            books.take(other.key, other.part_on(host))
+            books.take(other.key, other.part_on(host), other.start)
         self.keep_windows(books, booking.start, inside=booking.bucket.requirement.reservation)
         part = booking.part_on(host)
         fitted = self.refit(part, books)
@@ -289,6 +301,12 @@ class Future:
 
 def _is_free(held: HeldGpu, books: HostLedger) -> bool:
     return not books.misfit(HostAllocation(host=books.host, slots=0, gpus=(held,)))
+
+
+def _few(times: Iterable[float]) -> list[float]:
+    """The last of the times at which one thing after the other gets free, and a few before it: searches are bounded."""
+    found = sorted(at for at in times if at < NEVER_ENDS)
+    return [at for place, at in enumerate(reversed(found)) if place % max(1, len(found) // MOST_CHANGES) == 0]
 
 
 def idle_gpus(books: HostLedger) -> list[HeldGpu]:

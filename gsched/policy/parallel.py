@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.allocation import Allocation, HostAllocation, courses_together
 from gsched.model.snapshot import HostValues
 from gsched.policy.balanced import even_shares
 from gsched.policy.demand import Term
@@ -81,6 +81,7 @@ def merge(parts: Sequence[HostAllocation]) -> Allocation:
             amounts=amounts,
             exclusive=before.exclusive or part.exclusive,
             bindings=before.bindings + part.bindings,
+            courses=courses_together(before, part),
         )
     return Allocation(hosts=tuple(hosts.values()))
 

@@ -238,7 +238,10 @@ class Planner:
     ) -> Booking | None:
         """The first time found at which the job fits: steps that double, then halves between the last two."""
         assert self._known is not None
-        ends = np.concatenate([self._known.soonest(need, usable) for need in needs])
+        early: list[float] = []
+        if self._snapshot.ledger.giving_back():
+            early = self._future.given_back({self._known.names[number] for number in np.flatnonzero(usable)})
+        ends = np.concatenate([*(self._known.soonest(need, usable) for need in needs), early])
         ends = np.unique(np.maximum(ends, self._future.soon))
         times = ends[ends < before].tolist()
         found: Booking | None = None

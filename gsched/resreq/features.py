@@ -20,6 +20,8 @@ from gsched.resreq.ast import (
 )
 from gsched.resreq.lexer import refuse
 
+_GPU_PREFIX = "ngpus"
+
 
 class Feature(StrEnum):
     """A form of the language, named as a person reads it in a refusal."""
@@ -32,6 +34,7 @@ class Feature(StrEnum):
     DURATION = "duration= in rusage[...]"
     DECAY = "decay=1 in rusage[...]"
     PHASES = "a list of amounts in rusage[...]"
+    GPU_DURATION = "a duration of a GPU resource in rusage[...]; a device is held until the job ends"
     THRESHOLD = "threshold= in rusage[...]"
     GPU_OPTIONS = "a GPU option in rusage[...]; -gpu takes it"
     PTILE = "span[ptile=n]"
@@ -115,6 +118,8 @@ def _rusage_features(item: Reservation) -> Iterator[Feature]:
         yield Feature.DECAY
     if item.phases:
         yield Feature.PHASES
+    if (item.phases or item.duration_s is not None) and item.name.startswith(_GPU_PREFIX):
+        yield Feature.GPU_DURATION
     if item.threshold is not None:
         yield Feature.THRESHOLD
     if item.gpu_options:

@@ -12,7 +12,7 @@ import json
 import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from gsched.base.errors import BadRequest
@@ -36,6 +36,10 @@ class TraceJob:
     """On each of its hosts, in exclusive process mode."""
     mem_mib: float = 0.0
     """On each of its hosts."""
+    mem_s: int | None = None
+    """How long the memory is reserved; None: to the end."""
+    mem_decays: bool = False
+    """The reservation falls evenly over that time."""
     spread: bool = False
     """Its slots may be on several hosts."""
     queue: str = "normal"
@@ -46,7 +50,8 @@ class TraceJob:
     def spec(self) -> JobSpec:
         """The submission."""
         wanted = [f"ngpus_excl_p={self.gpus}"] if self.gpus else []
-        wanted += [f"mem={self.mem_mib:g}"] if self.mem_mib else []
+        held = "" if self.mem_s is None else f":duration={self.mem_s}s:decay={int(self.mem_decays)}"
+        wanted += [f"mem={self.mem_mib:g}{held}"] if self.mem_mib else []
         parts = [f"rusage[{','.join(wanted)}]"] if wanted else []
         parts += ["span[hosts=1]"] if self.slots > 1 and not self.spread else []
         return JobSpec(
@@ -104,6 +109,8 @@ class Recipe:
     users: Sequence[str] = ("ann", "bob")
     rerunnable: float = 0.0
     exclusive: float = 0.0
+    mem_ends: float = 0.0
+    """Share of jobs that reserve memory for a time only; in half of them it decays."""
 
 
 def random_trace(seed: int, recipe: Recipe) -> list[TraceJob]:
@@ -130,6 +137,9 @@ def random_trace(seed: int, recipe: Recipe) -> list[TraceJob]:
                 exclusive=chance.random() < recipe.exclusive,
             )
         )
+        if recipe.mem_ends and chance.random() < recipe.mem_ends:
+            held = chance.randint(1, recipe.longest_s)
+            jobs[-1] = replace(jobs[-1], mem_s=held, mem_decays=chance.random() < 0.5)
     return jobs
 
 
@@ -215,6 +225,7 @@ def _checked(values: dict[str, Any], number: int) -> TraceJob:
     amounts = (job.arrives_s, job.runs_s, job.gpus, job.mem_mib)
     if not all(math.isfinite(amount) and amount >= 0 for amount in amounts) or job.slots < 1:
         raise BadRequest(f"line {number} of the trace has a number that it cannot have")
-    if job.limit_s is not None and job.limit_s < 1:
-        raise BadRequest(f"line {number} of the trace: limit_s is {job.limit_s}, it must be at least 1")
+    for name, value in (("limit_s", job.limit_s), ("mem_s", job.mem_s)):
+        if value is not None and value < 1:
+            raise BadRequest(f"line {number} of the trace: {name} is {value}, it must be at least 1")
     return job

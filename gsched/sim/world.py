@@ -179,6 +179,9 @@ class World:
                 fate.plans.append((self.now, plan))
             if plan.at is not None and plan.at > self.now:
                 self._look_at(plan.at)
+        gives_back = self.engine.state.ledger.next_change()
+        if gives_back is not None:
+            self._look_at(gives_back)
         for made in self.engine.state.reservations.values():
             for at in (made.start, made.end):
                 if at > self.now:

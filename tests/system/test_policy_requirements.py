@@ -227,6 +227,23 @@ def test_jobs_with_affinity_get_cpus_of_their_own_and_are_bound_to_them(cluster:
         cluster.configure(lsb_hosts="=" + before)
 
 
+def test_memory_with_a_duration_is_given_back_while_the_job_runs(cluster: Cluster) -> None:
+    with cluster.client() as client:
+        (host,) = client.hosts(["one"])
+    most = int((host.load["mem"] or 0.0) * 0.6)
+    first, second = (
+        cluster.submit("-m", "one", "-R", f"rusage[mem={most}M{held}]", "sleep", "600") for held in (":duration=5s", "")
+    )
+    assert "Job's requirements for reserving resource (mem) not satisfied" in cluster.why_pending(second)
+    one, two = cluster.starts(first), cluster.starts(second)
+    assert one.dispatched_at is not None and two.dispatched_at is not None
+    assert two.dispatched_at >= one.dispatched_at + 5.0
+    assert cluster.state(first) == "RUN"
+    assert ":duration=5s:decay=0]" in shown(cluster, first)
+    both = refused(cluster, "-R", "rusage[mem=1:ngpus_excl_p=1:duration=5]")
+    assert "a device is held until the job ends at position 14 of" in both
+
+
 def test_a_host_that_is_gone_is_a_reason_and_load_is_not_waited_for_in_vain(cluster: Cluster) -> None:
     job = cluster.submit("-m", "two", "-n", "16", "-R", "select[ut<200]", "sleep", "600")
     cluster.starts(job)

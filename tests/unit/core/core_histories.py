@@ -55,7 +55,8 @@ DEVICES = {"a": 3, "b": 2, "c": 0}
 REQUIREMENTS = (
     "{select[mem<0]} || {rusage[mem=10]}@5",
     "", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=2]", "rusage[ngpus_shared=1]", "select[ngpus>0] rusage[ngpus=1]",
-    "rusage[mem=40000]", "rusage[ngpus_excl_p=1/task]", "rusage[seats=1] order[mem]",
+    "rusage[mem=(60000 40000):duration=(5s 3):decay=(0 1)]", "rusage[ngpus_excl_p=1/task]",
+    "rusage[seats=1] order[mem]",
 )  # fmt: skip
 
 
@@ -129,6 +130,17 @@ class AgentModel:
         for key in self.running():
             del self.parts[key]
             self.started.pop(key, None)
+
+
+def held_by_jobs(state: ClusterState) -> dict[tuple[str, AttemptKey], dict[str, float]]:
+    """What is held of amounts, without that of attempts that only agents know."""
+    started = {job.key for job in state.jobs.values() if job.allocation is not None}
+    return {
+        (host, key): part.amounts
+        for host, books in state.ledger.hosts.items()
+        for key, part in books.held.items()
+        if key in started
+    }
 
 
 USERS = st.sampled_from(["ann", "bob", "root"])
@@ -446,6 +458,9 @@ class Histories(RuleBasedStateMachine):
         assert msgspec.json.decode(whole.dump()) == dump
         assert msgspec.json.decode(tail.dump()) == dump
         assert tail.waits.dependents == self.engine.state.waits.dependents
+        for state in (whole, tail):
+            state.give_back(self.engine.state.ledger.at)  # nor is this
+            assert held_by_jobs(state) == held_by_jobs(self.engine.state)
         assert tail.pending == self.engine.state.pending and tail.queue_slots == self.engine.state.queue_slots
 
     @invariant()

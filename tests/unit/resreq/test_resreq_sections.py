@@ -281,11 +281,20 @@ def test_features_tell_what_a_requirement_uses() -> None:
     )
     found = features(parse(text))
     assert {feature.name: text[position:].split("[")[0] for feature, position in found.items()}["CU"] == "cu"
-    expected = {*Feature} - {Feature.ALTERNATIVES, Feature.COMPOUND, Feature.BLOCK, Feature.STRIPE}
+    expected = {*Feature} - {
+        Feature.ALTERNATIVES,
+        Feature.COMPOUND,
+        Feature.BLOCK,
+        Feature.STRIPE,
+        Feature.GPU_DURATION,
+    }
     assert set(found) == expected
     assert set(features(parse("span[stripe]"))) == {Feature.STRIPE}
     assert set(features(parse("span[block=2]"))) == {Feature.BLOCK}
     assert features(parse("a order[-mem] rusage[mem=1/host:duration=5] span[hosts=1]")) == {Feature.DURATION: 21}
+    joined = features(parse("rusage[mem=1:ngpus_excl_p=1:duration=5]"))
+    assert joined == {Feature.DURATION: 7, Feature.GPU_DURATION: 13}
+    assert Feature.GPU_DURATION not in features(parse("rusage[mem=1:duration=5, ngpus_excl_p=1]"))
     assert features(Requirement()) == {}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gsched.model.config import Params
@@ -81,7 +83,7 @@ def test_equal_traces_give_equal_runs() -> None:
     assert one.decisions == two.decisions
 
 
-def play(seed: int) -> int:
+def play(seed: int, **more: Any) -> int:
     """Plans made on a random trace; asserts that each was met."""
     hosts, slots, gpus = 1 + seed % 4, (2, 4, 8)[seed % 3], (0, 2, 4)[seed // 3 % 3]
     queues = (Queue(name="normal", backfill=seed % 5 > 0, exclusive=True),)
@@ -92,6 +94,7 @@ def play(seed: int) -> int:
         spread=0.2 if hosts > 1 else 0.0,
         most_spread=slots * hosts,
         exclusive=0.1,
+        **more,
     )
     world = World(simulated_config(hosts, slots, gpus, queues), gpus=gpus, mem_mib=1000.0)
     world.expect(random_trace(seed, recipe))
@@ -113,6 +116,28 @@ def play(seed: int) -> int:
 
 def test_plans_are_met_on_random_traces() -> None:
     assert sum(play(seed) for seed in range(ROUNDS)) > ROUNDS
+
+
+def test_plans_are_met_where_memory_is_given_back_early() -> None:
+    assert sum(play(seed, mem_ends=0.7, longest_s=600) for seed in range(ROUNDS // 3)) > ROUNDS // 3
+
+
+def test_memory_that_is_given_back_early_is_planned_with() -> None:
+    world = World(simulated_config(slots=4), mem_mib=1000.0)
+    first = TraceJob(arrives_s=0, runs_s=1000, limit_s=1000, mem_mib=800, mem_s=100)
+    decaying = TraceJob(arrives_s=0, runs_s=1000, limit_s=1000, mem_mib=200, mem_s=600, mem_decays=True)
+    one, two, three = world.run([first, decaying, TraceJob(arrives_s=1, runs_s=10, limit_s=10, mem_mib=900)]).values()
+    assert one.first_start == two.first_start == START
+    # 900 of 1000 are free when the decay has half of its ten steps behind it.
+    assert three.first_start == three.promised_at == START + 300
+
+
+def test_memory_that_is_given_back_on_several_hosts_is_planned_with() -> None:
+    world = World(simulated_config(hosts=2, slots=4), mem_mib=1000.0)
+    first = TraceJob(arrives_s=0, runs_s=900, limit_s=900, mem_mib=800, mem_s=100)
+    wide = TraceJob(arrives_s=1, runs_s=10, limit_s=10, slots=6, mem_mib=900, spread=True)
+    *_, last = world.run([first, first, wide]).values()
+    assert last.first_start == last.promised_at == START + 100
 
 
 def compete(seed: int) -> int:
