@@ -203,6 +203,7 @@ def queue_record(
         ssusp=view.ssusp,
         ususp=view.ususp,
         reserved_slots=view.rsv,
+        pending_jobs=view.pjobs,
         run_limit_s=view.run_limit_s,
         default_run_limit_s=view.default_run_limit_s,
         processor_limit=view.processor_limit,

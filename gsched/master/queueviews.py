@@ -28,13 +28,17 @@ def queue_views(
 ) -> list[QueueView]:
     """All queues by descending priority; counts are in slots."""
     counts: dict[str, dict[str, int]] = {}
+    waiting: dict[str, int] = {}
     for job in jobs:
         table = counts.setdefault(job.spec.queue, {})
         table[job.state] = table.get(job.state, 0) + job_slots(job)
+        if job.state in PENDING:
+            waiting[job.spec.queue] = waiting.get(job.spec.queue, 0) + 1
     for array in arrays:
         spec, state = array.template.spec, array.template.state
         table = counts.setdefault(spec.queue, {})
         table[state] = table.get(state, 0) + array.count * spec.slots
+        waiting[spec.queue] = waiting.get(spec.queue, 0) + array.count
     return [
         _view(
             queue,
@@ -43,6 +47,7 @@ def queue_views(
             counts.get(queue.name, {}),
             tuple(shares.get(queue.name, ())),
             minute_of_week,
+            waiting.get(queue.name, 0),
         )
         for queue in sorted(config.queues.values(), key=lambda queue: (-queue.priority, queue.name))
     ]
@@ -62,6 +67,7 @@ def _view(
     slots: Mapping[str, int],
     shares: tuple[ShareView, ...],
     minute_of_week: int,
+    waiting: int,
 ) -> QueueView:
     pending = slots.get(JobState.PEND, 0) + slots.get(JobState.PSUSP, 0)
     started = sum(slots.get(each, 0) for each in STARTED)
@@ -76,6 +82,7 @@ def _view(
         processor_limit=queue.processor_limit,
         njobs=pending + started,
         pend=pending,
+        pjobs=waiting,
         run=slots.get(JobState.RUN, 0) + slots.get(JobState.UNKWN, 0) + slots.get(JobState.ZOMBI, 0),
         ssusp=slots.get(JobState.SSUSP, 0),
         ususp=slots.get(JobState.USUSP, 0),

@@ -264,6 +264,8 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     processor_limit: float | None = None
     thresholds: dict[str, str] = {}
     """Load index -> `sched/stop`, as configured."""
+    pjobs: int = 0
+    """Pending jobs; `pend` counts their slots."""
     facts: dict[str, str] = {}
     """Further parameters by LSF's names (PREEMPTION, RUN_WINDOWS, REQUEUE_EXIT_VALUES …) as text."""
 

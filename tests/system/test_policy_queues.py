@@ -216,7 +216,7 @@ def test_what_is_kept_for_a_big_job_is_shown(cluster: Cluster) -> None:
     user = getpass.getuser()
     assert f"Share group charged </{user}>" in cluster.run("gjobs", "-UF", "-q", "fair").stdout
     assert cluster.run("gjobs", "-q", "fair", "-noheader", "-o", "charged_saap").stdout.split() == [f"/{user}"] * 2
-    assert cluster.run("gqueues", "-w", "fair").stdout.splitlines()[1].split()[-1] == "6"
+    assert cluster.run("gqueues", "-w", "fair").stdout.splitlines()[1].split()[-2:] == ["6", "1"]
     assert cluster.run("ghosts", "-w").stdout.splitlines()[1].split()[-1] == "6"
     long = cluster.run("gqueues", "-l", "fair").stdout
     assert "RUN_JOB_FACTOR:  2.5\n" in long and "HIST_HOURS:  9\n" in long

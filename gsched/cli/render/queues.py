@@ -11,17 +11,17 @@ from gsched.cli.render.thresholds import threshold_table
 from gsched.model.view import ShareView
 
 _HEADER = "QUEUE_NAME      PRIO STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN  SUSP\n"
-_WIDE_HEADER = "QUEUE_NAME      PRIO STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN  SUSP  RSV\n"
+_WIDE_HEADER = "QUEUE_NAME      PRIO STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN  SUSP  RSV PJOBS\n"
 _LONG_HEADER = "PRIO NICE STATUS            MAX JL/U JL/P JL/H NJOBS  PEND   RUN SSUSP USUSP  RSV\n"
 _SEPARATOR = "-" * 79 + "\n\n"
 
 
 def render_short(queues: Iterable[QueueRecord], *, header: bool = True, wide: bool = False) -> str:
-    """One row per queue; `wide` (-w) cuts nothing and adds RSV."""
+    """One row per queue; `wide` (-w) cuts nothing and adds RSV and PJOBS."""
     lines = [_WIDE_HEADER if wide else _HEADER] if header else []
     for queue in queues:
         name = left(queue.name, 15) if wide else cell(queue.name, 15)
-        reserved = f" {queue.reserved_slots:4d}" if wide else ""
+        reserved = f" {queue.reserved_slots:4d} {queue.pending_jobs:5d}" if wide else ""
         counts = f"{queue.njobs:5d} {queue.pend:5d} {queue.run:5d} {queue.ssusp + queue.ususp:5d}"
         lines.append(f"{name} {queue.priority:4d} {left(status(queue), 13)} {_limits(queue)} {counts}{reserved}\n")
     return "".join(lines)
@@ -65,7 +65,7 @@ def _record(queue: QueueRecord, whole_tree: bool) -> Iterator[str]:
     if USER_SHARES in queue.facts:
         yield f"USER_SHARES:  {printable(queue.facts[USER_SHARES])}\n"
         own_level = [row for row in queue.shares if whole_tree or row.path == f"{queue.name}/"]
-        yield from share_tables(own_level)
+        yield from share_tables(own_level) if own_level else (_SHARE_TITLE.format(f"{queue.name}/"),)
         yield "\n"
     yield from _settings(queue)
 
@@ -131,6 +131,7 @@ _INTERVALS = {
     "JOB_ACCEPT_INTERVAL": "Interval for a host to accept two jobs is {} seconds\n",
 }
 _SHARE_HEADER = " USER/GROUP   SHARES  PRIORITY  STARTED  RESERVED  CPU_TIME  RUN_TIME   ADJUST  GPU_RUN_TIME\n"
+_SHARE_TITLE = "\nSHARE_INFO_FOR: {}\n" + _SHARE_HEADER
 
 
 def share_tables(rows: Iterable[ShareView]) -> Iterator[str]:
@@ -139,7 +140,7 @@ def share_tables(rows: Iterable[ShareView]) -> Iterator[str]:
     for row in rows:
         if row.path != path:
             path = row.path
-            yield f"\nSHARE_INFO_FOR: {path}\n" + _SHARE_HEADER
+            yield _SHARE_TITLE.format(path)
         yield (
             f" {left(printable(row.name), 10)} {row.shares:8d} {row.priority:9.3f} {row.started:8d} {row.reserved:9d} "
             f"{row.cpu_s:9.1f} {row.run_s:9.0f} {row.adjust:8.3f} {row.gpu_s:13.0f}\n"

@@ -189,6 +189,7 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):
     ssusp: int = 0
     ususp: int = 0
     reserved_slots: int = 0
+    pending_jobs: int = 0
     run_limit_s: int | None = None
     default_run_limit_s: int | None = None
     res_req: str = ""

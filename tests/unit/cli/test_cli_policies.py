@@ -460,6 +460,17 @@ def test_limits_are_laid_out_by_resource(master: FakeMaster, call: NewCall) -> N
     assert (nothing.run(), nothing.out) == (0, "No resource usage found.\n")
 
 
+def test_a_share_table_stands_there_before_anybody_has_used_anything(master: FakeMaster, call: NewCall) -> None:
+    master.queue_views = [QueueView(name="fair", priority=5, pend=8, pjobs=2, rsv=3, facts={"USER_SHARES": "[red, 3]"})]
+    long = call("gqueues", "-l", "fair")
+    assert long.run() == 0
+    assert "\nSHARE_INFO_FOR: fair/\n USER/GROUP   SHARES  PRIORITY  STARTED  RESERVED" in long.out
+    wide = call("bqueues", "-w")
+    assert wide.run() == 0
+    header, row = wide.out.splitlines()
+    assert header.split()[-2:] == ["RSV", "PJOBS"] and row.split()[-2:] == ["3", "2"]
+
+
 def test_limits_as_they_are_configured(master: FakeMaster, call: NewCall) -> None:
     master.limit_sections = [
         LimitSection(name="few", settings=("NAME = few", "PER_USER = all ~ann", "ngpus = 2")),

@@ -292,6 +292,7 @@ def test_queues_tell_what_administrators_did_and_what_is_configured() -> None:
         "maintenance",
     )
     assert (normal.status, normal.run, normal.njobs) == ("Open:Active", 4, 4)
+    assert (night.pjobs, normal.pjobs) == (4, 0)
 
 
 def test_policies_of_a_queue_are_put_into_words() -> None:
