@@ -1,4 +1,6 @@
-"""Could any host ever give the GPUs that a job wishes for: model, memory, links, sockets? A note for who submits it.
+"""Could any host ever give the GPUs and processor units that a job wishes for? A note for who submits it.
+
+Of GPUs it is about model, memory, links and sockets, of processor units about affinity[].
 
 Unlike a number of GPUs that no host has, such a job is accepted, as in LSF: a host that has them may come. It looks at
 what devices are there, never at who holds them, and says nothing while a host's devices are unknown.
@@ -6,19 +8,24 @@ what devices are there, never at who holds them, and says nothing while a host's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gsched.model.host import Gpu, GpuReport
 from gsched.model.ledger import HostLedger
 from gsched.model.snapshot import RequirementClass
-from gsched.policy.demand import Choice, DeviceKind, Devices, demand_of, tasks_of
-from gsched.policy.explain import Shortage
+from gsched.model.topology import Processor
+from gsched.policy import affinity
+from gsched.policy.demand import Choice, DeviceKind, Devices, HostNeed, demand_of, tasks_of
+from gsched.policy.explain import Reason, Shortage
 from gsched.policy.gpus import choose
 from gsched.resreq.gpu import model_matches, print_size
+from gsched.resreq.printer import print_affinity
 
-Wishes = tuple[tuple[Devices, ...], ...]
+Wishes = tuple[HostNeed, ...]
 """For each term of an alternative, what one of its hosts must give at the least."""
-_WORDS = ("gmodel=", "gmem=", "glink=", "gtile=")
+Processors = tuple[tuple[Processor, ...], str]
+"""The processors that a host offers for affinity[], and why there are none."""
+_WORDS = ("gmodel=", "gmem=", "glink=", "gtile=", "affinity[")
 _ANY_NUMBER = 1 << 30
 UNTIL_THEN = ": the job waits until one has"
 """How each note ends; one of an earlier submission of the job no longer counts."""
@@ -37,11 +44,11 @@ def wishes_of(requirement: str, gpu: str, slots: int) -> tuple[Wishes, ...]:
 
 def _wishes(choice: Choice, slots: int) -> Wishes:
     shares = zip(choice.terms, tasks_of(choice, slots), strict=True)
-    return tuple(term.need(tasks if term.one_host else term.block).devices for term, tasks in shares)
+    return tuple(term.need(tasks if term.one_host else term.block) for term, tasks in shares)
 
 
 def never_met(alternatives: tuple[Wishes, ...], hosts: Mapping[str, GpuReport | None]) -> str:
-    """What no host has of the first alternative, when no alternative can be met; empty when one can be, or may be.
+    """Which GPUs of the first alternative no host has, when no alternative can be met; empty when one can, or may be.
 
     `hosts`: those that the job may use.
     """
@@ -51,14 +58,37 @@ def never_met(alternatives: tuple[Wishes, ...], hosts: Mapping[str, GpuReport | 
             return ""
         books[name] = HostLedger(name)
         books[name].observe_gpus(report)
-    lacking = [_lacking(wishes, books) for wishes in alternatives]
-    if not lacking or not all(lacking):
+    return _note([_lacking(wishes, books) for wishes in alternatives])
+
+
+def never_bound(alternatives: tuple[Wishes, ...], hosts: Mapping[str, Processors | None]) -> str:
+    """The same of processor units. `hosts`: None where the processors are not known."""
+    books = []
+    for name, offered in hosts.items() if alternatives else ():
+        if offered is None:
+            return ""
+        books.append(HostLedger(name))
+        books[-1].observe_processors(*offered)
+    books.sort(key=lambda each: -len(each.processors))
+    return _note([next(filter(None, (_lacking_units(need, books) for need in wishes)), "") for wishes in alternatives])
+
+
+def _note(lacking: Sequence[str]) -> str:
+    return f"{lacking[0]}{UNTIL_THEN}" if lacking and all(lacking) else ""
+
+
+def _lacking_units(need: HostNeed, books: Sequence[HostLedger]) -> str:
+    if need.affinity is None:
         return ""
-    return f"{lacking[0]}{UNTIL_THEN}"
+    found = [affinity.choose(ledger, need.affinity, need.slots) for ledger in books]
+    if not found or not isinstance(found[0], Reason) or not all(isinstance(each, Reason) for each in found):
+        return ""
+    units = print_affinity(need.affinity)
+    return f"No host that the job may use has the processor units of {units} ({found[0].detail})"
 
 
 def _lacking(wishes: Wishes, books: Mapping[str, HostLedger]) -> str:
-    for wanted in wishes:
+    for wanted in (need.devices for need in wishes if need.devices):
         if all(isinstance(choose(ledger, wanted), Shortage) for ledger in books.values()):
             devices = [(name, gpu) for name, ledger in books.items() for gpu in ledger.gpus.values()]
             return _told(wanted, devices)

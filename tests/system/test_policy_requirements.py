@@ -126,6 +126,11 @@ def test_gpus_that_no_host_has_are_told_of_at_once_and_while_the_job_waits(clust
     assert "No host that the job may use has a GPU" in shown(cluster, job)
 
 
+def test_processor_units_that_no_host_offers_are_told_of_at_once(cluster: Cluster) -> None:
+    done = cluster.run("gsub", "-R", "affinity[core(1)]", "sleep", "600")
+    assert "has the processor units of affinity[core(1)] (AFFINITY is not enabled in lsb.hosts on one)" in done.stderr
+
+
 def slots_of(cluster: Cluster, job: int) -> dict[str, int]:
     allocation = cluster.starts(job).allocation
     assert allocation is not None

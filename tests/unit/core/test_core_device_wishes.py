@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from core_world import World, gpus, make_config, spec
 
-from gsched.core.device_wishes import never_met, wishes_of
+from gsched.core.device_wishes import never_bound, never_met, wishes_of
 from gsched.model.host import ComputeMode, GpuReport
+from gsched.model.topology import Processor
 
 SHARED = ComputeMode.DEFAULT
 OLD = gpus(2, SHARED, "a", model="Tesla K80", memory_mib=12_288)
@@ -46,6 +47,23 @@ def test_one_alternative_that_can_be_met_is_enough_and_the_unknown_is_not_judged
     assert "(they have none)" in never_met(wishes_of("", "num=1:gmodel=H100", 1), {"a": GpuReport()})
     dumb = gpus(1, SHARED, "a")
     assert "(nobody knows how much theirs have)" in never_met(wishes_of("", "num=1:gmem=1G", 1), {"a": dumb})
+
+
+def test_processor_units_that_no_host_offers() -> None:
+    two = tuple(Processor(cpu=cpu, core=cpu, socket=0, numa=0) for cpu in range(2))
+    wishes = wishes_of("affinity[core(3)]", "", 1)
+    said = f"{NONE} the processor units of affinity[core(3)] "
+    assert never_bound(wishes, {"a": ((), "AFFINITY is off"), "b": (two, "")}) == (
+        f"{said}(3 cores wanted, 2 of 2 free on b): the job waits until one has"
+    )
+    assert never_bound(wishes, {"a": ((), "AFFINITY is off")}).startswith(f"{said}(AFFINITY is off on a)")
+    assert never_bound(wishes, {"a": None, "b": (two, "")}) == ""
+    assert never_bound(wishes_of("affinity[core(2)]", "", 3), {"b": (two, "")}) == ""
+    assert never_bound(wishes_of("affinity[core] span[hosts=1]", "", 3), {"b": (two, "")}) != ""
+    assert never_bound(wishes_of("{affinity[core(3)]} || {mem>1}", "", 1), {"b": (two, "")}) == ""
+    here = World(make_config(("a", "b")))
+    (job,) = here.submit(spec(res_req="affinity[core(1)]"))
+    assert "AFFINITY is not enabled in lsb.hosts on a" in here.job(job).spec.warnings[0]
 
 
 def test_whoever_submits_is_told_and_the_job_waits() -> None:
