@@ -208,6 +208,20 @@ def test_a_big_job_gets_its_turn_and_short_ones_fill_the_gap(cluster: Cluster) -
     assert cluster.state(long) == "PEND"
 
 
+def test_the_first_queue_that_accepts_a_job_takes_it(cluster: Cluster) -> None:
+    cluster.configure(lsb_queues=queue("alone", 40, "EXCLUSIVE = Y", "RUNLIMIT = 10"))
+    said = cluster.run("gsub", "-x", "-q", "normal alone", "true").stdout
+    assert said.endswith("is submitted to queue <alone>.\n")
+    said = cluster.run("gsub", "-W", "30", "-q", "alone normal", "true").stdout
+    assert said.endswith("is submitted to queue <normal>.\n")
+    neither = cluster.run("gsub", "-x", "-W", "30", "-q", "alone normal", "true", check=False)
+    assert neither.returncode == 255
+    assert neither.stderr == (
+        "Cannot exceed queue's hard limit(s): -W 30 minutes, queue alone allows 10; "
+        "normal: Queue does not accept EXCLUSIVE jobs. Job not submitted.\n"
+    )
+
+
 def test_what_is_kept_for_a_big_job_is_shown(cluster: Cluster) -> None:
     fair = queue("fair", 40, "FAIRSHARE = USER_SHARES[[default, 1]]", "RUN_JOB_FACTOR = 2.5", "HIST_HOURS = 9")
     cluster.configure(lsb_queues=fair)
