@@ -105,18 +105,19 @@ class JobArray(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def element(self, index: int) -> Job:
         """The job that the element is from now on; still as it was in the record."""
-        return Job(
+        job = Job(
             job_id=element_id(self.array_id, index),
             spec=self.spec,
             state=JobState.PSUSP if self.stopped_by else JobState.PEND,
             submitted_at=self.submitted_at,
-            order=self.order,
-            ages_from=self.ages_from,
-            released=self.released,
-            not_before=self.not_before,
-            waited_s=self.waited_s,
-            stopped_by=self.stopped_by,
         )
+        job.order = self.order
+        job.ages_from = self.ages_from
+        job.released = self.released
+        job.not_before = self.not_before
+        job.waited_s = self.waited_s
+        job.stopped_by = self.stopped_by
+        return job
 
     def template(self) -> Job:
         """A job that stands for all waiting elements: their bucket and rank."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,16 +11,34 @@ from gsched.base.errors import Internal
 from gsched.core.accounting import Accounts
 from gsched.core.array import JobArray
 from gsched.core.entities import JobGroup, QueueState, StoredReservation
-from gsched.core.job import Job
+from gsched.core.job import Course, Job
+from gsched.core.specs import fingerprint
+from gsched.model.job import JobSpec, JobState
 
 if TYPE_CHECKING:
     from gsched.core.cluster import ClusterState
 
 
+class _StoredJob(msgspec.Struct, array_like=True):
+    """A job. Specs and tokens, of which many have the same, are numbers in lists of their own."""
+
+    job_id: int
+    spec: int
+    state: JobState
+    submitted_at: float
+    token: int
+    place: int
+    attempt: int
+    course: Course | None
+    """None: nothing has happened to it."""
+
+
 class _Stored(msgspec.Struct, kw_only=True):
     """What a checkpoint holds."""
 
-    jobs: list[Job]
+    jobs: list[_StoredJob]
+    specs: list[JobSpec]
+    tokens: list[str]
     arrays: list[JobArray] = []
     next_job_id: int
     closed_hosts: dict[str, tuple[str, str]]
@@ -31,11 +50,47 @@ class _Stored(msgspec.Struct, kw_only=True):
     accounts: msgspec.Raw = msgspec.Raw(b"null")
 
 
+class _Specs:
+    """Numbers for specs, the same for equal ones."""
+
+    def __init__(self) -> None:
+        self.different: list[JobSpec] = []
+        self._by_object: dict[int, int] = {}
+        self._by_content: dict[bytes, int] = {}
+
+    def number(self, spec: JobSpec) -> int:
+        """Place of the spec, which must stay alive, in `different`."""
+        number = self._by_object.get(id(spec))
+        if number is None:
+            number = self._by_content.setdefault(fingerprint(spec), len(self.different))
+            if number == len(self.different):
+                self.different.append(spec)
+            self._by_object[id(spec)] = number
+        return number
+
+
 def dump(state: ClusterState) -> bytes:
     """The state as bytes that `load` reads back."""
+    specs = _Specs()
+    tokens: dict[str, int] = {}
+    jobs = [
+        _StoredJob(
+            job.job_id,
+            specs.number(job.spec),
+            job.state,
+            job.submitted_at,
+            tokens.setdefault(job.token, len(tokens)),
+            job.place,
+            job.attempt,
+            job.happened(),
+        )
+        for job in state.jobs.values()
+    ]
     return msgspec.json.encode(
         _Stored(
-            jobs=list(state.jobs.values()),
+            jobs=jobs,
+            specs=specs.different,
+            tokens=list(tokens),
             arrays=list(state.arrays.values()),
             next_job_id=state.next_job_id,
             closed_hosts=state.closed_hosts,
@@ -49,17 +104,32 @@ def dump(state: ClusterState) -> bytes:
     )
 
 
+def _job_of(stored: _StoredJob, specs: Sequence[JobSpec], tokens: Sequence[str]) -> Job:
+    job = Job(
+        job_id=stored.job_id,
+        spec=specs[stored.spec],
+        state=stored.state,
+        submitted_at=stored.submitted_at,
+        token=tokens[stored.token],
+        place=stored.place,
+        attempt=stored.attempt,
+    )
+    if stored.course is not None:
+        job.course = stored.course
+    return job
+
+
 def load(payload: bytes, state: ClusterState) -> ClusterState:
     """Fill the empty `state` from a checkpoint. Raises Internal with one line if it cannot be read."""
     try:
         stored = msgspec.json.decode(payload, type=_Stored)
         for array in stored.arrays:
             state.add_array(array)
-        for job in stored.jobs:
-            job.spec = state.specs.shared(job.spec)
-            state.add(job)
+        specs = [state.specs.shared(spec) for spec in stored.specs]
+        for each in stored.jobs:
+            state.add(_job_of(each, specs, stored.tokens))
         state.accounts = Accounts.load(bytes(stored.accounts))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AssertionError, ValueError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AssertionError, ValueError, IndexError) as error:
         raise Internal(f"the checkpoint cannot be read: {str(error) or 'a started job holds nothing'}") from None
     state.next_job_id = max(state.next_job_id, stored.next_job_id)
     state.closed_hosts = stored.closed_hosts

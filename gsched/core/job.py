@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from operator import attrgetter
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 import msgspec
 
@@ -17,16 +19,12 @@ AT_HEAD = 1e12
 """Taken off the order of a job that is to be served before its equals."""
 
 
-class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One job. Times are UTC seconds; what belongs to an attempt is reset when the job is requeued."""
+class Course(msgspec.Struct, omit_defaults=True):
+    """What has become of a job since it was submitted; what belongs to an attempt is reset when it is requeued.
 
-    job_id: int
-    spec: JobSpec
-    state: JobState
-    submitted_at: float
-    token: str = ""
-    place: int = 0
-    attempt: int = 0
+    `Job` has an attribute for each field.
+    """
+
     allocation: Allocation | None = None
     effective_req: str = ""
     dispatched_at: float | None = None
@@ -51,8 +49,8 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     avoid_host: str = ""
     stale: tuple[int, ...] = ()
     """Attempts whose late results are on record."""
-    order: float = 0.0
-    """Place among equals: the number of the submission, unless gtop, gbot or a requeue changed it."""
+    order: float | None = None
+    """Place among equals, where gtop, gbot or a requeue changed it; None: the number of the submission."""
     ages_from: float | None = None
     """See gsched.model.event.JobMoved."""
     released: bool = False
@@ -83,6 +81,113 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Its limits were changed after it was dispatched: its agent may not know."""
     counted_as: str = ""
     """Of an element: the state its array counts it under."""
+
+
+_NOTHING = Course()
+"""The course of all jobs to which nothing has happened; never changed."""
+_T = TypeVar("_T")
+
+if TYPE_CHECKING:
+
+    class _Kept(Generic[_T]):
+        """An attribute of a job that stands in its course."""
+
+        def __init__(self, name: str) -> None: ...
+
+        @overload
+        def __get__(self, job: None, owner: type[Job]) -> _Kept[_T]: ...
+
+        @overload
+        def __get__(self, job: Job, owner: type[Job]) -> _T: ...
+
+        def __get__(self, job: Job | None, owner: type[Job]) -> _Kept[_T] | _T: ...
+
+        def __set__(self, job: Job, value: _T) -> None: ...
+
+else:
+
+    class _Kept(property):
+        """An attribute of a job that stands in its course. Reading it costs no call of Python."""
+
+        def __class_getitem__(cls, kind):
+            return cls
+
+        def __init__(self, name):
+            super().__init__(attrgetter(f"course.{name}"), lambda job, value: job.change(name, value))
+
+
+class Job(msgspec.Struct, kw_only=True):
+    """One job. Times are UTC seconds. What most pending jobs have no use for is kept apart, in a course of its own."""
+
+    job_id: int
+    spec: JobSpec
+    state: JobState
+    submitted_at: float
+    token: str = ""
+    place: int = 0
+    attempt: int = 0
+    course: Course = msgspec.field(default_factory=lambda: _NOTHING)
+
+    allocation = _Kept[Allocation | None]("allocation")
+    effective_req = _Kept[str]("effective_req")
+    dispatched_at = _Kept[float | None]("dispatched_at")
+    started_at = _Kept[float | None]("started_at")
+    pid = _Kept[int | None]("pid")
+    boot_id = _Kept[str]("boot_id")
+    exec_home = _Kept[str]("exec_home")
+    exec_cwd = _Kept[str]("exec_cwd")
+    finished_at = _Kept[float | None]("finished_at")
+    result = _Kept[AttemptResult | None]("result")
+    post_processed = _Kept[bool]("post_processed")
+    messages = _Kept[tuple[Message, ...]]("messages")
+    notes = _Kept[tuple[str, ...]]("notes")
+    kill_by = _Kept[str]("kill_by")
+    stopped_by = _Kept[str]("stopped_by")
+    known_state = _Kept[JobState | None]("known_state")
+    failed_starts = _Kept[int]("failed_starts")
+    not_before = _Kept[float]("not_before")
+    avoid_host = _Kept[str]("avoid_host")
+    stale = _Kept[tuple[int, ...]]("stale")
+    ages_from = _Kept[float | None]("ages_from")
+    released = _Kept[bool]("released")
+    waited_s = _Kept[float]("waited_s")
+    forced_hosts = _Kept[tuple[str, ...]]("forced_hosts")
+    requeue_by = _Kept[str]("requeue_by")
+    requeue_hold = _Kept[bool]("requeue_hold")
+    preempted_by = _Kept[int]("preempted_by")
+    preempted = _Kept[int]("preempted")
+    gave_slots = _Kept[bool]("gave_slots")
+    resumed_at = _Kept[float | None]("resumed_at")
+    requeues = _Kept[int]("requeues")
+    code_requeues = _Kept[int]("code_requeues")
+    excluded_hosts = _Kept[tuple[str, ...]]("excluded_hosts")
+    suspend_reason = _Kept[str]("suspend_reason")
+    relimited = _Kept[bool]("relimited")
+    counted_as = _Kept[str]("counted_as")
+
+    def change(self, name: str, value: object) -> None:
+        """Set what stands in its course."""
+        default = getattr(_NOTHING, name)
+        is_default = value == default
+        if self.course is _NOTHING:
+            if is_default:
+                return
+            self.course = Course()
+        setattr(self.course, name, default if is_default else value)  # what is left out of checkpoints goes by identity
+
+    @property
+    def order(self) -> float:
+        """Place among equals: the number of the submission, unless gtop, gbot or a requeue changed it."""
+        order = self.course.order
+        return float(array_of(self.job_id)) if order is None else order
+
+    @order.setter
+    def order(self, order: float) -> None:
+        self.change("order", None if order == array_of(self.job_id) else order)
+
+    def happened(self) -> Course | None:
+        """Its course; None when nothing has happened to the job but its submission, or nothing is left of it."""
+        return None if self.course is _NOTHING or self.course == _NOTHING else self.course
 
     @property
     def key(self) -> AttemptKey:

@@ -91,10 +91,9 @@ def _submitted(state: ClusterState, event: JobSubmitted) -> None:
         submitted_at=event.at,
         token=event.token,
         place=event.place,
-        order=float(event.job_id),
-        not_before=event.not_before,
-        stopped_by=spec.user if spec.hold else "",
     )
+    job.not_before = event.not_before
+    job.stopped_by = spec.user if spec.hold else ""
     state.add(job)
 
 

@@ -6,7 +6,7 @@ of an array that have not started are views only while somebody reads them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from gsched.master.arraycopy import ArrayCopy, copy_of
 from gsched.master.charged import Charged
 from gsched.master.listing import Listing
 from gsched.model.config import ClusterConfig
-from gsched.model.job import PENDING, JobState
+from gsched.model.job import PENDING, JobSpec, JobState
 from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.snapshot import Bucket, Rank
 from gsched.model.view import ArrayView, HostView, JobFilter, JobView
@@ -37,6 +37,29 @@ class Traits(NamedTuple):
     avoid_host: str = ""
     excluded_hosts: tuple[str, ...] = ()
     waited_s: float = 0.0
+
+
+class Untouched(msgspec.Struct, frozen=True, gc=False):
+    """A job to which nothing has happened yet but its submission: a view is made of it when somebody reads."""
+
+    job_id: int
+    spec: JobSpec
+    submitted_at: float
+
+    def view(self) -> JobView:
+        """The job as readers see it."""
+        state = JobState.PEND.value
+        return JobView(job_id=self.job_id, spec=self.spec, state=state, submitted_at=self.submitted_at)
+
+
+class Views:
+    """Jobs of one moment, made into views one by one while they are read."""
+
+    def __init__(self, records: Collection[JobView | Untouched]) -> None:
+        self._records = records
+
+    def __iter__(self) -> Iterator[JobView]:
+        return (_view(record) for record in self._records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +80,7 @@ class Board:
     """Published views."""
 
     def __init__(self, config: ClusterConfig) -> None:
-        self._jobs: dict[int, JobView] = {}
+        self._jobs: dict[int, JobView | Untouched] = {}
         self._traits: dict[int, Traits] = {}
         """Of those pending jobs that are not as most are: in order of submission, waiting for a place."""
         self._arrays: dict[int, ArrayCopy] = {}
@@ -110,7 +133,8 @@ class Board:
             self._traits[number] = traits
         else:
             self._traits.pop(number, None)
-        self._jobs[number] = job.view(usage)
+        is_new = job.happened() is None and job.state is JobState.PEND and not job.attempt
+        self._jobs[number] = Untouched(number, job.spec, job.submitted_at) if is_new else job.view(usage)
         if index_of(number):
             self._elements.setdefault(array_of(number), {})[number] = None
 
@@ -153,8 +177,10 @@ class Board:
     def job(self, job_id: int) -> JobView | None:
         """One job or element of an array, or None if it is not in memory."""
         job = self._jobs.get(job_id)
-        if job is not None or not index_of(job_id):
-            return job
+        if job is not None:
+            return _view(job)
+        if not index_of(job_id):
+            return None
         array = self._arrays.get(array_of(job_id))
         if array is None:
             return None
@@ -177,14 +203,14 @@ class Board:
         listing = Listing(wanted, shared.config, self._rank)
         for array in arrays:
             listing.add_array(array, jobs)
-        for job in jobs.values():
+        for job in Views(jobs.values()):
             listing.add(job)
         reasons: dict[int, tuple[PendingReason, ...]] = {}
         return (self._complete(job, shared, array, reasons) for job, array in listing)
 
-    def open_jobs(self) -> tuple[list[ArrayCopy], list[JobView]]:
+    def open_jobs(self) -> tuple[list[ArrayCopy], Views]:
         """All arrays, and all jobs of their own that are in memory, finished ones too."""
-        return list(self._arrays.values()), list(self._jobs.values())
+        return list(self._arrays.values()), Views(list(self._jobs.values()))
 
     def arrays(self, wanted: JobFilter) -> list[ArrayView]:
         """Lines of gjobs -A: arrays that the filter admits, by number."""
@@ -211,12 +237,12 @@ class Board:
         """Why the array's waiting elements wait; never empty."""
         return self._reasons(array.template, array, self._shared)
 
-    def _pick(self, wanted: JobFilter) -> tuple[list[ArrayCopy], dict[int, JobView]]:
+    def _pick(self, wanted: JobFilter) -> tuple[list[ArrayCopy], dict[int, JobView | Untouched]]:
         """The arrays and jobs that the filter's numbers mean; all without numbers."""
         if not wanted.ids:
             return list(self._arrays.values()), dict(self._jobs)
         arrays: dict[int, ArrayCopy] = {}
-        jobs: dict[int, JobView] = {}
+        jobs: dict[int, JobView | Untouched] = {}
         for number in wanted.ids:
             array = self._arrays.get(array_of(number))
             if array is not None:
@@ -276,6 +302,10 @@ class Board:
         return (*found, lost) if left else (lost, *found)
 
 
+def _view(record: JobView | Untouched) -> JobView:
+    return record if isinstance(record, JobView) else record.view()
+
+
 def _plain_rank(job_id: int) -> Rank:
     return Rank(0.0, float(array_of(job_id)), index_of(job_id))
 
@@ -289,12 +319,8 @@ def _traits(job: Job, own: tuple[PendingReason, ...]) -> Traits | None:
 
 def _bucket(job: JobView, traits: Traits) -> Bucket:
     """Where the job waits, as its record would say."""
-    return Job(
-        job_id=job.job_id,
-        spec=job.spec,
-        state=JobState.PEND,
-        submitted_at=job.submitted_at,
-        avoid_host=traits.avoid_host,
-        excluded_hosts=traits.excluded_hosts,
-        waited_s=traits.waited_s,
-    ).bucket()
+    record = Job(job_id=job.job_id, spec=job.spec, state=JobState.PEND, submitted_at=job.submitted_at)
+    record.avoid_host = traits.avoid_host
+    record.excluded_hosts = traits.excluded_hosts
+    record.waited_s = traits.waited_s
+    return record.bucket()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator
 
 import msgspec
 
@@ -69,7 +69,7 @@ class Listing:
         else:
             self._started.append(job)
 
-    def add_array(self, array: ArrayCopy, jobs: Mapping[int, JobView]) -> None:
+    def add_array(self, array: ArrayCopy, jobs: Container[int]) -> None:
         """Enter the elements of the array that are none of `jobs`."""
         if array.count and self._may_have(array.template):
             self._runs.append(self._waiting(array, jobs))
@@ -103,7 +103,7 @@ class Listing:
             return False
         return admits(self._wanted, job)
 
-    def _waiting(self, array: ArrayCopy, jobs: Mapping[int, JobView]) -> Iterator[_Served]:
+    def _waiting(self, array: ArrayCopy, jobs: Container[int]) -> Iterator[_Served]:
         priority = self._priority(array.template)
         for index in self._open_indices(array):
             if element_id(array.array_id, index) in jobs:

@@ -227,5 +227,7 @@ def test_the_audit_knows_of_strays() -> None:
 
 def test_a_pending_job_out_of_order_is_seen() -> None:
     state = replay(JobSubmitted(at=1.0, job_id=i, spec=SPEC) for i in (1, 2))
-    next(state.pending.lines())[1]._entries.reverse()
+    line = next(state.pending.lines())[1]
+    line._orders.reverse()
+    line._numbers.reverse()
     assert any("do not wait in order" in line for line in audit(state))

@@ -1,0 +1,84 @@
+"""What a hundred thousand pending jobs cost: little each, in memory and in a checkpoint; the compact line is right."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gsched.core.cluster import ClusterState, replay
+from gsched.core.job import Course, Job
+from gsched.core.waiting import WaitingLine
+from gsched.model.event import AnyEvent, JobSubmitted, decode_event, encode_event
+from gsched.model.job import JobSpec, JobState
+from gsched.model.snapshot import Bucket, Rank, RequirementClass
+
+JOBS = 2000
+MOST_BYTES = 400
+"""Of a pending job in the state: its record, its place in the line, its entries in the indexes."""
+MOST_STORED = 60
+"""Bytes of a pending job in a checkpoint."""
+
+
+def submissions() -> list[AnyEvent]:
+    """Equal jobs of one submission, as they come from the store."""
+    spec = JobSpec(command="./train.sh --seed 17", user="ann", queue="normal", res_req="rusage[mem=1]", cwd="/home/ann")
+    events = [
+        JobSubmitted(at=1e9, job_id=number + 1, spec=spec, token="t" * 32, place=number) for number in range(JOBS)
+    ]
+    return [decode_event(encode_event(event)) for event in events]
+
+
+def test_a_pending_job_is_small() -> None:
+    events = submissions()
+    state = ClusterState()
+    state.apply(events[0])
+    tracemalloc.start()
+    replay(events[1:], state)
+    state.take_touched()
+    del events
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used / JOBS < MOST_BYTES
+
+
+def test_a_checkpoint_has_each_spec_and_each_token_once() -> None:
+    state = replay(submissions())
+    dump = state.dump()
+    assert len(dump) / JOBS < MOST_STORED
+    again = ClusterState.load(dump)
+    assert again.jobs == state.jobs and again.dump() == dump
+    assert len({id(job.spec) for job in again.jobs.values()}) == 1
+
+
+def test_what_happens_to_a_job_is_its_own() -> None:
+    first, second = (Job(job_id=number, spec=SPEC, state=JobState.PEND, submitted_at=0.0) for number in (1, 2))
+    first.kill_by, first.order = "ann", -5.0
+    assert (second.kill_by, second.order, second.happened()) == ("", 2.0, None)
+    assert (first.kill_by, first.order) == ("ann", -5.0)
+    first.kill_by, first.order = "", 1.0
+    assert first.happened() is None
+    assert all(hasattr(first, name) for name in Course.__struct_fields__)
+
+
+SPEC = JobSpec(command="true", user="ann", queue="normal")
+RANKS = st.tuples(st.sampled_from([-1.0, 0.0]), st.integers(0, 6), st.integers(0, 2))
+STEPS = st.lists(st.tuples(st.integers(0, 2), RANKS, st.integers(1, 9)), max_size=60)
+
+
+@given(STEPS)
+def test_a_line_is_a_sorted_list(steps: list[tuple[int, tuple[float, int, int], int]]) -> None:
+    line = WaitingLine(Bucket("q", "ann", RequirementClass("")))
+    plain: list[tuple[Rank, int]] = []
+    for what, (priority, order, element), number in steps:
+        entry = (Rank(priority, float(order), element), number)
+        if what and entry not in plain:
+            line.add(*entry)
+            plain = sorted([*plain, entry])
+        elif not what and plain:
+            gone = plain.pop(number % len(plain) if number > 5 else 0)
+            line.remove(*gone)
+        assert list(line) == plain and list(line.entries()) == [number for _, number in plain]
+        assert line.first() == (plain[0] if plain else None)
+        assert (len(line), line.is_empty()) == (len(plain), not plain)
