@@ -182,7 +182,8 @@ class Stream:
 @contextlib.contextmanager
 def lent(cluster: Cluster) -> Iterator[Cluster]:
     """A cluster that several tests use one after the other: whole and idle before and after, its files as they were."""
-    before = {path: path.read_bytes() for path in cluster.conf.iterdir() if not path.name.startswith(".")}
+    files = (path for path in cluster.conf.iterdir() if path.is_file() and not path.name.startswith("."))
+    before = {path: path.read_bytes() for path in files}
     complete(cluster)
     yield cluster
     complete(cluster)
