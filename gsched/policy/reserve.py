@@ -76,14 +76,15 @@ class Reservations:
     def allows(self, part: HostAllocation, ends_at: float, bucket: Bucket) -> Reason | None:
         """Why a job that fits now must not take the part until `ends_at` (UTC seconds, infinite when unknown).
 
-        None when it may. `bucket`: of the job, whose queue says whether it may backfill.
+        None when it may. `bucket`: of the job, whose queue says whether it may backfill. What an advance reservation
+        keeps is its jobs' own: no plan stands against them there, and one that is in the way is made anew by the next cycle.
         """
         inside = bucket.requirement.reservation
         return (
             self.guard.within(bucket, part)
             or self.guard.after_windows(part, ends_at, inside)
             or self.guard.after_suspended(part, bucket)
-            or self._after_planned(part, ends_at, bucket)
+            or (None if inside else self._after_planned(part, ends_at, bucket))
         )
 
     def ready(self, bucket: Bucket, ends_at: float) -> Allocation | None:

@@ -297,6 +297,17 @@ def test_jobs_of_a_window_use_only_it_and_only_then() -> None:
     assert cluster.cycle(200.0).refused[own[2]].text == "Job's reservation is inactive"
 
 
+def test_no_plan_keeps_a_job_out_of_its_own_window() -> None:
+    cluster = Cluster(reservations=(WINDOW,))
+    big = cluster.wait(kind(Ask(8), run_s=50.0))
+    cluster.run(kind(Ask(2)), ends_at=210.0)
+    assert cluster.cycle(150.0).planned[big].at == 210.0
+    own = cluster.wait(kind(Ask(6), run_s=100.0, reservation="r1"))
+    again = cluster.cycle(150.0)
+    assert own in again.started and big not in again.started
+    assert cluster.cycle(150.0).planned[big].at == 250.0, "the plan is made anew behind it"
+
+
 def test_plans_go_round_windows() -> None:
     cluster = Cluster(reservations=(WINDOW,))
     cluster.run(kind(Ask(8)), ends_at=50.0)
