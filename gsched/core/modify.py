@@ -101,7 +101,10 @@ class _Changer:
         if state not in PENDING and not fields <= WHILE_RUNNING:
             raise BadRequest(RUNNING_TEXT)
         wanted: dict[str, Any] = {name: getattr(self._command.spec, name) for name in fields}
-        new = msgspec.structs.replace(spec, **wanted, defaulted=_still_defaulted(spec, wanted))
+        defaulted = _still_defaulted(spec, wanted)
+        if "slots" in wanted and "slots" in self._command.spec.defaulted:  # -nn: as the queue says
+            defaulted = (*defaulted, "slots")
+        new = msgspec.structs.replace(spec, **wanted, defaulted=defaulted)
         if state not in PENDING:
             return first_that_accepts(
                 queue_names(new, self._config),

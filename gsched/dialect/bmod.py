@@ -31,13 +31,20 @@ class Modification:
     """Field of JobSpec, other than `limits` -> its new value."""
     limits: dict[str, float | None] = field(default_factory=dict)
     """Limit -> its new value; None takes the job's own away."""
+    default_slots: bool = False
+    """-nn."""
     wants_help: bool = False
     wants_version: bool = False
 
     @property
     def spec(self) -> JobSpec:
-        """The new values in a spec; what is not in `values` means nothing."""
+        """The new values in a spec; what is not in `values` means nothing.
+
+        -nn leaves the number of tasks to the queue, as a submission without -n does.
+        """
         values: Values = {"command": "", "user": "", "queue": ""} | self.values
+        if self.default_slots:
+            values["defaulted"] = ("slots",)
         return JobSpec(**values)
 
 
@@ -86,7 +93,7 @@ def _modification(line: Parsed, around: Surroundings) -> Modification:
         raise BadRequest("nothing to change: give an option (-h lists them)")
     if not line.rest:
         raise BadRequest("name a job")
-    return Modification(jobs=tuple(line.rest), values=values, limits=limits)
+    return Modification(jobs=tuple(line.rest), values=values, limits=limits, default_slots=line.has("nn"))
 
 
 def _command(text: str) -> str:

@@ -9,6 +9,7 @@ from core_world import START, World, make_config, spec
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
+from gsched.core.command import ModifyJobs
 from gsched.core.instruction import LimitAttempt
 from gsched.core.modify import _WORDS, FIXED
 from gsched.model.config import Params
@@ -210,6 +211,17 @@ def test_started_elements_follow_their_array() -> None:
     assert world.job(one).spec.slots == 8 and world.engine.state.item(array_id).spec.slots == 4
     world.settle()
     assert three not in world.engine.state.jobs
+    world.check_replay()
+
+
+def test_without_n_the_queue_says_how_many_tasks() -> None:
+    world = full()
+    (job_id,) = world.submit(spec(queue="tasks", slots=2))
+    taken_back = spec(slots=1, max_slots=0, defaulted=("slots",))
+    world.do(ModifyJobs("ann", False, (job_id,), taken_back, ("slots", "max_slots")))
+    assert world.job(job_id).spec.slots == 4
+    assert world.modify(job_id, queue="normal") == [""]
+    assert world.job(job_id).spec.slots == 1
     world.check_replay()
 
 

@@ -110,3 +110,8 @@ def test_every_option_of_bmod_works_or_is_refused_by_name() -> None:
         with pytest.raises(BadRequest) as caught:
             BMOD.read([f"-{name}", "1", "7"])
         assert caught.value.text.startswith(f"option -{name} is not supported"), name
+
+
+def test_nn_leaves_the_number_of_tasks_to_the_queue() -> None:
+    assert read_modification(["-nn", "12"], AROUND).spec.defaulted == ("slots",)
+    assert read_modification(["-n", "2", "12"], AROUND).spec.defaulted == ()
