@@ -42,6 +42,7 @@ from gsched.core.judgement import judge_for
 from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
 from gsched.core.rejudging import Rejudging
+from gsched.core.returning import Returning
 from gsched.core.submission import answered_before, each_once, submitted
 from gsched.core.timeouts import Timeouts
 from gsched.core.values import affinity_processors, slot_limit
@@ -89,6 +90,7 @@ class Engine:
         self._dispatcher = Dispatcher(state, self.observations, self._outlook.forget)
         self._dependents = Dependents(state)
         self._timeouts = Timeouts(state, self.observations)
+        self._returning = Returning(state, self.observations)
         self._rejudging = Rejudging(state)
         self._rejudging.begin()  # the configuration may have changed while no master was there
         self._schedule = schedule
@@ -330,6 +332,7 @@ class Engine:
         shrinks = self.state.ledger.next_change()
         if shrinks is not None:
             due.append(max(shrinks, self._ticked_at + STEP_PAUSE_S))
+        due.append(self._returning.due(now))
         due.extend(plan.at for plan in self.planned.values() if plan.at is not None and plan.at > now)
         interval = self.config.params.job_accept_interval_s
         if interval and self.state.pending:
@@ -359,6 +362,10 @@ class Engine:
         if not self.state.pending and not self.state.suspended:
             self.reasons, self.planned, self._tried = {}, {}, {}
             return decision
+        awaited = self._returning.awaited(self.config, now)
+        if awaited:
+            self.summary = f"nothing is started for a moment: the agents of {', '.join(awaited)} are expected back"
+            return decision
         try:
             plan = self._schedule(self.snapshot(now, self._without_plans(self._tried)), now, budget)
         except Exception as error:  # planning changes nothing: whoever waits goes on waiting, and all else goes on
@@ -366,6 +373,9 @@ class Engine:
             self.summary = f"the scheduling cycle failed, nothing was placed: {error!r}"
             return decision
         self.failure = None
+        if self._returning.plans_first(plan.planned):
+            self.planned, self.needs_cycle = plan.planned, True
+            return decision
         self._carry_out(plan, now, decision)
         self._settle(now, decision)
         return decision

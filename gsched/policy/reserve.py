@@ -77,7 +77,7 @@ class Reservations:
         """Why a job that fits now must not take the part until `ends_at` (UTC seconds, infinite when unknown).
 
         None when it may. `bucket`: of the job, whose queue says whether it may backfill. What an advance reservation
-        keeps is its jobs' own: no plan stands against them there, and one that is in the way is made anew by the next cycle.
+        keeps is its jobs' own: no plan stands against them there, and one that is in the way is made anew.
         """
         inside = bucket.requirement.reservation
         return (

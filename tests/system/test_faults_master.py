@@ -196,3 +196,31 @@ def test_sigterm_in_the_midst_of_work_loses_nothing(cluster: Cluster):
     cluster.wait(*book.expected, timeout_s=30.0 + len(book.expected) / 40)
     book.check()
     assert not list(run_dir(cluster).glob("*.new"))
+
+
+def test_a_plan_over_several_hosts_outlives_the_master(make_cluster: Callable[..., Cluster]):
+    """A small job must not take one host of a planned job while the agent of the other is not back yet."""
+    cluster = make_cluster("--sim-gpus", "1:exclusive_process", "--hosts", "one,two")
+    holder = cluster.submit("-m", "two", "-n", "16", "-W", "60", "sleep", "600")
+    cluster.starts(holder)
+    big = cluster.submit("-n", "32", "true")
+    cluster.until(lambda: "one" in cluster.run("gjobs", "-l", str(big)).stdout, "the big job is not planned")
+    small = cluster.submit("true")
+    cluster.why_pending(small)
+
+    def status(host: str) -> str:
+        with cluster.client() as client:
+            return {view.name: view.status for view in client.hosts()}[host]
+
+    with stopped(cluster.pid("agent-two")):
+        cluster.kill("master")
+        command = ["gsched", "up", "--dir", str(cluster.folder)]
+        starting = subprocess.Popen(command, env=cluster.env, cwd=cluster.folder, stdout=subprocess.DEVNULL)
+        cluster.until(lambda: status("one") == "ok", "host one is not back")
+        cluster.run("ghosts")
+        assert cluster.job(small).state == "PEND"
+    starting.wait(30)
+    cluster.until(lambda: status("two") == "closed_Full", "host two is not back")
+    assert [cluster.job(each).state for each in (holder, big, small)] == ["RUN", "PEND", "PEND"]
+    cluster.run("gkill", str(big))
+    cluster.wait(small)

@@ -1,0 +1,75 @@
+"""After a restart of the master: which hosts are still expected back, so that nothing should be started before them.
+
+Plans are not stored, they are made anew by the first cycle. A plan of a job that spans hosts can only be made when its
+hosts are there; if one agent says hello a moment before the others, a small job would be started on its host and could
+delay the big one for hours. So while a job waits that may span hosts, nothing is started until every host that it may
+use has told its load and its GPUs, or GRACE_S have passed: agents that live are back within a second (they try every
+half second), and a host that is really gone costs that much once per restart. A job on one host needs no such care:
+where its host is not there, it is planned elsewhere, or finds its host as free as it left it.
+
+A cycle plans for jobs that fit nowhere after it has placed those that do, and reckons with the plans of the one before;
+so the first cycle of a master only plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gsched.core.cluster import ClusterState
+from gsched.core.observed import Observations
+from gsched.model.config import ClusterConfig
+from gsched.model.reason import PlannedStart
+from gsched.model.snapshot import RequirementClass
+
+GRACE_S = 5.0
+"""Longest wait after the master's start, in seconds."""
+_ONE_HOST = "span[hosts=1]"
+
+
+class Returning:
+    """Asked by the engine before it plans. It changes nothing."""
+
+    def __init__(self, state: ClusterState, observations: Observations) -> None:
+        self._state = state
+        self._observations = observations
+        self._ends_at = observations.started_at + GRACE_S if self._spanning() else float("-inf")
+        """A cluster that has just been made, or has only small jobs, never waits."""
+        self._has_planned = not state.pending
+
+    def plans_first(self, planned: Mapping[int, PlannedStart]) -> bool:
+        """Whether the cycle that found these plans is the first one, so that another is to place jobs beside them."""
+        is_first, self._has_planned = not self._has_planned, True
+        return is_first and bool(planned)
+
+    def due(self, now: float) -> float:
+        """When the wait ends at the latest; infinity when nobody waits."""
+        return self._ends_at if now < self._ends_at else float("inf")
+
+    def awaited(self, config: ClusterConfig, now: float) -> tuple[str, ...]:
+        """Hosts that a waiting job that may span hosts could use, and that are not back yet; none when time is up."""
+        if now >= self._ends_at:
+            return ()
+        servers = [name for name, host in config.hosts.items() if host.server and name not in self._state.closed_hosts]
+        missing = [name for name in servers if not self._is_back(name)]
+        if not missing or len(servers) < 2:
+            self._ends_at = float("-inf")
+            return ()
+        spanning = self._spanning()
+        return tuple(name for name in missing if any(self._may_use(each, name, config) for each in spanning))
+
+    def _is_back(self, host: str) -> bool:
+        seen = self._observations.of(host)
+        return seen.connected and seen.load is not None and seen.gpus is not None
+
+    def _spanning(self) -> list[RequirementClass]:
+        return [
+            each
+            for each in self._state.pending
+            if max(each.slots, each.max_slots) > 1 and _ONE_HOST not in each.requirement
+        ]
+
+    def _may_use(self, requirement: RequirementClass, host: str, config: ClusterConfig) -> bool:
+        if requirement.asked_hosts and not requirement.other_hosts and host not in requirement.asked_hosts:
+            return False
+        queues = (config.queues.get(name) for name in self._state.pending.queues_of(requirement))
+        return any(queue is not None and (queue.hosts is None or host in queue.hosts) for queue in queues)
