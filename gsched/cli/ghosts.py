@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from gsched.base.errors import BadRequest
 from gsched.cli.call import Call
-from gsched.cli.command import CHOSEN_FIELDS, GENERAL, answer_chosen, chosen_format, read_options
+from gsched.cli.command import CHOSEN_FIELDS, GENERAL, answer_chosen, chosen_format, program, read_options
 from gsched.cli.projection import host_record
 from gsched.cli.render import hosts
 from gsched.cli.render.host_fields import HOST_FIELDS
+from gsched.cli.render.topology import render_topologies
 from gsched.cli.session import connected
 from gsched.dialect.options import Option, OptionTable, unsupported
 
@@ -16,6 +18,7 @@ TABLE = OptionTable(
     options=(
         Option("w", help="cut nothing, and say why a host is closed"),
         Option("l", help="load, resources left and reserved, and what is worth knowing of each host"),
+        Option("aff", help="NUMA nodes, sockets, cores and threads, a * before what a job with affinity[] holds"),
         Option("noheader", help="no heading"),
         *CHOSEN_FIELDS,
         *GENERAL,
@@ -30,14 +33,19 @@ def main(call: Call) -> int:
     """Run `ghosts`."""
     options = read_options(call, TABLE)
     chosen = chosen_format(call, options, HOST_FIELDS, "LSB_BHOSTS_FORMAT", "l w")
+    with_topology = options.has("aff")
+    if with_topology and (chosen is not None or options.has("w")):
+        raise BadRequest(f"{program(call)}: -aff stands alone or with -l")
     with connected(call) as session:
-        records = [host_record(view) for view in session.client.hosts(options.rest)]
+        records = [host_record(view) for view in session.client.hosts(options.rest, topology=with_topology)]
     if chosen is not None:
         answer_chosen(call, options, chosen, records, command="bhosts", counted="HOSTS")
         return 0
     header = not options.has("noheader")
     if options.has("l"):
-        call.write(hosts.render_long(records))
+        call.write(hosts.render_long(records, topology=with_topology))
+    elif with_topology:
+        call.write(render_topologies(records))
     elif options.has("w"):
         call.write(hosts.render_wide(records, header=header))
     else:

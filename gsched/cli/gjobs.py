@@ -16,7 +16,7 @@ from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.cli.call import Call
 from gsched.cli.command import CHOSEN_FIELDS, FILTERS, GENERAL, GROUP, chosen_format, program, read_options
-from gsched.cli.projection import job_record
+from gsched.cli.projection import affinity_units, job_record
 from gsched.cli.render import jobs, jobs_long
 from gsched.cli.render.arrays import render_arrays
 from gsched.cli.render.formats import Format, Setting, render_json, render_text
@@ -51,6 +51,7 @@ TABLE = OptionTable(
         Option("A", help="a line per job array with the counts of its elements"),
         Option("l", help="everything about each job"),
         Option("UF", help="the same, without folding lines"),
+        Option("aff", help="with -l: the processor units of each task of a job with affinity[]"),
         Option("w", help="cut nothing"),
         Option("W", help="more columns: project, use of resources, start and end"),
         *CHOSEN_FIELDS,
@@ -61,7 +62,7 @@ TABLE = OptionTable(
         *FILTERS,
         GROUP,
         *GENERAL,
-        *unsupported("aff", "app", "aps", "cname", "env", "fwd", "G", "gpu", "Jd", "Lp", "N", "plan"),
+        *unsupported("app", "aps", "cname", "env", "fwd", "G", "gpu", "Jd", "Lp", "N", "plan"),
         *unsupported("rusage", "script", "sla", "ss", "sum", "U", "WF", "WL", "WP", "x", "data", "clusters", "gpfsio"),
     ),
     interspersed=True,
@@ -89,6 +90,8 @@ def main(call: Call) -> int:
     options = read_options(call, TABLE)
     if options.has("noheader") and options.has("l", "UF"):
         raise BadRequest(f"{program(call)}: -noheader and -l cannot be given together")
+    if options.has("aff") and not options.has("l", "UF"):
+        raise BadRequest(f"{program(call)}: -aff is given together with -l")
     chosen = chosen_format(call, options, JOB_FIELDS, "LSB_BJOBS_FORMAT", "l UF w W A psum")
     job_ids = parse_job_ids(options.rest)
     named = () if EVERY in job_ids else job_ids
@@ -137,6 +140,7 @@ class _Listing:
     def __init__(self, call: Call, options: Parsed, session: Session, named: tuple[int, ...]) -> None:
         self._named = named
         self._is_long = options.has("l", "UF")
+        self._with_affinity = options.has("aff")
         self._level = _level(call, options)
         self._views = session.client.jobs(_wanted(call, options, named))
         self._client = session.client
@@ -151,7 +155,8 @@ class _Listing:
             self._found.update((view.job_id, array_of(view.job_id)))
             if self._is_long and external is None:
                 external = self._client.cluster().external_resources
-            yield job_record(view, external or (), level=self._level, with_hosts=self._is_long)
+            record = job_record(view, external or (), level=self._level, with_hosts=self._is_long)
+            yield msgspec.structs.replace(record, affinity=affinity_units(view)) if self._with_affinity else record
 
     def missing(self) -> list[int]:
         """Jobs that were named and not found, once all records have been gone through."""

@@ -7,8 +7,16 @@ from typing import Any
 
 from gsched.base.ids import array_of, index_of
 from gsched.cli.render.reasons import DEFAULT_LEVEL, reason_texts
-from gsched.cli.render.records import ExternalValue, HostRecord, HostSlots, JobRecord, Message, QueueRecord
-from gsched.model.allocation import Allocation
+from gsched.cli.render.records import (
+    AffinityUnit,
+    ExternalValue,
+    HostRecord,
+    HostSlots,
+    JobRecord,
+    Message,
+    QueueRecord,
+)
+from gsched.model.allocation import Allocation, CpuBinding
 from gsched.model.job import FINISHED, AttemptResult, JobSpec, Usage
 from gsched.model.view import HostView, JobView, QueueView, ResourceValue
 
@@ -57,6 +65,34 @@ def job_record(
         warnings=(*view.spec.warnings, *(note for note in view.notes if note not in view.spec.warnings)),
         **ending,
     )
+
+
+def affinity_units(view: JobView) -> tuple[AffinityUnit, ...]:
+    """The processor units of a job with affinity[], task by task."""
+    parts = view.allocation.hosts if view.allocation is not None else ()
+    return tuple(unit for part in parts for binding in part.bindings for unit in _units(part.host, binding))
+
+
+_POLICIES = {"localonly": "local", "localprefer": "pref"}
+
+
+def _units(host: str, binding: CpuBinding) -> Iterator[AffinityUnit]:
+    from gsched.resreq.syntax import parse  # only now: the language takes long to import
+
+    asked = parse(binding.affinity).affinity
+    if asked is None:
+        return
+    for task in binding.tasks:
+        for unit in task.units:
+            yield AffinityUnit(
+                host=host,
+                type=asked.unit,
+                level=asked.cpubind,
+                exclusive=asked.exclusive[0],
+                unit=unit,
+                policy=_POLICIES.get(asked.membind, ""),
+                nodes=",".join(map(str, task.nodes)) if asked.membind else "",
+            )
 
 
 def shown_with_gpus(text: str, gpu: str, *, is_effective: bool = False) -> str:
@@ -174,6 +210,9 @@ def host_record(view: HostView) -> HostRecord:
         comment=view.comment,
         notes=view.notes,
         gpu_count=len(view.gpus) if view.gpu_provider else None,
+        affinity=view.affinity,
+        topology=view.topology,
+        cpu_jobs=view.cpu_jobs,
     )
 
 

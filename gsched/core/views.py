@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gsched.base.ids import show_job
+from gsched.base.idset import format_idset
 from gsched.core.cluster import ClusterState
 from gsched.core.observed import Observation
 from gsched.core.pressure import beyond
@@ -14,6 +16,7 @@ from gsched.model.host import COUNTER_OF_MODE, HostConfig, HostState
 from gsched.model.job import JobState
 from gsched.model.ledger import HostLedger
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
+from gsched.model.topology import Topology
 from gsched.model.view import GpuView, HostView, ResourceValue
 from gsched.model.window import is_open, minute_of_week
 
@@ -87,6 +90,9 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         gpu_provider=seen.gpus.provider if seen.gpus is not None else "",
         notes=tuple(_notes(host, config, ledger, seen)),
         comment=state.closed_hosts.get(host.name, ("", ""))[1],
+        affinity=(format_idset(host.affinity) or "all") if host.affinity is not None else "",
+        topology=Topology(ledger.processors, seen.topology.memory if seen.topology is not None else ()),
+        cpu_jobs={cpu: show_job(job) for (job, _), part in ledger.held.items() if part.bindings for cpu in part.cpus},
     )
 
 

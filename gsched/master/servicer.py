@@ -151,7 +151,10 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         for name in request.names or hosts:
             if name not in hosts:
                 raise NotFound(f"{name}: Bad host name, host group name or cluster name")
-            fill(reply.hosts.add(), hosts[name])
+            view = hosts[name]
+            if not request.topology:
+                view = msgspec.structs.replace(view, topology=None, cpu_jobs={})
+            fill(reply.hosts.add(), view)
         return reply
 
     @answers

@@ -11,6 +11,7 @@ from gsched.model.allocation import Allocation
 from gsched.model.host import Gpu
 from gsched.model.job import AttemptResult, JobSpec, Usage
 from gsched.model.reason import PendingReason, PlannedStart
+from gsched.model.topology import Topology
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,6 +231,12 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """Lines that explain: why there are no GPUs, an elim that died, a disagreement about a count."""
     comment: str = ""
+    affinity: str = ""
+    """The CPUs that jobs with affinity[] may have: `all` or a list; empty: there are no such jobs, or nobody knows."""
+    topology: Topology | None = None
+    """Where these CPUs lie; None when it was not asked for."""
+    cpu_jobs: dict[int, str] = {}
+    """CPU -> job that holds it by its affinity[]."""
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):

@@ -129,9 +129,9 @@ class Client:
         replies = self._stream(self._stub.Jobs, to_proto(wanted or JobFilter(), model_pb2.JobFilter))
         return job_views(job for reply in replies for job in reply.jobs)
 
-    def hosts(self, names: Iterable[str] = ()) -> list[HostView]:
-        """All hosts, or the named ones. Raises NotFound for a name that is none."""
-        reply = self._call(self._stub.Hosts, scheduler_pb2.HostsRequest(names=list(names)))
+    def hosts(self, names: Iterable[str] = (), *, topology: bool = False) -> list[HostView]:
+        """All hosts, or the named ones; with `topology` their processors. Raises NotFound for a name that is none."""
+        reply = self._call(self._stub.Hosts, scheduler_pb2.HostsRequest(names=list(names), topology=topology))
         return [from_proto(host, HostView) for host in reply.hosts]
 
     def queues(self, names: Iterable[str] = ()) -> list[QueueView]:

@@ -226,6 +226,11 @@ def test_jobs_with_affinity_get_cpus_of_their_own_and_are_bound_to_them(cluster:
         many = len(usable)
         assert "not enough processor units to satisfy the job affinity request" in reason
         assert f"1 thread wanted, 0 of {many} free on one" in reason
+        tree = cluster.run("ghosts", "-aff", "one").stdout
+        assert all(f"Job <{job}> holds CPU " in tree for job in units) and tree.count("*") == many
+        assert "AFFINITY: Enabled\n Host[" in cluster.run("ghosts", "-l", "-aff", "one").stdout
+        assert "AFFINITY is not enabled in lsb.hosts" in cluster.run("ghosts", "-aff", "two").stdout
+        assert " one                 thread -      -      /" in cluster.run("gjobs", "-l", "-aff", str(units[0])).stdout
         cluster.run("gkill", str(units[0]))
         cluster.starts(more)
     finally:

@@ -11,6 +11,7 @@ from gsched.base.units import format_scaled_mib
 from gsched.cli.render.fold import cell, fold, left, printable, right, width
 from gsched.cli.render.records import ExternalValue, HostRecord
 from gsched.cli.render.thresholds import threshold_table
+from gsched.cli.render.topology import long_topology
 
 _SHORT_HEADER = "HOST_NAME          STATUS       JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV \n"
 _WIDE_HEADER = "HOST_NAME          STATUS          JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV \n"
@@ -77,17 +78,19 @@ def _counts(host: HostRecord) -> str:
     return f"{maximum:>6} " + "".join(f"{count:6d} " for count in counts)
 
 
-def render_long(hosts: Iterable[HostRecord]) -> str:
-    """`ghosts -l`: one record per host, a blank line between them."""
-    return "\n".join("".join(_record(host)) for host in hosts)
+def render_long(hosts: Iterable[HostRecord], *, topology: bool = False) -> str:
+    """`ghosts -l`: one record per host, a blank line between them; with -aff their processors, too."""
+    return "\n".join("".join(_record(host, topology=topology)) for host in hosts)
 
 
-def _record(host: HostRecord) -> Iterator[str]:
+def _record(host: HostRecord, *, topology: bool) -> Iterator[str]:
     yield f"HOST  {host.name}\n{_LONG_HEADER}"
     yield f"{left(host.status, 14)} {host.cpu_factor:6.2f} {_user_slots(host)} {_counts(host)}     -\n\n"
     yield " CURRENT LOAD USED FOR SCHEDULING:\n" + load_table(host)
     yield "\n\n LOAD THRESHOLD USED FOR SCHEDULING:\n" + threshold_table(index.name for index in host.external)
-    yield "\n\n CONFIGURED AFFINITY CPU LIST: all\n"
+    yield f"\n\n CONFIGURED AFFINITY CPU LIST: {host.affinity or 'all'}\n"
+    if topology:
+        yield "\n" + long_topology(host)
     if host.comment:
         yield f'\n ADMIN ACTION COMMENT: "{printable(host.comment)}"\n'
     if host.notes:

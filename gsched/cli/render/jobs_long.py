@@ -18,6 +18,7 @@ from gsched.cli.render.records import JobRecord, Message
 from gsched.cli.render.sizes import in_words
 from gsched.cli.render.stamps import long_stamp, short_stamp
 from gsched.cli.render.thresholds import threshold_table
+from gsched.cli.render.topology import affinity_table
 
 SEPARATOR = "-" * 78 + "\n"
 _MESSAGE_HEADER = " MSG_ID FROM       POST_TIME      MESSAGE                             ATTACHMENT\n"
@@ -76,6 +77,8 @@ def _record(job: JobRecord, layout: _Layout) -> Iterator[str]:
         yield "\n GPU REQUIREMENT DETAILS:\n" + layout.line(f" Combined: {printable(job.combined_gpu_req)}")
         if job.started_at is not None:
             yield layout.line(f" Effective: {printable(job.combined_gpu_req)}")
+    if job.affinity:
+        yield affinity_table(job.affinity)
     if job.warnings:
         yield "\n WARNINGS:\n" + "".join(layout.line(f" {printable(text)};") for text in job.warnings)
 

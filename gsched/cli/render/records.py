@@ -10,6 +10,7 @@ import msgspec
 
 from gsched.model.job import Usage
 from gsched.model.reason import PlannedStart
+from gsched.model.topology import Topology
 from gsched.model.view import ShareView
 
 
@@ -31,6 +32,23 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     posted_at: float
     text: str
     attached: bool = False
+
+
+class AffinityUnit(msgspec.Struct, frozen=True, kw_only=True):
+    """A processor unit that a task of a job has."""
+
+    host: str
+    type: str
+    """numa, socket, core or thread."""
+    level: str = ""
+    """cpubind="""
+    exclusive: str = ""
+    """Level of exclusive="""
+    unit: str
+    """`/NUMA/SOCKET/CORE/CPU`, cut at the type."""
+    policy: str = ""
+    """`local` (localonly), `pref` (localprefer) or empty."""
+    nodes: str = ""
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +133,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     external_indices: tuple[str, ...] = ()
     """Names of external load indices, for the second block of the threshold table."""
     messages: tuple[Message, ...] = ()
+    affinity: tuple[AffinityUnit, ...] | None = None
+    """Its processor units; None when they were not asked for."""
     warnings: tuple[str, ...] = ()
     """Texts of the scheduler's own, shown at the end of `gjobs -l`."""
 
@@ -166,6 +186,11 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Lines of the scheduler's own: an elim that died, a GPU that is not offered."""
     gpu_count: int | None = None
     dispatch_window: str = ""
+    affinity: str = ""
+    """CPUs for jobs with affinity[]: `all`, a list, or empty where there are no such jobs."""
+    topology: Topology | None = None
+    cpu_jobs: dict[int, str] = {}
+    """CPU -> job that holds it."""
 
 
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -44,19 +44,22 @@ from gsched.model.allocation import HostAllocation
 from gsched.model.config import ClusterConfig, GpuUnrequested, Params
 from gsched.model.event import AnyEvent, decode_event, encode_event
 from gsched.model.host import ComputeMode, GpuReport, HostConfig
-from gsched.model.job import FINISHED, PENDING, AttemptResult, JobSpec
+from gsched.model.job import FINISHED, PENDING, STARTED, AttemptResult, JobSpec
 from gsched.model.ledger import AttemptKey
 from gsched.model.queue import Preemption, Queue, Threshold
+from gsched.model.topology import Processor, Topology
 from gsched.model.user import UserGroup
 from gsched.model.view import ReservationView
 from gsched.model.window import DAY_MIN, Window, minute_of_week
 
 DEVICES = {"a": 3, "b": 2, "c": 0}
+TOPOLOGY = Topology(tuple(Processor(cpu, cpu % 3, 0, 0) for cpu in range(6)))
 REQUIREMENTS = (
     "{select[mem<0]} || {rusage[mem=10]}@5",
     "", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=2]", "rusage[ngpus_shared=1]", "select[ngpus>0] rusage[ngpus=1]",
     "rusage[mem=(60000 40000):duration=(5s 3):decay=(0 1)]", "rusage[ngpus_excl_p=1/task]",
     "rusage[seats=1] order[mem]",
+    "affinity[thread(1,exclusive=(core)):distribute=balance]",
 )  # fmt: skip
 
 
@@ -72,9 +75,10 @@ def configs() -> list[ClusterConfig]:
     windowed = msgspec.structs.replace(small, run_window=(Window(minute, (minute + 30) % DAY_MIN),))
     groups = {"lab": UserGroup(name="lab", users=("ann",), admins=("bob",))}
     ageing = Params(max_user_priority=10, priority_over_time=(1, 1), preempt_requeue=True)
-    tight = [HostConfig(name="a", max_slots=2, user_slots=2), HostConfig(name="b", max_slots=1), "c"]
+    tight = [HostConfig(name="a", max_slots=2, user_slots=2), HostConfig(name="b", max_slots=1, affinity=(0, 1)), "c"]
+    bound = [HostConfig(name=name, max_slots=16, affinity=()) for name in "abc"]
     return [
-        make_config("abc", plain, params=Params(gpu_shared_jobs=2, max_dispatch_per_cycle=3), user_groups=groups),
+        make_config(bound, plain, params=Params(gpu_shared_jobs=2, max_dispatch_per_cycle=3), user_groups=groups),
         make_config(tight, plain[:1], params=Params(job_accept_interval_s=2.0, gpu_unrequested=GpuUnrequested.AUTO)),
         make_config("ac", (normal, windowed), params=Params(clean_period_s=20, end_on_invalid_dependency=False)),
         make_config("abc", plain, mapped={"ngpus": ("a", "b"), "ngpus_excl_p": ("a",)}, params=ageing),
@@ -134,7 +138,7 @@ class AgentModel:
 
 def held_by_jobs(state: ClusterState) -> dict[tuple[str, AttemptKey], dict[str, float]]:
     """What is held of amounts, without that of attempts that only agents know."""
-    started = {job.key for job in state.jobs.values() if job.allocation is not None}
+    started = {job.key for job in state.jobs.values() if job.state in STARTED}
     return {
         (host, key): part.amounts
         for host, books in state.ledger.hosts.items()
@@ -362,7 +366,11 @@ class Histories(RuleBasedStateMachine):
         held = tuple(HeldAttempt(*key, part) for key, part in agent.running().items())
         started = tuple(report for key, report in agent.started.items() if key not in agent.ended)
         before = self.engine.observations.of(agent.name).session
-        self.do(HostHello(agent.name, agent.session, str(agent.boot), "1", held, started, tuple(agent.ended.values())))
+        self.do(
+            HostHello(
+                agent.name, agent.session, str(agent.boot), "1", held, started, tuple(agent.ended.values()), TOPOLOGY
+            )
+        )
         if self.engine.observations.of(agent.name).session == before:
             agent.connected = False  # refused: the host is not configured
 
@@ -472,6 +480,12 @@ class Histories(RuleBasedStateMachine):
                     owners.setdefault(gpu.uuid, []).append((key, gpu.claim))
             for uuid, found in owners.items():
                 assert len(found) == 1 or {claim for _, claim in found} == {"ngpus_shared"}, (uuid, found)
+
+    @invariant()
+    def what_really_runs_shares_no_cpu(self) -> None:
+        for agent in self.agents.values():
+            cpus = [cpu for part in agent.running().values() for cpu in part.cpus]
+            assert len(cpus) == len(set(cpus)), cpus
 
     @invariant()
     def what_runs_on_a_connected_host_is_in_the_books(self) -> None:

@@ -26,6 +26,7 @@ def long_history(seed: int, steps: int) -> Histories:
         world.the_books_are_right,
         world.events_alone_give_the_same_state,
         world.what_really_runs_shares_no_gpu,
+        world.what_really_runs_shares_no_cpu,
         world.what_runs_on_a_connected_host_is_in_the_books,
         world.nobody_waits_without_a_reason,
     ]

@@ -42,7 +42,7 @@ def _field(hint: typing.Any, field: typing.Any) -> st.SearchStrategy[typing.Any]
         return st.lists(_field(arguments[0], field), max_size=3).map(tuple)
     if typing.get_origin(hint) is dict:
         kinds = {float | str: _NUMBERS | _TEXTS, str: _TEXTS, int: st.integers(-(2**31), 2**31 - 1)}
-        return st.dictionaries(_TEXTS, kinds.get(arguments[1], _NUMBERS), max_size=3)
+        return st.dictionaries(kinds[arguments[0]], kinds.get(arguments[1], _NUMBERS), max_size=3)
     if issubclass(hint, msgspec.Struct):
         return values_of(hint, field.message_type)
     if hint is int:
