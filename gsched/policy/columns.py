@@ -65,7 +65,8 @@ class Match:
         self._recent: Flags | None = None
         need, term = asked.need, asked.term
         self._looked_at = term.names | {name for name, _ in term.bounds}
-        self._guards_cores = rules.cores_per_gpu > 0 and not need.wants_gpus
+        self.guards_cores = rules.cores_per_gpu > 0 and not need.wants_gpus
+        """Whether slots are kept from it for free GPUs."""
         self.amounts: list[tuple[Numbers, float]] = []
         """(what is left on each host, what is wanted) of each amount."""
         self.devices: list[tuple[Numbers, int]] = []
@@ -145,7 +146,7 @@ class Match:
         """The same for one row at a time: (whether it stands, (values, least) that must be met). None where it cannot
         be said so. Locked hosts and those that take no more for now are left to the caller.
         """
-        if self._guards_cores or self.asked.need.exclusive:
+        if self.guards_cores or self.asked.need.exclusive:
             return None
         tests: list[tuple[Numbers, float]] = [*self.devices, *self.amounts, (self._columns.free, self.asked.need.slots)]
         return singly(self._standing == FITS), [(singly(values), wanted) for values, wanted in tests]
@@ -158,14 +159,14 @@ class Match:
         columns, need = self._columns, self.asked.need
         stands: Flags = self._standing == FITS
         tests: list[tuple[Numbers, float]] = [*self.amounts, *self.devices]
-        if not self._guards_cores:
+        if not self.guards_cores:
             tests.append((columns.free, need.slots))
 
         def fits(rows: Rows) -> Flags:
             found: Flags = stands[rows]
             for values, wanted in tests:
                 found &= values[rows] >= wanted
-            if self._guards_cores:
+            if self.guards_cores:
                 found &= self.usable_slots(rows) >= need.slots
             if need.exclusive:
                 found &= columns.empty[rows]
@@ -233,7 +234,7 @@ class Match:
             codes[values[chosen] < count] = DEVICE + min(number, FITS - DEVICE - 1)
         for number, (values, wanted) in reversed(list(enumerate(self.amounts))):
             codes[~(values[chosen] >= wanted)] = AMOUNT + min(number, DEVICE - AMOUNT - 1)
-        if self._guards_cores:
+        if self.guards_cores:
             codes[self.usable_slots(rows) < need.slots] = SLOTS
         codes[free < need.slots] = SLOTS
         if need.exclusive:
@@ -248,7 +249,7 @@ class Match:
         """Free slots of hosts, without those that are kept for their free GPUs."""
         chosen = slice(None) if rows is None else rows
         free = self._columns.free[chosen]
-        return free - self._rules.cores_per_gpu * self.idle[chosen] if self._guards_cores else free
+        return free - self._rules.cores_per_gpu * self.idle[chosen] if self.guards_cores else free
 
     def _bind(self) -> None:
         """Look up the columns; they stay the same until the columns' epoch changes."""

@@ -118,6 +118,11 @@ class CycleColumns:
             columns.try_out(row, devices=bool(part.gpus or part.bindings))
         self._snapshot.ledger.changed.clear()
 
+    def used(self, row: int) -> None:
+        """Jobs were given something on the host of the row."""
+        self.columns.try_out(row)
+        self._snapshot.ledger.changed.clear()
+
     def close(self) -> None:
         """Forget matches that are no longer needed."""
         if len(self._matches) > len(self._used) + _MOST_UNUSED:

@@ -78,6 +78,12 @@ class Ranking:
         self._read = 0
         self.renew()
 
+    @property
+    def stays_best(self) -> bool:
+        """Whether a host that a job of the class was given stays the best for the next one, while that fits there."""
+        is_by_packing = self._least is not None and not self._by_one_key and not self._sharing and not self._order
+        return is_by_packing and self._recent is None and not self.match.guards_cores and not self.match.is_live
+
     def renew(self) -> None:
         """Look at all hosts anew."""
         self.match.sync(self._recent)

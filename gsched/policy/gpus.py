@@ -32,7 +32,7 @@ def choose(ledger: HostLedger, wanted: Sequence[Devices]) -> tuple[HeldGpu, ...]
         if is_plain(kind):
             free = ledger.claimable(kind.claim) if ledger.gpus_known else []
             if len(free) >= count:
-                return tuple([_held_whole(gpu, kind.claim) for gpu in free[:count]])
+                return tuple([held_whole(gpu, kind.claim) for gpu in free[:count]])
     chosen: dict[str, HeldGpu] = {}
     if len(wanted) > 1:
         # The narrow claims first: a plain `ngpus` would otherwise take a device that only a mode claim can use.
@@ -167,7 +167,8 @@ def _tiled(ledger: HostLedger, free: Sequence[Gpu], count: int, tile: str) -> Se
 _index_of = attrgetter("index")
 
 
-def _held_whole(gpu: Gpu, claim: str) -> HeldGpu:
+def held_whole(gpu: Gpu, claim: str) -> HeldGpu:
+    """The device as claimed by a counter, all of it."""
     return HeldGpu(uuid=gpu.uuid, index=gpu.index, claim=claim, pci_bus_id=gpu.pci_bus_id)
 
 

@@ -22,6 +22,7 @@ from gsched.policy.feasible import Rules, fill, live_values
 from gsched.policy.limits import LimitUse
 from gsched.policy.parallel_place import Spreader, may_spread, needs_several, one_task
 from gsched.policy.place_guard import PlaceGuard
+from gsched.policy.streak import Streak
 
 NOT_RESERVED = Reason("Not part of the job's advance reservation", candidate=False)
 BAD_REQUIREMENT = "Job has bad res req"
@@ -135,6 +136,25 @@ class Placer:
     def reasons(self, queue: Queue, requirement: RequirementClass) -> tuple[PendingReason, ...]:
         """Why the hosts as they are take no job of the class. Never empty."""
         return self._host_reasons(self._kind(queue, requirement), {}, [])
+
+    def streak(self, bucket: Bucket, allocation: Allocation) -> Streak | None:
+        """For further jobs of the class on the host that one of the bucket was just given, if that is what each would
+        get by itself.
+        """
+        kind = self._kind(self._snapshot.queues[bucket.queue], bucket.requirement)
+        ranking = kind.ranking
+        if kind.is_promised or ranking is None or not ranking.stays_best:
+            return None
+        if not self._guard.lets_pass(bucket, allocation.hosts[0]):
+            return None
+        columns = self._field.columns
+        row = columns.index[allocation.first_host]
+        need = ranking.match.asked.need
+        return Streak.begin(bucket.queue, bucket.requirement, row, columns.hosts[row], columns.books(row), need)
+
+    def may_go_on(self, streak: Streak, bucket: Bucket) -> bool:
+        """Whether the bucket's next job is one for the streak."""
+        return streak.goes_on(bucket) and self._limits.says_nothing(bucket)
 
     def fulfilled(self, bucket: Bucket) -> None:
         """A job of the bucket has started, and with it what may have been planned for one of its class."""
