@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from gsched.base.errors import BadRequest
+from gsched.base.ids import show_job
 from gsched.cli.call import Call
 from gsched.cli.command import GENERAL, program, read_options
 from gsched.cli.control import EVERY, Said, report
 from gsched.cli.selection import parse_job_ids
 from gsched.cli.session import connected
 from gsched.dialect.options import Option, OptionTable, unsupported
+from gsched.model.view import JobFilter
+
+UNSATISFIED = "Job dependency condition not satisfied"
 
 TABLE = OptionTable(
     summary="start a pending job at once where you say, whatever order, limits and loads say (administrators only)",
@@ -34,4 +38,14 @@ def main(call: Call) -> int:
         raise BadRequest(f"{program(call)}: -m HOST says where the job is to run")
     with connected(call) as session:
         results = session.client.control("run", job_ids, hosts=hosts)
-    return report(call, results, Said("Job <{job}> is being forced to run."))
+        forced = tuple(result.job_id for result in results if not result.error)
+        views = list(session.client.jobs(JobFilter(ids=forced, user="all"))) if forced else []
+    code = report(call, results, Said("Job <{job}> is being forced to run."))
+    for view in views:
+        # The one thing that being forced does not overrule: it would wait and nobody would know for what.
+        for reason in view.pending_reasons:
+            if view.job_id in forced and reason.text == UNSATISFIED:
+                call.error(
+                    f"Job <{show_job(view.job_id)}> starts when its condition holds: {reason.detail or reason.text}\n"
+                )
+    return code

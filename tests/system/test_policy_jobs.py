@@ -177,6 +177,14 @@ def test_grun_starts_a_job_at_once_where_it_is_told(cluster: Cluster) -> None:
     assert (cluster.folder / f"forced.{job}").read_text().splitlines()[0] == "two"
 
 
+def test_an_array_is_switched_with_its_started_elements(cluster: Cluster) -> None:
+    array = cluster.submit("-J", "wide[1-4]", "-n", "12", "-R", "span[hosts=1]", "sleep", "600")
+    cluster.until(lambda: cluster.run("gjobs", "-A", str(array)).stdout.split()[-5:].count("2"), "not two elements run")
+    assert f"Job <{array}> is switched to queue <later>" in cluster.run("gswitch", "later", str(array)).stdout
+    listed = cluster.run("gjobs", "-o", "queue", "-noheader", str(array)).stdout.split()
+    assert listed == ["later"] * 4
+
+
 # -- again --------------------------------------------------------------------------------------------------------
 
 

@@ -60,6 +60,15 @@ def test_an_element_is_called_by_its_index(master: FakeMaster, call: NewCall, ar
     assert list(master.requests[-1].job_ids) == [ELEMENT]
 
 
+def test_grun_says_what_a_forced_job_still_waits_for(master: FakeMaster, call: NewCall) -> None:
+    reason = PendingReason("Job dependency condition not satisfied", detail="done(3): job 3 is RUN")
+    plain = spec()
+    master.views = [JobView(job_id=7, spec=plain, state="PEND", submitted_at=1.0, pending_reasons=(reason,))]
+    command = call("grun", "-m", "one", "7")
+    assert (command.run(), command.out) == (0, "Job <7> is being forced to run.\n")
+    assert command.err == "Job <7> starts when its condition holds: done(3): job 3 is RUN\n"
+
+
 def test_what_is_asked_of_the_master(master: FakeMaster, call: NewCall) -> None:
     call("gbot", "7", "4").run()
     call("grun", "-m", "one two", "7").run()
