@@ -18,6 +18,8 @@ LOCAL_TYPE = "LINUX"
 UNKNOWN_MODEL = "UNKNOWN_AUTO_DETECT"
 """Host model that a host with `!` has, as lshosts(1) shows one that is not detected."""
 
+_UNKNOWN_LOAD: dict[str, None] = dict.fromkeys(index.name for index in LOAD_INDICES)
+
 
 def host_type(host: HostConfig) -> str:
     """The host's type; `!` is detected."""
@@ -33,7 +35,9 @@ def host_values(config: ClusterConfig, host: HostConfig, seen: Observation) -> d
     """Resource name -> value on the host, before reservations."""
     load = seen.load
     indices = load.indices if load is not None and seen.connected else {}
-    values: dict[str, float | str | bool | None] = {index.name: indices.get(index.name) for index in LOAD_INDICES}
+    if indices.keys() - _UNKNOWN_LOAD.keys():
+        indices = {name: value for name, value in indices.items() if name in _UNKNOWN_LOAD}
+    values: dict[str, float | str | bool | None] = {**_UNKNOWN_LOAD, **indices}
     values.update(type=host_type(host), model=host_model(host), status="ok", hname=host.name, cpuf=host.cpu_factor)
     values.update(server=host.server, rexpri=0.0, ndisks=None)
     values.update(

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.snapshot import Bucket, Snapshot
+from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.model.view import LimitView
 from gsched.policy.limit_counts import CycleCounts
 from gsched.policy.limit_sections import BUCKET, CLASS, QUEUE, Denial, Needs, SectionUse
@@ -310,7 +310,11 @@ class LimitUse:
 
     def _limits_users_of_hosts(self) -> bool:
         if self._hosts_limit_users is None:
-            self._hosts_limit_users = any(host.user_limit is not None for host in self._snapshot.hosts.values())
+            hosts, columns = self._snapshot.hosts, self._snapshot.columns
+            if columns is None:
+                self._hosts_limit_users = any(host.user_limit is not None for host in hosts.values())
+            else:
+                self._hosts_limit_users = bool(columns.standing("user_limit", _limits_users).any())
         return self._hosts_limit_users
 
     def _counts_are_asked_for(self) -> bool:
@@ -349,3 +353,7 @@ def groups_above(job_group: str) -> list[str]:
     """A job group and all those it lies in: `/a/b/c` gives `/a/b/c`, `/a/b`, `/a` and `/`."""
     names = [name for name in job_group.split("/") if name]
     return [f"/{'/'.join(names[:depth])}" for depth in range(len(names), -1, -1)]
+
+
+def _limits_users(host: HostSnapshot) -> bool:
+    return host.user_limit is not None

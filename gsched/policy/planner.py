@@ -132,12 +132,26 @@ class Planner:
             return None
         hosts = [part.host for part in kept.allocation.hosts]
         ends = {end for host in hosts for end in self._future.releases(host) if self._future.now < end < kept.start}
+        needs = self._trial.needs(kept.bucket, demand) if ends and len(hosts) == 1 else []
         for end in sorted(ends, reverse=True)[:MOST_TRIALS]:
+            start, booked = self._start_after(end), self._future.booked(hosts[0])
+            if needs and not _is_room(self._free_by(hosts[0], start), needs, start, hosts[0], booked):
+                break
             found = self._try(kept.job_id, kept.bucket, demand, hosts, end)
             if found is None or found.start >= kept.start:
                 break
             kept = found
         return kept
+
+    def _free_by(self, host: str, at: float) -> tuple[float, float]:
+        """(slots, devices) that are free on the host when all has ended that ends by the time."""
+        books = self._snapshot.ledger.host(host)
+        slots, gpus = math.inf if books.free_slots is None else books.free_slots, len(books.gpus) - len(books.holders)
+        for key, part in books.held.items():
+            if self._future.end_of(host, key, part) <= at:
+                slots += 0 if key in books.suspended else part.slots
+                gpus += len(part.gpus)
+        return slots, gpus
 
     def _try(self, job_id: int, bucket: Bucket, demand: Demand, hosts: Sequence[str], end: float) -> Booking | None:
         """The job on some of the hosts as soon as whatever ends at `end` has ended; None if it does not fit then."""
