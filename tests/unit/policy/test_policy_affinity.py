@@ -12,7 +12,7 @@ from placing_cluster import NOW, Cluster, host, kind, places, spreads, told
 
 from gsched.model.allocation import Allocation, CpuBinding, HostAllocation
 from gsched.model.ledger import HostLedger, Ledger, double_owners
-from gsched.model.queue import Queue
+from gsched.model.queue import Preemption, Queue
 from gsched.model.snapshot import Running
 from gsched.model.topology import offered
 from gsched.policy import affinity
@@ -336,3 +336,17 @@ def test_places_ignores_hosts_without_affinity() -> None:
     world.ledger.host("a").observe_processors((), "AFFINITY is not enabled in lsb.hosts")
     world.add(kind("affinity[numa(1)]"))
     assert places(world.plan()) == {1: "b"}
+
+
+def test_a_job_that_lacks_units_has_others_requeued_but_not_suspended_who_would_keep_theirs() -> None:
+    queues = (Queue(name="q", priority=1), Queue(name="high", priority=9, preemption=Preemption(preemptive=())))
+    for requeue in (False, True):
+        world = Cluster(host("a"), slots=8, queues=queues, preempt_requeue=requeue)
+        world.ledger.host("a").observe_processors(offered(topology(sockets=1, numas=1, cores=2, threads=1), ()))
+        world.add(kind("affinity[core(1)]"), 2)
+        world.carry_out(world.plan())
+        for job_id, running in world.running.items():
+            world.running[job_id] = running._replace(rerunnable=True, started_at=0.0)
+        (wants,) = world.add(kind("affinity[core(1)]", queue="high"))
+        found = world.plan()
+        assert [each.by for each in found.preempted] == ([wants] if requeue else []), requeue

@@ -7,15 +7,18 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+from affinity_hosts import topology
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from placing_cluster import NOW, Cluster, host, kind, places
 
-from gsched.model.allocation import HeldGpu, HostAllocation
+from gsched.model.allocation import CpuBinding, HeldGpu, HostAllocation
 from gsched.model.columns import HostColumns
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
+from gsched.model.topology import offered
 from gsched.policy.columns import FITS
 from gsched.policy.columns_cycle import CycleColumns, Way
 from gsched.policy.demand import Demand, demand_of
@@ -26,6 +29,8 @@ SELECTS = ("", "type == any", "mem>400", "ut<0.5 && mem>100", "slots>2", "ngpus>
 RUSAGES = ("", "mem=300", "lic=2", "mem=100/task", "mem=100/job", "ngpus_excl_p=1", "ngpus_excl_p=2", "ngpus=1",
            "ngpus_shared=1", "mem=200:threshold=500", "ngpus_excl_p=1,mem=50", "nothere=1")  # fmt: skip
 ORDERS = ("", "order[mem]", "order[-slots]", "order[ut:-mem]", "order[mem/2]", "order[nothere]")
+AFFINITIES = ("", "", "", "affinity[core(1)]", "affinity[thread(2,same=socket)]", "affinity[numa(1)]",
+              "affinity[thread(1,exclusive=(core,injob)):distribute=pack(socket=1)]")  # fmt: skip
 GPUS = ("", "num=1", "num=2:mode=exclusive_process", "share=0.5", "num=1:gmem=500M", "num=1:j_exclusive=yes",
         "num=1:gmodel=V100", "num=2:glink=yes", "num=1:gpack=yes", "num=2:gtile=1")  # fmt: skip
 
@@ -89,6 +94,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
         books.shared_jobs = draw(st.integers(1, 2))
         if draw(st.integers(0, 3)):
             books.observe_gpus(GpuReport(gpus=draw(devices(name))))
+        sizes = [draw(st.integers(1, 2)) for _ in range(4)]
+        books.observe_processors(offered(topology(*sizes), ()) if draw(st.booleans()) else ())
         draw(holdings(cluster, name))
     return cluster
 
@@ -108,6 +115,9 @@ def holdings(draw: st.DrawFn, cluster: Cluster, name: str) -> None:
             amounts=draw(st.sampled_from([{}, {"mem": 200.0}, {"lic": 1.0}])),
             exclusive=draw(st.integers(0, 6)) == 0,
         )
+        if books.processors and draw(st.booleans()):
+            cpus = tuple(each.cpu for each in books.processors[: draw(st.integers(1, 3))])
+            part = structs.replace(part, bindings=(CpuBinding(affinity="affinity[thread(1)]", held=cpus, tasks=()),))
         if not books.misfit(part):
             books.take((9000 + number, 1), part)
 
@@ -115,7 +125,8 @@ def holdings(draw: st.DrawFn, cluster: Cluster, name: str) -> None:
 @st.composite
 def buckets(draw: st.DrawFn) -> Bucket:
     select, rusage, order = (draw(st.sampled_from(each)) for each in (SELECTS, RUSAGES, ORDERS))
-    text = " ".join([f"select[{select}]" if select else "", f"rusage[{rusage}]" if rusage else "", order]).strip()
+    sections = [f"select[{select}]" if select else "", f"rusage[{rusage}]" if rusage else "", order]
+    text = " ".join([*sections, draw(st.sampled_from(AFFINITIES))]).strip()
     return kind(
         text,
         queue=draw(st.sampled_from(["q", "r"])),
