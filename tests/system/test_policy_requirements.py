@@ -213,7 +213,10 @@ def test_jobs_with_affinity_get_cpus_of_their_own_and_are_bound_to_them(cluster:
         cluster.configure(lsb_hosts=AFFINITY)
         usable = os.sched_getaffinity(0)
         units = [cluster.submit("-R", "affinity[thread]", "sleep", "600") for _ in usable]
-        more = cluster.submit("-R", "affinity[thread(1):cpubind=numa]", "sleep", "600")
+        asked = "affinity[thread(1):cpubind=numa:membind=localprefer]"
+        output = cluster.conf / "bound"
+        tell = "echo $LSB_BIND_CPU_LIST $LSB_BIND_MEM_POLICY; cat $LSB_AFFINITY_HOSTFILE"
+        more = cluster.submit("-o", str(output), "-R", asked, tell)
         bound = []
         for job in units:
             view = cluster.starts(job)
@@ -232,7 +235,11 @@ def test_jobs_with_affinity_get_cpus_of_their_own_and_are_bound_to_them(cluster:
         assert "AFFINITY is not enabled in lsb.hosts" in cluster.run("ghosts", "-aff", "two").stdout
         assert " one                 thread -      -      /" in cluster.run("gjobs", "-l", "-aff", str(units[0])).stdout
         cluster.run("gkill", str(units[0]))
-        cluster.starts(more)
+        (done,) = cluster.wait(more)
+        assert done.allocation is not None
+        (task,) = done.allocation.hosts[0].bindings[0].tasks
+        cpus, nodes = (",".join(map(str, each)) for each in (task.bound, task.nodes))
+        assert output.read_text().startswith(f"{cpus} localprefer\none {cpus} {nodes} 2\n")
     finally:
         cluster.configure(lsb_hosts="=" + before)
 
