@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
+import msgspec
+
 from gsched.model.allocation import Allocation
 from gsched.model.config import FairshareFactors
 from gsched.model.ledger import AttemptKey, Ledger
@@ -282,7 +284,7 @@ class Snapshot:
     """How long a job that is asked to end may take."""
 
 
-class Placement(NamedTuple):
+class Placement(msgspec.Struct, frozen=True, gc=False):
     """One job that can start now."""
 
     job_id: int

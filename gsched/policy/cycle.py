@@ -133,7 +133,7 @@ class _Cycle:
             self._field.used(streak.row)
 
     def _start(self, job_id: int, bucket: Bucket, found: Found, order: ServingOrder) -> None:
-        allocation, effective, is_promised = found
+        allocation, effective, is_promised = found.allocation, found.effective, found.is_promised
         # A fork: the attempt's number does not matter here.
         self._snapshot.ledger.take((job_id, -1), allocation, self._now)
         self._field.started(allocation)

@@ -21,6 +21,8 @@ ANY_DEVICE = ("ngpus_shared", "ngpus_excl_p", "ngpus_excl_t")
 """How a GPU is claimed that nobody asked for, in the order in which it is tried."""
 
 _NOTHING_ELSE = DeviceKind("")[1:]
+"""All of a kind but the claim, when nothing is asked of the devices."""
+
 SHARING = frozenset({"ngpus_shared", SHARED_CLAIM})
 """Claims whose devices others may hold too."""
 
@@ -32,7 +34,8 @@ def choose(ledger: HostLedger, wanted: Sequence[Devices]) -> tuple[HeldGpu, ...]
         if is_plain(kind):
             free = ledger.claimable(kind.claim) if ledger.gpus_known else []
             if len(free) >= count:
-                return tuple([held_whole(gpu, kind.claim) for gpu in free[:count]])
+                claim = kind.claim
+                return tuple([held_whole(gpu, claim) for gpu in free[:count]])
     chosen: dict[str, HeldGpu] = {}
     if len(wanted) > 1:
         # The narrow claims first: a plain `ngpus` would otherwise take a device that only a mode claim can use.
@@ -75,8 +78,7 @@ def candidates(ledger: HostLedger, kind: DeviceKind) -> list[Gpu]:
 
 def is_plain(kind: DeviceKind) -> bool:
     """Whether any devices that nobody holds will do: none are shared, and nothing else is asked of them."""
-    claim, *others = kind
-    return claim not in SHARING and tuple(others) == _NOTHING_ELSE
+    return kind[1:] == _NOTHING_ELSE and kind.claim not in SHARING
 
 
 def obtainable(ledger: HostLedger, kind: DeviceKind) -> int:

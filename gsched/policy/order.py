@@ -260,6 +260,8 @@ class _Arrivals:
         while heap:
             top = heap[0]
             kind = top[_KIND]
+            if not kind.dead and not self._dropped and kind.heap and kind.heap[0] is top:
+                return top  # as it is nearly always
             first = None if kind.dead else kind.head()
             if first is None:
                 heappop(heap)
@@ -275,8 +277,14 @@ class _Arrivals:
         """The head was served; `dropped`: its bucket goes."""
         heap = self._heap
         kind = heap[0][_KIND]
-        if not kind.dead:
-            _advance(kind.heap, dropped=dropped)
+        if kind.dead:
+            return
+        _advance(kind.heap, dropped=dropped)
+        first = kind.head()
+        if first is None:
+            heappop(heap)
+        else:
+            heapreplace(heap, first)
 
 
 class _ShareTurns:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from gsched.base.errors import RequirementError
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.queue import Queue
@@ -28,7 +30,7 @@ NOT_RESERVED = Reason("Not part of the job's advance reservation", candidate=Fal
 BAD_REQUIREMENT = "Job has bad res req"
 
 
-class Found(NamedTuple):
+class Found(msgspec.Struct, frozen=True, gc=False):
     """A place for the bucket's next job. `effective`: the choice of its requirement, if there are several."""
 
     allocation: Allocation
