@@ -146,6 +146,8 @@ class _Teller:
                     yield history.requeue_requested(event.at, event.by)
             case events.ArrayElementsFinished():
                 yield from self._ended(event)
+            case events.ArrayElementsRequeued():
+                yield history.requeued(event.at, hold=event.hold)
             case _:
                 return
 

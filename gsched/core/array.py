@@ -12,7 +12,7 @@ from functools import lru_cache
 import msgspec
 
 from gsched.base.ids import element_id
-from gsched.base.indices import Indices
+from gsched.base.indices import Indices, of
 from gsched.core.job import Job
 from gsched.model.job import AttemptResult, JobSpec, JobState
 
@@ -102,6 +102,23 @@ class JobArray(msgspec.Struct, kw_only=True, omit_defaults=True):
                 self.taken.add(each)
             self.first = first
         self.taken.discard(index)
+
+    def put_back(self, indices: Indices) -> None:
+        """Elements that ended without having been started are back in the record."""
+        again = set(indices)
+        gone = {index for index in self.indices if index <= self.first or index in self.taken} - again
+        self.first, self.taken = 0, gone
+        for index in self.indices:
+            if index not in gone:
+                break
+            gone.discard(index)
+            self.first = index
+        ends = [(end, [index for index in indices_of(end.indices) if index not in again]) for end in self.unstarted]
+        self.unstarted = [msgspec.structs.replace(end, indices=str(of(left))) for end, left in ends if left]
+
+    def ended_unstarted(self) -> list[int]:
+        """Indices of the elements that ended without having been started."""
+        return [index for end in self.unstarted for index in indices_of(end.indices)]
 
     def element(self, index: int) -> Job:
         """The job that the element is from now on; still as it was in the record."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
-from gsched.base.ids import show_job
+from gsched.base.ids import element_id, index_of, show_job
 from gsched.base.indices import of
 from gsched.core import attempts, moving
 from gsched.core.array import JobArray
@@ -25,6 +25,7 @@ from gsched.core.targets import DENIED, Caller, Target, admitted, find
 from gsched.model.config import ClusterConfig
 from gsched.model.event import (
     ArrayElementsFinished,
+    ArrayElementsRequeued,
     JobFinished,
     JobForced,
     JobMoved,
@@ -96,12 +97,14 @@ def control_jobs(
 
 def _carry_out(desk: Desk, target: Target) -> Control:
     """An array succeeds when something could be done to one of its elements."""
+    if target.ended_in is not None and desk.command.action == "requeue":
+        return Control(job_id=target.job_id, error=_requeue_ended(desk, target.ended_in, [index_of(target.job_id)]))
     if target.error:
         return Control(job_id=target.job_id, error=target.error)
     act, act_on_waiting = _ACTIONS[desk.command.action]
     desk.moved.clear()
     answers = []
-    if target.array is not None and target.array.count:
+    if target.array is not None and (target.array.count or _has_ended_unstarted(desk, target.array)):
         may = desk.caller.may_touch(target.array.spec, desk.config)
         answers.append(act_on_waiting(desk, target.array) if may else DENIED)
     jobs = [job for job in target.jobs if target.array is None or _is_meant(desk, job)]
@@ -305,8 +308,34 @@ def _is_asked_for(states: tuple[str, ...], state: JobState) -> bool:
     return (state in STARTED and (not states or "RUN" in states)) or state.value in states
 
 
-def _not_started(desk: Desk, array: JobArray) -> str:
-    return NOT_STARTED_TEXT
+def _has_ended_unstarted(desk: Desk, array: JobArray) -> bool:
+    """Whether a requeue of the array is for elements that ended without having been started."""
+    command = desk.command
+    return command.action == "requeue" and JobState.EXIT.value in command.states and bool(array.unstarted)
+
+
+def _requeue_waiting(desk: Desk, array: JobArray) -> str:
+    return _requeue_ended(desk, array, array.ended_unstarted()) if array.unstarted else NOT_STARTED_TEXT
+
+
+def _requeue_ended(desk: Desk, array: JobArray, indices: list[int]) -> str:
+    """Elements that ended without having been started; those that wait already are held, or not, as they were."""
+    command, now, number = desk.command, desk.now, array.array_id
+    if not _has_ended_unstarted(desk, array):
+        return NOT_STARTED_TEXT if array.count else FINISHED_TEXT
+    if not desk.caller.may_touch(array.spec, desk.config):
+        return DENIED
+    others, was_held = array.count, bool(array.stopped_by)
+    desk.decision.record(
+        ArrayElementsRequeued(
+            at=now, job_id=number, indices=str(of(sorted(indices))), by=command.user, hold=command.hold and not others
+        )
+    )
+    if others and command.hold != was_held:
+        for index in indices:
+            kind = JobSuspended if command.hold else JobResumed
+            desk.decision.record(kind(at=now, job_id=element_id(number, index), by=command.user))
+    return ""
 
 
 # -- order ------------------------------------------------------------------------------------------------------------
@@ -368,7 +397,7 @@ _ACTIONS: dict[str, _Act] = {
     "signal": (_signal, _signal_waiting),
     "stop": (_stop, _stop_waiting),
     "resume": (_resume, _resume_waiting),
-    "requeue": (_requeue, _not_started),
+    "requeue": (_requeue, _requeue_waiting),
     "top": (_move, _move_waiting),
     "bottom": (_move, _move_waiting),
     "run": (_run, _run_waiting),

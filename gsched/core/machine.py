@@ -16,6 +16,7 @@ from gsched.core.legality import IllegalEvent, check_current, move, refuse
 from gsched.model.event import (
     AnyEvent,
     ArrayElementsFinished,
+    ArrayElementsRequeued,
     ConfigApplied,
     HostClosed,
     HostOpened,
@@ -293,6 +294,7 @@ _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     JobFinished: _finished,
     JobPostProcessed: _post_processed,
     ArrayElementsFinished: _elements_finished,
+    ArrayElementsRequeued: rearranging.elements_requeued,
     JobRequeueRequested: rearranging.requeue_requested,
     JobRequeued: rearranging.requeued,
     JobSuspended: rearranging.suspended,

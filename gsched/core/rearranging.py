@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gsched.base.ids import index_of
-from gsched.core.array import JobArray
+from gsched.core.array import JobArray, indices_of
+from gsched.core.groups import add
 from gsched.core.job import AT_HEAD, Job
-from gsched.core.legality import check_current, move, refuse
+from gsched.core.legality import IllegalEvent, check_current, move, refuse
 from gsched.model.event import (
+    ArrayElementsRequeued,
     JobForced,
     JobModified,
     JobMoved,
@@ -154,6 +156,23 @@ def requeued(state: ClusterState, event: JobRequeued) -> None:
         if job.order > -AT_HEAD / 2:
             job.order -= AT_HEAD
     state.enqueue(job)
+
+
+def elements_requeued(state: ClusterState, event: ArrayElementsRequeued) -> None:
+    """Elements that were never more than a number in their array's record are that again."""
+    array = state.arrays.get(event.job_id)
+    indices = indices_of(event.indices)
+    if array is None or not set(indices) <= set(array.ended_unstarted()) or (event.hold and array.count):
+        raise IllegalEvent(f"elements {event.indices} of array {event.job_id} cannot be requeued")
+    state.unqueue_array(array)
+    if not array.count:
+        array.stopped_by = event.by if event.hold else ""
+    array.put_back(indices)
+    add(array.counts, JobState.EXIT.value, -indices.count)
+    array.left += indices.count
+    _mind(state, array.array_id, array.spec.terminate_at)
+    state.want_groups(array.spec.group)
+    state.enqueue_array(array)
 
 
 def _forget_attempt(job: Job) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gsched.base.ids import array_of, index_of
-from gsched.core.array import JobArray
+from gsched.core.array import JobArray, indices_of
 from gsched.core.cluster import ClusterState
 from gsched.core.job import Job
 from gsched.core.select_jobs import admits
@@ -32,6 +32,8 @@ class Target:
     jobs: tuple[Job, ...] = ()
     array: JobArray | None = None
     error: str = ""
+    ended_in: JobArray | None = None
+    """The array of an element that ended without having been started, which is an error but for a requeue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,10 @@ def find(state: ClusterState, job_id: int) -> Target:
     if array.has_waiting(index):
         return Target(job_id, (array.element(index),))
     ended = index in array.indices
-    return Target(job_id, error="Job has already finished" if ended else NOT_FOUND)
+    if not ended:
+        return Target(job_id, error=NOT_FOUND)
+    unstarted = any(index in indices_of(each.indices) for each in array.unstarted)
+    return Target(job_id, error="Job has already finished", ended_in=array if unstarted else None)
 
 
 def members(state: ClusterState, array: JobArray) -> Iterator[Job]:

@@ -12,7 +12,14 @@ import msgspec
 
 from gsched.base.ids import array_of, index_of
 from gsched.core.array import indices_of
-from gsched.model.event import ArrayElementsFinished, JobModified, JobSubmitted, JobSwitched, decode_event
+from gsched.model.event import (
+    ArrayElementsFinished,
+    ArrayElementsRequeued,
+    JobModified,
+    JobSubmitted,
+    JobSwitched,
+    decode_event,
+)
 from gsched.model.job import JobSpec
 from gsched.model.view import EventRecord, JobFilter, JobHistory
 from gsched.store.history import History
@@ -76,10 +83,10 @@ def element_events(of_array: Sequence[EventRecord], own: Sequence[EventRecord], 
 
 
 def _concerns(record: EventRecord, index: int) -> bool:
-    if record.kind != "array_elements_finished":
+    if record.kind not in ("array_elements_finished", "array_elements_requeued"):
         return True
     event = _read(record)
-    return isinstance(event, ArrayElementsFinished) and index in indices_of(event.indices)
+    return isinstance(event, ArrayElementsFinished | ArrayElementsRequeued) and index in indices_of(event.indices)
 
 
 def spec_indices(events: Sequence[EventRecord]) -> str:

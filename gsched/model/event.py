@@ -134,6 +134,16 @@ class ArrayElementsFinished(JobEvent, frozen=True, kw_only=True, tag="array_elem
     result: AttemptResult
 
 
+class ArrayElementsRequeued(JobEvent, frozen=True, kw_only=True, tag="array_elements_requeued"):
+    """Elements of the array `job_id` that ended without having been started wait again."""
+
+    indices: str
+    """As gsched.base.indices prints them."""
+    by: str
+    hold: bool = False
+    """They are PSUSP; the array has no other waiting elements then."""
+
+
 class JobRequeueRequested(JobEvent, frozen=True, kw_only=True, tag="job_requeue_requested"):
     """The started job is to end and then wait again: grequeue, or preemption by job `preempted_by`."""
 
@@ -299,6 +309,7 @@ AnyEvent = (
     | JobFinished
     | JobPostProcessed
     | ArrayElementsFinished
+    | ArrayElementsRequeued
     | JobRequeueRequested
     | JobRequeued
     | JobSuspended

@@ -201,6 +201,20 @@ def test_a_requeued_job_runs_again_and_keeps_its_output(cluster: Cluster) -> Non
     assert "Pending: Job has been requeued" in cluster.run("ghist", "-l", str(job)).stdout
 
 
+def test_elements_killed_before_they_started_are_requeued(cluster: Cluster) -> None:
+    holders = held(cluster)
+    array = cluster.submit("-J", "late[1-3]", "true")
+    cluster.run("gkill", str(array))
+    cluster.until(lambda: "EXIT" in cluster.run("gjobs", "-a", str(array)).stdout, "the elements were not killed")
+    assert cluster.run("grequeue", "-e", str(array)).stdout.startswith(f"Job <{array}> is being requeued")
+    assert cluster.run("gjobs", str(array)).stdout.count("PEND") == 3
+    cluster.kill("master")
+    cluster.up()
+    cluster.run("gkill", str(holders[0]))
+    cluster.until(lambda: cluster.run("gjobs", "-a", str(array)).stdout.count("DONE") == 3, "they did not run")
+    assert "requeued" in cluster.run("ghist", "-l", f"{array}[2]").stdout.lower()
+
+
 def test_requeue_exit_values(cluster: Cluster) -> None:
     job = cluster.submit("-q", "tries", "-o", "/dev/null", "exit 30")
     assert cluster.wait(job)[0].state == "EXIT"

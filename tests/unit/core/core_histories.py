@@ -290,6 +290,15 @@ class Histories(RuleBasedStateMachine):
         answers = self.do(command)
         assert answers is None or [answer.job_id for answer in answers] == list(ids)
 
+    @rule(hold=st.booleans(), whole=st.booleans())
+    def requeue_ended(self, hold: bool, whole: bool) -> None:
+        """Elements that ended without having been started are to run again: all of an array, or one."""
+        arrays = self.engine.state.arrays.items()
+        ended = [(number, each) for number, array in arrays for each in array.ended_unstarted()[:1]]
+        ids = tuple(number if whole else element_id(number, each) for number, each in ended)
+        if ids:
+            self.do(ControlJobs("root", True, "requeue", ids, hold=hold, states=("EXIT",)))
+
     @rule(user=USERS, choice=st.randoms(use_true_random=False))
     def modify(self, user: str, choice: random.Random) -> None:
         wanted = self.any_spec(choice)

@@ -68,6 +68,7 @@ def long_history(seed: int, steps: int) -> Histories:
         (10, lambda: world.go_on(choice.random() < 0.5)),
         (10, lambda: world.tick(choice.choice([0.0, 1.0, 5.0, 40.0, 400.0, 4000.0]))),
         (24, control),
+        (2, lambda: world.requeue_ended(choice.random() < 0.3, choice.random() < 0.5)),
         (14, lambda: world.work(choice.choice("ab"), choice, choice.choice([0, 1, None, -1]))),
         (14, lambda: world.tell(choice.choice("ab"), choice, choice.random() < 0.3)),
         (8, lambda: world.obey(choice.choice(hosts), choice.randint(1, 3))),

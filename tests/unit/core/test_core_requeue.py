@@ -253,3 +253,46 @@ def test_a_job_that_the_system_had_suspended_goes_back_to_pending_when_it_cannot
     world.not_started(job_id)
     assert world.state(job_id) == "PEND"
     world.check_replay()
+
+
+def array_that_was_killed(count: int = 6) -> tuple[World, int]:
+    """One host is full; the elements were killed while they waited."""
+    world = World()
+    world.run(spec(slots=16))
+    (array_id,) = world.submit(spec(name="a", indices=f"1-{count}"))
+    world.settle()
+    return world, array_id
+
+
+def test_elements_killed_before_they_started_can_be_requeued() -> None:
+    world, array_id = array_that_was_killed()
+    assert world.control("kill", array_id) == [""]
+    assert world.order("requeue", array_id) == ["Job has already finished"]
+    assert world.order("requeue", element_id(array_id, 2), states=("DONE",)) == ["Job has already finished"]
+    assert world.order("requeue", element_id(array_id, 2), user="eve", states=("EXIT",)) == ["User permission denied"]
+    assert world.order("requeue", element_id(array_id, 2), states=("EXIT",)) == [""]
+    array = world.engine.state.arrays[array_id]
+    assert list(array.waiting()) == [2] and [end.indices for end in array.unstarted] == ["1,3,4-6"]
+    told = len(world.events)
+    assert world.order("requeue", array_id, states=("EXIT",)) == [""]
+    assert len(world.events) == told + 1, "one record, however many elements there are"
+    assert list(array.waiting()) == [1, 2, 3, 4, 5, 6] and array.left == 6 and not array.unstarted
+    world.check_replay()
+    world.ended(1)
+    world.settle()
+    assert [world.state(element_id(array_id, index)) for index in range(1, 7)] == ["RUN"] * 6
+    world.check_replay()
+
+
+def test_requeued_elements_are_held_when_that_is_asked_for_and_others_are_not() -> None:
+    world, array_id = array_that_was_killed()
+    array = world.engine.state.arrays[array_id]
+    world.control("kill", array_id)
+    assert world.order("requeue", element_id(array_id, 5), states=("EXIT",), hold=True) == [""]
+    assert array.stopped_by == "ann"
+    assert world.order("requeue", element_id(array_id, 3), states=("EXIT",)) == [""]
+    assert world.state(element_id(array_id, 3)) == "PEND" and list(array.waiting()) == [5]
+    assert world.control("resume", array_id) == [""]
+    assert world.order("requeue", array_id, states=("EXIT",), hold=True) == [""]
+    assert [world.state(element_id(array_id, index)) for index in (1, 2, 4, 6)] == ["PSUSP"] * 4
+    world.check_replay()
