@@ -5,22 +5,27 @@ The executor's folders are the journal; after a crash of the agent they say what
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import msgspec
 
 from gsched.agent.affinity import affinity_lines, bound_to
 from gsched.agent.environment import attempt_line, host_lines, job_environment, output_path
 from gsched.agent.outputs import KeptOutputs
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal
-from gsched.base.ids import attempt_name
+from gsched.base.ids import attempt_name, show_job
 from gsched.base.patterns import expand_job_id
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.job import AttemptResult, JobSpec
 from gsched.model.ledger import AttemptKey
 from gsched.probe.topology import has_several_nodes
 from gsched.run.executor import ProcessExecutor
+from gsched.run.jobreport import Facts
 from gsched.run.order import Limits, Order, StartedInfo
 from gsched.wire.auth import user_name
 from gsched.wire.convert import fill, from_proto
@@ -29,6 +34,8 @@ from gsched.wire.v1 import agent_pb2
 log = logging.getLogger(__name__)
 
 OUTPUT_PIECE = 256 * 1024
+REPORT_PATIENCE_S = 10.0
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 OUTPUT_MOST = 1 << 30
 """gpeek shows at most so many bytes of a stream, and says when there is more."""
 
@@ -57,6 +64,10 @@ class Attempts:
         self._parts: dict[AttemptKey, HostAllocation] = {}
         self._started: dict[AttemptKey, StartedInfo] = {}
         self._ended: dict[AttemptKey, AttemptResult] = {}
+        self._reasons: dict[AttemptKey, str] = {}
+        """LSF's keywords for attempts that are being ended."""
+        self._facts: dict[AttemptKey, Facts] = {}
+        self._reports: set[asyncio.Task[None]] = set()
         self._outputs = KeptOutputs(spool / "outputs")
         self.terminate_interval_s = 10.0
         self._executor = ProcessExecutor(
@@ -70,7 +81,14 @@ class Attempts:
             order = self._executor.order(*key)
             if order is not None and order.holding is not None:
                 self._parts[key] = order.holding
+            if order is not None and order.report is not None and key not in self._ended:
+                self._facts[key] = order.report
         return len(keys)
+
+    async def settle(self) -> None:
+        """Wait for the reports that are being written: what a hello tells the master is over needs no more work."""
+        if self._reports:
+            await asyncio.wait(list(self._reports))
 
     def close(self) -> None:
         """Stop watching; jobs go on."""
@@ -105,7 +123,10 @@ class Attempts:
         if part is None:
             raise Internal(f"attempt {attempt_name(*key)} was sent to {self._host}, but is not for it")
         self._parts[key] = part
-        await self._executor.start(self._order(message, spec, allocation, part))
+        order = self._order(message, spec, allocation, part)
+        if order.report is not None:
+            self._facts[key] = order.report
+        await self._executor.start(order)
 
     def _order(
         self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation, part: HostAllocation
@@ -151,15 +172,44 @@ class Attempts:
             affinity_hostfile=affinity_lines(allocation),
             attempt_line=attempt_line(job_id, message.attempt, self._host, self._clock.now(), message.earlier_runs),
             gpu_lock_uuids=tuple(gpu.uuid for gpu in part.gpus) if self._locks_gpus() else (),
+            report=self._report_facts(message, spec, allocation) if message.report and spec.output_file else None,
             holding=part,
         )
 
-    async def terminate(self, key: AttemptKey) -> None:
-        """End it; an attempt that is not here is over."""
+    def _report_facts(self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation) -> Facts:
+        job_id = message.job_id
+        asked = [part.amounts["mem"] for part in allocation.hosts if "mem" in part.amounts]
+        return Facts(
+            job=show_job(job_id),
+            name=spec.shown_name(job_id),
+            command=spec.command,
+            sender=f"{self._user}@{self._host}",
+            cluster=message.cluster,
+            submit_host=spec.submit_host,
+            user=spec.user,
+            hosts=tuple((part.host, part.slots) for part in allocation.hosts),
+            queue=spec.queue,
+            submitted_at=message.submitted_at,
+            dispatched_at=message.dispatched_at,
+            requested_mem_mib=sum(asked) if asked else None,
+            output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
+            error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
+        )
+
+    async def terminate(self, key: AttemptKey, reason: str = "") -> None:
+        """End it; an attempt that is not here is over. `reason`: LSF's keyword for why."""
+        self._explain(key, reason)
         await self._executor.terminate(*key, self.terminate_interval_s)
 
-    async def signal(self, key: AttemptKey, number: int) -> None:
-        """Send one signal to all its processes."""
+    def _explain(self, key: AttemptKey, reason: str) -> None:
+        """What to say of the attempt if it ends other than well. What was asked for first has ended it."""
+        if reason and key in self._parts and key not in self._ended:
+            self._reasons.setdefault(key, reason)
+
+    async def signal(self, key: AttemptKey, number: int, reason: str = "") -> None:
+        """Send one signal to all its processes. `reason`: LSF's keyword for an attempt that ends by it."""
+        if number in _ENDING:
+            self._explain(key, reason)
         await self._executor.signal(*key, number)
 
     async def suspend(self, key: AttemptKey) -> None:
@@ -230,8 +280,34 @@ class Attempts:
         self._tell_started((job_id, attempt))
 
     def _on_ended(self, job_id: int, attempt: int, result: AttemptResult) -> None:
-        self._ended[job_id, attempt] = result
-        self._tell_ended((job_id, attempt))
+        key = (job_id, attempt)
+        reason = self._reasons.pop(key, "")
+        if reason and result.started and not result.succeeded and not result.term_reason:
+            result = msgspec.structs.replace(result, term_reason=reason)
+        self._ended[key] = result
+        facts = self._facts.pop(key, None)
+        if key not in self._parts:  # it ended while no agent was here
+            order = self._executor.order(*key)
+            facts = order.report if order is not None else None
+        if facts is None or self._executor.started(*key) is None:
+            self._tell_ended(key)
+            return
+        task = asyncio.get_running_loop().create_task(self._report(key, facts, result))
+        self._reports.add(task)
+        task.add_done_callback(self._reports.discard)
+
+    async def _report(self, key: AttemptKey, facts: Facts, result: AttemptResult) -> None:
+        """Put the report below the output, then tell the master: whoever hears that a job is done can read it.
+
+        A file system that hangs holds neither up for long.
+        """
+        writing = asyncio.to_thread(self._executor.report, *key, facts, result)
+        try:
+            await asyncio.wait_for(writing, REPORT_PATIENCE_S)
+        except (OSError, TimeoutError) as error:
+            log.warning("no report below the output of %s: %s", attempt_name(*key), error or "its file system hangs")
+        if key in self._ended:
+            self._tell_ended(key)
 
     def _tell_started(self, key: AttemptKey) -> None:
         self._send(agent_pb2.AgentMessage(started=self._started_message(key)))

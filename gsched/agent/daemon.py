@@ -141,6 +141,7 @@ class Agent:
         if topology is not None:
             fill(hello.topology, topology)
             hello.topology.SetInParent()
+        await self._attempts.settle()
         self._attempts.fill_hello(hello)
         # From here on news go into the new stream, behind the hello that holds what was known before.
         outgoing: asyncio.Queue[agent_pb2.AgentMessage] = asyncio.Queue()
@@ -222,9 +223,9 @@ class Agent:
         key = (order.job_id, order.attempt)
         match kind:
             case "terminate":
-                await self._attempts.terminate(key)
+                await self._attempts.terminate(key, order.reason)
             case "signal":
-                await self._attempts.signal(key, order.signal)
+                await self._attempts.signal(key, order.signal, order.reason)
             case "suspend":
                 await self._attempts.suspend(key)
             case "resume":

@@ -214,6 +214,7 @@ def _params(conf: LsfConf, file: ParamsFile, findings: Findings) -> Params:
     return msgspec.structs.replace(
         file.params,
         host_lost_after_s=conf.host_lost_after_s,
+        job_report=conf.job_report,
         root_may_submit=conf.root_may_submit,
         max_dispatch_per_cycle=conf.max_dispatch_per_cycle,
         gpu_req=file.params.gpu_req or conf.gpu_req,

@@ -37,6 +37,7 @@ class LsfConf:
     master: str | None
     master_at: Place | None
     max_dispatch_per_cycle: int | None
+    job_report: bool
     gpu_req: str
     gpu_req_at: Place | None
 
@@ -59,6 +60,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
         master=settings.take("LSF_MASTER_LIST", _master, None),
         master_at=settings.place("LSF_MASTER_LIST"),
         max_dispatch_per_cycle=settings.take("LSB_MAX_JOB_DISPATCH_PER_SESSION", integer(1, 2**31 - 2), None),
+        job_report=settings.take("LSB_JOB_REPORT_MAIL", yes_or_no, True),
         gpu_req=settings.take("LSB_GPU_REQ", gpu_requirement, ""),
         gpu_req_at=settings.place("LSB_GPU_REQ"),
     )

@@ -103,7 +103,7 @@ def _reconcile(job: Job, config: ClusterConfig, hello: HostHello, held: bool, no
         decision.record(JobStatusRegained(at=now, job_id=job.job_id, host=hello.host))
     # Orders that the agent may have missed are repeated; all of them are idempotent.
     if job.kill_by or job.requeue_by:
-        decision.instruct(TerminateAttempt(hello.host, job.job_id, job.attempt))
+        decision.instruct(TerminateAttempt(hello.host, job.job_id, job.attempt, ending_reason(job)))
         return
     if job.started_at is None:
         # The agent's journal makes the same attempt start once, however often it is told.
@@ -312,6 +312,17 @@ def _finish(job: Job, result: AttemptResult, at: float, decision: Decision) -> N
         decision.record(JobNoted(at=at, job_id=job.job_id, text=result.problem))
     decision.record(JobFinished(at=at, job_id=job.job_id, attempt=job.attempt, result=result))
     decision.record(JobPostProcessed(at=at, job_id=job.job_id, attempt=job.attempt))
+
+
+def ending_reason(job: Job) -> str:
+    """LSF's keyword for why a started job is being ended; empty for one that is not."""
+    if job.kill_by:
+        return _killed(job)
+    if job.preempted_by and job.requeue_by:
+        return "TERM_PREEMPT"
+    if job.requeue_by:
+        return "TERM_REQUEUE_OWNER" if job.requeue_by == job.spec.user else "TERM_REQUEUE_ADMIN"
+    return ""
 
 
 def _killed(job: Job) -> str:

@@ -142,7 +142,7 @@ def _kill(desk: Desk, job: Job) -> str:
         return ""
     assert job.allocation is not None
     for part in job.allocation.hosts:
-        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt))
+        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, attempts.ending_reason(job)))
     return ""
 
 
@@ -182,8 +182,9 @@ def _signal(desk: Desk, job: Job) -> str:
         return _kill(desk, job) if number in PENDING_ENDS else NOT_STARTED_TEXT
     assert job.allocation is not None
     desk.decision.record(JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=number))
+    reason = attempts.ending_reason(job) or _ended_by("TERM", desk.command, job.spec.user)
     for part in job.allocation.hosts:
-        desk.decision.instruct(SignalAttempt(part.host, job.job_id, job.attempt, number))
+        desk.decision.instruct(SignalAttempt(part.host, job.job_id, job.attempt, number, reason))
     return ""
 
 
@@ -299,7 +300,7 @@ def _requeue(desk: Desk, job: Job) -> str:
     if not job.requeue_by:
         desk.decision.record(JobRequeueRequested(at=desk.now, job_id=job.job_id, by=command.user, hold=command.hold))
     for part in job.allocation.hosts:
-        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt))
+        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, attempts.ending_reason(job)))
     return ""
 
 

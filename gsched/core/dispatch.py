@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gsched.base.ids import array_of, index_of, show_job
+from gsched.core.attempts import ending_reason
 from gsched.core.cluster import ClusterState
 from gsched.core.decision import Decision
 from gsched.core.instruction import ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
@@ -91,7 +92,7 @@ class Dispatcher:
         if preempted.requeue:
             decision.record(JobRequeueRequested(at=now, job_id=job.job_id, by=SYSTEM, preempted_by=preempted.by))
             for part in job.allocation.hosts:
-                decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt))
+                decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, ending_reason(job)))
         elif job.state is JobState.RUN:
             reason = f"{PREEMPTED} <{show_job(preempted.by)}>"
             decision.record(

@@ -30,6 +30,8 @@ class TerminateAttempt(Instruction):
 
     job_id: int
     attempt: int
+    reason: str = ""
+    """LSF's keyword for why, TERM_OWNER say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class SignalAttempt(Instruction):
     job_id: int
     attempt: int
     signal: int
+    reason: str = ""
+    """LSF's keyword for a job that ends by it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ class Timeouts:
             # One whose host does not answer becomes a ZOMBI by this, and is ended when the host is back.
             decision.record(JobSignalRequested(at=now, job_id=job_id, by=attempts.SYSTEM, signal=0))
             for part in job.allocation.hosts if job.allocation is not None else ():
-                decision.instruct(TerminateAttempt(part.host, job_id, job.attempt))
+                decision.instruct(TerminateAttempt(part.host, job_id, job.attempt, attempts.ending_reason(job)))
 
     def _end_array(self, array: JobArray, now: float, decision: Decision) -> None:
         del self._state.deadlines[array.array_id]

@@ -137,11 +137,11 @@ class Sessions:
         match instruction:
             case StartJob():
                 return self._start(instruction)
-            case TerminateAttempt(job_id=job_id, attempt=attempt):
-                terminate = agent_pb2.TerminateAttempt(job_id=job_id, attempt=attempt)
+            case TerminateAttempt(job_id=job_id, attempt=attempt, reason=reason):
+                terminate = agent_pb2.TerminateAttempt(job_id=job_id, attempt=attempt, reason=reason)
                 return agent_pb2.MasterMessage(terminate=terminate)
-            case SignalAttempt(job_id=job_id, attempt=attempt, signal=signal):
-                sent = agent_pb2.SignalAttempt(job_id=job_id, attempt=attempt, signal=signal)
+            case SignalAttempt(job_id=job_id, attempt=attempt, signal=signal, reason=reason):
+                sent = agent_pb2.SignalAttempt(job_id=job_id, attempt=attempt, signal=signal, reason=reason)
                 return agent_pb2.MasterMessage(signal=sent)
             case SuspendAttempt(job_id=job_id, attempt=attempt):
                 return agent_pb2.MasterMessage(suspend=agent_pb2.SuspendAttempt(job_id=job_id, attempt=attempt))
@@ -174,6 +174,8 @@ class Sessions:
         start.effective_req = job.effective_req
         start.earlier_runs = job.requeues
         start.cluster = config.cluster
+        start.submitted_at, start.dispatched_at = job.submitted_at, job.dispatched_at or job.submitted_at
+        start.report = config.params.job_report
         queue = config.queues.get(job.spec.queue)
         start.nice = queue.nice if queue is not None else 0
         return message

@@ -72,6 +72,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     """GPU_PLACEMENT (ours)."""
     host_lost_after_s: float = 30.0
     """How long after its agent's last sign of life a host is unavail and its jobs UNKWN."""
+    job_report: bool = True
+    """A report on each job is put below its output (LSB_JOB_REPORT_MAIL)."""
     root_may_submit: bool = True
     max_array_size: int = 1_000_000
     """MAX_JOB_ARRAY_SIZE: the largest index of an array."""

@@ -180,6 +180,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pgid: int | None = None
     pids: tuple[int, ...] = ()
     sampled_at: float | None = None
+    max_swap_mib: float | None = None
+    max_processes: int | None = None
+    max_threads: int | None = None
 
 
 class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -22,6 +22,7 @@ from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult, Usage
 from gsched.run import contain, supervisor
 from gsched.run.attempt import Attempt
+from gsched.run.jobreport import Facts
 from gsched.run.launch import ForkServer, Watch
 from gsched.run.order import Key, Limits, OnEnded, OnStarted, Order, StartedInfo
 from gsched.run.orphan import Orphan
@@ -184,6 +185,18 @@ class ProcessExecutor:
     def affinity_hostfile(self, job_id: int, attempt: int) -> str:
         """Path of the file that an order's `affinity_hostfile` is written to."""
         return str(self._spool.folder(attempt_name(job_id, attempt)) / supervisor.AFFINITY)
+
+    def started(self, job_id: int, attempt: int) -> Started | None:
+        """The job as its supervisor recorded it; None for one that has not started."""
+        held = self._held.get(attempt_name(job_id, attempt))
+        return held.started if held is not None else None
+
+    def report(self, job_id: int, attempt: int, facts: Facts, result: AttemptResult) -> None:
+        """Put the report below the job's output, once. Blocks as its file system does; may run in another thread.
+
+        Raises OSError.
+        """
+        self._spool.report(attempt_name(job_id, attempt), facts, result, self._clock.now())
 
     def order(self, job_id: int, attempt: int) -> Order | None:
         """The order of an attempt that is held here; None for another one."""

@@ -12,6 +12,7 @@ import msgspec
 
 from gsched.model.allocation import HostAllocation
 from gsched.model.job import AttemptResult, Usage
+from gsched.run.jobreport import Facts
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +61,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Not empty: the job has run before. Its output files are not overwritten; this line goes in between."""
     gpu_lock_uuids: tuple[str, ...] = ()
     """Real GPUs to lock machine-wide against other clusters."""
+    report: Facts | None = None
+    """For the report below the output; None: there is none."""
     holding: HostAllocation | None = None
     """What the attempt holds on this host; kept for the hello after a restart, the executor does not look at it."""
 

@@ -1,9 +1,9 @@
 """Attempt folders: what an agent and its supervisors tell each other through files, and what survives both.
 
-SPOOL/attempts/JOB.ATTEMPT/ holds `order`, `suspended`, `limits` (by the agent), `claim`, `started`, `status` (by the
-supervisor), the job's output where it has no file of its own, its script and its list of hosts. Folders are 0700, files
-0600. Everything read here may be missing or torn by a crash of the machine; then it counts as not there. Never waits
-and never deletes what runs.
+SPOOL/attempts/JOB.ATTEMPT/ holds `order`, `suspended`, `limits`, `reported` (by the agent), `claim`, `started`,
+`status` (by the supervisor), the job's output where it has no file of its own, its script and its list of hosts.
+Folders are 0700, files 0600. Everything read here may be missing or torn by a crash of the machine; then it counts as
+not there. Never waits and never deletes what runs.
 """
 
 from __future__ import annotations
@@ -20,9 +20,15 @@ from gsched.base.errors import Internal, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult
 from gsched.run import supervisor
+from gsched.run.jobreport import Facts, append_report, report_text
 from gsched.run.order import Key, Limits, Order
 
 T = TypeVar("T")
+
+REPORTED = "reported"
+"""The file that says how long the output was before the report was put below it."""
+SCRIPT_SHOWN = 64 * 1024
+"""Bytes of a script that a report is made of."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,6 +168,9 @@ class Spool:
         path, first = started.stdout, started.stdout_from
         if stream == supervisor.STDERR:
             path, first = started.stderr, started.stderr_from
+        else:
+            reported = self._reported(name)
+            limit = limit if reported is None else min(limit, reported - first - offset)
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         except OSError:
@@ -172,6 +181,41 @@ class Spool:
             return b""
         finally:
             os.close(fd)
+
+    def report(self, name: str, facts: Facts, result: AttemptResult, now: float) -> None:
+        """Put the report below the output file that the job was given with -o, once. Raises OSError."""
+        folder, started = self.folder(name), self.started(name)
+        if started is None or started.stdout == str(folder / supervisor.STDOUT):
+            return
+        written = os.stat(started.stdout).st_size
+        if (before := self._reported(name)) is not None and before != written:
+            return  # an agent that died had written it
+        text = report_text(
+            facts,
+            result,
+            home=started.exec_home,
+            cwd=started.exec_cwd,
+            started_at=started.started_at,
+            now=now,
+            script=self._script(name),
+        )
+        supervisor.write_file(f"{folder}/{REPORTED}", str(written).encode())
+        append_report(started.stdout, text)
+
+    def _reported(self, name: str) -> int | None:
+        """Size of the output below which the report stands; None when there is none."""
+        try:
+            return int((self.folder(name) / REPORTED).read_bytes())
+        except (OSError, ValueError):
+            return None
+
+    def _script(self, name: str) -> str | None:
+        """The beginning of the job's script; None for a job without one."""
+        try:
+            with (self.folder(name) / supervisor.SCRIPT).open("rb") as file:
+                return file.read(SCRIPT_SHOWN).decode(errors="surrogateescape")
+        except OSError:
+            return None
 
     def remove(self, name: str) -> None:
         """Remove the folder, the order first: what is left after a crash in between is recognised as rubbish."""

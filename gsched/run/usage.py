@@ -21,6 +21,9 @@ class Sampler:
         self._max_mem_mib: float | None = None
         self._mem_total = 0.0
         self._samples = 0
+        self._max_swap_mib = 0.0
+        self._max_processes = 0
+        self._max_threads = 0
         self._last: Usage | None = None
 
     def sample(self, members: list[Process], reaper: Process | None, pgid: int, now: float) -> Usage | None:
@@ -32,16 +35,24 @@ class Sampler:
         self._samples += 1
         self._mem_total += mem_mib
         self._max_mem_mib = max(self._max_mem_mib or 0.0, mem_mib)
+        swap_mib = sum(read_swap_kib(each.pid) for each in members) / 1024
+        self._max_swap_mib = max(self._max_swap_mib, swap_mib)
+        self._max_processes = max(self._max_processes, len(members))
+        threads = sum(each.threads for each in members)
+        self._max_threads = max(self._max_threads, threads)
         self._last = Usage(
             cpu_s=ticks / TICKS_PER_S,
             mem_mib=mem_mib,
-            swap_mib=sum(read_swap_kib(each.pid) for each in members) / 1024,
+            swap_mib=swap_mib,
             max_mem_mib=self._max_mem_mib,
             avg_mem_mib=self._mem_total / self._samples,
-            threads=sum(each.threads for each in members),
+            threads=threads,
             pgid=pgid,
             pids=tuple(sorted(each.pid for each in members)),
             sampled_at=now,
+            max_swap_mib=self._max_swap_mib,
+            max_processes=self._max_processes,
+            max_threads=self._max_threads,
         )
         return self._last
 

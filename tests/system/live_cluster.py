@@ -28,6 +28,13 @@ def told(reason: PendingReason) -> str:
     return reason.text + hosts + (f" ({reason.detail})" if reason.detail else "")
 
 
+def printed(path: Path) -> str:
+    """What a job with -o has written, without the report that stands below it."""
+    above, rule, below = path.read_text().partition("\n" + "-" * 60 + "\nSender: LSF System <")
+    assert rule and "\nResource usage summary:\n" in below, f"no report in {path}"
+    return above
+
+
 class Cluster:
     """One private cluster, made with `gsched up` and used through the installed commands."""
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from live_cluster import Cluster
+from live_cluster import Cluster, printed
 
 QUEUES = """
 Begin Queue
@@ -66,7 +66,7 @@ def test_an_array_runs_each_element_with_its_index(cluster: Cluster) -> None:
     text = cluster.run("gjobs", "-a", f"{array}[7]").stdout
     assert re.search(rf"^{array} .* sweep\[7\]", text, re.MULTILINE), text
     cluster.until(lambda: "DONE" in cluster.run("gjobs", "-a", f"{array}[7]").stdout, "element 7 is not done")
-    assert (cluster.folder / f"out.{array}.7").read_text().split() == [str(array), "7", "7", "sweep[7]"]
+    assert printed(cluster.folder / f"out.{array}.7").split() == [str(array), "7", "7", "sweep[7]"]
     summary = cluster.run("gjobs", "-A", str(array)).stdout.splitlines()
     assert summary[0].split() == [
         "JOBID",

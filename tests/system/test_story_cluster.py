@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from live_cluster import Cluster
+from live_cluster import Cluster, printed
 
 USER = getpass.getuser()
 
@@ -70,7 +70,7 @@ def test_a_simulated_gpu_of_one_of_several_hosts(cluster: Cluster) -> None:
         cluster.until(lambda: client.hosts(["gpu-b"])[0].gpus[0].gpu.mode == "default", "no shared GPU")
     job = cluster.submit("-R", "rusage[ngpus_shared=1]", "-o", "shared.%J", "echo $LSB_HOSTS $CUDA_VISIBLE_DEVICES")
     cluster.wait(job)
-    assert (cluster.folder / f"shared.{job}").read_text() == "gpu-b 0\n"
+    assert printed(cluster.folder / f"shared.{job}") == "gpu-b 0\n"
     cluster.run("gsched", "sim-gpu", "--host", "gpu-b", "0", "compute_mode=exclusive_process")
 
 
@@ -88,7 +88,7 @@ def test_korean_everywhere(cluster: Cluster, door: str) -> None:
     job = cluster.submit(*words, GSCHED_DOOR=door)
     view = cluster.wait(job)[0]
     assert view.state == "DONE"
-    assert (work / f"결과.{job}").read_text() == f"학습을 시작합니다: 두 단어\n{work}\n"
+    assert printed(work / f"결과.{job}") == f"학습을 시작합니다: 두 단어\n{work}\n"
     spoken = cluster.submit("-cwd", str(work), "./훈련.sh", "셋", GSCHED_DOOR=door)
     cluster.wait(spoken)
     for locale in ({}, {"LC_ALL": "C"}, {"LC_ALL": "ko_KR.UTF-8"}):
@@ -157,7 +157,7 @@ def test_jobs_go_on_while_the_cluster_is_down(cluster: Cluster) -> None:
     cluster.why_pending(waiting)
     (cluster.folder / "enough").touch()
     assert [view.state for view in cluster.wait(first, second, waiting)] == ["DONE"] * 3
-    assert (cluster.folder / f"adopted.{first}").read_text() == "start\nend\n"
+    assert printed(cluster.folder / f"adopted.{first}") == "start\nend\n"
 
 
 def test_a_job_that_ends_while_the_cluster_is_down(cluster: Cluster) -> None:

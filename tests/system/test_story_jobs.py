@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from live_cluster import Cluster
+from live_cluster import Cluster, printed
 
 USER = getpass.getuser()
 HEADER = "JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME"
@@ -37,7 +37,7 @@ def output(cluster: Cluster, *words: str, stdin: str = "") -> str:
     done = cluster.run("gsub", "-o", "out.%J", *words, stdin=stdin)
     job = int(re.findall(r"<(\d+)>", done.stdout)[0])
     cluster.wait(job)
-    return (cluster.folder / f"out.{job}").read_text()
+    return printed(cluster.folder / f"out.{job}")
 
 
 # -- gsub ---------------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def test_options_reach_the_job(cluster: Cluster) -> None:
     job = cluster.submit(*words, "sh", "-c", "sort; echo $LSB_JOBNAME $LSB_QUEUE $LSB_DJOB_NUMPROC $PWD; echo oops >&2")
     view = cluster.wait(job)[0]
     assert view.state == "DONE"
-    assert (work / f"o.{job}").read_text() == f"1\n2\n3\nsorted short 3 {work}\n"
+    assert printed(work / f"o.{job}") == f"1\n2\n3\nsorted short 3 {work}\n"
     assert (work / f"e.{job}").read_text() == "oops\n"
     assert view.spec.run_limit_s == 600
     text = long(cluster, job)
@@ -115,7 +115,7 @@ def test_output_is_appended_or_overwritten(cluster: Cluster) -> None:
     for option, wanted in (("-o", "old\nnew\n"), ("-oo", "new\n")):
         (cluster.folder / "both").write_text("old\n")
         cluster.wait(cluster.submit(option, "both", "echo", "new"))
-        assert (cluster.folder / "both").read_text() == wanted
+        assert printed(cluster.folder / "both") == wanted
     for option, wanted in (("-e", "old\nnew\n"), ("-eo", "new\n")):
         (cluster.folder / "errors").write_text("old\n")
         cluster.wait(cluster.submit(option, "errors", "echo new >&2"))

@@ -357,7 +357,7 @@ def test_orders_that_may_have_been_missed_are_repeated() -> None:
     world.control("stop", job_id)
     assert orders_after_reconnect(world, job_id, held=True) == [SuspendAttempt("a", job_id, 1)]
     world.control("kill", job_id)
-    assert orders_after_reconnect(world, job_id, held=True) == [TerminateAttempt("a", job_id, 1)]
+    assert orders_after_reconnect(world, job_id, held=True) == [TerminateAttempt("a", job_id, 1, "TERM_OWNER")]
     assert world.state(job_id) == "USUSP"
 
 
@@ -528,7 +528,7 @@ def test_killing_an_unknown_job_makes_a_zombie_that_ends_when_the_host_is_back()
     assert world.state(job_id) == "ZOMBI"
     since = len(world.instructions)
     world.connect(held=[(job_id, 1)])
-    assert world.orders(since) == [TerminateAttempt("a", job_id, 1)]
+    assert world.orders(since) == [TerminateAttempt("a", job_id, 1, "TERM_OWNER")]
     assert world.state(job_id) == "ZOMBI"
     world.ended(job_id, exit_code=None, signal=15)
     job = world.job(job_id)

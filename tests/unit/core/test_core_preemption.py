@@ -98,7 +98,7 @@ def test_gpus_are_freed_by_requeueing_only() -> None:
     (high,) = world.submit(gpu_spec(4, queue="high", slots=2))
     world.settle()
     assert (world.state(low), world.state(high)) == ("RUN", "PEND")
-    assert world.orders()[-1] == TerminateAttempt("a", low, 1)
+    assert world.orders()[-1] == TerminateAttempt("a", low, 1, "TERM_PREEMPT")
     since = len(world.instructions)
     world.wait(1)
     world.settle()

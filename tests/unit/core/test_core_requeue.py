@@ -19,7 +19,7 @@ def test_a_running_job_ends_and_waits_again() -> None:
     world = World()
     (job_id,) = world.run(gpu_spec(2))
     assert world.order("requeue", job_id) == [""]
-    assert world.orders()[-1] == TerminateAttempt("a", job_id, 1)
+    assert world.orders()[-1] == TerminateAttempt("a", job_id, 1, "TERM_REQUEUE_OWNER")
     assert world.state(job_id) == "RUN"  # until its agent says that it is over
     world.order("requeue", job_id)  # once is enough
     assert world.kinds(job_id).count("JobRequeueRequested") == 1

@@ -49,7 +49,7 @@ def test_a_job_is_ended_at_its_time_started_or_not() -> None:
     world.started(running)
     waiting, held = world.submit(spec(slots=16, terminate_at=START + 50), spec(hold=True, terminate_at=START + 50))
     world.wait(50)
-    assert TerminateAttempt("a", running, 1) in world.orders()
+    assert TerminateAttempt("a", running, 1, "TERM_DEADLINE") in world.orders()
     assert world.state(waiting) == world.state(held) == "EXIT"
     for job_id in (waiting, held):
         result = world.job(job_id).result
@@ -59,7 +59,7 @@ def test_a_job_is_ended_at_its_time_started_or_not() -> None:
     assert result is not None and result.term_reason == "TERM_DEADLINE"
     world.wait(10)
     first = element_id(array, 1)
-    assert TerminateAttempt("a", first, 1) in world.orders()
+    assert TerminateAttempt("a", first, 1, "TERM_DEADLINE") in world.orders()
     assert world.engine.state.arrays[array].count == 0
     since = len(world.instructions)
     world.wait(100)
@@ -78,7 +78,7 @@ def test_the_end_comes_even_if_the_host_does_not_answer() -> None:
     assert world.engine.next_deadline(world.now) > world.now
     since = len(world.instructions)
     world.connect(held=[(job_id, 1)])
-    assert TerminateAttempt("a", job_id, 1) in world.orders(since)
+    assert TerminateAttempt("a", job_id, 1, "TERM_DEADLINE") in world.orders(since)
 
 
 def test_a_termination_time_can_be_taken_back_and_survives_a_requeue() -> None:

@@ -1,0 +1,184 @@
+"""The report on a finished job, as LSF puts it below the job's output: who, where, when, how it ended, what it used.
+
+Programs search for its lines, so texts and columns are LSF's. The text is made by `report_text`, which looks at nothing
+but its arguments; `append_report` writes it, and blocks as the file system does. Never writes to a file that is not a
+plain one, and makes none.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+import msgspec
+
+from gsched.model.job import TERM_TEXTS, AttemptResult
+
+RULE = "-" * 60
+MOST_LINES = 50
+"""Lines of a job's script that are shown."""
+_NEXT_HOST = " " * 28
+_LABEL_WIDTH = 45
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the report says of the job besides its end. Times: seconds since the epoch, UTC."""
+
+    job: str
+    """`12` or `12[3]`."""
+    name: str
+    command: str
+    """Shown where there is no script."""
+    sender: str
+    """`user@host` of the agent."""
+    cluster: str
+    submit_host: str
+    user: str
+    hosts: tuple[tuple[str, int], ...]
+    """Execution hosts with their slots."""
+    queue: str
+    submitted_at: float
+    dispatched_at: float
+    requested_mem_mib: float | None = None
+    output_file: str = ""
+    error_file: str = ""
+    """As given with -o and -e, the job's number filled in; empty: none was given."""
+
+
+def report_text(
+    facts: Facts,
+    result: AttemptResult,
+    *,
+    home: str,
+    cwd: str,
+    started_at: float,
+    now: float,
+    script: str | None = None,
+) -> str:
+    """The whole report, from `Sender:` to the blank line at its end."""
+    how = "Done" if result.succeeded else "Exited"
+    lines = [
+        f"Sender: LSF System <{facts.sender}>",
+        f"Subject: Job {facts.job}: <{_one_line(facts.name)}> in cluster <{facts.cluster}> {how}",
+        "",
+        f"Job <{_one_line(facts.name)}> was submitted from host <{facts.submit_host}> by user <{facts.user}> "
+        f"in cluster <{facts.cluster}> at {time.ctime(facts.submitted_at)}",
+        *_executed(facts),
+        f"<{home}> was used as the home directory.",
+        f"<{cwd}> was used as the working directory.",
+        f"Started at {time.ctime(started_at)}",
+        f"Terminated at {time.ctime(result.ended_at)}",
+        f"Results reported at {time.ctime(now)}",
+        "",
+        "Your job looked like:",
+        "",
+        RULE,
+        "# LSBATCH: User input",
+        *_input(facts, script),
+        RULE,
+        "",
+        *_outcome(result),
+        "",
+        "Resource usage summary:",
+        "",
+        *(f"    {label} :".ljust(_LABEL_WIDTH + 4) + value for label, value in _used(facts, result)),
+        "",
+        "The output (if any) is above this job summary.",
+        "",
+        *_elsewhere(facts),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _executed(facts: Facts) -> list[str]:
+    first, *more = (f"<{slots}*{host}>" if slots > 1 else f"<{host}>" for host, slots in facts.hosts)
+    return [
+        f"Job was executed on host(s) {first}, in queue <{facts.queue}>, as user <{facts.user}> "
+        f"in cluster <{facts.cluster}> at {time.ctime(facts.dispatched_at)}",
+        *(_NEXT_HOST + host for host in more),
+    ]
+
+
+def _input(facts: Facts, script: str | None) -> list[str]:
+    if script is None:
+        return facts.command.split("\n")
+    lines = script.removesuffix("\n").split("\n")
+    shown = [*lines[:MOST_LINES], "(... more ...)"] if len(lines) > MOST_LINES else lines
+    return [*shown, ""]
+
+
+def _outcome(result: AttemptResult) -> list[str]:
+    if result.succeeded:
+        return ["Successfully completed."]
+    lines = []
+    if result.term_reason:
+        lines.append(f"{result.term_reason}: {TERM_TEXTS.get(result.term_reason, 'unknown')}.")
+    if result.term_reason.startswith("TERM_REQUEUE"):
+        lines.append("Job was killed by user or admin, and will be re-queued with the same jobid.")
+    elif result.signal is not None:
+        core = ", and core dumped" if result.core_dumped else ""
+        lines.append(f"Exited with signal termination: {result.signal}{core}.")
+    elif result.exit_code is not None:
+        lines.append(f"Exited with exit code {result.exit_code}.")
+    else:
+        lines.append("Exited; the exit status is not known.")
+    return lines
+
+
+def _used(facts: Facts, result: AttemptResult) -> list[tuple[str, str]]:
+    """Labels and values in LSF's order; `-` for what was never sampled."""
+    usage, asked = result.usage, facts.requested_mem_mib
+    most = usage.max_mem_mib
+    delta = None if asked is None or most is None else asked - most
+    return [
+        ("CPU time", f"{usage.cpu_s:.2f} sec."),
+        ("Max Memory", _whole(most, " MB")),
+        ("Average Memory", _exact(usage.avg_mem_mib)),
+        ("Total Requested Memory", _exact(asked)),
+        ("Delta Memory", _exact(delta)),
+        ("Max Swap", _whole(usage.max_swap_mib or None, " MB")),
+        ("Max Processes", _whole(usage.max_processes)),
+        ("Max Threads", _whole(usage.max_threads)),
+        ("Run time", f"{max(0.0, result.run_s):.0f} sec."),
+        ("Turnaround time", f"{max(0.0, result.ended_at - facts.submitted_at):.0f} sec."),
+    ]
+
+
+def _whole(value: float | None, unit: str = "") -> str:
+    return "-" if value is None else f"{value:.0f}{unit}"
+
+
+def _exact(mib: float | None) -> str:
+    return "-" if mib is None else f"{mib:.2f} MB"
+
+
+def _elsewhere(facts: Facts) -> list[str]:
+    if not facts.error_file or facts.error_file == facts.output_file:
+        return []
+    return ["", "", "PS:", "", f"Read file <{facts.error_file}> for stderr output of this job.", ""]
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", ";")
+
+
+def append_report(path: str, text: str) -> None:
+    """Put the report below what the file holds, after a blank line and a line of dashes.
+
+    Does nothing where there is no such file, or it is not a plain one. Raises OSError.
+    """
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except FileNotFoundError:
+        return
+    try:
+        about = os.fstat(fd)
+        if not stat.S_ISREG(about.st_mode):
+            return
+        ends_a_line = not about.st_size or os.pread(fd, 1, about.st_size - 1) == b"\n"
+        data = f"{'' if ends_a_line else chr(10)}\n{RULE}\n{text}".encode(errors="surrogateescape")
+        while data:
+            data = data[os.write(fd, data) :]
+    finally:
+        os.close(fd)

@@ -1,0 +1,86 @@
+"""The report below the output of real jobs: it says what gjobs and ghist say, and is there when they say it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from live_cluster import Cluster, printed
+
+
+@pytest.fixture(scope="module")
+def cluster(module_cluster) -> Cluster:
+    return module_cluster("--sim-gpus", "1")
+
+
+def report(cluster: Cluster, name: str) -> str:
+    return (cluster.folder / name).read_text().partition("\n" + "-" * 60 + "\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "ending", "reason", "told"),
+    [
+        (("true",), None, "", "Successfully completed."),
+        (("exit 3",), None, "", "Exited with exit code 3."),
+        (("exec sleep 60",), "gkill", "TERM_OWNER: job killed by owner", r"Exited with signal termination: \d+."),
+        (
+            ("-M", "20", "python3 -c 'import time; held = bytearray(90 << 20); time.sleep(60)'"),
+            None,
+            "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit",
+            "Exited with .*",
+        ),
+    ],
+)
+def test_the_end_is_told_alike_everywhere(cluster: Cluster, words, ending, reason, told) -> None:
+    job = cluster.submit("-J", "보고", "-o", "r.%J", *words)
+    if ending:
+        cluster.starts(job)
+        cluster.run(ending, str(job))
+    cluster.wait(job)
+    text = report(cluster, f"r.{job}")
+    lines = (f"{reason}.\n" if reason else "") + told
+    assert re.search(rf"\n{lines}\n\nResource usage summary:\n\n    CPU time : ", text), text
+    assert f"\nSubject: Job {job}: <보고> in cluster <" in "\n" + text
+    if reason:
+        assert f"Completed <exit>; {reason}." in cluster.run("gjobs", "-UF", str(job)).stdout
+        assert f"Completed <exit>; {reason};" in cluster.run("ghist", "-UF", str(job)).stdout
+        assert cluster.run("gjobs", "-noheader", "-o", "exit_reason", str(job)).stdout == reason + "\n"
+
+
+def test_a_requeued_job_says_so_and_reports_each_run(cluster: Cluster) -> None:
+    job = cluster.submit("-o", "again", "echo run; mkdir once && exec sleep 60; true")
+    cluster.until((cluster.folder / "once").exists, "it does not run")
+    cluster.run("grequeue", str(job))
+    cluster.wait(job)
+    text = (cluster.folder / "again").read_text()
+    assert text.startswith("run\n")
+    assert "Job was killed by user or admin, and will be re-queued with the same jobid.\n" in text
+    assert text.count("Sender: LSF System <") == 2 and text.count("\nSuccessfully completed.\n") == 1
+
+
+def test_the_report_is_no_output(cluster: Cluster) -> None:
+    job = cluster.submit("-o", "peek", "echo first; sleep 1; echo last")
+    followed = cluster.run("gpeek", "-f", str(job), check=False)
+    while "Not yet started" in followed.stderr:
+        followed = cluster.run("gpeek", "-f", str(job), check=False)
+    assert "Sender" not in followed.stdout
+    cluster.wait(job)
+    assert printed(cluster.folder / "peek") == "first\nlast\n"
+
+
+def test_the_agent_that_died_before_the_report_leaves_it_to_the_next(cluster: Cluster) -> None:
+    job = cluster.submit("-o", "later", "echo out; sleep 1")
+    cluster.starts(job)
+    cluster.kill(f"agent-{cluster.host}")
+    cluster.until(lambda: not _lives(cluster.job(job).pid), "the job does not end")
+    cluster.up()
+    cluster.wait(job)
+    assert printed(cluster.folder / "later") == "out\n"
+    assert (cluster.folder / "later").read_text().count("Sender: LSF System <") == 1
+
+
+def _lives(pid: int | None) -> bool:
+    from gsched.run import contain
+
+    process = contain.read_process(pid or 0)
+    return process is not None and not process.is_dead
