@@ -32,7 +32,7 @@ from gsched.model.reason import PlannedStart
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, Resource
 from gsched.model.snapshot import Bucket, Plan, RequirementClass, Running, Snapshot
 from gsched.policy.cycle import schedule
-from gsched.policy.demand import demand_of
+from gsched.policy.demand_reader import demand_of
 from gsched.policy.feasible import Rules, live_values, try_host
 
 GPUS, SLOTS = 8, 16

@@ -61,7 +61,7 @@ class Judge:
         check_requirement(read, known)
         if features(read):
             # Only now: what placing understands stands beside its columns of numbers, which take long to import.
-            from gsched.policy.demand import HONOURED
+            from gsched.policy.demand_reader import HONOURED
 
             refuse_beyond(read, HONOURED)
         return read

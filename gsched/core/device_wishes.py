@@ -15,7 +15,8 @@ from gsched.model.ledger import HostLedger
 from gsched.model.snapshot import RequirementClass
 from gsched.model.topology import Processor
 from gsched.policy import affinity
-from gsched.policy.demand import Choice, DeviceKind, Devices, HostNeed, demand_of, tasks_of
+from gsched.policy.demand import Choice, DeviceKind, Devices, HostNeed, tasks_of
+from gsched.policy.demand_reader import demand_of
 from gsched.policy.explain import Reason, Shortage
 from gsched.policy.gpus import choose
 from gsched.resreq.gpu import model_matches, print_size

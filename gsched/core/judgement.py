@@ -16,7 +16,7 @@ from gsched.core.device_wishes import Wishes, wishes_of
 from gsched.core.values import LOCAL_TYPE, UNKNOWN_MODEL
 from gsched.model.config import ClusterConfig, GpuUnrequested
 from gsched.model.resource import BUILTIN, GPU_COUNTERS, ResourceType, gpu_counter_claims
-from gsched.policy.demand import HONOURED
+from gsched.policy.demand_reader import HONOURED
 from gsched.resreq.ast import (
     Alternatives,
     AnyRequirement,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from gsched.base.errors import RequirementError
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.snapshot import RequirementClass, Snapshot
-from gsched.policy.demand import demand_of
+from gsched.policy.demand_reader import demand_of
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import fill
 

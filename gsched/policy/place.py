@@ -18,7 +18,8 @@ from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.columns_cycle import CycleColumns, Way
 from gsched.policy.columns_rank import Ranking
-from gsched.policy.demand import Choice, Demand, demand_of, tasks_of
+from gsched.policy.demand import Choice, Demand, tasks_of
+from gsched.policy.demand_reader import demand_of
 from gsched.policy.explain import Reason, not_yet, of_alternative, ranked
 from gsched.policy.feasible import Rules, fill, live_values
 from gsched.policy.limits import LimitUse

@@ -23,7 +23,8 @@ from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu
 from gsched.model.ledger import HostLedger
 from gsched.model.snapshot import HostSnapshot, JobKind, RequirementClass, Snapshot
 from gsched.policy import gpus
-from gsched.policy.demand import HostNeed, demand_of, tasks_of
+from gsched.policy.demand import HostNeed, tasks_of
+from gsched.policy.demand_reader import demand_of
 from gsched.policy.packing import WHOLE, Mix, Node, Packer, ScarceRoom, Shape
 from gsched.resreq.gpu import model_matches
 

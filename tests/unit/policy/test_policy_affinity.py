@@ -16,7 +16,7 @@ from gsched.model.queue import Preemption, Queue
 from gsched.model.snapshot import Running
 from gsched.model.topology import offered
 from gsched.policy import affinity
-from gsched.policy.demand import demand_of
+from gsched.policy.demand_reader import demand_of
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import Rules
 from gsched.policy.trial import Trial

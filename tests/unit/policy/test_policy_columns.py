@@ -21,7 +21,8 @@ from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.model.topology import offered
 from gsched.policy.columns import FITS
 from gsched.policy.columns_cycle import CycleColumns, Way
-from gsched.policy.demand import Demand, demand_of
+from gsched.policy.demand import Demand
+from gsched.policy.demand_reader import demand_of
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import Rules, live_values, standing, try_host
 

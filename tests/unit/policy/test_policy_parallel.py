@@ -16,7 +16,7 @@ from gsched.model.host import ComputeMode, Gpu
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, Running
 from gsched.policy.balanced import even_shares
-from gsched.policy.demand import demand_of
+from gsched.policy.demand_reader import demand_of
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import Rules
 from gsched.policy.parallel import Offer, assemble, dealt_round
