@@ -21,8 +21,8 @@ from gsched.base.errors import GschedError, Internal
 from gsched.base.ids import attempt_name, show_job
 from gsched.base.patterns import expand_job_id
 from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult, JobSpec
-from gsched.model.ledger import AttemptKey
 from gsched.probe.topology import has_several_nodes
 from gsched.run.executor import ProcessExecutor
 from gsched.run.jobreport import Facts

@@ -22,7 +22,7 @@ from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError
 from gsched.config.files import load
 from gsched.model.config import ClusterConfig
-from gsched.model.ledger import AttemptKey
+from gsched.model.host_ledger import AttemptKey
 from gsched.probe.topology import read_topology
 from gsched.run.contain import boot_id
 from gsched.wire.address import read_address

@@ -38,8 +38,8 @@ from gsched.model.event import (
     StaleResultRecorded,
 )
 from gsched.model.exits import requeue_values
+from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import FINISHED, STARTED, AttemptResult, JobState
-from gsched.model.ledger import AttemptKey
 
 SYSTEM = "_system_"
 """Who acts when nobody asked."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from gsched.model.allocation import HostAllocation
 from gsched.model.config import ClusterConfig
 from gsched.model.host import GpuReport, LoadReport
+from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult, JobSpec, Usage
-from gsched.model.ledger import AttemptKey
 from gsched.model.topology import Topology
 from gsched.model.view import JobFilter, ReservationView
 

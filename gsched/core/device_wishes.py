@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gsched.model.host import Gpu, GpuReport
-from gsched.model.ledger import HostLedger
+from gsched.model.host_ledger import HostLedger
 from gsched.model.snapshot import RequirementClass
 from gsched.model.topology import Processor
 from gsched.policy import affinity

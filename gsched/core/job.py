@@ -10,8 +10,8 @@ import msgspec
 
 from gsched.base.ids import array_of, index_of
 from gsched.model.allocation import Allocation
+from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import PENDING, AttemptResult, JobSpec, JobState, Usage
-from gsched.model.ledger import AttemptKey
 from gsched.model.snapshot import Bucket, Rank, RequirementClass, Running
 from gsched.model.view import JobView, Message
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from gsched.model.allocation import HostAllocation
 from gsched.model.host import GpuReport, LoadReport
+from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import Usage
-from gsched.model.ledger import AttemptKey
 from gsched.model.topology import Topology
 
 

@@ -13,8 +13,8 @@ from gsched.core.values import host_model, host_type, host_values, slot_limit
 from gsched.model.allocation import COUNTER_OF_CLAIM
 from gsched.model.config import ClusterConfig
 from gsched.model.host import COUNTER_OF_MODE, HostConfig, HostState
+from gsched.model.host_ledger import HostLedger
 from gsched.model.job import JobState
-from gsched.model.ledger import HostLedger
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
 from gsched.model.topology import Topology
 from gsched.model.view import GpuView, HostView, ResourceValue

@@ -13,7 +13,7 @@ from gsched.master.arraycopy import ArrayCopy
 from gsched.master.board import Board
 from gsched.master.queueviews import job_slots
 from gsched.master.withheld import Withheld
-from gsched.model.allocation import SHARED_CLAIM
+from gsched.model.allocation import SHARING
 from gsched.model.config import ClusterConfig
 from gsched.model.host import ComputeMode, HostState
 from gsched.model.job import FINISHED, PENDING, STARTED
@@ -156,14 +156,13 @@ def fragments(hosts: Iterable[HostView], jobs: Iterable[JobView], config: Cluste
         for part in job.allocation.hosts:
             for held in part.gpus:
                 share = held.share if held.share < 1 else whole
-                if held.claim not in _SHARING:
+                if held.claim not in SHARING:
                     share = 1.0
                 key = (part.host, held.uuid)
                 parts[key] = parts.get(key, 0.0) + share
     return [_fragment(host, parts, whole) for host in hosts if host.gpus]
 
 
-_SHARING = ("ngpus_shared", SHARED_CLAIM)
 _ROUNDING = 1e-6
 
 

@@ -23,6 +23,9 @@ class HeldGpu(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 SHARED_CLAIM, ALONE_CLAIM, PROCESS_CLAIM = "gpu_shared", "gpu_jexcl", "gpu_excl"
 """Claims by -gpu: mode=shared, mode=shared with j_exclusive=yes, mode=exclusive_process."""
 
+SHARING = frozenset({"ngpus_shared", SHARED_CLAIM})
+"""Claims that stand others of their kind beside them on a device."""
+
 COUNTER_OF_CLAIM = {SHARED_CLAIM: "ngpus_shared", ALONE_CLAIM: "ngpus_shared", PROCESS_CLAIM: "ngpus_excl_p"}
 """The counter in which a GPU that is claimed by -gpu shows as reserved; a counter's own claims show in itself."""
 

@@ -14,7 +14,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gsched.model.ledger import HostLedger, Ledger
+from gsched.model.host_ledger import HostLedger
+from gsched.model.ledger import Ledger
 from gsched.model.resource import GPU_COUNTERS
 from gsched.model.snapshot import HostSnapshot
 from gsched.resreq.columns import CodedText

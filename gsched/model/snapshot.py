@@ -14,7 +14,8 @@ import msgspec
 
 from gsched.model.allocation import Allocation
 from gsched.model.config import FairshareFactors
-from gsched.model.ledger import AttemptKey, Ledger
+from gsched.model.host_ledger import AttemptKey
+from gsched.model.ledger import Ledger
 from gsched.model.limit import HeldCounts, Limit
 from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason, PlannedStart

@@ -13,7 +13,7 @@ from itertools import chain
 from operator import attrgetter
 
 from gsched.model.allocation import CpuBinding, TaskCpus
-from gsched.model.ledger import HostLedger
+from gsched.model.host_ledger import HostLedger
 from gsched.model.topology import Processor
 from gsched.policy.explain import Reason
 from gsched.resreq.ast import Affinity

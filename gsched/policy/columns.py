@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsched.model.columns import HostColumns, Numbers, Part, Rows, singly
-from gsched.model.ledger import HostLedger
+from gsched.model.host_ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.resource import GPU_COUNTERS
 from gsched.model.snapshot import HostSnapshot, HostValues

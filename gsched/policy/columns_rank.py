@@ -15,7 +15,7 @@ import numpy as np
 
 from gsched.model.allocation import HostAllocation
 from gsched.model.columns import HostColumns, Numbers, Rows, singly
-from gsched.model.ledger import HostLedger
+from gsched.model.host_ledger import HostLedger
 from gsched.model.snapshot import HostSnapshot, JobKind
 from gsched.policy import gpus
 from gsched.policy.columns import FITS, Flags, Match

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from gsched.model.allocation import HostAllocation
-from gsched.model.ledger import HostLedger
+from gsched.model.host_ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.resource import BUILTIN, GPU_COUNTERS
 from gsched.model.snapshot import HostSnapshot, HostValues, Snapshot

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.ledger import AttemptKey, HostLedger
+from gsched.model.host_ledger import AttemptKey, HostLedger
 from gsched.model.snapshot import AdvanceReservation, Bucket, Running, Snapshot
 from gsched.policy import affinity
 

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from gsched.model.allocation import COUNTER_OF_CLAIM, SHARED_CLAIM, HeldGpu
 from gsched.model.host import Gpu
-from gsched.model.ledger import HostLedger
+from gsched.model.host_ledger import HostLedger
 from gsched.policy.demand import DeviceKind, Devices
 from gsched.policy.explain import Shortage
 from gsched.resreq.gpu import model_matches

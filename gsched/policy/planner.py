@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from gsched.base.ids import show_job
 from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.ledger import HostLedger
+from gsched.model.host_ledger import HostLedger
 from gsched.model.snapshot import AdvanceReservation, Bucket
 from gsched.policy.demand import Demand
 from gsched.policy.explain import Reason

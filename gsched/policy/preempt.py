@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.ledger import HostLedger
+from gsched.model.host_ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket, Preempted, Running, Snapshot

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gsched.model.allocation import SHARED_CLAIM, HostAllocation
-from gsched.model.ledger import HostLedger, Ledger
+from gsched.model.host_ledger import HostLedger
+from gsched.model.ledger import Ledger
 from gsched.model.snapshot import Running
 from gsched.policy.demand import Choice, Demand, HostNeed
 from gsched.policy.future import Future

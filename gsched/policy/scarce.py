@@ -20,7 +20,7 @@ from gsched.base.errors import RequirementError
 from gsched.model.allocation import COUNTER_OF_CLAIM, HostAllocation
 from gsched.model.columns import Flags, HostColumns, Numbers
 from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu
-from gsched.model.ledger import HostLedger
+from gsched.model.host_ledger import HostLedger
 from gsched.model.snapshot import HostSnapshot, JobKind, RequirementClass, Snapshot
 from gsched.policy import gpus
 from gsched.policy.demand import HostNeed, tasks_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from gsched.model.allocation import HostAllocation
 from gsched.model.host import Gpu
-from gsched.model.ledger import AttemptKey, HostLedger
+from gsched.model.host_ledger import AttemptKey, HostLedger
 from gsched.model.snapshot import Bucket, HostSnapshot, RequirementClass
 from gsched.policy import gpus
 from gsched.policy.demand import HostNeed

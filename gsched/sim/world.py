@@ -20,8 +20,8 @@ from gsched.model.allocation import Allocation
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobDispatched, JobFinished, JobResumed, JobSuspended
 from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
+from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult
-from gsched.model.ledger import AttemptKey
 from gsched.model.queue import Queue
 from gsched.model.reason import PlannedStart
 from gsched.model.resource import GPU_COUNTERS, Resource

@@ -44,8 +44,8 @@ from gsched.model.allocation import HostAllocation
 from gsched.model.config import ClusterConfig, GpuUnrequested, Params
 from gsched.model.event import AnyEvent, decode_event, encode_event
 from gsched.model.host import ComputeMode, GpuReport, HostConfig
+from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import FINISHED, PENDING, STARTED, AttemptResult, JobSpec
-from gsched.model.ledger import AttemptKey
 from gsched.model.queue import Preemption, Queue, Threshold
 from gsched.model.topology import Processor, Topology
 from gsched.model.user import UserGroup

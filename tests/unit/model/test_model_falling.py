@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from gsched.model.allocation import Allocation, Course, HostAllocation, Step, courses_together
-from gsched.model.ledger import AttemptKey, HostLedger, Ledger
+from gsched.model.host_ledger import AttemptKey, HostLedger
+from gsched.model.ledger import Ledger
 
 Rows = tuple[tuple[float, float], ...]
 

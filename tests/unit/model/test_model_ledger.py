@@ -6,7 +6,8 @@ import pytest
 
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.host import ComputeMode, Gpu, GpuReport
-from gsched.model.ledger import Counter, HostLedger, Ledger, double_owners
+from gsched.model.host_ledger import Counter, HostLedger
+from gsched.model.ledger import Ledger, double_owners
 
 SHARED = ComputeMode.DEFAULT
 THREAD = ComputeMode.EXCLUSIVE_THREAD

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.ledger import HostLedger
+from gsched.model.host_ledger import HostLedger
 from gsched.model.topology import MemoryNode, Processor, Topology, offered
 
 

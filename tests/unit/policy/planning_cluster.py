@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.host import ComputeMode, Gpu, GpuReport
-from gsched.model.ledger import HostLedger, Ledger
+from gsched.model.host_ledger import HostLedger
+from gsched.model.ledger import Ledger
 from gsched.model.queue import Preemption, Queue
 from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import (

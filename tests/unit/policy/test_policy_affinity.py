@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from placing_cluster import NOW, Cluster, host, kind, places, spreads, told
 
 from gsched.model.allocation import Allocation, CpuBinding, HostAllocation
-from gsched.model.ledger import HostLedger, Ledger, double_owners
+from gsched.model.host_ledger import HostLedger
+from gsched.model.ledger import Ledger, double_owners
 from gsched.model.queue import Preemption, Queue
 from gsched.model.snapshot import Running
 from gsched.model.topology import offered
