@@ -1,8 +1,9 @@
 """What a scheduling cycle costs: snapshot, order, plan and reasons over many waiting jobs and many GPU hosts.
 
 The real state, outlook and policy, driven without daemons: 100,000 jobs of 1,000 users in 50 requirement classes wait
-for 5,000 hosts with 8 GPUs, half the GPUs free, nearly full and full. Cycles are warm, as a master's are: before each,
-one host in a hundred reports new load. Beside it a scan of all hosts job by job, on a sample, and how the cost grows.
+for 5,000 hosts with 8 GPUs, half the GPUs free, nearly full and full; then jobs of one class, most GPUs free. Cycles
+are warm, as a master's are: before each, one host in a hundred reports new load. Beside it a scan of all hosts job by
+job, on a sample, and how the cost grows.
 
     python bench/cycle.py [--jobs 100000] [--hosts 5000] [--quick]
 
@@ -72,9 +73,10 @@ def load(rng: random.Random) -> LoadReport:
 
 
 class World:
-    """A cluster in memory. `free`: the part of all GPUs that nobody holds."""
+    """A cluster in memory. `free`: the part of all GPUs that nobody holds; `classes`: of the waiting jobs."""
 
-    def __init__(self, jobs: int, hosts: int, free: float) -> None:
+    def __init__(self, jobs: int, hosts: int, free: float, classes: int = CLASSES) -> None:
+        self.classes = classes
         self.rng = random.Random(7)
         self.names = [f"gpu{number:05}" for number in range(hosts)]
         counters = {name: Resource(name=name, interval_s=15, consumable=True) for name in GPU_COUNTERS}
@@ -124,7 +126,7 @@ class World:
             self.state.running[job_id] = Running(job_id, 1, bucket, allocation, "RUN", NOW - 60.0, NOW + number % 3600)
 
     def _submit(self, number: int) -> None:
-        kind = self.rng.randrange(CLASSES)
+        kind = self.rng.randrange(self.classes)
         spec = JobSpec(
             command="train",
             user=f"user{self.rng.randrange(USERS)}",
@@ -199,6 +201,7 @@ def main() -> None:
     shares = {"half_free_ms": 0.5, "nearly_full_ms": 0.005, "full_ms": 0.0}
     for name, free in shares.items():
         show(name, World(options.jobs, options.hosts, free), figures)
+    show("alike_ms", World(options.jobs, options.hosts, 0.9, classes=1), figures, repeats=3)
     if not options.quick:
         world = World(options.jobs, options.hosts, 0.5)
         print(f"job by job, host by host: {scan_ms(world, options.jobs) / 1000:.0f} s (reckoned from {SAMPLE} jobs)")
