@@ -1,3 +1,22 @@
-"""gsched: a GPU-aware batch job scheduler in the manner of LSF. Importing it costs nothing."""
+"""gsched: a GPU-aware batch job scheduler in the manner of LSF. Importing it costs nothing.
+
+`from gsched import Cluster` loads gsched.api, which speaks to a running cluster (docs/python.md).
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gsched.api import Cluster as Cluster
+    from gsched.api import GschedError as GschedError
+    from gsched.api import Job as Job
+    from gsched.api import JobFailed as JobFailed
 
 __version__ = "0.1.0"
+_FROM_API = ("Cluster", "GschedError", "Job", "JobFailed")
+
+
+def __getattr__(name: str) -> object:
+    if name in _FROM_API:
+        from importlib import import_module
+
+        return getattr(import_module("gsched.api"), name)
+    raise AttributeError(f"module 'gsched' has no attribute '{name}'")

@@ -5,7 +5,6 @@ What bsub's options mean is known to gsched.dialect; what may enter is the maste
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
@@ -28,6 +27,7 @@ from gsched.cli.zone import zone_of
 from gsched.dialect.bsub import Submission, read_submission, rejected
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.command_line import drops_environment
+from gsched.dialect.environment import environment_block
 from gsched.model import view
 from gsched.model.event import JobDispatched, JobFinished, JobRequeued, JobStarted, decode_event
 from gsched.model.job import FINISHED, AttemptResult, JobSpec, JobState
@@ -95,12 +95,6 @@ def _submit(session: Session, asked: Submission, spec: JobSpec) -> Submitted:
     except _REFUSALS as problem:
         # Other failures do not prove that there is no job, so they must not say so.
         raise type(problem)(rejected(problem.text)) from None
-
-
-def environment_block(environment: Mapping[str, str]) -> bytes:
-    """`NAME=value` pieces, each ended by a NUL byte, as the kernel keeps them; bytes that are no UTF-8 survive."""
-    pieces = (f"{name}={value}\0" for name, value in environment.items())
-    return "".join(pieces).encode("utf-8", "surrogateescape")
 
 
 def _announce(call: Call, job: Submitted, spec: JobSpec) -> None:

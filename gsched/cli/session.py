@@ -22,10 +22,10 @@ from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, Perm
 from gsched.cli.call import Call, Cancelled
 from gsched.model.view import EventRecord
 from gsched.wire.address import MASTER_FILE, read_address
-from gsched.wire.client import CHANNEL_OPTIONS, DEFAULT_WAIT_S, Client
+from gsched.wire.client import CHANNEL_OPTIONS, Client
+from gsched.wire.patience import WAIT_VARIABLE, read_wait
 
 PLEASE_WAIT = "gsched: the master is not responding. Please wait ...\n"
-WAIT_VARIABLE = "GSCHED_COMMAND_WAIT"
 MAX_CHANNELS = 16
 MOST_FAILURES = 10
 """Streams of events that break off one after the other without a single event in between."""
@@ -132,16 +132,7 @@ def _configured_wait(call: Call) -> str:
 
 def wait_s(call: Call) -> float:
     """Seconds the call waits for a master that does not answer (GSCHED_COMMAND_WAIT). Raises BadRequest."""
-    text = call.env.get(WAIT_VARIABLE, "") or _configured_wait(call)
-    if not text:
-        return DEFAULT_WAIT_S
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= 1e7:
-        raise BadRequest(f"{WAIT_VARIABLE}={text}: not a number of seconds")
-    return seconds
+    return read_wait(call.env.get(WAIT_VARIABLE, "") or _configured_wait(call))
 
 
 def channel_to(address: str) -> grpc.Channel:

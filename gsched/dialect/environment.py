@@ -34,6 +34,12 @@ def choose_environment(lists: Sequence[str], environment: Mapping[str, str]) -> 
     return chosen
 
 
+def environment_block(environment: Mapping[str, str]) -> bytes:
+    """`NAME=value` pieces, each ended by a NUL byte, as the kernel keeps them; bytes that are no UTF-8 survive."""
+    pieces = (f"{name}={value}\0" for name, value in environment.items())
+    return "".join(pieces).encode("utf-8", "surrogateescape")
+
+
 def _items(text: str) -> Iterator[str]:
     """Parts between commas; a comma inside quotes belongs to the value, and quotes around a value are dropped."""
     part, quote = "", ""

@@ -21,6 +21,7 @@ from gsched.core.instruction import Instruction, StartJob
 from gsched.master.administration import AdministrationServicer
 from gsched.master.agents import AgentServicer
 from gsched.master.board import Board
+from gsched.master.ends import Ends, WaitingServicer
 from gsched.master.feed import Feed
 from gsched.master.loop import EngineLoop, Item
 from gsched.master.recovery import recover
@@ -34,7 +35,7 @@ from gsched.store.history import History
 from gsched.wire.address import MASTER_FILE, write_address
 from gsched.wire.auth import OwnerOnly, check_private, user_name
 from gsched.wire.server import SERVER_OPTIONS, listen
-from gsched.wire.v1 import agent_pb2_grpc, scheduler_pb2_grpc
+from gsched.wire.v1 import agent_pb2_grpc, scheduler_pb2_grpc, waiting_pb2_grpc
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,7 @@ class Master:
         gc.set_threshold(50_000, 20, 50)
         self._board = Board(config)
         self._feed = Feed()
+        self._ends = Ends(self._board)
         self._sessions = Sessions(self._board, store)
         self._loop = EngineLoop(
             self._engine, store, self._board, clock, deliver=self._deliver_from_engine, fatal=self._fatal
@@ -94,6 +96,7 @@ class Master:
         scheduler = SchedulerServicer(desk, history, self._sessions, self._feed)
         scheduler_pb2_grpc.add_SchedulerServicer_to_server(scheduler, server)
         scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(desk), server)
+        waiting_pb2_grpc.add_WaitingServicer_to_server(WaitingServicer(self._ends), server)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentServicer(self._loop, self._sessions), server)
         address = listen(server, str(Path(self._config.locations.run_dir) / SOCKET_FILE))
         await server.start()
@@ -121,6 +124,7 @@ class Master:
     def _deliver(self, last_seq: int, events: list[AnyEvent], instructions: list[Instruction]) -> None:
         failed = self._sessions.deliver(instructions)
         self._feed.publish(last_seq, events)
+        self._ends.publish(events)
         if not failed:
             return
         new = {(event.job_id, event.attempt) for event in events if isinstance(event, JobDispatched)}

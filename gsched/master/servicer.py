@@ -83,7 +83,11 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     async def Submit(self, request: Any, context: Any) -> Any:
         caller = self._auth.caller(context)
         specs, blobs = [], {}
+        environment = b""
         for message in request.submissions:
+            if message.same_environment:
+                message.environment = environment
+            environment = message.environment
             if message.ByteSize() > MOST_PER_JOB:
                 raise BadRequest(f"a job of {message.ByteSize()} bytes is too large: {MOST_PER_JOB} are the most")
             spec, texts = _spec(from_proto(message, Submission))

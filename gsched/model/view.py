@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import msgspec
 
+from gsched.base.errors import LSF_FAILURE
 from gsched.model.allocation import Allocation
 from gsched.model.host import Gpu
-from gsched.model.job import AttemptResult, JobSpec, Usage
+from gsched.model.job import AttemptResult, JobSpec, JobState, Usage
 from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.topology import Topology
+
+NEVER_STARTED = 126
+"""Exit code of a job that was ended while it was pending, for who waits for it. Source: bsub(1), -K."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -331,6 +335,39 @@ class Submitted(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     default_queue: bool
     warnings: tuple[str, ...] = ()
+
+
+class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job ended; of an array: how all its elements did."""
+
+    job_id: int
+    state: str
+    """DONE or EXIT; of an array EXIT when any element is. Empty: there is no such job (any more)."""
+    result: AttemptResult | None = None
+    """How its last attempt ended; None for an array."""
+    host: str = ""
+    """Its first execution host; empty for an array, and for a job that never got one."""
+    name: str = ""
+    counts: dict[str, int] = {}
+    """Of an array: state -> elements in it."""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the job, or every element of the array, is DONE."""
+        return self.state == JobState.DONE
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell would say: the exit code, 128 and the signal, 126 for a job that never started, 255 when nobody
+        knows. Of an array 0 or 1.
+        """
+        if self.result is None:
+            return 0 if self.succeeded else 1
+        if not self.result.started and not self.host:
+            return NEVER_STARTED
+        if self.result.signal is not None:
+            return 128 + self.result.signal
+        return LSF_FAILURE if self.result.exit_code is None else self.result.exit_code
 
 
 class OutputChunk(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,6 +41,7 @@ from gsched.model.view import (
 from gsched.wire.alike import job_views
 from gsched.wire.cancelling import Cancellable
 from gsched.wire.convert import fill, from_proto, to_proto
+from gsched.wire.ends import EndsCall
 from gsched.wire.failure import error_from_rpc
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
@@ -119,8 +120,14 @@ class Client:
     def submit_many(self, submissions: Sequence[Submission], *, token: str = "") -> list[Submitted]:
         """Submit all or none of the jobs, in one durable step. The same token never makes a second set."""
         request = scheduler_pb2.SubmitRequest(token=token or new_token())
+        last = b""
         for submission in submissions:
-            fill(request.submissions.add(), submission)
+            message = request.submissions.add()
+            fill(message, submission)
+            if submission.environment and submission.environment == last:
+                message.ClearField("environment")
+                message.same_environment = True
+            last = submission.environment
         reply = self._call(self._stub.Submit, request)
         return [from_proto(job, Submitted) for job in reply.jobs]
 
@@ -269,6 +276,11 @@ class Client:
                 if not follow:
                     raise
 
+    def last_event(self) -> int:
+        """Number of the newest committed event."""
+        request = scheduler_pb2.EventsRequest(after_seq=-1)
+        return max((int(item.seq) for item in self._stream(self._stub.Events, request)), default=0)
+
     def wait(self, job_ids: Sequence[int], *, timeout_s: float | None = None) -> dict[int, JobView]:
         """Wait until all the jobs have finished; returns them by id. An array's number means all its elements, which
         are returned by their own. Raises TimeoutError, NotFound (unknown id).
@@ -322,6 +334,10 @@ class Client:
             if job_id not in found and job_id not in arrays:
                 raise NotFound(f"Job <{show_job(job_id)}> is not found")
         return found
+
+    def ends(self) -> EndsCall:
+        """An open question after the ends of jobs."""
+        return EndsCall(self._channel)
 
     def output(self, job_id: int) -> Iterator[OutputChunk]:
         """What the job has written so far. Raises Conflict if it has not started."""

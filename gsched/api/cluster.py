@@ -1,0 +1,223 @@
+"""A running cluster, as Python programs use it. It is found as the commands find theirs; threads may share one.
+
+It belongs to the process that made it: gRPC's connections do not survive a fork.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, as_completed, wait
+from typing import Unpack, cast
+
+from gsched.api.job import Job
+from gsched.api.named import Named, number_of
+from gsched.api.request import Desk, JobRequest, SubmitOptions
+from gsched.api.waiting import Waiting
+from gsched.base.envdir import conf_dir, read_setting
+from gsched.base.errors import BadRequest, GschedError, Unavailable
+from gsched.base.ids import show_job
+from gsched.model.view import EventRecord, HostView, JobEnd, JobFilter, JobView, QueueView, Submitted
+from gsched.wire.address import read_address
+from gsched.wire.auth import user_name
+from gsched.wire.client import Client
+from gsched.wire.patience import WAIT_VARIABLE, read_wait
+
+
+class Cluster:
+    """A connection to the master of one cluster; `with Cluster() as cluster:` closes it in the end.
+
+    `folder`: its configuration folder; as for the commands without: GSCHED_ENVDIR, LSF_ENVDIR, ~/.gsched/conf,
+    /etc/gsched. `wait`: seconds to wait for a master that does not answer (GSCHED_COMMAND_WAIT, 60). Raises Unavailable
+    when no cluster is known there.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None, *, wait: float | None = None) -> None:
+        self.folder = os.path.abspath(conf_dir(os.environ) if folder is None else os.fspath(folder))
+        self.address = read_address(self.folder)
+        if wait is None:
+            wait = read_wait(os.environ.get(WAIT_VARIABLE, "") or read_setting(self.folder, WAIT_VARIABLE))
+        self._client = Client(self.address, wait_s=wait)
+        self._waiting = Waiting(self._client)
+        self._process = os.getpid()
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"<gsched.Cluster {self.folder}>"
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection; jobs go on. Who still waits in another thread gets Unavailable."""
+        if self._is_closed or os.getpid() != self._process:
+            return
+        self._is_closed = True
+        self._waiting.close()
+        self._client.close()
+
+    def client(self) -> Client:
+        """The client of the master's protocol behind it; that may change, this class does not."""
+        if self._is_closed:
+            raise Unavailable(f"this Cluster ({self.folder}) is closed")
+        if os.getpid() != self._process:
+            raise BadRequest(f"this Cluster was made by process {self._process}: make one in each process after a fork")
+        return self._client
+
+    # Submitting
+
+    def submit(self, command: str | Sequence[str] = (), **options: Unpack[SubmitOptions]) -> Job:
+        """Submit a job (with `array=` an array of them); returns once it is on disk.
+
+        `command` is a line for the shell or a list of words. Raises BadRequest and its kin with the master's reason.
+        """
+        return self._submit([_request(command, options)])[0]
+
+    def submit_many(
+        self, jobs: Iterable[str | Sequence[str] | JobRequest], **options: Unpack[SubmitOptions]
+    ) -> list[Job]:
+        """Submit all of the jobs or none, in one step; returns once they are on disk.
+
+        Each is a command, or a dict with a command and what differs from `options`, which hold for all.
+        """
+        return self._submit([_request(job, options) for job in jobs])
+
+    def _submit(self, requests: Sequence[JobRequest]) -> list[Job]:
+        client = self.client()
+        if not requests:
+            return []
+        desk = Desk(self.folder)
+        submissions = []
+        for place, request in enumerate(requests):
+            try:
+                submissions.append(desk.submission(request))
+            except GschedError as error:
+                if len(requests) == 1:
+                    raise
+                raise type(error)(f"jobs[{place}]: {error.text}") from None
+        return [self._handle(each) for each in client.submit_many(submissions)]
+
+    def _handle(self, submitted: Submitted) -> Job:
+        return Job(self, submitted.job_id, queue=submitted.queue, warnings=submitted.warnings)
+
+    # Asking
+
+    def job(self, job: Named) -> Job:
+        """The handle of a job that is known by its number, or by what a query answered. Whether it exists is found
+        out when it is used.
+        """
+        return Job(self, number_of(job))
+
+    def jobs(
+        self,
+        *,
+        ids: Iterable[Named] = (),
+        user: str = "",
+        queue: str = "",
+        name: str = "",
+        project: str = "",
+        group: str = "",
+        host: str = "",
+        states: Iterable[str] = (),
+        finished: bool = False,
+    ) -> Iterator[JobView]:
+        """Jobs as of now, in the order gjobs shows them, read while they arrive. Without `user` one's own; "all" means
+        everybody's. `name` may hold `*`; `finished`: also those that ended within CLEAN_PERIOD.
+        """
+        numbers = tuple(number_of(each) for each in ids)
+        wanted = JobFilter(
+            ids=numbers,
+            user=user or ("all" if numbers else user_name(os.getuid())),
+            queue=queue,
+            name=name,
+            project=project,
+            group=group,
+            host=host,
+            states=tuple(states),
+            finished=finished or bool(numbers),
+        )
+        return self.client().jobs(wanted)
+
+    def hosts(self, *names: str) -> list[HostView]:
+        """All hosts, or the named ones. Raises NotFound."""
+        return self.client().hosts(names)
+
+    def queues(self, *names: str) -> list[QueueView]:
+        """All queues by descending priority, or the named ones. Raises NotFound."""
+        return self.client().queues(names)
+
+    def events(
+        self, *, follow: bool = True, after: int | None = None, jobs: Iterable[Named] = ()
+    ) -> Iterator[EventRecord]:
+        """What happens, as it is committed: `kind`, `at`, `job_id`, and `payload`, JSON with the rest.
+
+        With `follow` for ever, from this call on; else what has happened until now. `after`: from behind the event with
+        this `seq` on (0: from the first). Nothing is left out, also when the master restarts.
+        """
+        client = self.client()
+        numbers = [number_of(each) for each in jobs]
+        if after is None:
+            after = client.last_event() if follow else 0
+        return client.events(after, follow=follow, job_ids=numbers)
+
+    # Waiting
+
+    def futures(self, jobs: Iterable[Named]) -> list[Future[JobEnd]]:
+        """A future of each job's end."""
+        self.client()
+        return self._waiting.futures([number_of(each) for each in jobs])
+
+    def wait(self, jobs: Iterable[Named], timeout: float | None = None) -> list[JobEnd]:
+        """Wait until all have finished, whether well or not; returns their ends in that order.
+
+        Raises TimeoutError that names jobs which have not, NotFound.
+        """
+        numbers = [number_of(each) for each in jobs]
+        futures = self.futures(numbers)
+        done, still = wait(futures, timeout)
+        if still:
+            left = [show_job(number) for number, future in zip(numbers, futures, strict=True) if future not in done]
+            names = ", ".join(left[:10]) + (f" and {len(left) - 10} more" if len(left) > 10 else "")
+            raise TimeoutError(f"jobs {names} have not finished within {timeout:g} s")
+        return [future.result() for future in futures]
+
+    def as_completed(self, jobs: Iterable[Named], timeout: float | None = None) -> Iterator[tuple[Job, JobEnd]]:
+        """Each job with its end, in the order in which they finish. Raises TimeoutError, NotFound."""
+        handles = [each if isinstance(each, Job) else self.job(each) for each in jobs]
+        by_future = dict(zip(self.futures(handles), handles, strict=True))
+        try:
+            for future in as_completed(by_future, timeout):
+                yield by_future[future], future.result()
+        except TimeoutError:
+            left = [str(job) for future, job in by_future.items() if not future.done()]
+            raise TimeoutError(f"jobs {', '.join(left[:10])} have not finished within {timeout:g} s") from None
+
+    # Doing something to many
+
+    def kill(self, jobs: Iterable[Named], signal: int = 0) -> dict[int, str]:
+        """End the jobs, or send them a signal; returns those it could not be done to, with the reason."""
+        return self._control("kill" if not signal else "signal", jobs, signal)
+
+    def stop(self, jobs: Iterable[Named]) -> dict[int, str]:
+        """Suspend the jobs; returns those it could not be done to, with the reason."""
+        return self._control("stop", jobs)
+
+    def resume(self, jobs: Iterable[Named]) -> dict[int, str]:
+        """Let the jobs go on; returns those it could not be done to, with the reason."""
+        return self._control("resume", jobs)
+
+    def _control(self, action: str, jobs: Iterable[Named], signal: int = 0) -> dict[int, str]:
+        numbers = [number_of(each) for each in jobs]
+        if not numbers:
+            return {}  # without numbers the master would take them all
+        answers = self.client().control(action, numbers, signal=signal)
+        return {answer.job_id: answer.error for answer in answers if answer.error}
+
+
+def _request(job: str | Sequence[str] | JobRequest, options: SubmitOptions) -> JobRequest:
+    if isinstance(job, Mapping):
+        return cast(JobRequest, {**options, **job})
+    return cast(JobRequest, {**options, "command": job})

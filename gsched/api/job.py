@@ -1,0 +1,146 @@
+"""The handle of one job. What it tells is asked for at that moment, except how the job ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Generator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gsched.api.failure import JobFailed
+from gsched.base.errors import Conflict, NotFound
+from gsched.base.ids import array_of, index_of, show_job
+from gsched.base.patterns import expand_job_id
+from gsched.model.job import FINISHED
+from gsched.model.view import JobEnd, JobView
+
+if TYPE_CHECKING:
+    from gsched.api.cluster import Cluster
+
+NO_SUCH_JOB = "No matching job found"
+"""The master's answer to a control of a number that no job has."""
+
+
+class Job:
+    """A job, an array, or an element of one. `await job` is the same as `job.wait()` in a coroutine.
+
+    `queue` and `warnings` are what the submission was answered; empty for a job that was found otherwise.
+    """
+
+    def __init__(self, cluster: Cluster, job_id: int, *, queue: str = "", warnings: tuple[str, ...] = ()) -> None:
+        self.cluster = cluster
+        self.id = job_id
+        self.queue = queue
+        self.warnings = warnings
+
+    def __repr__(self) -> str:
+        return f"<gsched.Job {self}>"
+
+    def __str__(self) -> str:
+        return show_job(self.id)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and (self.id, self.cluster.address) == (other.id, other.cluster.address)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __await__(self) -> Generator[Any, None, JobEnd]:
+        return asyncio.wrap_future(self.future()).__await__()
+
+    # What it is
+
+    def view(self) -> JobView:
+        """Everything about it, as of now. Raises NotFound; Conflict for an array (`elements` has views)."""
+        found = self.elements()
+        if [each.job_id for each in found] != [self.id]:
+            raise Conflict(f"Job <{self}> is an array: ask elements()")
+        return found[0]
+
+    def elements(self) -> list[JobView]:
+        """An array's elements by index, as of now; of any other job itself alone. Raises NotFound."""
+        found = list(self.cluster.jobs(ids=[self.id], user="all", finished=True))
+        if not found:
+            raise NotFound(f"Job <{self}> is not found")
+        return sorted(found, key=lambda each: index_of(each.job_id))
+
+    @property
+    def state(self) -> str:
+        """LSF's code, as of now: PEND, RUN, DONE, EXIT …"""
+        return self.view().state
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it waits (the main reason first) or is suspended, with numbers, as of now; empty otherwise."""
+        view = self.view()
+        if view.suspending_reason:
+            return (view.suspending_reason,)
+        return tuple(
+            each.text
+            + (f": {each.hosts} host{'s' if each.hosts > 1 else ''}" if each.hosts else "")
+            + (f" ({each.detail})" if each.detail else "")
+            for each in view.pending_reasons
+        )
+
+    def output(self) -> str:
+        """What it has written to its standard output so far; afterwards all of it, also from the file of -o. Raises
+        Conflict for a job that has not started, OSError when the file cannot be read.
+        """
+        view = self.view()
+        if view.state in FINISHED and view.spec.output_file:
+            return _output_path(view).read_text("utf-8", "replace")
+        chunks = self.cluster.client().output(self.id)
+        return b"".join(chunk.data for chunk in chunks if chunk.stream == "stdout").decode("utf-8", "replace")
+
+    # Waiting
+
+    def future(self) -> Future[JobEnd]:
+        """A future of its end. Cancelling it does nothing to the job, and is not possible."""
+        return self.cluster.futures([self.id])[0]
+
+    def wait(self, timeout: float | None = None) -> JobEnd:
+        """Wait until it has finished, whether well or not; an array: all its elements.
+
+        Raises TimeoutError after `timeout` seconds, NotFound, Unavailable when the master stays away.
+        """
+        try:
+            return self.future().result(timeout)
+        except TimeoutError:
+            raise TimeoutError(f"Job <{self}> has not finished within {timeout:g} s") from None
+
+    def result(self, timeout: float | None = None) -> JobEnd:
+        """The same; raises JobFailed unless it is DONE."""
+        end = self.wait(timeout)
+        if not end.succeeded:
+            raise JobFailed(end)
+        return end
+
+    # Doing something to it
+
+    def kill(self, signal: int = 0) -> None:
+        """End it (INT, TERM, KILL with LSF's intervals), or send it a signal. Raises NotFound, Conflict."""
+        self._control("kill" if not signal else "signal", signal)
+
+    def stop(self) -> None:
+        """Suspend it. Raises NotFound, Conflict."""
+        self._control("stop")
+
+    def resume(self) -> None:
+        """Let it go on, or a held job wait for a place. Raises NotFound, Conflict."""
+        self._control("resume")
+
+    def _control(self, action: str, signal: int = 0) -> None:
+        for answer in self.cluster.client().control(action, [self.id], signal=signal):
+            if answer.error and array_of(answer.job_id) == array_of(self.id):
+                kind = NotFound if answer.error == NO_SUCH_JOB else Conflict
+                raise kind(f"Job <{show_job(answer.job_id)}>: {answer.error}")
+
+
+def _output_path(view: JobView) -> Path:
+    """The file of -o, as this machine sees it; a directory holds a file for each job."""
+    path = os.path.join(view.spec.run_dir, expand_job_id(view.spec.output_file, view.job_id))
+    if path.endswith("/") or os.path.isdir(path):
+        path = expand_job_id(f"{path.rstrip('/')}/", view.job_id, extension="out")
+    return Path(path)

@@ -1,0 +1,32 @@
+"""The ways in which a program names a job: by its number, its handle, or what a query answered."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gsched.base.errors import BadRequest
+
+
+class HasId(Protocol):
+    """A Job: `id` is its number."""
+
+    @property
+    def id(self) -> int: ...
+
+
+class HasJobId(Protocol):
+    """A JobView, an EventRecord, a JobEnd."""
+
+    @property
+    def job_id(self) -> int: ...
+
+
+Named = int | HasId | HasJobId
+
+
+def number_of(job: Named) -> int:
+    """The number of the job. Raises BadRequest for what names none."""
+    number = job if isinstance(job, int) else getattr(job, "id", None) or getattr(job, "job_id", None)
+    if not isinstance(number, int) or isinstance(job, bool) or number <= 0:
+        raise BadRequest(f"{job!r} names no job: give a number, a Job or a JobView")
+    return number

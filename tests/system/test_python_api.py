@@ -1,0 +1,227 @@
+"""`from gsched import Cluster` against real daemons: its document's examples, and what they do not show."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from live_cluster import Cluster as Live
+
+import gsched
+from gsched import api
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def live(module_cluster: Callable[..., Live]) -> Live:
+    return module_cluster("--sim-gpus", "2:exclusive_process")
+
+
+@pytest.fixture
+def cluster(live: Live) -> Iterator[gsched.Cluster]:
+    with gsched.Cluster(live.conf) as made:
+        yield made
+
+
+def test_examples_of_the_document(live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSCHED_ENVDIR", str(live.conf))
+    namespace: dict[str, object] = {"folder": tmp_path}
+    blocks = re.findall(r"^```python\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
+    assert len(blocks) > 5
+    for block in blocks:
+        exec(compile(block, "docs/python.md", "exec"), namespace)
+
+
+def test_options_mean_what_gsubs_mean(cluster: gsched.Cluster, live: Live, tmp_path: Path) -> None:
+    first = cluster.submit("true", hold=True)
+    job = cluster.submit(
+        ["echo", "two words", "$HOME"],
+        name="all of them",
+        queue="night",
+        slots=1,
+        requirement=["select[mem>1]", "rusage[mem=1]"],
+        hosts=live.host,
+        project="p1",
+        group="/sweep",
+        after=[first],
+        run_limit=timedelta(seconds=61),
+        output=tmp_path / "out.%J",
+        error="err",
+        overwrite=True,
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "ONLY": "1"},
+        options=["-M", "2GB"],
+    )
+    spec = job.view().spec
+    assert (spec.name, spec.queue, spec.hosts, spec.project) == ("all of them", "night", (live.host,), "p1")
+    assert (spec.group, spec.run_limit_s, spec.cwd) == ("/sweep", 120, str(tmp_path))
+    assert spec.dependency == f"done({first})" and spec.limits["MEMLIMIT"] == 2048
+    assert spec.output_overwrite and spec.error_overwrite and "mem>1" in spec.res_req and "mem=1" in spec.res_req
+    first.resume()
+    assert job.wait(20).succeeded
+    assert job.output().endswith("two words $HOME\n")
+    assert job.queue == "night"
+
+
+def test_a_script_with_directives(cluster: gsched.Cluster) -> None:
+    job = cluster.submit(
+        script="#!/bin/sh\n#BSUB -J of-the-script -n 1\necho $0 ran; printenv ONLY\n", env={"ONLY": "1"}
+    )
+    assert job.wait(20).name == "of-the-script"
+    assert job.output().endswith("ran\n1\n")
+
+
+def test_environments_of_one_call_are_told_apart(cluster: gsched.Cluster) -> None:
+    here = dict(os.environ)
+    requests = (api.JobRequest(command="echo $SEED", env={**here, "SEED": seed}) for seed in "1122")
+    jobs = cluster.submit_many(requests)
+    cluster.wait(jobs, 20)
+    assert [job.output() for job in jobs] == ["1\n", "1\n", "2\n", "2\n"]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"queue": "nowhere"}, "nowhere: No such queue"),
+        ({"colour": "red"}, "'colour'"),
+        ({"run_limit": 30}, "minutes or seconds"),
+        ({"priority": 7}, "Job priority control undefined"),
+        ({"name": None}, "name=None"),
+        ({"gpus": "nonsense"}, "Bad GPU requirement"),
+        ({"script": "true"}, "not both"),
+        ({"options": ["-K"]}, "-K"),
+        ({"after": ["12"]}, "names no job"),
+    ],
+)
+def test_what_is_wrong_is_named(cluster: gsched.Cluster, options: dict[str, object], text: str) -> None:
+    before = cluster.client().last_event()
+    with pytest.raises(gsched.GschedError, match=re.escape(text)):
+        cluster.submit("true", **options)
+    with pytest.raises(gsched.GschedError, match=re.escape(text)):
+        cluster.submit_many(["true", "true"], **options)
+    assert not [event for event in cluster.events(follow=False, after=before) if event.kind == "job_submitted"]
+
+
+def test_jobs_that_are_not_there(cluster: gsched.Cluster) -> None:
+    ghost = cluster.job(4711)
+    for ask in (ghost.wait, ghost.view, ghost.kill, ghost.stop, ghost.resume):
+        with pytest.raises(api.NotFound, match="4711"):
+            ask()
+    with pytest.raises(api.NotFound, match="4711"):
+        cluster.wait([cluster.submit("true"), ghost], 20)
+
+
+def test_time_limits_name_who_is_late(cluster: gsched.Cluster) -> None:
+    slow = cluster.submit("sleep 600", hold=True)
+    quick = cluster.submit("true")
+    with pytest.raises(TimeoutError, match=f"Job <{slow}> has not finished"):
+        slow.wait(0.01)
+    seen = []
+    with pytest.raises(TimeoutError, match=f"jobs {slow} have not"):
+        seen.extend(job for job, _ in cluster.as_completed([slow, quick], 5))
+    assert seen == [quick]
+    with pytest.raises(TimeoutError, match=f"jobs {slow} have not"):
+        cluster.wait([quick, slow], 0.01)
+    slow.kill()
+    end = slow.wait(20)
+    assert (end.state, end.exit_code) == ("EXIT", 126)
+    with pytest.raises(gsched.JobFailed, match="was ended before it started: TERM_OWNER, job killed by owner"):
+        slow.result()
+
+
+def test_ends_are_told_as_they_are(cluster: gsched.Cluster) -> None:
+    killed = cluster.submit("kill -USR1 $$")
+    assert killed.wait(20).exit_code == 128 + signal.SIGUSR1
+    with pytest.raises(gsched.JobFailed, match=rf"Job <{killed}> .* was ended by signal 10"):
+        killed.result()
+    array = cluster.submit("true", name="gone", array="1-5%1", hold=True)
+    array.kill()
+    assert array.wait(20).counts == {"EXIT": 5}
+    with pytest.raises(gsched.JobFailed, match=rf"Job <{array}> \(gone\): 5 of 5 elements failed"):
+        array.result()
+    element = cluster.job(array.elements()[2].job_id)
+    assert str(element) == f"{array}[3]"
+    assert element.wait(5).state == "EXIT"
+
+
+def test_an_element_that_is_waited_for_ends_with_its_array(cluster: gsched.Cluster) -> None:
+    array = cluster.submit("true", name="held", array=3, hold=True)
+    waiting = cluster.job(array.elements()[1].job_id).future()
+    assert not waiting.done()
+    array.kill()
+    assert waiting.result(10).state == "EXIT"
+
+
+def test_many_threads_share_a_cluster(cluster: gsched.Cluster) -> None:
+    states: list[str] = []
+
+    def work() -> None:
+        job = cluster.submit("true")
+        states.append(job.wait(30).state)
+
+    threads = [threading.Thread(target=work) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert states == ["DONE"] * 12
+
+
+def test_closing_ends_the_wait_and_not_the_job(live: Live) -> None:
+    cluster = gsched.Cluster(live.conf)
+    job = cluster.submit("sleep 600")
+    future = job.future()
+    cluster.close()
+    with pytest.raises(api.Unavailable, match="closed"):
+        future.result(10)
+    with pytest.raises(api.Unavailable, match="closed"):
+        job.wait()
+    with gsched.Cluster(live.conf) as other:
+        again = other.job(job.id)
+        assert again.state in ("PEND", "RUN")
+        again.kill()
+        again.wait(20)
+
+
+def test_a_forked_process_is_told_to_make_its_own(cluster: gsched.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: here + 1)
+    with pytest.raises(api.BadRequest, match=f"made by process {here}"):
+        cluster.submit("true")
+
+
+def test_no_cluster_there(tmp_path: Path) -> None:
+    with pytest.raises(api.Unavailable, match="no cluster is known in"):
+        gsched.Cluster(tmp_path)
+
+
+def test_importing_costs_nothing() -> None:
+    look = "import gsched, sys; print('grpc' in sys.modules); gsched.Cluster; print('grpc' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
+    with pytest.raises(AttributeError, match="Clutser"):
+        gsched.Clutser  # noqa: B018
+
+
+def test_who_waits_survives_the_master(cluster: gsched.Cluster, live: Live) -> None:
+    events = cluster.events()
+    job = cluster.submit("sleep 2")
+    other = cluster.submit("true", hold=True)
+    futures = cluster.futures([job, other])
+    live.starts(job.id)
+    live.kill("master")
+    live.up()
+    assert futures[0].result(60).succeeded
+    other.kill()
+    assert futures[1].result(20).exit_code == 126
+    ends = (event.job_id for event in events if event.kind == "job_finished")
+    assert [next(ends), next(ends)] == [job.id, other.id]
