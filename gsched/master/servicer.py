@@ -83,9 +83,9 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     async def Submit(self, request: Any, context: Any) -> Any:
         caller = self._auth.caller(context)
         specs, blobs = [], {}
-        environment = b""
-        for message in request.submissions:
-            if message.same_environment:
+        shared, environment = frozenset(request.same_environment), b""
+        for place, message in enumerate(request.submissions):
+            if place in shared:
                 message.environment = environment
             environment = message.environment
             if message.ByteSize() > MOST_PER_JOB:

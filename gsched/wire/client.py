@@ -121,12 +121,12 @@ class Client:
         """Submit all or none of the jobs, in one durable step. The same token never makes a second set."""
         request = scheduler_pb2.SubmitRequest(token=token or new_token())
         last = b""
-        for submission in submissions:
+        for place, submission in enumerate(submissions):
             message = request.submissions.add()
             fill(message, submission)
             if submission.environment and submission.environment == last:
                 message.ClearField("environment")
-                message.same_environment = True
+                request.same_environment.append(place)
             last = submission.environment
         reply = self._call(self._stub.Submit, request)
         return [from_proto(job, Submitted) for job in reply.jobs]
