@@ -85,8 +85,9 @@ class Job:
         )
 
     def output(self) -> str:
-        """What it has written to its standard output so far; afterwards all of it, also from the file of -o. Raises
-        Conflict for a job that has not started, OSError when the file cannot be read.
+        """What it has written to its standard output so far; afterwards all of it, from the file of -o with the report.
+
+        Raises Conflict for a job that has not started, OSError when the file cannot be read.
         """
         view = self.view()
         if view.state in FINISHED and view.spec.output_file:
