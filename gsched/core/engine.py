@@ -373,9 +373,6 @@ class Engine:
             self.summary = f"the scheduling cycle failed, nothing was placed: {error!r}"
             return decision
         self.failure = None
-        if self._returning.plans_first(plan.planned):
-            self.planned, self.needs_cycle = plan.planned, True
-            return decision
         self._carry_out(plan, now, decision)
         self._settle(now, decision)
         return decision

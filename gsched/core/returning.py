@@ -6,19 +6,13 @@ delay the big one for hours. So while a job waits that may span hosts, nothing i
 use has told its load and its GPUs, or GRACE_S have passed: agents that live are back within a second (they try every
 half second), and a host that is really gone costs that much once per restart. A job on one host needs no such care:
 where its host is not there, it is planned elsewhere, or finds its host as free as it left it.
-
-A cycle plans for jobs that fit nowhere after it has placed those that do, and reckons with the plans of the one before;
-so the first cycle of a master only plans.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from gsched.core.cluster import ClusterState
 from gsched.core.observed import Observations
 from gsched.model.config import ClusterConfig
-from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import RequirementClass
 
 GRACE_S = 5.0
@@ -34,12 +28,6 @@ class Returning:
         self._observations = observations
         self._ends_at = observations.started_at + GRACE_S if self._spanning() else float("-inf")
         """A cluster that has just been made, or has only small jobs, never waits."""
-        self._has_planned = not state.pending
-
-    def plans_first(self, planned: Mapping[int, PlannedStart]) -> bool:
-        """Whether the cycle that found these plans is the first one, so that another is to place jobs beside them."""
-        is_first, self._has_planned = not self._has_planned, True
-        return is_first and bool(planned)
 
     def due(self, now: float) -> float:
         """When the wait ends at the latest; infinity when nobody waits."""

@@ -1,8 +1,9 @@
 """One scheduling cycle: `schedule(snapshot, now, budget) -> Plan`.
 
 Jobs are served in order; each finds the best place, or makes room by preemption, or is planned for; a class that finds
-no place is not tried again job by job, and one that fits on no host is not even come to. Pure: no I/O, no clock, no
-randomness; bounded by `budget` steps (a step is a job served, or a class looked at on all hosts at once).
+no place is not tried again job by job, and one that fits on no host is come to only until a start is planned for it.
+Pure: no I/O, no clock, no randomness; bounded by `budget` steps (a step is a job served, or a class looked at on all
+hosts at once), but one job is always served, so that passes that are cut short come to an end.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class _Cycle:
         """Of the streak's jobs, see Placement."""
         self._last: tuple[RequirementClass, str] | None = None
         """Of the job that was placed last: its class and queue."""
+        self._only_planned: set[tuple[str, RequirementClass]] = set()
+        """Classes of a queue that fit nowhere and are served all the same: nothing was planned for them yet."""
         self._full: dict[str, Bucket] = {}
         """Queue that a limit on all of it has stopped -> the bucket that ran into it."""
 
@@ -68,7 +71,7 @@ class _Cycle:
         order = ServingOrder(self._snapshot, self._live(), self._limits.closed_queues())
         truncated = False
         for job_id, bucket in order:
-            if self._served + self._field.steps >= self._budget:
+            if self._served and self._served + self._field.steps >= self._budget:
                 truncated = True
                 break
             self._served += 1
@@ -104,6 +107,10 @@ class _Cycle:
         inactive = self._reservations.guard.refusal(bucket) if bucket.requirement.reservation else None
         if inactive is not None:
             self._refuse(bucket, (inactive.pending(),), BUCKET, order)
+            return
+        if (bucket.queue, bucket.requirement) in self._only_planned:
+            self._plan_start(job_id, bucket)
+            order.drop_class(bucket.queue, bucket.requirement)  # its reason is asked for when all has been placed
             return
         found = self._placer.place(bucket)
         if isinstance(found, Refused):
@@ -186,7 +193,9 @@ class _Cycle:
     # -- classes --------------------------------------------------------------------------------------------------
 
     def _live(self) -> set[RequirementClass]:
-        """The classes that are worth serving: those that fit somewhere, or may make room for themselves."""
+        """The classes worth serving: those that fit somewhere, may make room for themselves, or want a plan first."""
+        if not self._snapshot.hosts:
+            return set()
         queues = self._snapshot.queues
         may_preempt = any(
             queue.preemption.preemptive is not None or queue.preemption.preemptable_by is not None
@@ -196,10 +205,13 @@ class _Cycle:
         for requirement in self._snapshot.pending:
             for name in queues_of(self._snapshot.pending, requirement):
                 queue = queues.get(name)
-                if queue is None or (not may_preempt and not self._placer.could_start(queue, requirement)):
+                if queue is None:
                     continue
+                if not may_preempt and not self._placer.could_start(queue, requirement):
+                    if not self._reservations.wants_plan(name, requirement):
+                        continue
+                    self._only_planned.add((name, requirement))
                 found.add(requirement)
-                break
         return found
 
     def _reason_of(self, key: ReasonKey) -> tuple[PendingReason, ...]:

@@ -66,6 +66,8 @@ class Reservations:
         self._paused: set[int] = set()
         self._sought: dict[Kind, float] = {}
         self._enter_old()
+        self._planned_before = {kind_of(each.bucket) for each in self._promises.values()}
+        """Classes of a queue that the cycle before planned for."""
 
     # -- what a job may use ---------------------------------------------------------------------------------------
 
@@ -112,6 +114,14 @@ class Reservations:
             for job_id, promise in self._promises.items()
             if job_id not in self._confirmed
         )
+
+    def wants_plan(self, queue: str, requirement: RequirementClass) -> bool:
+        """Whether nothing was planned for the class yet, so that its first job must have its turn before others take
+        what it will wait for. While as much is reserved for as may be, it gets no plan anyway.
+        """
+        if len(self.future.bookings) >= MOST_RESERVED:
+            return False
+        return (queue, requirement) not in self._planned_before
 
     def may_go_on(self, part: HostAllocation, ends_at: float, bucket: Bucket) -> bool:
         """Whether a preempted job of the bucket may have its slots (`part`) again, which are free now."""

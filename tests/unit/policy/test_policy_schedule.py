@@ -299,6 +299,20 @@ def test_nobody_is_displaced_for_a_job_that_a_limit_keeps_out() -> None:
     assert cluster.plan().preempted == ()
 
 
+def test_a_job_is_planned_for_before_later_ones_take_what_it_waits_for() -> None:
+    cluster = Cluster(slots=4, queues=[Queue(name="q", backfill=True)])
+    running = kind(run_s=100.0)
+    cluster.add(running)
+    cluster.carry_out(cluster.plan())
+    cluster.running[1] = cluster.running[1]._replace(ends_at=NOW + 100.0)
+    (big,) = cluster.add(kind(slots=4, run_s=100.0))
+    cluster.add(kind(run_s=1000.0), 2)
+    (short,) = cluster.add(kind(run_s=50.0))
+    plan = cluster.plan()
+    assert list(places(plan)) == [short]
+    assert plan.planned[big].at == NOW + 100.0
+
+
 def test_limits_on_hosts() -> None:
     queues = (Queue(name="q", host_limit=2), Queue(name="free"))
     hosts = [host("a"), host("b", user_limit=1)]
