@@ -6,9 +6,11 @@ The executor's folders are the journal; after a crash of the agent they say what
 from __future__ import annotations
 
 import asyncio
+import grp
 import logging
+import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -40,6 +42,14 @@ OUTPUT_MOST = 1 << 30
 """gpeek shows at most so many bytes of a stream, and says when there is more."""
 
 
+def _group_name(gid: int) -> str:
+    """The number where there is no name."""
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
 class Attempts:
     """What this host has been ordered to run. `send` puts a message to the master into the stream (or drops it)."""
 
@@ -53,8 +63,13 @@ class Attempts:
         *,
         send: Callable[[agent_pb2.AgentMessage], None],
         locks_gpus: Callable[[], bool],
+        places: Mapping[str, str],
     ) -> None:
-        """`locks_gpus()` tells whether the host's GPUs are real ones, which other clusters may want too."""
+        """`locks_gpus()` tells whether the host's GPUs are real ones, which other clusters may want too; `places` are
+        the variables that tell jobs where the cluster lies.
+        """
+        self._places = places
+        self._unix_group = _group_name(os.getgid())
         self._host = host
         self._spool = spool
         self._user = user_name(uid)
@@ -146,6 +161,9 @@ class Attempts:
             hostfile=self._executor.hostfile(job_id, message.attempt),
             earlier_runs=message.earlier_runs,
             affinity_hostfile=self._executor.affinity_hostfile(job_id, message.attempt),
+            script_file=self._executor.script_file(job_id, message.attempt) if message.script else "",
+            places=self._places,
+            unix_group=self._unix_group,
         )
         cpus, memory_nodes = bound_to(part)
         return Order(

@@ -98,6 +98,10 @@ class Agent:
             clock,
             send=self._send,
             locks_gpus=lambda: self._reporter.has_real_gpus,
+            places={
+                "LSF_ENVDIR": self._config.locations.conf_dir,
+                "LSF_SERVERDIR": self._config.locations.server_dir,
+            },
         )
         adopted = await self._attempts.adopt()
         log.info("gsched %s: agent of %s, %d attempts adopted", __version__, self._host, adopted)

@@ -25,9 +25,13 @@ _SOMETIMES = (
     *("LSB_HOSTS", "LSB_JOBGROUP", "LSB_EXIT_REQUEUE", "LSB_JOBINDEX_STEP", "LSB_JOBINDEX_END", "LSB_RESTART"),
     *("LSB_DJOB_HOSTFILE", "LSB_DJOB_RANKFILE", "LSB_OUTPUTFILE", "LSB_ERRORFILE", "LSB_INPUTFILE"),
     *("LSB_BIND_CPU_LIST", "LSB_BIND_MEM_LIST", "LSB_BIND_MEM_POLICY", "LSB_AFFINITY_HOSTFILE"),
+    *("LSB_JOBFILENAME", "LSB_CHKFILENAME", "LSB_CHKPNT_DIR", "LSB_CHKPNT_PERIOD", "LSB_INTERACTIVE", "LSB_JOBPEND"),
+    *("LSB_JOBEXIT_STAT", "LSB_JOBEXIT_INFO", "LSB_SUSP_REASONS", "LSB_SUSP_SUBREASONS", "LSB_JOBPIDS", "LSB_JOBPGIDS"),
     *("GSCHED_HOST_GPUS", "GSCHED_GPU_SHARE"),
 )
 """Variables that only some jobs have."""
+TRAPPED = "trap # 15 10 12 2 1"
+"""LSB_TRAPSIGS: the shell's words for what a job is to take notice of; # stands for what it does."""
 
 
 def parse_environment(block: bytes) -> dict[str, str]:
@@ -57,9 +61,14 @@ def job_environment(
     hostfile: str = "",
     earlier_runs: int = 0,
     affinity_hostfile: str = "",
+    script_file: str = "",
+    places: Mapping[str, str] | None = None,
+    unix_group: str = "",
 ) -> dict[str, str]:
     """The complete environment of the attempt on `host`; `hostfile` and `affinity_hostfile` are the paths of
-    the files that `host_lines` and `affinity_lines` fill.
+    the files that `host_lines` and `affinity_lines` fill, `script_file` that of its script (empty: it has none).
+
+    `places`: where the cluster lies (LSF_ENVDIR …), for a job that was submitted without them.
     """
     found = parse_environment(block)
     for name in _SOMETIMES:  # a job submitted by a job must not take the other's for its own
@@ -76,6 +85,15 @@ def job_environment(
     found["PWD"] = spec.run_dir
     if spec.home:
         found.setdefault("HOME", spec.home)
+    found.setdefault("USER", user)
+    found.setdefault("LOGNAME", user)
+    for name, value in (places or {}).items():
+        if name != "LSF_ENVDIR" or "GSCHED_ENVDIR" not in found:
+            found.setdefault(name, value)
+    if script_file:
+        found["LSB_JOBFILENAME"] = found["LSB_CHKFILENAME"] = script_file
+    if unix_group:
+        found["LSB_UNIXGROUP"] = unix_group
     _set_gpus(found, part, gpu_unrequested)
     if len(allocation.hosts) > 1 and (message := allocation.gpu_message()):
         found["GSCHED_HOST_GPUS"] = message
@@ -110,6 +128,7 @@ def _batch(job_id: int, spec: JobSpec, allocation: Allocation, effective_req: st
         "LSB_PROJECT_NAME": spec.project,
         "LSB_EFFECTIVE_RSRCREQ": effective_req,
         "LSB_JOB_EXECUSER": user,
+        "LSB_TRAPSIGS": TRAPPED,
         "LSFUSER": user,
     }
     hosts = " ".join(" ".join([part.host] * part.slots) for part in allocation.hosts)

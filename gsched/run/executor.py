@@ -182,6 +182,10 @@ class ProcessExecutor:
         """Path of the file that an order's `hostfile` is written to."""
         return str(self._spool.folder(attempt_name(job_id, attempt)) / supervisor.HOSTFILE)
 
+    def script_file(self, job_id: int, attempt: int) -> str:
+        """Path of the file that an order's `script` is written to."""
+        return str(self._spool.folder(attempt_name(job_id, attempt)) / supervisor.SCRIPT)
+
     def affinity_hostfile(self, job_id: int, attempt: int) -> str:
         """Path of the file that an order's `affinity_hostfile` is written to."""
         return str(self._spool.folder(attempt_name(job_id, attempt)) / supervisor.AFFINITY)

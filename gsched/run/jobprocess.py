@@ -84,7 +84,7 @@ def become_job(
             lower_priority(nice)
         if os.read(gate, 1) != GO:
             os._exit(code)
-        environment = {**environment, "LS_JOBPID": str(os.getpid())}
+        environment = {**environment, "LS_JOBPID": str(os.getpid()), "LSB_JOBRES_PID": str(os.getppid())}
         job_limits.restrict(limits)
         failure: Exception | None = None
         for argv in programs:

@@ -28,7 +28,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     Bytes that are not UTF-8 are carried, here and in the other texts, as by the error handler "surrogateescape".
     """
     environment: dict[str, str] = {}
-    """All of it, but for PWD, LS_JOBPID and the attempt's mark, which are added."""
+    """All of it, but for PWD, LS_JOBPID, LSB_JOBRES_PID and the attempt's mark, which are added."""
     cwd: str = "/"
     home: str = ""
     umask: int = 0o022

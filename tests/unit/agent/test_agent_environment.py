@@ -193,3 +193,35 @@ def test_memory_is_bound_with_localonly_alone() -> None:
     assert affinity_lines(Allocation(hosts=(prefer,))) == "gpu1 0 0 2\n"
     found = environment_with(others=(only,), block=b"LSB_BIND_CPU_LIST=7\0LSB_AFFINITY_HOSTFILE=/x\0")
     assert "LSB_BIND_CPU_LIST" not in found and "LSB_AFFINITY_HOSTFILE" not in found  # of its own host: nothing
+
+
+def test_where_the_cluster_lies_is_told_to_jobs_that_would_not_know() -> None:
+    places = {"LSF_ENVDIR": "/conf", "LSF_SERVERDIR": "/server"}
+    plain = with_places(b"", places)
+    assert (plain["LSF_ENVDIR"], plain["LSF_SERVERDIR"]) == ("/conf", "/server")
+    assert (plain["USER"], plain["LOGNAME"], plain["LSB_TRAPSIGS"]) == ("ann", "ann", "trap # 15 10 12 2 1")
+    assert with_places(b"LSF_ENVDIR=/mine\0", places)["LSF_ENVDIR"] == "/mine"
+    assert "LSF_ENVDIR" not in with_places(b"GSCHED_ENVDIR=/mine\0", places)
+
+
+def test_a_job_with_a_script_is_told_its_file_and_takes_no_others() -> None:
+    block = b"LSB_JOBFILENAME=/other\0LSB_JOBEXIT_STAT=256\0LSB_INTERACTIVE=Y\0LSB_JOBPIDS=7\0"
+    assert with_places(block, {}, script_file="/spool/17.1/script")["LSB_JOBFILENAME"] == "/spool/17.1/script"
+    assert not {"LSB_JOBFILENAME", "LSB_JOBEXIT_STAT", "LSB_INTERACTIVE", "LSB_JOBPIDS"} & set(with_places(block, {}))
+
+
+def with_places(block: bytes, places: dict[str, str], script_file: str = "") -> dict[str, str]:
+    return job_environment(
+        block,
+        17,
+        1,
+        SPEC,
+        Allocation(hosts=(HostAllocation(host="gpu1", slots=1),)),
+        "gpu1",
+        cluster="private",
+        effective_req="",
+        gpu_unrequested="hide",
+        user="ann",
+        script_file=script_file,
+        places=places,
+    )
