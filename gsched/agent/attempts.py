@@ -277,12 +277,12 @@ class Attempts:
     def read_output(self, request: agent_pb2.ReadOutput) -> Iterator[agent_pb2.OutputReply]:
         """What the attempt has printed so far, in pieces; the last piece says so."""
         key = (request.job_id, request.attempt)
-        for stream in ("stdout", "stderr"):
-            offset = 0
+        for stream, start in (("stdout", request.stdout_from), ("stderr", request.stderr_from)):
+            offset = max(0, start)
             while data := self._read(key, stream, offset):
                 offset += len(data)
                 yield agent_pb2.OutputReply(request=request.request, stream=stream, data=data)
-                if offset >= OUTPUT_MOST:
+                if offset - start >= OUTPUT_MOST:
                     cut = f"\n[gpeek stops after {OUTPUT_MOST >> 20} MiB of {stream}; there is more]\n".encode()
                     yield agent_pb2.OutputReply(request=request.request, stream=stream, data=cut)
                     break

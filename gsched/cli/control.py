@@ -37,15 +37,24 @@ class Said:
 
 
 def carry_out(
-    call: Call, options: Parsed, action: str, being: str, *, signal: int = 0, states: tuple[str, ...] = ()
+    call: Call,
+    options: Parsed,
+    action: str,
+    being: str,
+    *,
+    signal: int = 0,
+    states: tuple[str, ...] = (),
+    text: str = "",
+    as_done: bool = False,
+    words: Sequence[str] = (),
 ) -> int:
-    """Do `action` to the jobs that the command line means; `being` is what each line says (`terminated`)."""
+    """Do `action` to the jobs that the command line means (`words` in its place); each line says `being`."""
 
     def act(session: Session, job_ids: Sequence[int], wanted: JobFilter | None) -> Sequence[Control]:
-        return session.client.control(action, job_ids, wanted=wanted, signal=signal)
+        return session.client.control(action, job_ids, wanted=wanted, signal=signal, text=text, as_done=as_done)
 
     said = Said(f"Job <{{job}}> is being {being}")
-    return do_to_jobs(call, options, options.rest, act, said, states=states)
+    return do_to_jobs(call, options, words or options.rest, act, said, states=states)
 
 
 def do_to_jobs(

@@ -15,12 +15,16 @@ TABLE = OptionTable(
     operands="JOB ...   (0: all of yours that the options admit; options alone: the newest of those)",
     options=(
         Option("s", "SIGNAL", "send this signal instead, by name or number", "-s USR1"),
+        Option("C", "TEXT", "why, for the jobs' histories", "-C 'wrong data'"),
+        Option("d", help="a started job counts as DONE then"),
+        Option("stat", "STATE", "only jobs that are run, pend or susp; without JOB all of yours", "-stat pend"),
+        Option("b", help="taken for LSF's sake: many jobs are always ended at once"),
         Option("r", help="end at once: KILL, without the chance to clean up that INT and TERM give"),
         Option("l", help="list the names of the signals"),
         *FILTERS,
         GROUP,
         *GENERAL,
-        *unsupported("a", "app", "b", "C", "cname", "d", "sla", "stat"),
+        *unsupported("a", "app", "cname", "sla"),
     ),
     interspersed=True,
     examples=("PROGRAM 1153", "PROGRAM '1160[3,5-7]'", "PROGRAM -s USR1 1153 1154", "PROGRAM -J 'test*' 0"),
@@ -36,19 +40,34 @@ def main(call: Call) -> int:
     if options.has("l"):
         call.write(" ".join(each.name.removeprefix("SIG") for each in signals.Signals) + "\n")
         return 0
-    if options.has("r") and options.has("s"):
-        raise BadRequest(f"{program(call)}: -r and -s cannot be given together")
+    for one, other in (("r", "s"), ("d", "s"), ("d", "r"), ("C", "s"), ("C", "r")):
+        if options.has(one) and options.has(other):
+            raise BadRequest(f"{program(call)}: -{one} and -{other} cannot be given together")
+    states = _states(options.last("stat")) if options.has("stat") else ()
+    if states and options.rest not in ([], ["0"], (), ("0",)):
+        raise BadRequest(f"{program(call)}: -stat chooses among all of your jobs; name no job beside it")
+    words = ["0"] if states else ()
     if options.has("r"):
-        return carry_out(call, options, "signal", "terminated", signal=signals.SIGKILL)
+        return carry_out(call, options, "signal", "terminated", signal=signals.SIGKILL, states=states, words=words)
     if not options.has("s"):
-        return carry_out(call, options, "kill", "terminated")
+        text, as_done = options.last("C"), options.has("d")
+        return carry_out(call, options, "kill", "terminated", text=text, as_done=as_done, states=states, words=words)
     number = _signal(options.last("s"))
     # Stopping and continuing change a job's state, so they are not merely passed on.
     if number in _STOPPING:
-        return carry_out(call, options, "stop", "stopped")
+        return carry_out(call, options, "stop", "stopped", states=states, words=words)
     if number == signals.SIGCONT:
-        return carry_out(call, options, "resume", "resumed")
-    return carry_out(call, options, "signal", "terminated" if number in _ENDING else "signaled", signal=number)
+        return carry_out(call, options, "resume", "resumed", states=states, words=words)
+    being = "terminated" if number in _ENDING else "signaled"
+    return carry_out(call, options, "signal", being, signal=number, states=states, words=words)
+
+
+def _states(text: str) -> tuple[str, ...]:
+    """The states that a word of -stat stands for. Raises BadRequest."""
+    states = {"run": ("RUN", "UNKWN"), "pend": ("PEND", "PSUSP"), "susp": ("USUSP", "SSUSP", "PSUSP")}.get(text.lower())
+    if states is None:
+        raise BadRequest(f"{text[:60]}: -stat takes run, pend or susp")
+    return states
 
 
 def _signal(text: str) -> int:

@@ -59,15 +59,13 @@ def _show(call: Call, client: Client, job_id: int, *, follow: bool) -> int:
         # Asked before reading: what is written before the end is then read after it.
         has_ended = not follow or _has_ended(client, job_id)
         try:
-            sizes = {"stdout": 0, "stderr": 0}
-            for chunk in client.output(job_id):
-                seen.show(chunk.stream, sizes[chunk.stream], chunk.data)
-                sizes[chunk.stream] += len(chunk.data)
+            for chunk in client.output(job_id, stdout_from=seen.size("stdout"), stderr_from=seen.size("stderr")):
+                seen.show(chunk.stream, chunk.data)
         except Conflict as error:
             call.error(f"{error.text}\n")
             return LSF_FAILURE
         if has_ended:
-            seen.show("stdout", 0, b"")
+            seen.show("stdout", b"")
             return 0
         call.wait(POLL_S)
 
@@ -85,13 +83,16 @@ class _Seen:
         self._shown = {"stdout": 0, "stderr": 0}
         self._heading = ""
 
-    def show(self, stream: str, start: int, data: bytes) -> None:
-        """Show the part of `data` (which begins at `start` of the stream) that has not been shown."""
-        new = data[max(0, self._shown[stream] - start) :]
-        if self._heading != stream and (new or not self._heading):
+    def size(self, stream: str) -> int:
+        """Bytes of the stream that have been shown."""
+        return self._shown[stream]
+
+    def show(self, stream: str, data: bytes) -> None:
+        """Show what the stream goes on with."""
+        if self._heading != stream and (data or not self._heading):
             gap = "\n" if self._heading else ""
             self._call.write(f"{gap}<< output from {stream} >>\n")
             self._heading = stream
-        if new:
-            self._call.write_bytes(new)
-            self._shown[stream] = max(self._shown[stream], start + len(data))
+        if data:
+            self._call.write_bytes(data)
+            self._shown[stream] += len(data)

@@ -306,7 +306,9 @@ def _run_again(
 
 
 def _finish(job: Job, result: AttemptResult, at: float, decision: Decision) -> None:
-    if job.kill_by and not result.succeeded and not result.term_reason:
+    if job.ends_done and result.started:
+        result = msgspec.structs.replace(result, exit_code=0, signal=None, core_dumped=False, term_reason="")
+    elif job.kill_by and not result.succeeded and not result.term_reason:
         result = msgspec.structs.replace(result, term_reason=_killed(job))
     if result.problem:
         decision.record(JobNoted(at=at, job_id=job.job_id, text=result.problem))
@@ -315,7 +317,9 @@ def _finish(job: Job, result: AttemptResult, at: float, decision: Decision) -> N
 
 
 def ending_reason(job: Job) -> str:
-    """LSF's keyword for why a started job is being ended; empty for one that is not."""
+    """LSF's keyword for why a started job is being ended; empty for one that is not, and for one that is DONE then."""
+    if job.ends_done:
+        return ""
     if job.kill_by:
         return _killed(job)
     if job.preempted_by and job.requeue_by:

@@ -24,8 +24,8 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class ControlJobs:
-    """Kill, signal, stop, resume, requeue, move (top, bottom) or run jobs: the ids, or the caller's jobs that the
-    filter admits. The number of an array stands for all its elements.
+    """Kill, signal, stop, resume, requeue, move (top, bottom), run or post to jobs: the ids, or the caller's jobs that
+    the filter admits. The number of an array stands for all its elements.
     """
 
     user: str
@@ -42,6 +42,12 @@ class ControlJobs:
     """requeue: wait as PSUSP."""
     states: tuple[str, ...] = ()
     """requeue: only jobs in these states (RUN, DONE, EXIT); empty: RUN."""
+    text: str = ""
+    """post: the message; kill: why, for the jobs' histories."""
+    box: int = 0
+    """post: the message box."""
+    as_done: bool = False
+    """kill: started jobs are DONE by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,15 @@ class ModifyJobs:
     fields: tuple[str, ...]
     """Names of JobSpec fields; `queue` alone is a switch."""
     wanted: JobFilter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCondition:
+    """Does a condition on jobs hold, as -w has them? Changes nothing."""
+
+    user: str
+    is_admin: bool
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +203,7 @@ Command = (
     Submit
     | ControlJobs
     | ModifyJobs
+    | JudgeCondition
     | ControlHosts
     | ControlQueues
     | ControlGroups

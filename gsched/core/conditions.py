@@ -30,7 +30,9 @@ from gsched.core.dependency import (
     show_target,
 )
 from gsched.core.job import Job
+from gsched.model.config import Params
 from gsched.model.job import FINISHED, PENDING, JobState
+from gsched.model.view import ConditionView
 
 INVALID = "Dependency condition invalid or never satisfied"
 NOT_SATISFIED = "Job dependency condition not satisfied"
@@ -150,6 +152,15 @@ def find_cycle(state: ClusterState, job_id: int, conditions: str) -> list[int]:
 def judge(state: ClusterState, conditions: str, index: int = 0) -> Answer:
     """Whether resolved conditions hold; `index`: of the element that waits, for element-wise conditions."""
     return _judge(state, parse_resolved(conditions), index)
+
+
+def answer(state: ClusterState, text: str, user: str, params: Params, *, is_admin: bool) -> ConditionView:
+    """Whether a condition as people write it holds now. Raises BadRequest for a job that is not known."""
+    conditions = resolve(text, user, state, newest_only=params.dependency_last_only, is_admin=is_admin)
+    found = judge(state, conditions)
+    return ConditionView(
+        holds=found.holds, is_final=found.is_final, text=found.text, job_ids=tuple(sorted(parents_of(conditions)))
+    )
 
 
 def is_elementwise(conditions: str) -> bool:

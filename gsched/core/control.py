@@ -28,7 +28,9 @@ from gsched.model.event import (
     ArrayElementsRequeued,
     JobFinished,
     JobForced,
+    JobMessagePosted,
     JobMoved,
+    JobNoted,
     JobPostProcessed,
     JobRequeued,
     JobRequeueRequested,
@@ -45,6 +47,9 @@ UNREACHABLE_TEXT = "Host of the job does not answer"
 NOT_STARTED_TEXT = "Job has not started yet"
 STARTED_TEXT = "Job has already started"
 UNREACHABLE = (JobState.UNKWN, JobState.ZOMBI)
+MOST_BOX = 128
+"""MAX_JOB_MSG_NUM of LSF's lsb.params."""
+MOST_TEXT = 512
 PENDING_ENDS = (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
 """Signals that end a job that has not started."""
 
@@ -86,6 +91,12 @@ def control_jobs(
     if command.action == "run" and not command.hosts:
         raise BadRequest("Bad argument: -m HOST says where the job is to run")
     desk = Desk(state, config, command, observed, now, decision)
+    if command.action == "post" and not 0 <= command.box <= MOST_BOX:
+        raise BadRequest(f"Bad argument: message boxes are 0 to {MOST_BOX}")
+    if len(command.text) > MOST_TEXT:
+        raise BadRequest(
+            f"Bad argument: a message has at most {MOST_TEXT} characters, this one has {len(command.text)}"
+        )
     if command.action in ("top", "bottom") and command.position < 1:
         raise BadRequest("Bad argument: positions count from 1")
     if command.job_ids:  # each is looked up when its turn has come: what is done to one may change another
@@ -119,11 +130,13 @@ def _carry_out(desk: Desk, target: Target) -> Control:
 
 def _is_meant(desk: Desk, job: Job) -> bool:
     """Of an array only those elements that the action is for; a single job is told why it is not."""
+    if desk.command.action == "post":
+        return True
     return job.state not in FINISHED or (desk.command.action == "requeue" and job.state.value in desk.command.states)
 
 
 def _act(desk: Desk, act: Callable[[Desk, Job], str], job: Job) -> str:
-    if job.state in FINISHED and desk.command.action != "requeue":
+    if job.state in FINISHED and desk.command.action not in ("requeue", "post"):
         return FINISHED_TEXT
     if job.state in UNREACHABLE and desk.command.action == "signal" and desk.command.signal == signal.SIGKILL:
         _remove(desk, job)
@@ -135,8 +148,14 @@ def _act(desk: Desk, act: Callable[[Desk, Job], str], job: Job) -> str:
 
 
 def _kill(desk: Desk, job: Job) -> str:
+    if desk.command.text:
+        text = f"Job termination reason: {desk.command.text}"
+        desk.decision.record(JobNoted(at=desk.now, job_id=job.job_id, text=text, is_warning=False))
     if not job.kill_by or job.state is JobState.UNKWN:
-        desk.decision.record(JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=0))
+        as_done = desk.command.as_done and job.state not in PENDING
+        desk.decision.record(
+            JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=0, as_done=as_done)
+        )
     if job.state in PENDING:
         end_pending(job, _ended_by("TERM", desk.command, job.spec.user), desk.now, desk.decision)
         return ""
@@ -388,7 +407,18 @@ def _run(desk: Desk, job: Job) -> str:
     return ""
 
 
-def _run_waiting(desk: Desk, array: JobArray) -> str:
+# -- messages ---------------------------------------------------------------------------------------------------------
+
+
+def _post(desk: Desk, job: Job) -> str:
+    command = desk.command
+    desk.decision.record(
+        JobMessagePosted(at=desk.now, job_id=job.job_id, user=command.user, box=command.box, text=command.text)
+    )
+    return ""
+
+
+def _whole_array(desk: Desk, array: JobArray) -> str:
     return "Cannot operate on a whole array: name an element"
 
 
@@ -401,5 +431,6 @@ _ACTIONS: dict[str, _Act] = {
     "requeue": (_requeue, _requeue_waiting),
     "top": (_move, _move_waiting),
     "bottom": (_move, _move_waiting),
-    "run": (_run, _run_waiting),
+    "run": (_run, _whole_array),
+    "post": (_post, _whole_array),
 }

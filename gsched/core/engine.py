@@ -27,11 +27,12 @@ from gsched.core.command import (
     HostDisconnected,
     HostHello,
     HostReported,
+    JudgeCondition,
     ModifyJobs,
     Reconfigure,
     Submit,
 )
-from gsched.core.conditions import INVALID, judge
+from gsched.core.conditions import INVALID, answer, judge
 from gsched.core.decision import Decision
 from gsched.core.dependents import Dependents
 from gsched.core.dispatch import Dispatcher
@@ -103,6 +104,7 @@ class Engine:
             Submit: self._submit,
             ControlJobs: self._control_jobs,
             ModifyJobs: self._modify_jobs,
+            JudgeCondition: self._judge_condition,
             ControlHosts: self._control_hosts,
             ControlQueues: self._control_queues,
             ControlGroups: self._control_groups,
@@ -216,6 +218,9 @@ class Engine:
     def _control_queues(self, command: ControlQueues, now: float, decision: Decision) -> None:
         administration.control_queues(self.state, self.config, command, now, decision)
         self._wake()
+
+    def _judge_condition(self, command: JudgeCondition, now: float, decision: Decision) -> None:
+        decision.reply = answer(self.state, command.text, command.user, self.config.params, is_admin=command.is_admin)
 
     def _control_groups(self, command: ControlGroups, now: float, decision: Decision) -> None:
         administration.control_groups(self.state, command, now, decision)

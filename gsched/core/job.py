@@ -40,6 +40,8 @@ class Course(msgspec.Struct, omit_defaults=True):
     notes: tuple[str, ...] = ()
     kill_by: str = ""
     """Who asked for its end; empty when nobody did."""
+    ends_done: bool = False
+    """By that end it is DONE."""
     stopped_by: str = ""
     """Who suspended it; empty when it is not suspended."""
     known_state: JobState | None = None
@@ -142,6 +144,7 @@ class Job(msgspec.Struct, kw_only=True):
     messages = _Kept[tuple[Message, ...]]("messages")
     notes = _Kept[tuple[str, ...]]("notes")
     kill_by = _Kept[str]("kill_by")
+    ends_done = _Kept[bool]("ends_done")
     stopped_by = _Kept[str]("stopped_by")
     known_state = _Kept[JobState | None]("known_state")
     failed_starts = _Kept[int]("failed_starts")

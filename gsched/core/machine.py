@@ -204,7 +204,7 @@ def _signal_requested(state: ClusterState, event: JobSignalRequested) -> None:
         refuse(job, event)
     if event.signal not in ENDING:
         return
-    job.kill_by = event.by
+    job.kill_by, job.ends_done = event.by, event.as_done
     if job.state is JobState.UNKWN:
         job.state = JobState.ZOMBI
         job.known_state = None

@@ -9,7 +9,9 @@ import asyncio
 import time
 from typing import Any
 
-from gsched.core.command import ControlGroups, ControlQueues, ControlReservations, ModifyJobs
+import msgspec
+
+from gsched.core.command import ControlGroups, ControlQueues, ControlReservations, JudgeCondition, ModifyJobs
 from gsched.master.overview import fragments, group_views, pending_summary, reservation_views
 from gsched.master.replies import filled
 from gsched.master.servicer import Desk, check_filter, cleared, filter_of
@@ -36,6 +38,13 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
             caller.user, caller.is_admin, tuple(request.job_ids), spec, fields, wanted=filter_of(request)
         )
         return filled(scheduler_pb2.ControlReply(), "results", await self._desk.ask(command))
+
+    @answers
+    async def Condition(self, request: Any, context: Any) -> Any:
+        caller = self._desk.auth.caller(context)
+        seq = self._desk.store.last_seq
+        answer = await self._desk.ask(JudgeCondition(caller.user, caller.is_admin, request.text))
+        return to_proto(msgspec.structs.replace(answer, seq=seq), model_pb2.ConditionView)
 
     @answers
     async def QueueControl(self, request: Any, context: Any) -> Any:

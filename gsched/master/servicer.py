@@ -113,6 +113,9 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             hosts=tuple(request.hosts),
             hold=request.hold,
             states=tuple(request.states),
+            text=request.text,
+            box=request.box,
+            as_done=request.as_done,
         )
         return filled(scheduler_pb2.ControlReply(), "results", await self._desk.ask(command))
 
@@ -243,7 +246,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         if job.state in FINISHED and job.spec.output_file:
             where = expand_job_id(job.spec.output_file, job.job_id)
             raise Conflict(f"Job <{shown}> : Job has already finished; its output is in {where}")
-        async for chunk in self._sessions.output(job):
+        async for chunk in self._sessions.output(job, request.stdout_from, request.stderr_from):
             yield to_proto(chunk, model_pb2.OutputChunk)
 
 

@@ -95,8 +95,8 @@ class Sessions:
                 target[1].put_nowait(message)
         return failed
 
-    async def output(self, job: JobView) -> AsyncIterator[OutputChunk]:
-        """Ask the job's agent for its output so far. Raises Unavailable."""
+    async def output(self, job: JobView, stdout_from: int = 0, stderr_from: int = 0) -> AsyncIterator[OutputChunk]:
+        """Ask the job's agent for its output so far, from those bytes on. Raises Unavailable."""
         assert job.allocation is not None
         host = job.allocation.first_host
         target = self._outgoing.get(host)
@@ -106,7 +106,13 @@ class Sessions:
         number = self._last_question
         answers: asyncio.Queue[agent_pb2.OutputReply | None] = asyncio.Queue()
         self._questions[number] = (host, answers)
-        ask = agent_pb2.ReadOutput(request=number, job_id=job.job_id, attempt=job.attempt)
+        ask = agent_pb2.ReadOutput(
+            request=number,
+            job_id=job.job_id,
+            attempt=job.attempt,
+            stdout_from=stdout_from,
+            stderr_from=stderr_from,
+        )
         target[1].put_nowait(agent_pb2.MasterMessage(read_output=ask))
         try:
             while True:

@@ -197,6 +197,8 @@ class JobSignalRequested(JobEvent, frozen=True, kw_only=True, tag="job_signal_re
 
     by: str
     signal: int
+    as_done: bool = False
+    """gkill -d: a job that ends by it is DONE, as if it had exited with 0."""
 
 
 class JobStatusLost(JobEvent, frozen=True, kw_only=True, tag="job_status_lost"):

@@ -393,6 +393,18 @@ class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[EventRecord, ...] = ()
 
 
+class ConditionView(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a condition on jobs holds; `is_final`: it stays so. `text` names what decides."""
+
+    holds: bool
+    is_final: bool = False
+    text: str = ""
+    job_ids: tuple[int, ...] = ()
+    """The jobs and arrays that it is about."""
+    seq: int = 0
+    """The newest event that was looked at."""
+
+
 class Control(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to kill, stop or resume of one job: `error` empty when it was accepted."""
 

@@ -20,6 +20,7 @@ from gsched.model.view import (
     Answer,
     ArrayView,
     ClusterView,
+    ConditionView,
     Control,
     EventRecord,
     FragmentView,
@@ -162,15 +163,21 @@ class Client:
         hosts: Sequence[str] = (),
         hold: bool = False,
         states: Sequence[str] = (),
+        text: str = "",
+        box: int = 0,
+        as_done: bool = False,
     ) -> list[Control]:
-        """`kill`, `signal`, `stop`, `resume`, `requeue`, `top`, `bottom` or `run` jobs: the given ids, or those of the
-        caller that the filter admits. An array's number stands for all its elements.
+        """`kill`, `signal`, `stop`, `resume`, `requeue`, `top`, `bottom`, `run` or `post` to jobs: the given ids, or
+        those of the caller that the filter admits. An array's number stands for all its elements.
 
-        `position` counts from 1 (top, bottom); `hosts` is where to run; `hold` and `states` are for requeue.
+        `position` counts from 1 (top, bottom); `hosts` is where to run; `hold` and `states` are for requeue; `text` is
+        the message that is put into `box` (post), or why jobs are ended (kill); with `as_done` a job that is killed
+        counts as DONE.
         """
         request = scheduler_pb2.ControlRequest(
             action=action, job_ids=job_ids, signal=signal, position=position, hosts=hosts, hold=hold, states=states
         )
+        request.text, request.box, request.as_done = text, box, as_done
         _set_filter(request, wanted)
         return [from_proto(item, Control) for item in self._call(self._stub.Control, request).results]
 
@@ -249,6 +256,11 @@ class Client:
     def pending_summary(self) -> PendingSummary:
         """What all pending jobs wait for, counted by reason."""
         return from_proto(self._call(self._administration.Pending, scheduler_pb2.PendingRequest()), PendingSummary)
+
+    def condition(self, text: str) -> ConditionView:
+        """Whether a condition on jobs holds, as -w of gsub has them. Raises BadRequest."""
+        request = scheduler_pb2.ConditionRequest(text=text)
+        return from_proto(self._call(self._administration.Condition, request), ConditionView)
 
     def fragmentation(self) -> list[FragmentView]:
         """Per host: the GPUs that one more job could get there now, and what holds the others back."""
@@ -339,9 +351,10 @@ class Client:
         """An open question after the ends of jobs."""
         return EndsCall(self._channel)
 
-    def output(self, job_id: int) -> Iterator[OutputChunk]:
-        """What the job has written so far. Raises Conflict if it has not started."""
-        for item in self._stream(self._stub.Output, scheduler_pb2.OutputRequest(job_id=job_id)):
+    def output(self, job_id: int, *, stdout_from: int = 0, stderr_from: int = 0) -> Iterator[OutputChunk]:
+        """What the job has written so far, from those bytes on. Raises Conflict if it has not started."""
+        request = scheduler_pb2.OutputRequest(job_id=job_id, stdout_from=stdout_from, stderr_from=stderr_from)
+        for item in self._stream(self._stub.Output, request):
             yield from_proto(item, OutputChunk)
 
     def reconfigure(self, *, apply: bool) -> ReconfigResult:

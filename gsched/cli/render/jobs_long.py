@@ -134,8 +134,8 @@ def _estimation(job: JobRecord, layout: _Layout) -> Iterator[str]:
         yield layout.line(f" {when}: {printable(text)};")
 
 
-def message_table(messages: Iterable[Message], zone: tzinfo) -> str:
-    """The EXTERNAL MESSAGES table with its header, as bread prints it too. Messages are cut to their column.
+def message_table(messages: Iterable[Message], zone: tzinfo, *, wide: bool = False) -> str:
+    """The EXTERNAL MESSAGES table with its header, as bread prints it too. Messages are cut, unless `wide`.
 
     The part of a scheduler's message from `EFFECTIVE GPU REQ` on is kept in the history only, as LSF does.
     """
@@ -144,5 +144,6 @@ def message_table(messages: Iterable[Message], zone: tzinfo) -> str:
         text = printable(message.text.partition("EFFECTIVE GPU REQ")[0])
         stamp = left(short_stamp(message.posted_at, zone), 14)
         flag = "Y" if message.attached else "N"
-        lines.append(f" {message.box:<6d} {cell(message.user, 10)} {stamp} {cell(text, 35)}     {flag}\n")
+        shown = left(text, 35) if wide else cell(text, 35)
+        lines.append(f" {message.box:<6d} {cell(message.user, 10)} {stamp} {shown}     {flag}\n")
     return "".join(lines)

@@ -21,6 +21,7 @@ from gsched.model.view import (
     Answer,
     ArrayView,
     ClusterView,
+    ConditionView,
     Control,
     EventRecord,
     FragmentView,
@@ -78,6 +79,7 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServicer, scheduler_pb2_grpc.Admini
         self.limit_sections: list[LimitSection] = []
         self.fragment_views: list[FragmentView] = []
         self.pending = PendingSummary()
+        self.conditions: list[ConditionView] = []
         self.answer_errors: dict[str, str] = {}
 
     def Submit(self, request, context):
@@ -181,6 +183,11 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServicer, scheduler_pb2_grpc.Admini
             sections=[to_proto(each, model_pb2.LimitSection) for each in self.limit_sections],
         )
 
+    def Condition(self, request, context):
+        self.requests.append(request)
+        answer = self.conditions.pop(0) if len(self.conditions) > 1 else self.conditions[0]
+        return to_proto(answer, model_pb2.ConditionView)
+
     def Pending(self, request, context):
         return to_proto(self.pending, model_pb2.PendingSummary)
 
@@ -206,8 +213,11 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServicer, scheduler_pb2_grpc.Admini
         chunks = self.outputs.pop(0) if len(self.outputs) > 1 else self.outputs[0]
         if len(self.outputs) == 1 and self.last_views is not None:
             self.views = self.last_views
+        known = {"stdout": request.stdout_from, "stderr": request.stderr_from}
         for chunk in chunks:
-            yield to_proto(chunk, model_pb2.OutputChunk)
+            rest = chunk.data[known[chunk.stream] :]
+            known[chunk.stream] = max(0, known[chunk.stream] - len(chunk.data))
+            yield to_proto(OutputChunk(stream=chunk.stream, data=rest), model_pb2.OutputChunk)
 
 
 def admits(wanted: JobFilter, view: JobView) -> bool:

@@ -1,0 +1,62 @@
+"""`gread` (bread): the messages in a job's message boxes."""
+
+from __future__ import annotations
+
+from gsched.base.errors import LSF_FAILURE, BadRequest
+from gsched.base.ids import show_job
+from gsched.cli.call import Call
+from gsched.cli.command import FILTERS, GENERAL, GROUP, program, read_options
+from gsched.cli.control import FILTER_OPTIONS
+from gsched.cli.gpost import box_number
+from gsched.cli.projection import job_record
+from gsched.cli.render.jobs_long import message_table
+from gsched.cli.selection import not_found, parse_job_ids
+from gsched.cli.session import connected
+from gsched.cli.zone import zone_of
+from gsched.dialect.options import Option, OptionTable, unsupported
+from gsched.model.view import JobFilter
+
+TABLE = OptionTable(
+    summary="show the messages in a job's message boxes",
+    operands="[JOB]   (options alone: the newest of your jobs that they admit)",
+    options=(
+        Option("i", "BOX", "only this message box", "-i 1"),
+        Option("w", help="do not cut the messages"),
+        *FILTERS,
+        GROUP,
+        *GENERAL,
+        *unsupported("a", "N"),
+    ),
+    interspersed=True,
+    examples=("PROGRAM 1153", "PROGRAM -i 1 1153"),
+)
+
+
+def main(call: Call) -> int:
+    """Run `gread`."""
+    options = read_options(call, TABLE)
+    job_ids = parse_job_ids(options.rest)
+    if len(job_ids) > 1 or 0 in job_ids or (not job_ids and not options.has(*FILTER_OPTIONS)):
+        raise BadRequest(f"{program(call)}: name one job")
+    box = box_number(program(call), options.last("i")) if options.has("i") else None
+    wanted = JobFilter(
+        ids=job_ids,
+        user="all" if job_ids else options.last("u", call.user),
+        queue=options.last("q"),
+        host=options.last("m"),
+        name=options.last("J"),
+        group=options.last("g"),
+        finished=bool(job_ids),
+    )
+    with connected(call) as session:
+        view = max(session.client.jobs(wanted), key=lambda each: each.job_id, default=None)
+    if view is None:
+        call.error(not_found(job_ids) or "No matching job found\n")
+        return LSF_FAILURE
+    messages = [each for each in job_record(view).messages if box is None or each.box == box]
+    if not messages:
+        where = "" if box is None else f" in message box {box}"
+        call.error(f"Job <{show_job(view.job_id)}>: No message available{where}\n")
+        return LSF_FAILURE
+    call.write(message_table(messages, zone_of(call.env), wide=options.has("w")))
+    return 0

@@ -1,0 +1,84 @@
+"""Messages put into a job's boxes, jobs that are DONE by being killed, and conditions that are only asked about."""
+
+from __future__ import annotations
+
+import pytest
+from core_world import World, spec
+
+from gsched.base.errors import BadRequest
+from gsched.base.ids import element_id
+from gsched.core.command import ControlJobs, JudgeCondition
+from gsched.core.instruction import TerminateAttempt
+from gsched.model.event import JobNoted
+
+
+def order(world: World, action: str, *job_ids: int, user: str = "ann", **more: object) -> list[str]:
+    command = ControlJobs(user, False, action, job_ids, **more)  # type: ignore[arg-type]
+    return [control.error for control in world.do(command)]
+
+
+def boxes(world: World, job_id: int) -> list[tuple[int, str, str]]:
+    return [(message.box, message.user, message.text) for message in world.job(job_id).messages]
+
+
+def test_a_message_replaces_the_one_in_its_box() -> None:
+    world = World()
+    (job_id,) = world.run()
+    assert order(world, "post", job_id, text="one", box=3) == [""]
+    assert order(world, "post", job_id, text="둘", box=3) == [""]
+    assert order(world, "post", job_id, text="x", box=1) == [""]
+    assert boxes(world, job_id) == [(1, "ann", "x"), (3, "ann", "둘")]
+    world.ended(job_id)
+    assert order(world, "post", job_id, text="after", box=0) == [""]
+    assert boxes(world, job_id)[0] == (0, "ann", "after")
+
+
+def test_an_element_can_be_told_and_strangers_cannot_tell() -> None:
+    world = World()
+    (array,) = world.submit(spec(name="a", indices="1-3", hold=True))
+    assert order(world, "post", array, text="x") == ["Cannot operate on a whole array: name an element"]
+    assert order(world, "post", element_id(array, 2), text="x") == [""]
+    assert boxes(world, element_id(array, 2)) == [(0, "ann", "x")]
+    assert order(world, "post", element_id(array, 2), user="eve", text="y") == ["User permission denied"]
+
+
+@pytest.mark.parametrize("more", [{"box": 129}, {"box": -1}, {"text": "x" * 513}])
+def test_boxes_and_texts_have_limits(more: dict[str, object]) -> None:
+    world = World()
+    (job_id,) = world.run()
+    with pytest.raises(BadRequest, match="Bad argument"):
+        order(world, "post", job_id, **more)
+
+
+def test_a_job_killed_as_done_is_done() -> None:
+    world = World()
+    first, second = world.run(spec(), spec())
+    (pending,) = world.submit(spec(hold=True))
+    assert order(world, "kill", first, second, pending, as_done=True, text="enough") == ["", "", ""]
+    assert TerminateAttempt("a", first, 1, "") in world.orders()
+    world.ended(first, exit_code=None, signal=2)
+    result = world.job(first).result
+    assert world.state(first) == "DONE"
+    assert result is not None and (result.exit_code, result.signal, result.term_reason) == (0, None, "")
+    assert world.state(pending) == "EXIT"
+    notes = [event.text for event in world.events if isinstance(event, JobNoted)]
+    assert "Job termination reason: enough" in notes
+    assert not world.job(first).notes
+    world.check_replay()
+
+
+def test_a_condition_is_judged_without_a_job() -> None:
+    world = World()
+    (job_id,) = world.run(spec(name="prep"))
+
+    def asked(text: str):
+        return world.do(JudgeCondition("ann", False, text))
+
+    answer = asked("done(prep)")
+    assert (answer.holds, answer.is_final, answer.job_ids) == (False, False, (job_id,))
+    world.ended(job_id, exit_code=3)
+    assert asked("exit(prep, 3)").holds
+    answer = asked("done(prep)")
+    assert (answer.holds, answer.is_final) == (False, True) and "EXIT" in answer.text
+    with pytest.raises(BadRequest, match="no job is called none"):
+        asked("done(none)")
