@@ -144,7 +144,7 @@ def _number(value: float | None) -> str:
 
 
 def _facts(queue: Queue, config: ClusterConfig, state: QueueState) -> Iterator[tuple[str, str]]:
-    """Parameters by LSF's names, in the order in which they are printed; only what is set."""
+    """Parameters by LSF's names; only what is set. Printing orders them."""
     given = {
         "USER_SHARES": " ".join(f"[{share.name}, {share.shares}]" for share in queue.fairshare or ()),
         **{name: _factor(queue.factors.get(field)) for name, field in _FACTORS.items()},

@@ -113,7 +113,9 @@ def _settings(queue: QueueRecord) -> Iterator[str]:
     for name in (*_INTERVALS, *LIMITS, TASKLIMIT, USER_SHARES):
         facts.pop(name, None)
     reserve = facts.pop("SLOT_RESERVE", "")
-    for name, text in (*shown.items(), *facts.items()):
+    # What came through a map of the wire has no order of its own.
+    rest = sorted(facts.items(), key=lambda fact: (_REST.index(fact[0]) if fact[0] in _REST else len(_REST), fact[0]))
+    for name, text in (*shown.items(), *rest):
         if text:
             gap = " " if name in ("USERS", "HOSTS") else "  "
             yield f"{name}:{gap}{printable(text)}\n"
@@ -126,6 +128,12 @@ LIMITS = (
     *("CPULIMIT", "MEMLIMIT", "SWAPLIMIT", "PROCESSLIMIT", "THREADLIMIT"),
     *("FILELIMIT", "DATALIMIT", "STACKLIMIT", "CORELIMIT"),
 )
+_REST = (
+    *("CPU_TIME_FACTOR", "RUN_TIME_FACTOR", "RUN_JOB_FACTOR", "COMMITTED_RUN_TIME_FACTOR", "GPU_RUN_TIME_FACTOR"),
+    *("HIST_HOURS", "ENABLE_HIST_RUN_TIME", "ENABLE_GPU_HIST_RUN_TIME"),
+    *("MAX_JOB_REQUEUE", "RERUNNABLE", "STOP_COND", "RESUME_COND", "ADMIN_COMMENT"),
+)
+"""Parameters behind those of LSF's table; further ones come after them, by name."""
 _INTERVALS = {
     "NEW_JOB_SCHED_DELAY": "Schedule delay for a new job is {} seconds\n",
     "JOB_ACCEPT_INTERVAL": "Interval for a host to accept two jobs is {} seconds\n",

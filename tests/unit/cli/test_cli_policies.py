@@ -525,6 +525,10 @@ def test_a_queue_tells_of_its_policies(master: FakeMaster, call: NewCall) -> Non
                 "NEW_JOB_SCHED_DELAY": "3",
                 "SLOT_RESERVE": "60",
                 "EXCLUDED_USERS": "eve",
+                "RUN_JOB_FACTOR": "5",  # in the order in which they may come out of a message's map
+                "GPU_HOURS week": "5 in 168 hours",
+                "RERUNNABLE": "yes",
+                "CPU_TIME_FACTOR": "0.2",
             },
         )
     ]
@@ -541,6 +545,7 @@ def test_a_queue_tells_of_its_policies(master: FakeMaster, call: NewCall) -> Non
         "PREEMPTION:  PREEMPTIVE[low]\nRUN_WINDOWS:  8:00-18:00\nUSERS: all users ~eve\nHOSTS: all\n",
         "ADMINISTRATORS:  root\n",
         "GPU_REQ:  num=1\n",
+        "CPU_TIME_FACTOR:  0.2\nRUN_JOB_FACTOR:  5\nRERUNNABLE:  yes\nGPU_HOURS week:  5 in 168 hours\n",
         "Maximum slot reservation time: 60 seconds\n",
     ):
         assert text in long.out, text
