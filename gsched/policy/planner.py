@@ -37,6 +37,7 @@ MOST_UNKNOWN = 32
 """Hosts that are tried when no end is known."""
 MOST_SLIP_S = 30.0
 """A plan that has to be put off by no more than this keeps its place."""
+OTHERS_FIRST = "unknown: other planned jobs come before it"
 _LASTING = frozenset({"type", "model", "hname", "cpuf", "ncpus", "ndisks", "maxmem", "maxswp", "maxtmp", "maxslots"})
 """Resources whose values do not change by themselves; of others nobody knows what they will be."""
 MOST_TRIALS = 16
@@ -343,7 +344,7 @@ class Planner:
                 not term.names <= _LASTING for choice in demand.choices for term in choice.terms
             )
             return f"unknown: {told}" if changes else f"never: {told}"
-        return "unknown: other planned jobs come before it"
+        return OTHERS_FIRST
 
 
 def _earliest(known: Releases, needs: Sequence[Need], usable: Mask) -> npt.NDArray[np.float64]:

@@ -24,7 +24,7 @@ from gsched.policy.fairshare import ShareTree
 from gsched.policy.future import CANDIDATE, Booking, Future
 from gsched.policy.guard import Guard
 from gsched.policy.heads import Kind, first_jobs, kind_of
-from gsched.policy.planner import Planner, Trial, show_time
+from gsched.policy.planner import OTHERS_FIRST, Planner, Trial, show_time
 
 MOST_RESERVED = 8
 """Jobs that something is reserved for at a time."""
@@ -66,8 +66,10 @@ class Reservations:
         self._paused: set[int] = set()
         self._sought: dict[Kind, float] = {}
         self._enter_old()
-        self._planned_before = {kind_of(each.bucket) for each in self._promises.values()}
+        self._planned_before = {kind_of(each.bucket) for each in self._promises.values() if each.text != OTHERS_FIRST}
         """Classes of a queue that the cycle before planned for."""
+        self._without_place: list[tuple[int, Bucket, Demand]] = []
+        """Jobs of this cycle, in serving order, that the plans of others leave no place to."""
 
     # -- what a job may use ---------------------------------------------------------------------------------------
 
@@ -158,6 +160,8 @@ class Reservations:
         aside = self._set_aside(bucket)
         promise = self._plan(job_id, bucket, demand, self._own(job_id, bucket))
         self._put_back(aside)
+        if promise is not None and promise.text == OTHERS_FIRST:
+            self._without_place.append((job_id, bucket, demand))
         if promise is not None and len(self._confirmed) < MOST_PLANNED:
             self._promises[job_id] = promise
             self._confirmed.add(job_id)
@@ -298,6 +302,8 @@ class Reservations:
         text, searched_at = ("", -math.inf) if before is None else (before.text, before.searched_at)
         seen_open = -1 if before is None else before.open_hosts
         if not has_answer or self._now - searched_at >= SEARCH_AGAIN_S:
+            if kept is None:
+                self._plan_those_before()
             if not self._has_room(bucket, kept):
                 return None
             if self._planner.searches < MOST_SEARCHES:
@@ -318,6 +324,21 @@ class Reservations:
         is_overdue = before is not None and _at(before) <= self._now and kept.start <= self.future.soon
         at = _at(before) if before is not None and is_overdue else kept.start
         return self._enter(kept, at, text, since, searched_at)
+
+    def _plan_those_before(self) -> None:
+        """Before a further job gets a place: has a plan been fulfilled that left none to jobs who come before it?
+
+        Otherwise each job of a class could hand its place down to the next, and who waits for all of it waits for ever.
+        """
+        waiting, self._without_place = self._without_place, []
+        for job_id, bucket, demand in waiting:
+            found = None
+            if self._planner.searches < MOST_SEARCHES and len(self.future.bookings) < MOST_RESERVED:
+                found, text = self._planner.search(job_id, bucket, demand, None)
+            if found is None:
+                self._without_place.append((job_id, bucket, demand))
+            else:
+                self._enter(found, found.start, text, self._now, self._now)
 
     def _has_room(self, bucket: Bucket, kept: Booking | None) -> bool:
         """Whether one more job may be reserved for; if need be a lower queue's plan of the cycle before gives way."""
