@@ -65,6 +65,9 @@ def version_line() -> str:
     return f"gsched {__version__}\n"
 
 
+REQUIREMENT = Option("R", "REQUIREMENT", "only hosts that meet it; order[...] sorts them", '-R "select[mem>4000]"')
+"""Of commands that list hosts."""
+
 CHOSEN_FIELDS = (
     Option("o", "FIELDS", "these fields only; `-o help` lists them", "-o \"FIELD FIELD:WIDTH delimiter=','\""),
     Option("json", help="with -o: as JSON"),
@@ -96,11 +99,17 @@ def chosen_format(call: Call, options: Parsed, table: FieldTable[R], variable: s
         raise BadRequest(f"{program(call)}: {problem.text}") from None
 
 
+def size_unit(call: Call) -> str:
+    """K, M, G or T when the caller wants sizes in that unit. Source: lsf.conf(5), LSB_UNIT_FOR_JOBS_DISPLAY."""
+    unit = call.env.get("LSB_UNIT_FOR_JOBS_DISPLAY", "").upper()[:1]
+    return unit if unit in ("K", "M", "G", "T") else ""
+
+
 def answer_chosen(
     call: Call, options: Parsed, chosen: Format[R], records: Sequence[R], *, command: str, counted: str
 ) -> None:
     """Write records in the format that was chosen, as text or (-json) under LSF's names."""
-    setting = Setting(zone=zone_of(call.env), now=time.time())
+    setting = Setting(zone=zone_of(call.env), now=time.time(), size_unit=size_unit(call))
     if options.has("json"):
         call.write(render_json(records, chosen, setting, command=command, counted=counted))
     else:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from gsched.base.errors import BadRequest
 from gsched.cli.call import Call
-from gsched.cli.command import CHOSEN_FIELDS, GENERAL, answer_chosen, chosen_format, program, read_options
+from gsched.cli.command import CHOSEN_FIELDS, GENERAL, REQUIREMENT, answer_chosen, chosen_format, program, read_options
 from gsched.cli.projection import host_record
 from gsched.cli.render import hosts
 from gsched.cli.render.host_fields import HOST_FIELDS
+from gsched.cli.render.shared import render_reserved
 from gsched.cli.render.topology import render_topologies
 from gsched.cli.session import connected
+from gsched.cli.sharing import shared_resources
 from gsched.dialect.options import Option, OptionTable, unsupported
 
 TABLE = OptionTable(
@@ -19,10 +21,14 @@ TABLE = OptionTable(
         Option("w", help="cut nothing, and say why a host is closed"),
         Option("l", help="load, resources left and reserved, and what is worth knowing of each host"),
         Option("aff", help="NUMA nodes, sockets, cores and threads, a * before what a job with affinity[] holds"),
+        Option("s", help="resources with what is left and reserved of them; names behind it are those of resources"),
+        REQUIREMENT,
+        Option("a", help="taken for LSF's sake: all hosts are shown anyway"),
+        Option("X", help="taken for LSF's sake: host groups are never condensed"),
         Option("noheader", help="no heading"),
         *CHOSEN_FIELDS,
         *GENERAL,
-        *unsupported("a", "e", "x", "X", "R", "s", "gpu", "alloc", "rc", "cname", "noLim"),
+        *unsupported("e", "x", "gpu", "alloc", "rc", "cname", "noLim"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l gpu01"),
@@ -37,7 +43,14 @@ def main(call: Call) -> int:
     if with_topology and (chosen is not None or options.has("w")):
         raise BadRequest(f"{program(call)}: -aff stands alone or with -l")
     with connected(call) as session:
-        records = [host_record(view) for view in session.client.hosts(options.rest, topology=with_topology)]
+        if options.has("s"):
+            if chosen is not None or options.has("l", "w", "R", "aff"):
+                raise BadRequest(f"{program(call)}: -s stands alone")
+            call.write(render_reserved(shared_resources(session.client.hosts(), options.rest)))
+            return 0
+        requirement = options.last("R")
+        views = session.client.hosts(options.rest, topology=with_topology, requirement=requirement)
+        records = [host_record(view) for view in views]
     if chosen is not None:
         answer_chosen(call, options, chosen, records, command="bhosts", counted="HOSTS")
         return 0

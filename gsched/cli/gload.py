@@ -3,41 +3,121 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 
+from gsched.base.errors import BadRequest
 from gsched.cli.call import Call
-from gsched.cli.command import GENERAL, read_options
+from gsched.cli.command import (
+    CHOSEN_FIELDS,
+    GENERAL,
+    REQUIREMENT,
+    answer_chosen,
+    chosen_format,
+    program,
+    read_options,
+    size_unit,
+)
 from gsched.cli.projection import host_record
-from gsched.cli.render import hosts
+from gsched.cli.render import load
 from gsched.cli.render.records import HostRecord
+from gsched.cli.render.shared import render_values
 from gsched.cli.session import connected
-from gsched.dialect.options import Option, OptionTable, unsupported
+from gsched.cli.sharing import shared_resources
+from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 
 TABLE = OptionTable(
     summary="show the load of the hosts, the least loaded first",
     operands="[HOST ...]",
     options=(
         Option("w", help="cut no names"),
+        Option("l", help="all load indices, also those of elims"),
+        Option("I", "INDICES", "these load indices only", "-I r1m:ut:mem"),
+        Option("n", "COUNT", "so many hosts at most", "-n 4"),
+        REQUIREMENT,
+        Option("E", help="CPU run queues for each CPU of the host"),
+        Option("N", help="the same, divided by the host's CPU factor"),
+        Option("s", help="resources with their values; names behind it are those of resources"),
+        Option("a", help="taken for LSF's sake: all hosts are shown anyway"),
         Option("noheader", help="no heading"),
+        *CHOSEN_FIELDS,
         *GENERAL,
-        *unsupported("l", "o", "json", "I", "n", "R", "s", "N", "E", "gpu", "gpuload", "cname", "a"),
+        *unsupported("gpu", "gpuload", "cname"),
     ),
     interspersed=True,
-    examples=("PROGRAM", "PROGRAM gpu01 gpu02"),
+    examples=(
+        "PROGRAM",
+        "PROGRAM gpu01 gpu02",
+        'PROGRAM -R "select[ngpus>0] order[mem]" -n 1',
+        'PROGRAM -json -o "*"',
+    ),
 )
+_LONG_NAME = 23
+_ORDER = re.compile(r"\border\s*\[")
 
 
 def main(call: Call) -> int:
     """Run `gload`."""
     options = read_options(call, TABLE)
+    _check(call, options)
     with connected(call) as session:
-        records = [host_record(view) for view in session.client.hosts(options.rest)]
-    records.sort(key=_busy)
-    call.write(hosts.render_load(records, header=not options.has("noheader"), wide=options.has("w")))
+        if options.has("s"):
+            call.write(render_values(shared_resources(session.client.hosts(), options.rest)))
+            return 0
+        requirement = options.last("R")
+        records = [host_record(view) for view in session.client.hosts(options.rest, requirement=requirement)]
+    external = tuple(dict.fromkeys(value.name for host in records for value in host.external))
+    chosen = chosen_format(call, options, load.load_fields(external), "LSF_LSLOAD_FORMAT", "l w I")
+    if options.has("E", "N"):
+        records = [load.adjusted(host, normalized=options.has("N")) for host in records]
+    if not _ORDER.search(requirement):
+        records.sort(key=_busy)
+    records = records[: _count(call, options) or None]
+    if chosen is not None:
+        answer_chosen(call, options, chosen, records, command="lsload", counted="HOSTS")
+        return 0
+    is_long = options.has("l")
+    columns = _columns(call, options, external)
+    name_width = _LONG_NAME if is_long else 15
+    header, wide = not options.has("noheader"), options.has("w")
+    call.write(
+        load.render_load(
+            records, header=header, wide=wide, columns=columns, name_width=name_width, unit=size_unit(call)
+        )
+    )
     return 0
+
+
+def _check(call: Call, options: Parsed) -> None:
+    if options.has("E") and options.has("N"):
+        raise BadRequest(f"{program(call)}: -E and -N cannot be given together")
+    if options.has("s") and options.has("l", "w", "I", "n", "R", "E", "N", "o", "json"):
+        raise BadRequest(f"{program(call)}: -s stands alone")
+
+
+def _count(call: Call, options: Parsed) -> int:
+    """-n; 0 without it."""
+    text = options.last("n")
+    if not options.has("n"):
+        return 0
+    if not (text.isascii() and text.isdigit() and int(text[:9]) > 0):
+        raise BadRequest(f"{program(call)}: -n {text[:20]}: not a number of hosts")
+    return int(text[:9])
+
+
+def _columns(call: Call, options: Parsed, external: Sequence[str]) -> dict[str, int]:
+    if not options.has("I"):
+        return load.columns_of((*load.LONG, *external), external) if options.has("l") else load.SHORT
+    names = options.last("I").split(":")
+    found = load.columns_of(names, external)
+    for name in names:
+        if name not in found:
+            raise BadRequest(f"{program(call)}: {name or options.last('I')}: unknown load index")
+    return found
 
 
 def _busy(host: HostRecord) -> tuple[bool, float, float]:
     """LSF's order r15s:pg; hosts that are gone, and unknown values, come last."""
     known = [host.load.get(name) for name in ("r15s", "pg")]
     first, second = (math.inf if value is None else value for value in known)
-    return (hosts.load_status(host.status) != "ok", first, second)
+    return (load.load_status(host.status) != "ok", first, second)

@@ -7,8 +7,9 @@ from gsched.cli.command import CHOSEN_FIELDS, GENERAL, answer_chosen, chosen_for
 from gsched.cli.projection import queue_record
 from gsched.cli.render import queues
 from gsched.cli.render.host_fields import QUEUE_FIELDS
-from gsched.cli.session import connected
-from gsched.dialect.options import Option, OptionTable, unsupported
+from gsched.cli.session import Session, connected
+from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
+from gsched.model.view import QueueView
 
 TABLE = OptionTable(
     summary="show the queues",
@@ -20,7 +21,9 @@ TABLE = OptionTable(
         Option("noheader", help="no heading"),
         *CHOSEN_FIELDS,
         *GENERAL,
-        *unsupported("alloc", "m", "u"),
+        Option("u", "USER", "only queues that take jobs of this user", "-u ann"),
+        Option("m", "HOST", "only queues whose jobs may run on this host or group", "-m gpu01"),
+        *unsupported("alloc"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l normal", "PROGRAM -r fair"),
@@ -32,7 +35,7 @@ def main(call: Call) -> int:
     options = read_options(call, TABLE)
     chosen = chosen_format(call, options, QUEUE_FIELDS, "LSB_BQUEUES_FORMAT", "l r w")
     with connected(call) as session:
-        views = session.client.queues(options.rest)
+        views = _usable(session.client.queues(options.rest), options, session)
         if options.has("l", "r"):
             cluster = session.client.cluster()
             defaults = cluster.default_queue.split()
@@ -45,3 +48,18 @@ def main(call: Call) -> int:
         return 0
     call.write(queues.render_short(records, header=not options.has("noheader"), wide=options.has("w")))
     return 0
+
+
+def _usable(views: list[QueueView], options: Parsed, session: Session) -> list[QueueView]:
+    """Those that -u and -m admit. Raises NotFound for a host that there is none."""
+    user, host = options.last("u"), options.last("m")
+    if user not in ("", "all"):
+        views = [view for view in views if _takes(view, user)]
+    if host not in ("", "all"):
+        wanted = {each.name for each in session.client.hosts([host])}
+        views = [view for view in views if not view.hosts or wanted & {name.partition("+")[0] for name in view.hosts}]
+    return views
+
+
+def _takes(view: QueueView, user: str) -> bool:
+    return (not view.users or user in view.users) and user not in view.facts.get("EXCLUDED_USERS", "").split()

@@ -199,6 +199,8 @@ def _build(
             users=users.limits,
             user_groups=users.names.groups,
             host_groups=hosts.names.groups,
+            host_members=hosts.names.members,
+            model_factors=shared.models,
             compute_units=hosts.compute_units,
             reservation_method=resources.methods,
             digest=_digest(contents),

@@ -29,6 +29,8 @@ class HostNames:
     hosts: Mapping[str, HostConfig]
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     units: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    members: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of both, as they were written."""
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -127,6 +129,7 @@ def _define(
         findings.error(row.at, f"more than {MAX_GROUPS} groups")
     else:
         definitions[name] = Definition(row.at, words)
+        names.members[name] = words
         return name
     return None
 

@@ -18,7 +18,7 @@ from gsched.model.job import JobState
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
 from gsched.model.topology import Topology
 from gsched.model.view import GpuView, HostView, ResourceValue
-from gsched.model.window import is_open, minute_of_week
+from gsched.model.window import is_open, minute_of_week, windows_text
 
 
 def host_state(host: HostConfig, config: ClusterConfig, state: ClusterState, seen: Observation) -> HostState:
@@ -93,7 +93,26 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         affinity=(format_idset(host.affinity) or "all") if host.affinity is not None else "",
         topology=Topology(ledger.processors, seen.topology.memory if seen.topology is not None else ()),
         cpu_jobs={cpu: show_job(job) for (job, _), part in ledger.held.items() if part.bindings for cpu in part.cpus},
+        max_mem_mib=_amount(values["maxmem"]),
+        max_swp_mib=_amount(values["maxswp"]),
+        max_tmp_mib=_amount(values["maxtmp"]),
+        server=host.server,
+        resources=host.resources,
+        exclusive_resources=host.exclusive_resources,
+        values=_static_values(host, config),
+        thresholds={name: each.text for name, each in host.thresholds.items()},
+        dispatch_window=windows_text(host.dispatch_window),
     )
+
+
+def _static_values(host: HostConfig, config: ClusterConfig) -> dict[str, float | str]:
+    """Its own, and those of shared resources."""
+    shared = {name: per_host[host.name] for name, per_host in config.shared_values.items() if host.name in per_host}
+    return {**host.values, **shared}
+
+
+def _amount(value: object) -> float | None:
+    return float(value) if isinstance(value, float | int) else None
 
 
 def _job_slots(state: ClusterState, ledger: HostLedger) -> tuple[int, int, int]:

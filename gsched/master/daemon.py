@@ -21,6 +21,7 @@ from gsched.core.instruction import Instruction, StartJob
 from gsched.master.administration import AdministrationServicer
 from gsched.master.agents import AgentServicer
 from gsched.master.board import Board
+from gsched.master.catalogue import CatalogueServicer
 from gsched.master.ends import Ends, WaitingServicer
 from gsched.master.feed import Feed
 from gsched.master.loop import EngineLoop, Item
@@ -35,7 +36,7 @@ from gsched.store.history import History
 from gsched.wire.address import MASTER_FILE, write_address
 from gsched.wire.auth import OwnerOnly, check_private, user_name
 from gsched.wire.server import SERVER_OPTIONS, listen
-from gsched.wire.v1 import agent_pb2_grpc, scheduler_pb2_grpc, waiting_pb2_grpc
+from gsched.wire.v1 import agent_pb2_grpc, catalogue_pb2_grpc, scheduler_pb2_grpc, waiting_pb2_grpc
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +98,7 @@ class Master:
         scheduler_pb2_grpc.add_SchedulerServicer_to_server(scheduler, server)
         scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(desk), server)
         waiting_pb2_grpc.add_WaitingServicer_to_server(WaitingServicer(self._ends), server)
+        catalogue_pb2_grpc.add_CatalogueServicer_to_server(CatalogueServicer(desk, history), server)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentServicer(self._loop, self._sessions), server)
         address = listen(server, str(Path(self._config.locations.run_dir) / SOCKET_FILE))
         await server.start()

@@ -11,9 +11,9 @@ from gsched.core.entities import QueueState
 from gsched.master.arraycopy import ArrayCopy
 from gsched.model.config import ClusterConfig
 from gsched.model.job import FINISHED, PENDING, STARTED, JobState
-from gsched.model.queue import Queue, RunLimits, Threshold
+from gsched.model.queue import Queue, RunLimits
 from gsched.model.view import JobView, QueueView, ShareView
-from gsched.model.window import Window, is_open
+from gsched.model.window import is_open, windows_text
 
 _OPEN = QueueState()
 
@@ -96,7 +96,7 @@ def _view(
         policies=tuple(_policies(queue)),
         shares=shares,
         administrators=queue.administrators,
-        thresholds={name: _threshold(each) for name, each in queue.thresholds.items()},
+        thresholds={name: each.text for name, each in queue.thresholds.items()},
         facts=dict(_facts(queue, config, state)),
     )
 
@@ -135,10 +135,6 @@ def _policies(queue: Queue) -> Iterator[str]:
         yield "EXCLUSIVE"
 
 
-def _threshold(threshold: Threshold) -> str:
-    return f"{_number(threshold.sched)}/{_number(threshold.stop)}"
-
-
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
@@ -149,8 +145,8 @@ def _facts(queue: Queue, config: ClusterConfig, state: QueueState) -> Iterator[t
         "USER_SHARES": " ".join(f"[{share.name}, {share.shares}]" for share in queue.fairshare or ()),
         **{name: _factor(queue.factors.get(field)) for name, field in _FACTORS.items()},
         "PREEMPTION": _preemption(queue),
-        "RUN_WINDOWS": _windows(queue.run_window),
-        "DISPATCH_WINDOW": _windows(queue.dispatch_window),
+        "RUN_WINDOWS": windows_text(queue.run_window),
+        "DISPATCH_WINDOW": windows_text(queue.dispatch_window),
         "EXCLUDED_USERS": " ".join(queue.excluded_users),
         "REQUEUE_EXIT_VALUES": queue.requeue_exit_values,
         "MAX_JOB_REQUEUE": _number(queue.max_requeue) if queue.max_requeue is not None else "",
@@ -205,13 +201,3 @@ def _preemption(queue: Queue) -> str:
     if higher is not None:
         parts.append(f"PREEMPTABLE[{' '.join(higher)}]" if higher else "PREEMPTABLE")
     return " ".join(parts)
-
-
-def _windows(windows: Iterable[Window]) -> str:
-    return " ".join(f"{_moment(each.start, each)}-{_moment(each.end, each)}" for each in windows)
-
-
-def _moment(minute: int, window: Window) -> str:
-    day, rest = divmod(minute, 24 * 60)
-    clock = f"{rest // 60}:{rest % 60:02d}"
-    return f"{day}:{clock}" if window.weekly else clock

@@ -20,6 +20,7 @@ from gsched.core.command import Command, ControlHosts, ControlJobs, Reconfigure,
 from gsched.master.board import Board
 from gsched.master.feed import Feed
 from gsched.master.histories import Histories, is_followed
+from gsched.master.hostchoice import admitted
 from gsched.master.loop import EngineLoop, Item, refusal
 from gsched.master.queueviews import queue_views
 from gsched.master.replies import filled, job_replies
@@ -154,14 +155,18 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     @answers
     async def Hosts(self, request: Any, context: Any) -> Any:
         hosts = {host.name: host for host in with_kept_slots(self._board.hosts(), self._board.shared.planned)}
-        reply = scheduler_pb2.HostsReply()
-        for name in request.names or hosts:
+        config, names = self._board.config, list(request.names) or list(hosts)
+        members = [host for name in names for host in config.host_groups.get(name, (name,))]
+        for name in members:
             if name not in hosts:
                 raise NotFound(f"{name}: Bad host name, host group name or cluster name")
-            view = hosts[name]
-            if not request.topology:
-                view = msgspec.structs.replace(view, topology=None, cpu_jobs={})
-            fill(reply.hosts.add(), view)
+        chosen = [hosts[name] for name in dict.fromkeys(members)]
+        if request.requirement:
+            chosen = admitted(chosen, request.requirement, config)
+        reply = scheduler_pb2.HostsReply()
+        for view in chosen:
+            brief = view if request.topology else msgspec.structs.replace(view, topology=None, cpu_jobs={})
+            fill(reply.hosts.add(), brief)
         return reply
 
     @answers

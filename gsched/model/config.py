@@ -162,6 +162,10 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     user_groups: dict[str, UserGroup] = {}
     host_groups: dict[str, tuple[str, ...]] = {}
     """HostGroup name -> hosts, nested groups resolved."""
+    host_members: dict[str, tuple[str, ...]] = {}
+    """HostGroup and ComputeUnit name -> its members as they were written."""
+    model_factors: dict[str, float] = {}
+    """Host model -> CPU factor."""
     compute_units: dict[str, dict[str, tuple[str, ...]]] = {}
     """ComputeUnit type (enclosure, rack …) -> unit name -> hosts, as lsb.hosts' ComputeUnit section says."""
     reservation_method: dict[str, str] = {}

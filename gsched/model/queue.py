@@ -14,6 +14,11 @@ class Threshold(msgspec.Struct, frozen=True):
     sched: float | None = None
     stop: float | None = None
 
+    @property
+    def text(self) -> str:
+        """`0.7/2.0`, `-` where there is none."""
+        return "/".join("-" if value is None else f"{value:.6g}" for value in (self.sched, self.stop))
+
 
 class RunLimits(msgspec.Struct, frozen=True):
     """`[default] maximum` of a per-job limit of a queue, in the limit's unit."""

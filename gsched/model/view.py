@@ -241,6 +241,21 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     """Where these CPUs lie; None when it was not asked for."""
     cpu_jobs: dict[int, str] = {}
     """CPU -> job that holds it by its affinity[]."""
+    max_mem_mib: float | None = None
+    max_swp_mib: float | None = None
+    max_tmp_mib: float | None = None
+    server: bool = True
+    """It runs jobs."""
+    resources: tuple[str, ...] = ()
+    """Boolean resources that it has."""
+    exclusive_resources: tuple[str, ...] = ()
+    """Those of them that a job must name to get there."""
+    values: dict[str, float | str] = {}
+    """Static values of other resources, shared ones too."""
+    thresholds: dict[str, str] = {}
+    """Load index -> `sched/stop`, as configured."""
+    dispatch_window: str = ""
+    """When it takes jobs; empty: always."""
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):

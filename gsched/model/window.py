@@ -45,6 +45,17 @@ def is_open(windows: Iterable[Window], minute_of_week: int) -> bool:
     return not windows or any(window.is_open(minute_of_week) for window in windows)
 
 
+def windows_text(windows: Iterable[Window]) -> str:
+    """`20:00-8:30 5:20:00-1:8:00`, as the files have them; empty for none."""
+    return " ".join(f"{_moment(each.start, each)}-{_moment(each.end, each)}" for each in windows)
+
+
+def _moment(minute: int, window: Window) -> str:
+    day, rest = divmod(minute, DAY_MIN)
+    clock = f"{rest // 60}:{rest % 60:02d}"
+    return f"{day}:{clock}" if window.weekly else clock
+
+
 def minute_of_week(now: float) -> int:
     """Minutes since Sunday 00:00 of the moment `now` (UTC seconds), in this machine's time zone."""
     local = datetime.fromtimestamp(now)

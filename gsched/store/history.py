@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, literal, or_, select
 from sqlalchemy.exc import DBAPIError
 
 from gsched.base.errors import NotFound, Unavailable
+from gsched.model.catalogue import AccountFilter, Span
 from gsched.model.job import FINISHED
 from gsched.model.view import EventRecord, JobFilter
 from gsched.store.failure import error_text
@@ -78,6 +80,30 @@ class History:
         query = select(job).where(is_element, job.c.job_id > ARRAY_MASK).order_by(job.c.job_id.desc()).limit(limit)
         return [JobRow(**row._mapping) for row in self._rows(query)][::-1]
 
+    def finished_jobs(self, wanted: AccountFilter, after: int, limit: int) -> list[JobRow]:
+        """At most `limit` finished jobs with a number greater than `after` that `wanted` describes, by number.
+
+        The row of an array stands for its elements that were never started; it counts once none of them waits any more.
+        """
+        conditions = [job.c.job_id > after, *_account_conditions(wanted)]
+        query = select(job).where(*conditions).order_by(job.c.job_id).limit(limit)
+        return [JobRow(**row._mapping) for row in self._rows(query)]
+
+    def events_of_jobs(self, job_ids: Iterable[int], kinds: Iterable[str]) -> list[EventRecord]:
+        """Events of these kinds of all the jobs, oldest first."""
+        found: list[EventRecord] = []
+        ids = sorted(set(job_ids))
+        for start in range(0, len(ids), _IDS_PER_QUERY):
+            part = event.c.job_id.in_(ids[start : start + _IDS_PER_QUERY])
+            query = select_events().where(part, event.c.kind.in_(list(kinds)))
+            found += [_record(stored(row)) for row in self._rows(query)]
+        return sorted(found, key=lambda record: record.seq)
+
+    def events_of_no_job(self, at: Span) -> list[EventRecord]:
+        """What was done to hosts, queues and the rest of the cluster in that time, oldest first."""
+        query = select_events().where(event.c.job_id.is_(None), *_within(event.c.at, at))
+        return [_record(stored(row)) for row in self._rows(query)]
+
     def _rows(self, query: Select[Any]) -> list[Any]:
         """All rows at once: a result that is read slowly would keep the write-ahead log from being reused."""
         try:
@@ -124,6 +150,31 @@ def _conditions(wanted: JobFilter) -> list[ColumnElement[bool]]:
     elif not wanted.finished and not wanted.ids:
         conditions.append(job.c.state.not_in(sorted(FINISHED)))
     return conditions
+
+
+def _account_conditions(wanted: AccountFilter) -> Iterator[ColumnElement[bool]]:
+    yield job.c.state.in_(wanted.states or sorted(FINISHED))
+    if wanted.ids:
+        # An array's number means its elements too.
+        yield or_(job.c.job_id.in_(wanted.ids), job.c.job_id.op("&")(ARRAY_MASK).in_(wanted.ids))
+    for column, names in ((job.c.user, wanted.users), (job.c.queue, wanted.queues), (job.c.project, wanted.projects)):
+        if names:
+            yield column.in_(names)
+    if wanted.hosts:
+        hosts = literal(" ") + job.c.host + literal(" ")
+        yield or_(*(hosts.contains(f" {name} ", autoescape=True) for name in wanted.hosts))
+    yield from _within(job.c.submitted_at, wanted.submitted)
+    yield from _within(job.c.dispatched_at, wanted.dispatched)
+    completed = _within(job.c.finished_at, wanted.completed)
+    if completed:
+        # An array whose other elements still run has no end yet, its elements that were never started have.
+        yield or_(job.c.finished_at.is_(None), and_(*completed))
+
+
+def _within(column: ColumnElement[Any], span: Span) -> list[ColumnElement[bool]]:
+    found = [column >= span.since] if span.since is not None else []
+    # Times are typed to the second or minute: what happened within that second is meant.
+    return found + ([column < math.floor(span.until) + 1] if span.until is not None else [])
 
 
 def _name_matches(pattern: str) -> ColumnElement[bool]:

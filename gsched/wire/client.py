@@ -41,6 +41,7 @@ from gsched.model.view import (
 )
 from gsched.wire.alike import job_views
 from gsched.wire.cancelling import Cancellable
+from gsched.wire.catalogue import Catalogue
 from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.ends import EndsCall
 from gsched.wire.failure import error_from_rpc
@@ -102,6 +103,8 @@ class Client:
         self._channel = channel or grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
         self._stub = scheduler_pb2_grpc.SchedulerStub(self._channel)
         self._administration = scheduler_pb2_grpc.AdministrationStub(self._channel)
+        self.catalogue = Catalogue(self._channel, self._call, self._stream)
+        """Users, groups, resources and accounts."""
 
     def __enter__(self) -> Client:
         return self
@@ -137,9 +140,13 @@ class Client:
         replies = self._stream(self._stub.Jobs, to_proto(wanted or JobFilter(), model_pb2.JobFilter))
         return job_views(job for reply in replies for job in reply.jobs)
 
-    def hosts(self, names: Iterable[str] = (), *, topology: bool = False) -> list[HostView]:
-        """All hosts, or the named ones; with `topology` their processors. Raises NotFound for a name that is none."""
-        reply = self._call(self._stub.Hosts, scheduler_pb2.HostsRequest(names=list(names), topology=topology))
+    def hosts(self, names: Iterable[str] = (), *, topology: bool = False, requirement: str = "") -> list[HostView]:
+        """All hosts, or the named ones; with `topology` their processors. Raises NotFound for a name that is none.
+
+        `requirement`: only those that its select[] admits, in the order of its order[]. Raises BadRequest.
+        """
+        request = scheduler_pb2.HostsRequest(names=list(names), topology=topology, requirement=requirement)
+        reply = self._call(self._stub.Hosts, request)
         return [from_proto(host, HostView) for host in reply.hosts]
 
     def queues(self, names: Iterable[str] = ()) -> list[QueueView]:

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from gsched.base.errors import BadRequest
 from gsched.cli.render.fold import cell, cut_head, head, left, printable, right
-from gsched.cli.render.sizes import in_unit
+from gsched.cli.render.sizes import compact_size, in_unit
 
 MAX_WIDTH = 4096
 _UNITS = frozenset({"S", *(unit + suffix for unit in "KMGTPEZ" for suffix in ("", "B"))})
@@ -35,6 +35,8 @@ class Setting:
     hms: bool = False
     json: bool = False
     """The value stands in JSON."""
+    size_unit: str = ""
+    """K, M, G or T: the unit of sizes of hosts; empty lets the size decide."""
 
 
 Value = Callable[[R, Setting], "str | float | None"]
@@ -52,6 +54,14 @@ class Field(Generic[R]):
     sized: bool = False
     """Its values are sizes; a unit may follow a second colon."""
     keeps_tail: bool = False
+    heading: str = ""
+    """What it is called in headings and JSON; empty: its name in upper case."""
+    compact: bool = False
+    """Sizes stand there as in load tables: `37.6G`."""
+
+    @property
+    def key(self) -> str:
+        return self.heading or self.name.upper()
 
 
 class FieldTable(Generic[R]):
@@ -86,7 +96,9 @@ class Column(Generic[R]):
         value = self.field.value(record, setting)
         if value is None:
             return ""
-        return value if isinstance(value, str) else in_unit(value, self.unit)
+        if isinstance(value, str):
+            return value
+        return compact_size(value, self.unit or setting.size_unit) if self.field.compact else in_unit(value, self.unit)
 
     def laid_out(self, text: str) -> str:
         """`text` in the column's width: names keep their tail, all else its head."""
@@ -143,7 +155,7 @@ def _columns(word: str, table: FieldTable[R]) -> list[Column[R]]:
 
 def render_text(records: Iterable[R], chosen: Format[R], setting: Setting, *, header: bool = True) -> str:
     """One line per record; the header has the fields' names in upper case."""
-    rows: list[list[str]] = [[column.field.name.upper() for column in chosen.columns]] if header else []
+    rows: list[list[str]] = [[column.field.key for column in chosen.columns]] if header else []
     rows += [[printable(column.text(record, setting)) or "-" for column in chosen.columns] for record in records]
     return "".join(
         chosen.delimiter.join(column.laid_out(text) for column, text in zip(chosen.columns, row, strict=True)) + "\n"
@@ -165,9 +177,7 @@ def render_json(
     `command` is LSF's name of the command (bjobs), `counted` the key of the number of records (JOBS).
     """
     setting = replace(setting, json=True)
-    shown = [
-        {column.field.name.upper(): column.text(record, setting) for column in chosen.columns} for record in records
-    ]
+    shown = [{column.field.key: column.text(record, setting) for column in chosen.columns} for record in records]
     shown += errors
     lines = ["{", f'  "COMMAND":{_quoted(command)},', f'  "{counted}":{len(shown)},']
     if not shown:

@@ -22,13 +22,14 @@ _SHARED = ("ngpus_shared",)
 
 
 def _reserved(host: HostRecord, names: Iterable[str]) -> str | None:
+    """GPUs that jobs hold; a host that is known to have none has 0, for programs that reckon with it."""
     amounts = [index.reserved for index in host.external if index.name in names and index.reserved is not None]
-    return f"{sum(amounts):g}" if amounts else None
+    return f"{sum(amounts):g}" if amounts or host.gpu_count is not None else None
 
 
 def _left(host: HostRecord, names: Iterable[str]) -> str | None:
     amounts = [index.total for index in host.external if index.name in names and isinstance(index.total, float | int)]
-    return f"{sum(amounts):g}" if amounts else None
+    return f"{sum(amounts):g}" if amounts or host.gpu_count is not None else None
 
 
 HOST_FIELDS: FieldTable[HostRecord] = FieldTable(
@@ -44,19 +45,19 @@ HOST_FIELDS: FieldTable[HostRecord] = FieldTable(
         Field("ssusp", 8, _host(lambda host: str(host.ssusp))),
         Field("ususp", 8, _host(lambda host: str(host.ususp))),
         Field("rsv", 8, _host(lambda host: str(host.reserved_slots))),
-        Field("dispatch_window", 50, _host(lambda host: None), ("dispwin",)),
+        Field("dispatch_window", 50, _host(lambda host: host.dispatch_window), ("dispwin",)),
         Field("ngpus", 8, _host(lambda host: _limit(host.gpu_count)), ("ng",)),
         Field("ngpus_alloc", 12, _host(lambda host: _reserved(host, (*_EXCLUSIVE, *_SHARED))), ("ngu",)),
         Field("ngpus_excl_alloc", 17, _host(lambda host: _reserved(host, _EXCLUSIVE)), ("ngx",)),
         Field("ngpus_shared_alloc", 19, _host(lambda host: _reserved(host, _SHARED)), ("ngs",)),
-        Field("ngpus_shared_jexcl_alloc", 25, _host(lambda host: None), ("ngsjx",)),
+        Field("ngpus_shared_jexcl_alloc", 25, _host(lambda host: _reserved(host, ())), ("ngsjx",)),
         Field("ngpus_excl_avail", 17, _host(lambda host: _left(host, _EXCLUSIVE)), ("ngfx",)),
         Field("ngpus_shared_avail", 19, _host(lambda host: _left(host, _SHARED)), ("ngfs",)),
-        Field("attribute", 50, _host(lambda host: None), ("attr",)),
+        Field("attribute", 50, _host(lambda host: " ".join(host.resources)), ("attr",)),
         Field("mig_alloc", 10, _host(lambda host: None)),
         Field("comments", 50, _host(lambda host: host.comment)),
-        Field("available_mem", 14, _host(lambda host: host.load.get("mem")), sized=True),
-        Field("reserved_mem", 14, _host(lambda host: host.reserved.get("mem", 0.0)), sized=True),
+        Field("available_mem", 14, _host(lambda host: host.load.get("mem")), sized=True, compact=True),
+        Field("reserved_mem", 14, _host(lambda host: host.reserved.get("mem", 0.0)), sized=True, compact=True),
     ),
 )
 

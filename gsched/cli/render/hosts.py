@@ -1,6 +1,6 @@
-"""`ghosts` (bhosts) and `gload` (lsload): tables of hosts, and the long record with its load table.
+"""`ghosts` (bhosts): tables of hosts, and the long record with its load table.
 
-Source of the layouts: transcripts of bhosts -l, bhosts and lsload of LSF 10.1. An unknown value prints `-`, never 0.
+Source of the layouts: transcripts of bhosts -l and bhosts of LSF 10.1. An unknown value prints `-`, never 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from gsched.cli.render.topology import long_topology
 _SHORT_HEADER = "HOST_NAME          STATUS       JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV \n"
 _WIDE_HEADER = "HOST_NAME          STATUS          JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV \n"
 _LONG_HEADER = "STATUS           CPUF  JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV DISPATCH_WINDOW\n"
-_LOAD_HEADER = "HOST_NAME       status  r15s   r1m  r15m   ut    pg  ls    it   tmp   swp   mem\n"
 
 _LABEL = 14
 _LOAD_WIDTH = 100
@@ -36,7 +35,7 @@ def _percent(value: float) -> str:
 
 
 _Format = Callable[[float], str]
-_INDICES: dict[str, tuple[int, _Format]] = {
+INDICES: dict[str, tuple[int, _Format]] = {
     "r15s": (6, _one_decimal),
     "r1m": (6, _one_decimal),
     "r15m": (6, _one_decimal),
@@ -85,7 +84,8 @@ def render_long(hosts: Iterable[HostRecord], *, topology: bool = False) -> str:
 
 def _record(host: HostRecord, *, topology: bool) -> Iterator[str]:
     yield f"HOST  {host.name}\n{_LONG_HEADER}"
-    yield f"{left(host.status, 14)} {host.cpu_factor:6.2f} {_user_slots(host)} {_counts(host)}     -\n\n"
+    slots = f"{_user_slots(host)} {_counts(host)}     {host.dispatch_window or '-'}"
+    yield f"{left(host.status, 14)} {host.cpu_factor:6.2f} {slots}\n\n"
     yield " CURRENT LOAD USED FOR SCHEDULING:\n" + load_table(host)
     yield "\n\n LOAD THRESHOLD USED FOR SCHEDULING:\n" + threshold_table(index.name for index in host.external)
     yield f"\n\n CONFIGURED AFFINITY CPU LIST: {host.affinity or 'all'}\n"
@@ -133,7 +133,7 @@ def _spaced(text: str, size: int) -> str:
 
 
 def _builtin_columns(host: HostRecord) -> Iterator[_Column]:
-    for name, (size, text_of) in _INDICES.items():
+    for name, (size, text_of) in INDICES.items():
         total = host.load.get(name)
         yield _Column(name, size, "-" if total is None else text_of(total), text_of(host.reserved.get(name, 0.0)))
     yield _Column("slots", 7, "-" if host.free_slots is None else str(host.free_slots), "-")
@@ -147,27 +147,3 @@ def _external(value: float | str | None) -> str:
     if value is None:
         return "- "
     return printable(value) if isinstance(value, str) else _one_decimal(value)
-
-
-_LOAD_COLUMNS = {"r15s": 6, "r1m": 6, "r15m": 6, "ut": 5, "pg": 6, "ls": 4, "it": 6, "tmp": 6, "swp": 6, "mem": 6}
-
-
-def render_load(hosts: Iterable[HostRecord], *, header: bool = True, wide: bool = False) -> str:
-    """`gload`: load indices, in the order given. A host that is unavail shows no values."""
-    lines = [_LOAD_HEADER] if header else []
-    for host in hosts:
-        name = left(host.name, 15) if wide else cell(host.name, 15)
-        status = load_status(host.status)
-        values = "" if status == "unavail" else "".join(_load_cell(host, index) for index in _LOAD_COLUMNS)
-        lines.append(f"{name} {right(status, 6)}{values}\n")
-    return "".join(lines)
-
-
-def load_status(status: str) -> str:
-    """lsload's word for a host's status: closing a host for jobs does not change its load status."""
-    return "unavail" if status in ("unavail", "unreach") else "ok"
-
-
-def _load_cell(host: HostRecord, index: str) -> str:
-    value = host.load.get(index)
-    return _spaced("-" if value is None else _INDICES[index][1](value), _LOAD_COLUMNS[index])

@@ -186,6 +186,10 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Lines of the scheduler's own: an elim that died, a GPU that is not offered."""
     gpu_count: int | None = None
     dispatch_window: str = ""
+    cpus: int = 0
+    """0: unknown."""
+    resources: tuple[str, ...] = ()
+    """Boolean resources that it has."""
     affinity: str = ""
     """CPUs for jobs with affinity[]: `all`, a list, or empty where there are no such jobs."""
     topology: Topology | None = None

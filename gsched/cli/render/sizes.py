@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gsched.base.units import format_scaled_mib
+
 _UNITS = {"K": -1, "M": 0, "G": 1, "T": 2, "P": 3, "E": 4, "Z": 5}
 
 
@@ -20,6 +22,14 @@ def in_words(mib: float) -> str:
         if mib < 1024:
             return f"{_short(mib)} {name}"
     return f"{_short(mib / 1024)} Pbytes"
+
+
+def compact_size(mib: float, unit: str) -> str:
+    """`37.6G`, as load tables have it; in the unit K, M, G or T when one is given: `38502M`."""
+    letter = unit.upper()[:1]
+    if letter not in _UNITS:
+        return format_scaled_mib(mib)
+    return f"{mib / 1024.0 ** _UNITS[letter]:.{0 if letter in 'KM' else 1}f}{letter}"
 
 
 def in_unit(mib: float, unit: str) -> str:

@@ -11,11 +11,13 @@ from concurrent import futures
 from pathlib import Path
 
 import grpc
+import msgspec
 
 from gsched.base.ids import array_of
 from gsched.cli.call import Call, run_main
 from gsched.model import event as events
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.catalogue import Account, AccountFilter, Definitions, Grouping, Span, UserLimitView
 from gsched.model.job import FINISHED, JobSpec
 from gsched.model.view import (
     Answer,
@@ -41,10 +43,14 @@ from gsched.model.view import (
 )
 from gsched.wire.address import MASTER_FILE, write_address
 from gsched.wire.convert import from_proto, to_proto
-from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
+from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc, model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
 
-class FakeMaster(scheduler_pb2_grpc.SchedulerServicer, scheduler_pb2_grpc.AdministrationServicer):
+class FakeMaster(
+    scheduler_pb2_grpc.SchedulerServicer,
+    scheduler_pb2_grpc.AdministrationServicer,
+    catalogue_pb2_grpc.CatalogueServicer,
+):
     """Canned answers; `refusal` makes every submission fail with its text."""
 
     def __init__(self) -> None:
@@ -81,6 +87,13 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServicer, scheduler_pb2_grpc.Admini
         self.pending = PendingSummary()
         self.conditions: list[ConditionView] = []
         self.answer_errors: dict[str, str] = {}
+        self.user_views: list[UserLimitView] = []
+        self.groupings: dict[str, list[Grouping]] = {}
+        self.definitions = Definitions()
+        self.accounts: list[Account] = []
+        self.account_filters: list[AccountFilter] = []
+        self.notices: list[EventRecord] = []
+        self.spans: list[Span] = []
 
     def Submit(self, request, context):
         for item in request.submissions:
@@ -108,11 +121,37 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServicer, scheduler_pb2_grpc.Admini
 
     def Hosts(self, request, context):
         known = {host.name: host for host in self.host_views}
+        self.requests.append(request)
         for name in request.names:
             if name not in known:
                 context.abort(grpc.StatusCode.NOT_FOUND, f"{name}: Bad host name, host group name or cluster name")
         chosen = [known[name] for name in request.names] or self.host_views
         return scheduler_pb2.HostsReply(hosts=[to_proto(host, model_pb2.HostView) for host in chosen])
+
+    def Users(self, request, context):
+        self.requests.append(request)
+        for name in request.names:
+            if name not in ("all", *(user.name for user in self.user_views)):
+                context.abort(grpc.StatusCode.NOT_FOUND, f"{name}: Unknown user")
+        users = [user for user in self.user_views if "all" in request.names or user.name in request.names]
+        return catalogue_pb2.UsersReply(users=[to_proto(user, catalogue_pb2.UserLimitView) for user in users])
+
+    def Groupings(self, request, context):
+        groups = self.groupings.get(request.kind, [])
+        return catalogue_pb2.GroupingsReply(groups=[to_proto(each, catalogue_pb2.Grouping) for each in groups])
+
+    def Resources(self, request, context):
+        return to_proto(self.definitions, catalogue_pb2.ResourcesReply)
+
+    def Accounts(self, request, context):
+        self.account_filters.append(from_proto(request.filter, AccountFilter))
+        for account in self.accounts:
+            shown = account if request.jobs else msgspec.structs.replace(account, job=None)
+            yield catalogue_pb2.AccountsReply(accounts=[to_proto(shown, catalogue_pb2.Account)])
+
+    def Notices(self, request, context):
+        self.spans.append(from_proto(request.at, Span))
+        return catalogue_pb2.NoticesReply(events=[to_proto(each, model_pb2.EventRecord) for each in self.notices])
 
     def Queues(self, request, context):
         known = {each.name: each for each in self.queue_views}
@@ -238,6 +277,7 @@ def serve(master: FakeMaster, folder: Path) -> Iterator[FakeMaster]:
     server = grpc.server(futures.ThreadPoolExecutor(8))
     scheduler_pb2_grpc.add_SchedulerServicer_to_server(master, server)
     scheduler_pb2_grpc.add_AdministrationServicer_to_server(master, server)
+    catalogue_pb2_grpc.add_CatalogueServicer_to_server(master, server)
     address = f"unix:{folder}/m.sock"
     assert server.add_insecure_port(address)
     server.start()

@@ -162,7 +162,7 @@ def test_no_name_means_two_fields() -> None:
 
 def test_hosts_as_torchx_asks_for_them() -> None:
     chosen = parse_format("hname max ng njobs ngpus_excl_alloc ngpus_excl_avail available_mem::M", HOST_FIELDS)
-    assert render_text([host(3)], chosen, SETTING, header=False) == "ubuntu02 16 - 1 1 3 127078.4 Mbytes\n"
+    assert render_text([host(3)], chosen, SETTING, header=False) == "ubuntu02 16 - 1 1 3 127078M\n"
 
 
 def test_queues_as_an_exporter_asks_for_them() -> None:

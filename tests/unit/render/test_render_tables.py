@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seed_jobs import HERE, at, gpu_job, host, job
 
-from gsched.cli.render import history, hosts, jobs, jobs_long, queues
+from gsched.cli.render import history, hosts, jobs, jobs_long, load, queues
 from gsched.cli.render.fold import width
 from gsched.cli.render.records import HostRecord, HostSlots, Message, QueueRecord
 from gsched.cli.render.sizes import in_unit, in_words
@@ -144,7 +144,7 @@ def test_unknown_load_is_a_dash_and_not_zero() -> None:
 
 
 def test_load_table_of_lsload() -> None:
-    header, row, gone = hosts.render_load([host(2), HostRecord(name="gone", status="unavail")]).splitlines()
+    header, row, gone = load.render_load([host(2), HostRecord(name="gone", status="unavail")]).splitlines()
     assert header == "HOST_NAME       status  r15s   r1m  r15m   ut    pg  ls    it   tmp   swp   mem"
     assert row == "ubuntu02            ok   0.0   0.0   0.0   0%   0.0   1     0  782G 37.6G 124.6G"
     assert gone == "gone            unavail"

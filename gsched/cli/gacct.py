@@ -1,0 +1,142 @@
+"""`gacct` (bacct): what finished jobs took, also those that gjobs has long forgotten."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from datetime import tzinfo
+
+from gsched.base.errors import LSF_FAILURE, BadRequest
+from gsched.cli.call import Call
+from gsched.cli.command import GENERAL, program, read_options
+from gsched.cli.projection import job_record
+from gsched.cli.render import accounts
+from gsched.cli.render.records import JobRecord
+from gsched.cli.selection import parse_job_ids
+from gsched.cli.session import connected
+from gsched.cli.zone import zone_of
+from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
+from gsched.dialect.spans import parse_span
+from gsched.model.catalogue import Account, AccountFilter, Span
+
+TABLE = OptionTable(
+    summary="show what finished jobs took: without options, a summary of yours",
+    operands="[JOB ...]",
+    options=(
+        Option("l", help="everything about each job, then the summary"),
+        Option("UF", help="the same, without folding lines"),
+        Option("b", help="a line per job, then the summary"),
+        Option("w", help="with -b: cut nothing"),
+        Option("d", help="only jobs that are done"),
+        Option("e", help="only jobs that exited"),
+        Option("u", "USERS", "jobs of these users, or all", '-u "ann bob"'),
+        Option("q", "QUEUES", "only jobs of these queues"),
+        Option("m", "HOSTS", "only jobs that ran on one of these hosts"),
+        Option("M", "FILE", "the same, with the hosts in a file"),
+        Option("P", "PROJECTS", "only jobs of these projects"),
+        Option("U", "RESERVATION", "only jobs of this advance reservation"),
+        Option("C", "TIMES", "only jobs that ended in that time", "-C 2026/11/1,2026/11/30"),
+        Option("S", "TIMES", "only jobs that were submitted in that time", "-S .-7,"),
+        Option("D", "TIMES", "only jobs that were dispatched in that time", "-D 21/12:00,21/13:00"),
+        *GENERAL,
+        *unsupported("aff", "cname", "E", "f", "gpu", "J", "Lp", "N", "rcacct", "rusage", "sla", "x"),
+    ),
+    interspersed=True,
+    examples=("PROGRAM", "PROGRAM -l 1153", "PROGRAM -u all -C .-30,"),
+)
+
+MOST_NAMED = 5_000
+NOTHING = "No matching job found\n"
+
+
+def main(call: Call) -> int:
+    """Run `gacct`."""
+    options = read_options(call, TABLE)
+    if options.has("b") and options.has("l", "UF"):
+        raise BadRequest(f"{program(call)}: -b and -l cannot be given together")
+    zone = zone_of(call.env)
+    wanted = _wanted(call, options, zone)
+    detailed = options.has("l", "UF", "b")
+    summary = accounts.Summary()
+    with connected(call) as session:
+        found = _counted(session.client.catalogue.accounts(wanted, jobs=detailed), summary)
+        call.write(accounts.heading(wanted, zone))
+        if detailed:
+            # In the order in which they ended, as an accounting file has them.
+            jobs = sorted(found, key=lambda account: (account.finished_at, account.job_id))
+            for text in _jobs(call, options, jobs, zone):
+                call.write(text)
+        else:
+            for _ in found:
+                pass
+    if wanted.ids and not summary.cpu.count:
+        call.error(NOTHING)
+        return LSF_FAILURE
+    call.write(accounts.render_summary(summary, zone))
+    return 0
+
+
+def _counted(found: Iterable[Account], summary: accounts.Summary) -> Iterator[Account]:
+    for account in found:
+        summary.add(account)
+        yield account
+
+
+def _jobs(call: Call, options: Parsed, found: list[Account], zone: tzinfo) -> Iterator[str]:
+    rows = [(account, _record(account)) for account in found]
+    if options.has("b"):
+        yield accounts.render_brief(rows, zone, wide=options.has("w")) + accounts.RULE + "\n"
+        return
+    year = call.env.get("LSB_BACCT_DISPLAY_YEAR", "").upper() == "Y"
+    for account, job in rows:
+        yield accounts.render_job(account, job, zone, unfolded=options.has("UF"), year=year) + accounts.RULE + "\n"
+
+
+def _record(account: Account) -> JobRecord:
+    view = account.job
+    if view is None:
+        raise BadRequest("the master gave no account of the job itself")
+    return job_record(view)
+
+
+def _wanted(call: Call, options: Parsed, zone: tzinfo) -> AccountFilter:
+    now = time.time()
+    ids = parse_job_ids(options.rest)
+    named = () if 0 in ids else ids
+    if len(named) > MOST_NAMED:
+        raise BadRequest(f"{program(call)}: {len(named)} jobs are named; {MOST_NAMED} are the most")
+    states = tuple(state for name, state in (("d", "DONE"), ("e", "EXIT")) if options.has(name))
+    users = tuple(options.last("u").split()) if options.has("u") else () if ids else (call.user,)
+    hosts = tuple(options.last("m").split()) + _hosts_of_file(call, options.last("M"))
+    if options.has("M") and not hosts:
+        raise BadRequest(f"{program(call)}: {options.last('M')}: no host is named there")
+
+    def span(name: str) -> Span:
+        if not options.has(name):
+            return Span()
+        since, until = parse_span(options.last(name), now, zone)
+        return Span(since=since, until=until)
+
+    return AccountFilter(
+        ids=named,
+        users=() if "all" in users else users,
+        queues=tuple(options.last("q").split()),
+        hosts=hosts,
+        projects=tuple(options.last("P").split()),
+        states=states if len(states) == 1 else (),
+        completed=span("C"),
+        submitted=span("S"),
+        dispatched=span("D"),
+        reservation=options.last("U"),
+    )
+
+
+def _hosts_of_file(call: Call, path: str) -> tuple[str, ...]:
+    """Names between blanks and lines; `#` begins a comment."""
+    if not path:
+        return ()
+    try:
+        text = call.read_file(path).decode("utf-8", "replace")
+    except OSError as problem:
+        raise BadRequest(f"{program(call)}: {path}: {problem.strerror}") from None
+    return tuple(word for line in text.splitlines() for word in line.partition("#")[0].split())

@@ -1,0 +1,55 @@
+"""`glshosts` (lshosts): what the hosts are made of: CPUs, memory, resources."""
+
+from __future__ import annotations
+
+from gsched.base.errors import BadRequest
+from gsched.cli.call import Call
+from gsched.cli.command import GENERAL, REQUIREMENT, program, read_options
+from gsched.cli.projection import host_record
+from gsched.cli.render.host_info import render_hosts, render_hosts_long
+from gsched.cli.render.shared import render_values
+from gsched.cli.render.topology import render_topologies
+from gsched.cli.session import connected
+from gsched.cli.sharing import shared_resources
+from gsched.dialect.options import Option, OptionTable, unsupported
+
+TABLE = OptionTable(
+    summary="show the hosts with their CPUs, memory and static resources",
+    operands="[HOST ...]",
+    options=(
+        Option("w", help="cut nothing"),
+        Option("l", help="everything: processors, values, thresholds"),
+        Option("T", help="NUMA nodes, sockets, cores and threads"),
+        Option("s", help="values that hosts share; names behind it are those of resources"),
+        REQUIREMENT,
+        Option("noheader", help="no heading"),
+        *GENERAL,
+        *unsupported("a", "cname", "e", "gpu", "json", "mig", "o"),
+    ),
+    interspersed=True,
+    examples=("PROGRAM", "PROGRAM -l gpu01", 'PROGRAM -R "select[maxmem>100000]"'),
+)
+
+
+def main(call: Call) -> int:
+    """Run `glshosts`."""
+    options = read_options(call, TABLE)
+    if len([name for name in ("w", "l", "T", "s") if options.has(name)]) > 1:
+        raise BadRequest(f"{program(call)}: only one of -w, -l, -T and -s can be given")
+    if options.has("s") and options.has("R"):
+        raise BadRequest(f"{program(call)}: -s and -R cannot be given together")
+    with connected(call) as session:
+        client = session.client
+        if options.has("s"):
+            call.write(render_values(shared_resources(client.hosts(), options.rest, static=True)))
+            return 0
+        wants_processors = options.has("l", "T")
+        hosts = client.hosts(options.rest, topology=wants_processors, requirement=options.last("R"))
+        external = client.cluster().external_resources if options.has("l") else ()
+    if options.has("T"):
+        call.write(render_topologies(host_record(host) for host in hosts))
+    elif options.has("l"):
+        call.write(render_hosts_long(hosts, external))
+    else:
+        call.write(render_hosts(hosts, wide=options.has("w"), header=not options.has("noheader")))
+    return 0

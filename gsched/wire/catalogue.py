@@ -1,0 +1,52 @@
+"""The part of the client that asks the Catalogue service; it waits for a master as the Client it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import grpc
+
+from gsched.model.catalogue import Account, AccountFilter, Definitions, Grouping, Span, UserLimitView
+from gsched.model.view import EventRecord
+from gsched.wire.convert import fill, from_proto
+from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc
+
+
+class Catalogue:
+    """`call` and `stream` send one request by a method of the channel, as the Client that owns it does."""
+
+    def __init__(
+        self, channel: grpc.Channel, call: Callable[[Any, Any], Any], stream: Callable[[Any, Any], Iterator[Any]]
+    ) -> None:
+        self._stub = catalogue_pb2_grpc.CatalogueStub(channel)
+        self._call = call
+        self._stream = stream
+
+    def users(self, names: Iterable[str]) -> list[UserLimitView]:
+        """The named users and user groups; `all` means everybody who is known. Raises NotFound."""
+        reply = self._call(self._stub.Users, catalogue_pb2.UsersRequest(names=list(names)))
+        return [from_proto(user, UserLimitView) for user in reply.users]
+
+    def groupings(self, kind: str) -> list[Grouping]:
+        """All groups of one kind: "host", "unit" (compute units) or "user"."""
+        reply = self._call(self._stub.Groupings, catalogue_pb2.GroupingsRequest(kind=kind))
+        return [from_proto(group, Grouping) for group in reply.groups]
+
+    def definitions(self) -> Definitions:
+        """Resources, host types and host models that the cluster knows."""
+        return from_proto(self._call(self._stub.Resources, catalogue_pb2.ResourcesRequest()), Definitions)
+
+    def accounts(self, wanted: AccountFilter, *, jobs: bool = False) -> Iterator[Account]:
+        """Finished jobs by ascending number, however long ago they finished; with `jobs` all that is known of each."""
+        request = catalogue_pb2.AccountsRequest(jobs=jobs)
+        fill(request.filter, wanted)
+        for reply in self._stream(self._stub.Accounts, request):
+            yield from (from_proto(account, Account) for account in reply.accounts)
+
+    def notices(self, at: Span) -> list[EventRecord]:
+        """What happened to hosts, queues and the cluster itself in that time, oldest first."""
+        request = catalogue_pb2.NoticesRequest()
+        fill(request.at, at)
+        reply = self._call(self._stub.Notices, request)
+        return [from_proto(event, EventRecord) for event in reply.events]

@@ -1,0 +1,414 @@
+"""gusers, gmgroup, gugroup, glshosts, glsinfo and gacct, and what ghosts, gload and gqueues show on request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from fake_master import FakeCall, FakeMaster, allocation, spec
+
+from gsched.model.catalogue import (
+    Account,
+    Definitions,
+    Grouping,
+    ModelView,
+    ResourceView,
+    Span,
+    UserLimitView,
+)
+from gsched.model.job import AttemptResult, Usage
+from gsched.model.view import HostView, JobView, QueueView, ResourceValue
+
+NewCall = Callable[..., FakeCall]
+
+
+def shown(call: NewCall, *words: str, **env: str) -> str:
+    done = call(*words, **env)
+    assert done.run() == 0, done.err
+    assert done.err == ""
+    return done.out
+
+
+def refused(call: NewCall, *words: str) -> str:
+    done = call(*words)
+    assert done.run() == 255
+    return done.err
+
+
+# -- users and groups -------------------------------------------------------------------------------------------------
+
+TEST = UserLimitView(
+    name="test",
+    max_slots=10,
+    per_processor=1.0,
+    max_pending=50,
+    pend=4,
+    run=2,
+    ssusp=1,
+    pending_jobs=3,
+    gpus={"ngpus_shared": 1.5},
+)
+GROUP = UserLimitView(name="a_group_with_a_long_name/", ususp=1, rsv=2)
+
+
+def test_users(master: FakeMaster, call: NewCall) -> None:
+    master.user_views = [TEST, GROUP]
+    header, mine = shown(call, "busers").splitlines()
+    assert header == "USER/GROUP          JL/P    MAX  NJOBS   PEND    RUN  SSUSP  USUSP    RSV "
+    assert mine == "test                   1     10      7      4      2      1      0      0 "
+    assert shown(call, "gusers", "-noheader", "all").splitlines()[1] == (
+        "a_group_with_a_lon     -      -      3      0      0      0      1      2 "
+    )
+    assert (
+        shown(call, "gusers", "-w", "all").splitlines()[2].startswith("a_group_with_a_long_name/     -      -      3 ")
+    )
+    assert shown(call, "gusers", "-w").splitlines()[1].endswith("      0      3     50 ")
+    assert refused(call, "busers", "nobody") == "nobody: Unknown user\n"
+
+
+def test_users_field_by_field(master: FakeMaster, call: NewCall) -> None:
+    master.user_views = [TEST, GROUP]
+    assert shown(call, "busers", "-noheader", "-o", "user njobs nstart ngpus mpend", "all") == (
+        "test 7 3 1.5 -\na_group_with_a_long_name/ 3 1 0 -\n"
+    )
+    found = json.loads(shown(call, "busers", "-json", "-o", "user pend", "test"))
+    assert found == {"COMMAND": "busers", "USERS": 1, "RECORDS": [{"USER": "test", "PEND": "4"}]}
+
+
+def test_groups(master: FakeMaster, call: NewCall) -> None:
+    master.groupings = {
+        "host": [
+            Grouping(name="gpu", members=("h1", "rest"), resolved=("h1", "h2")),
+            Grouping(name="rest", members=("h2",), resolved=("h2",)),
+        ],
+        "user": [
+            Grouping(
+                name="a_long_name_of_it", members=("ann",), resolved=("ann",), shares=("[ann, 3]",), admins=("bob",)
+            )
+        ],
+        "unit": [Grouping(name="rack1", members=("h1",), resolved=("h1",), unit_type="rack")],
+    }
+    assert shown(call, "bmgroup") == "GROUP_NAME    HOSTS\ngpu           h1 rest/\nrest          h2\n"
+    assert shown(call, "bmgroup", "-w", "-r", "gpu/") == "GROUP_NAME    HOSTS\ngpu           h1 h2\n"
+    assert shown(call, "gmgroup", "-cu") == "GROUP_NAME    HOSTS\nrack1         h1\n"
+    assert shown(call, "bugroup") == "GROUP_NAME    USERS\na_long_name_  ann\n"
+    assert shown(call, "bugroup", "-w").splitlines()[1] == "a_long_name_of_it  ann"
+    assert shown(call, "bugroup", "-l") == (
+        "GROUP_NAME:  a_long_name_of_it\nUSERS:  ann\nGROUP_ADMIN:  bob\nSHARES:  [ann, 3]\n"
+    )
+    half = call("bmgroup", "rest", "none")
+    assert half.run() == 255
+    assert (half.out, half.err) == ("GROUP_NAME    HOSTS\nrest          h2\n", "none: No such user/host group\n")
+
+
+def test_no_groups(master: FakeMaster, call: NewCall) -> None:
+    assert refused(call, "bmgroup") == "No host group defined in the system\n"
+    assert refused(call, "bugroup") == "No user group defined in the system\n"
+
+
+# -- hosts and resources ----------------------------------------------------------------------------------------------
+
+HOSTS = [
+    HostView(
+        name="ubuntu02",
+        status="ok",
+        type="LINUX",
+        model="POWER8_WIDE",
+        cpu_factor=60.0,
+        ncpus=160,
+        load={
+            "r15s": 16.0,
+            "r1m": 1.0,
+            "r15m": 0.5,
+            "ut": 0.05,
+            "pg": 0.0,
+            "io": 3.0,
+            "ls": 2.0,
+            "it": 7.0,
+            "mem": 2048.0,
+        },
+        externals=(ResourceValue(name="ngpus", total=3.0, reserved=1.0),),
+        max_mem_mib=130560.0,
+        max_swp_mib=512.0,
+        resources=("bigmem", "fast"),
+        exclusive_resources=("fast",),
+        values={"license": "gold", "seats": 3.0},
+        thresholds={"r1m": "3.5/5", "ngpus": "1/-"},
+        dispatch_window="20:00-8:00",
+    ),
+    HostView(
+        name="a-host-with-a-long-name", status="unavail", type="LINUX", model="X", server=False, values={"seats": 3.0}
+    ),
+]
+
+
+def test_what_hosts_are_made_of(master: FakeMaster, call: NewCall) -> None:
+    master.host_views = HOSTS
+    header, first, second = shown(call, "lshosts").splitlines()
+    assert header == "HOST_NAME      type    model  cpuf ncpus maxmem maxswp server RESOURCES"
+    assert first == "ubuntu02      LINUX POWER8_W  60.0   160 127.5G   512M    Yes (bigmem !fast)"
+    assert second == "a-host-with   LINUX        X   1.0     -      -      -     No ()"
+    wide = shown(call, "lshosts", "-w").splitlines()
+    assert wide[1].startswith("ubuntu02                       LINUX POWER8_WIDE  60.0   160 127.5G ")
+
+
+def test_what_a_host_is_made_of_in_full(master: FakeMaster, call: NewCall) -> None:
+    master.host_views = HOSTS
+    text = shown(call, "lshosts", "-l")
+    assert text.startswith(
+        "\nHOST_NAME:  ubuntu02\n"
+        "type             model  cpuf ncpus ndisks maxmem maxswp maxtmp rexpri server nprocs ncores nthreads\n"
+        "LINUX      POWER8_WIDE  60.0   160      - 127.5G   512M      -      0    Yes      -      -        -\n"
+        "\nVALUES: license=gold seats=3\n\nRESOURCES: (bigmem !fast)\nRUN_WINDOWS:  20:00-8:00\n\nLOAD_THRESHOLDS:\n"
+        "  r15s   r1m  r15m   ut    pg    io   ls   it   tmp   swp   mem"
+    )
+    assert "RUN_WINDOWS: Not applicable for client-only host\n" in text
+
+
+def test_resources_with_their_hosts(master: FakeMaster, call: NewCall) -> None:
+    master.host_views = HOSTS
+    assert shown(call, "bhosts", "-s").splitlines() == [
+        "RESOURCE                 TOTAL       RESERVED       LOCATION",
+        "license                   gold              -       ubuntu02",
+        "ngpus                      3.0            1.0       ubuntu02",
+        "seats                      3.0              -       ubuntu02",
+        " " * 52 + "a-host-with-a-long-name",
+    ]
+    assert shown(call, "lsload", "-s", "ngpus").splitlines()[1] == f"ngpus{'3.0':>40}       ubuntu02"
+    assert "ngpus" not in shown(call, "lshosts", "-s")
+    assert refused(call, "bhosts", "-s", "nogpus") == "nogpus: Bad resource name\n"
+
+
+DEFINITIONS = Definitions(
+    resources=(
+        ResourceView(
+            name="r15s", type="Numeric", order="Inc", interval_s=15, builtin=True, dynamic=True, description="run queue"
+        ),
+        ResourceView(name="bigmem", type="Boolean", order="N/A", description="much memory"),
+    ),
+    types=("LINUX",),
+    models=(ModelView("POWER8", 60.0),),
+)
+
+
+def test_resources(master: FakeMaster, call: NewCall) -> None:
+    master.definitions = DEFINITIONS
+    assert shown(call, "lsinfo") == (
+        "RESOURCE_NAME   TYPE   ORDER  DESCRIPTION\n"
+        "r15s          Numeric   Inc   run queue\n"
+        "bigmem        Boolean   N/A   much memory\n"
+        "\nTYPE_NAME\nLINUX\n"
+        "\nMODEL_NAME      CPU_FACTOR      ARCHITECTURE\n"
+        "POWER8               60.00\n"
+    )
+    assert shown(call, "lsinfo", "-l", "r15s") == (
+        "\nRESOURCE_NAME:  r15s\nDESCRIPTION: run queue\n"
+        "TYPE    ORDER  INTERVAL  BUILTIN  DYNAMIC  RELEASE  CONSUMABLE\n"
+        "Numeric   Inc        15      Yes      Yes      Yes          No\n"
+    )
+    assert shown(call, "lsinfo", "-t") == "TYPE_NAME\nLINUX\n"
+    assert refused(call, "lsinfo", "nothing") == "nothing: resource name not found.\n"
+
+
+def test_load_in_full_and_in_part(master: FakeMaster, call: NewCall) -> None:
+    master.host_views = HOSTS
+    header, first, gone = shown(call, "lsload", "-l").splitlines()
+    assert header == (
+        "HOST_NAME               status  r15s   r1m  r15m   ut    pg    io  ls    it   tmp   swp   mem  ngpus"
+    )
+    assert first == (
+        "ubuntu02                    ok  16.0   1.0   0.5   5%   0.0     3   2     7     -     -    2G    3.0"
+    )
+    assert gone == "a-host-with-a-long-name unavail"
+    assert shown(call, "lsload", "-I", "r1m:ngpus", "-noheader", "-n", "1") == "ubuntu02            ok   1.0    3.0\n"
+    assert " 0.1 " in shown(call, "lsload", "-E", "-I", "r15s:ut")
+    assert "unknown load index" in refused(call, "lsload", "-I", "r1m:x")
+    assert "not a number of hosts" in refused(call, "lsload", "-n", "0")
+
+
+def test_the_master_chooses_hosts_by_requirement(master: FakeMaster, call: NewCall) -> None:
+    master.host_views = HOSTS
+    for command in ("bhosts", "lsload", "lshosts"):
+        shown(call, command, "-R", "select[mem>5]")
+        assert master.requests[-1].requirement == "select[mem>5]"  # type: ignore[attr-defined]
+
+
+def test_load_as_an_exporter_of_metrics_reads_it(master: FakeMaster, call: NewCall) -> None:
+    master.host_views = HOSTS[:1]
+    text = shown(call, "lsload", "-o", "*", "-R", "select[!mg]", "-json", LSB_UNIT_FOR_JOBS_DISPLAY="M")
+    found = json.loads(text)
+    (record,) = found["RECORDS"]
+    assert (found["COMMAND"], found["HOSTS"]) == ("lsload", 1)
+    keys = ["HOST_NAME", "status", "r15s", "r1m", "r15m", "ut", "pg", "io", "ls", "it", "tmp", "swp", "mem", "ngpus"]
+    assert list(record) == keys
+    assert (record["status"], record["ut"], record["mem"], record["tmp"]) == ("ok", "5%", "2048M", "")
+
+
+def test_hosts_as_an_exporter_of_metrics_reads_them(master: FakeMaster, call: NewCall) -> None:
+    master.host_views = [HostView(name="h", status="ok", gpu_provider="none", load={"mem": 100.0}, max_slots=4)]
+    (record,) = json.loads(
+        shown(call, "bhosts", "-o", "all", "-R", "select[mg]", "-json", LSB_UNIT_FOR_JOBS_DISPLAY="M")
+    )["RECORDS"]
+    numbers = (
+        *("MAX", "NJOBS", "RUN", "SSUSP", "USUSP", "RSV", "NGPUS", "NGPUS_ALLOC", "NGPUS_EXCL_ALLOC"),
+        *("NGPUS_SHARED_ALLOC", "NGPUS_SHARED_JEXCL_ALLOC", "NGPUS_EXCL_AVAIL", "NGPUS_SHARED_AVAIL"),
+    )
+    assert all(float(record[name]) >= 0 for name in numbers)
+    assert [float(record[name].replace("M", "")) for name in ("AVAILABLE_MEM", "RESERVED_MEM")] == [100.0, 0.0]
+
+
+def test_queues_that_a_user_or_a_host_has(master: FakeMaster, call: NewCall) -> None:
+    master.host_views = HOSTS
+    master.queue_views = [
+        QueueView(name="open", priority=3),
+        QueueView(name="ann", priority=2, users=("ann",), hosts=("ubuntu02+1",)),
+        QueueView(name="notann", priority=1, facts={"EXCLUDED_USERS": "ann"}, hosts=("other",)),
+    ]
+
+    def names(*words: str) -> list[str]:
+        return shown(call, "bqueues", "-noheader", "-o", "queue_name", *words).split()
+
+    assert names("-u", "ann") == ["open", "ann"]
+    assert names("-u", "bob") == ["open", "notann"]
+    assert names("-m", "ubuntu02") == ["open", "ann"]
+    assert names("-u", "all") == ["open", "ann", "notann"]
+    assert "nohost: Bad host name" in refused(call, "bqueues", "-m", "nohost")
+
+
+# -- accounting -------------------------------------------------------------------------------------------------------
+
+SUBMITTED = 1499426875.0
+"""Jul  7 11:27:55 2017."""
+
+
+def account(job_id: int, state: str = "DONE", gpu_s: float = 0.0, **result: object) -> Account:
+    usage = Usage(cpu_s=0.08, max_mem_mib=5.0, swap_mib=22.0)
+    view = JobView(
+        job_id=job_id,
+        spec=spec(name="run"),
+        state=state,
+        submitted_at=SUBMITTED,
+        allocation=allocation(0, 1),
+        effective_req="select[ngpus>0]",
+        dispatched_at=SUBMITTED + 50,
+        finished_at=SUBMITTED + 117,
+        result=AttemptResult(usage=usage, **result),  # type: ignore[arg-type]
+        share_group="/test",
+    )
+    return Account(
+        job_id=job_id,
+        user="test",
+        queue="normal",
+        state=state,
+        submitted_at=SUBMITTED,
+        dispatched_at=SUBMITTED + 50,
+        finished_at=SUBMITTED + 117,
+        cpu_s=0.08,
+        run_s=67.0,
+        gpu_s=gpu_s,
+        job=view,
+    )
+
+
+HEADING = (
+    "\nAccounting information about jobs that are: \n"
+    "  - submitted by users test, \n"
+    "  - accounted on all projects.\n"
+    "  - completed normally or exited\n"
+    "  - executed on all hosts.\n"
+    "  - submitted to all queues.\n"
+    "  - accounted on all service classes.\n" + "-" * 78 + "\n\n"
+)
+
+
+def test_a_summary_of_what_jobs_took(master: FakeMaster, call: NewCall) -> None:
+    master.accounts = [account(1), account(2, "EXIT", 7200.0, exit_code=3)]
+    assert shown(call, "bacct") == (
+        HEADING + "SUMMARY:      ( time unit: second ) \n"
+        " Total number of done jobs:       1      Total number of exited jobs:     1\n"
+        " Total CPU time consumed:       0.2      Average CPU time consumed:     0.1\n"
+        " Maximum CPU time of a job:     0.1      Minimum CPU time of a job:     0.1\n"
+        " Total wait time in queues:   100.0\n"
+        " Average wait time in queue:   50.0\n"
+        " Maximum wait time in queue:   50.0      Minimum wait time in queue:   50.0\n"
+        " Average turnaround time:       117 (seconds/job)\n"
+        " Maximum turnaround time:       117      Minimum turnaround time:       117\n"
+        " Average hog factor of a job:  0.00 ( cpu time / turnaround time )\n"
+        " Maximum hog factor of a job:  0.00      Minimum hog factor of a job:  0.00\n"
+        " Beginning time:       Jul  7 11:29      Ending time:          Jul  7 11:29\n"
+        " Total GPU time consumed:      2.00 hours (GPUs held * time), in 1 job(s)\n"
+        " Maximum GPU time of a job:    2.00 hours\n"
+    )
+
+
+def test_what_each_job_took(master: FakeMaster, call: NewCall) -> None:
+    master.accounts = [account(1743, gpu_s=134.0, exit_code=0), account(1744, "EXIT", term_reason="TERM_RUNLIMIT")]
+    out = shown(call, "bacct", "-UF", "1743", "1744")
+    assert "  - submitted by all users.\n" in out
+    first, second, summary = out.split("-" * 78 + "\n\n")[1:]
+    assert first.startswith(
+        "Job <1743>, Job Name <run>, User <test>, Project <default>, Status <DONE>, Queue <normal>, Command <sudo "
+    )
+    assert first.endswith(
+        "Fri Jul  7 11:28:45: Dispatched 1 Task(s) on Host(s) <ubuntu02>, Allocated 1 Slot(s) on Host(s) <ubuntu02>, "
+        "Effective RES_REQ <select[ngpus>0] >;\n"
+        "Fri Jul  7 11:29:52: Completed <done>.\n"
+        "\nAccounting information about this job:\n"
+        "     Share group charged </test>\n"
+        "     CPU_T     WAIT     TURNAROUND   STATUS     HOG_FACTOR    MEM    SWAP\n"
+        "      0.08       50            117     done         0.0007     5M    22M\n"
+        "     GPUs: 2;  GPU time: 0.0372 hours\n"
+    )
+    assert "Completed <exit>; TERM_RUNLIMIT: job killed after reaching LSF run time limit.\n" in second
+    assert summary.startswith("SUMMARY: ")
+    assert all(len(line) <= 79 for line in shown(call, "bacct", "-l", "1743").splitlines())
+
+
+def test_a_line_for_each_job(master: FakeMaster, call: NewCall) -> None:
+    master.accounts = [account(1743)]
+    lines = shown(call, "gacct", "-b").split("-" * 78 + "\n")[1].splitlines()
+    assert lines[2].split() == [
+        "test",
+        "normal",
+        "Jul",
+        "7",
+        "11:27",
+        "0.08",
+        "50",
+        "117",
+        "ubuntu02",
+        "ubuntu02",
+        "run",
+    ]
+
+
+def test_what_is_asked_for(master: FakeMaster, call: NewCall) -> None:
+    asked = call("bacct", *["-d", "-q"], "night day", "-P", "p", "-m", "h1", "-M", "list", "-u", "ann bob", "-U", "r")
+    asked.files["list"] = b"h2 # gone\n#none\nh3"
+    assert asked.run() == 0
+    wanted = master.account_filters[-1]
+    assert (wanted.users, wanted.queues, wanted.projects) == (("ann", "bob"), ("night", "day"), ("p",))
+    assert (wanted.hosts, wanted.states, wanted.reservation) == (("h1", "h2", "h3"), ("DONE",), "r")
+    assert (
+        "  - completed normally\n  - executed on hosts h1, h2, h3, \n  - submitted to queues night, day, \n"
+        in asked.out
+    )
+    shown(call, "bacct", "-C", "2017/7/7,2017/7/8/12:", "-u", "all", "-e", "-d")
+    wanted = master.account_filters[-1]
+    assert wanted.completed == Span(since=1499385600.0, until=1499518799.0)
+    assert (wanted.users, wanted.states) == ((), ())
+    shown(call, "bacct", "0")
+    assert (master.account_filters[-1].ids, master.account_filters[-1].users) == ((), ())
+
+
+def test_no_account(master: FakeMaster, call: NewCall) -> None:
+    assert refused(call, "bacct", "-l", "99") == "No matching job found\n"
+    assert " Total number of done jobs:       0 " in shown(call, "bacct")
+    assert "Bad time specification" in refused(call, "bacct", "-C", "yesterday")
+    assert "-x is not supported" in refused(call, "bacct", "-x")
+
+
+@pytest.mark.parametrize("command", ["gacct", "gusers", "gmgroup", "gugroup", "glshosts", "glsinfo", "gload"])
+def test_options_that_nobody_knows(master: FakeMaster, call: NewCall, command: str) -> None:
+    assert f"{command}: unknown option -zz" in refused(call, command, "-zz")
