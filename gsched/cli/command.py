@@ -14,6 +14,7 @@ from gsched import __version__
 from gsched.base.errors import BadRequest
 from gsched.cli.call import Call
 from gsched.cli.render.formats import FieldTable, Format, Setting, field_list, parse_format, render_json, render_text
+from gsched.cli.session import setting
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed
 
@@ -81,7 +82,7 @@ def chosen_format(call: Call, options: Parsed, table: FieldTable[R], variable: s
     `others` are options that -o cannot stand beside. `-o help` is answered here. Raises BadRequest.
     """
     clashing = next((name for name in others.split() if options.has(name)), "")
-    text = options.last("o") if options.has("o") else "" if clashing else call.env.get(variable, "")
+    text = options.last("o") if options.has("o") else "" if clashing else setting(call, variable)
     if not text.strip() and not options.has("o"):
         if options.has("json", "hms"):
             raise BadRequest(f"{program(call)}: -json and -hms need -o")

@@ -13,7 +13,7 @@ from gsched.cli.command import FILTERS, GENERAL, GROUP, read_options
 from gsched.cli.render import history
 from gsched.cli.render.history import HistoryRecord
 from gsched.cli.selection import parse_job_ids
-from gsched.cli.session import connected
+from gsched.cli.session import connected, setting
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.view import JobFilter, JobHistory
@@ -64,7 +64,7 @@ def main(call: Call) -> int:
         return LSF_FAILURE
     zone, now = zone_of(call.env), time.time()
     if options.has("l", "UF"):
-        year = call.env.get("LSB_BHIST_DISPLAY_YEAR", "").upper() == "Y"
+        year = setting(call, "LSB_BHIST_DISPLAY_YEAR").upper() == "Y"
         call.write(history.render_history(records, zone, now, unfolded=options.has("UF"), year=year))
     else:
         call.write(history.render_summary(records, now, wide=options.has("w")))

@@ -16,16 +16,19 @@ from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.cli.call import Call
 from gsched.cli.command import CHOSEN_FIELDS, FILTERS, GENERAL, GROUP, chosen_format, program, read_options
+from gsched.cli.job_filters import NARROWING, chosen_filter
 from gsched.cli.projection import affinity_units, job_record
 from gsched.cli.render import jobs, jobs_long
 from gsched.cli.render.arrays import render_arrays
 from gsched.cli.render.formats import Format, Setting, render_json, render_text
-from gsched.cli.render.job_fields import JOB_FIELDS
+from gsched.cli.render.job_fields import JOB_FIELDS, TIME_COLUMNS
 from gsched.cli.render.pending import render_summary
 from gsched.cli.render.reasons import DEFAULT_LEVEL
 from gsched.cli.render.records import JobRecord
+from gsched.cli.render.slot_sums import render_slot_sums
 from gsched.cli.selection import not_found, nothing_found, parse_job_ids
-from gsched.cli.session import Session, connected
+from gsched.cli.session import Session, connected, setting
+from gsched.cli.watching import watch
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.view import JobFilter
@@ -53,6 +56,10 @@ TABLE = OptionTable(
         Option("UF", help="the same, without folding lines"),
         Option("aff", help="with -l: the processor units of each task of a job with affinity[]"),
         Option("w", help="cut nothing"),
+        Option("WL", help="as without, and the time that is left until the run limit ends the job"),
+        Option("WP", help="as without, and how much of its run limit the job has used"),
+        Option("WF", help="as without, and when it ended, or its run limit will end it"),
+        Option("sum", help="the slots of all these jobs, by state"),
         Option("W", help="more columns: project, use of resources, start and end"),
         *CHOSEN_FIELDS,
         Option("hms", help="with -o: durations as HH:MM:SS"),
@@ -61,9 +68,11 @@ TABLE = OptionTable(
         Option("X", help="taken for LSF's sake: host groups are never condensed"),
         *FILTERS,
         GROUP,
+        *NARROWING,
+        Option("-watch", help="show it anew whenever something happens to jobs, until ^C"),
         *GENERAL,
-        *unsupported("app", "aps", "cname", "env", "fwd", "G", "gpu", "Jd", "Lp", "N", "plan"),
-        *unsupported("rusage", "script", "sla", "ss", "sum", "U", "WF", "WL", "WP", "x", "data", "clusters", "gpfsio"),
+        *unsupported("app", "aps", "cname", "env", "fwd", "gpu", "Lp", "N", "plan"),
+        *unsupported("script", "sla", "ss", "x", "data", "clusters", "gpfsio"),
     ),
     interspersed=True,
     examples=(
@@ -92,7 +101,7 @@ def main(call: Call) -> int:
         raise BadRequest(f"{program(call)}: -noheader and -l cannot be given together")
     if options.has("aff") and not options.has("l", "UF"):
         raise BadRequest(f"{program(call)}: -aff is given together with -l")
-    chosen = chosen_format(call, options, JOB_FIELDS, "LSB_BJOBS_FORMAT", "l UF w W A psum")
+    chosen = chosen_format(call, options, JOB_FIELDS, "LSB_BJOBS_FORMAT", "l UF w W WL WP WF A psum sum")
     job_ids = parse_job_ids(options.rest)
     named = () if EVERY in job_ids else job_ids
     with connected(call) as session:
@@ -100,12 +109,24 @@ def main(call: Call) -> int:
             return _summary(call, session)
         if options.has("A"):
             return _arrays(call, options, session, named)
-        listing = _Listing(call, options, session, named)
-        if chosen is not None and options.has("json"):
-            return _answer_json(call, options, chosen, list(listing.records()), listing.missing())
-        for text in _layout(call, options, chosen, listing.records()):
-            call.write(text)
-        return _ending(call, options, session, listing)
+        if options.has("-watch"):
+            return watch(call, session, lambda: _show(call, options, session, named, chosen))
+        return _show(call, options, session, named, chosen)
+
+
+def _show(
+    call: Call, options: Parsed, session: Session, named: tuple[int, ...], chosen: Format[JobRecord] | None
+) -> int:
+    """Jobs one by one, in the layout that was asked for."""
+    listing = _Listing(call, options, session, named)
+    if options.has("sum"):
+        call.write(render_slot_sums(listing.records(), header=not options.has("noheader")))
+        return _ending(call, options, session, listing) if listing.missing() else 0
+    if chosen is not None and options.has("json"):
+        return _answer_json(call, options, chosen, list(listing.records()), listing.missing())
+    for text in _layout(call, options, chosen, listing.records()):
+        call.write(text)
+    return _ending(call, options, session, listing)
 
 
 def _summary(call: Call, session: Session) -> int:
@@ -144,6 +165,7 @@ class _Listing:
         self._level = _level(call, options)
         self._views = session.client.jobs(_wanted(call, options, named))
         self._client = session.client
+        self._admits = chosen_filter(options)
         self._found: set[int] = set()
         self.count = 0
 
@@ -151,8 +173,10 @@ class _Listing:
         """To be gone through once."""
         external: tuple[str, ...] | None = None
         for view in self._views:
-            self.count += 1
             self._found.update((view.job_id, array_of(view.job_id)))
+            if not self._admits(view):
+                continue
+            self.count += 1
             if self._is_long and external is None:
                 external = self._client.cluster().external_resources
             record = job_record(view, external or (), level=self._level, with_hosts=self._is_long)
@@ -212,7 +236,7 @@ def _answer_json(
 
 def _is_consistent(call: Call) -> bool:
     """Source: lsf.conf(5), LSB_BJOBS_CONSISTENT_EXIT_CODE; clients set it in the environment."""
-    return call.env.get("LSB_BJOBS_CONSISTENT_EXIT_CODE", "").upper() == "Y"
+    return setting(call, "LSB_BJOBS_CONSISTENT_EXIT_CODE").upper() == "Y"
 
 
 def _setting(call: Call, options: Parsed) -> Setting:
@@ -244,7 +268,7 @@ def _wanted(call: Call, options: Parsed, job_ids: tuple[int, ...]) -> JobFilter:
 def _level(call: Call, options: Parsed) -> int:
     """How much of the pending reasons is told. Source: lsf.conf(5), LSB_BJOBS_PENDREASON_LEVEL."""
     given = [name for name, _ in options.given if name in _LEVELLED]
-    text = given[-1][1] if given else call.env.get("LSB_BJOBS_PENDREASON_LEVEL", "")
+    text = given[-1][1] if given else setting(call, "LSB_BJOBS_PENDREASON_LEVEL")
     return int(text) if text in ("0", "1", "2", "3") else DEFAULT_LEVEL
 
 
@@ -259,14 +283,15 @@ def _layout(
 ) -> Iterator[str]:
     """The text, some hundred jobs at a time."""
     zone = zone_of(call.env)
-    setting = _setting(call, options)
+    moment = _setting(call, options)
     header = not options.has("noheader")
-    year = call.env.get("LSB_BJOBS_DISPLAY_YEAR", "").upper() == "Y"
+    year = setting(call, "LSB_BJOBS_DISPLAY_YEAR").upper() == "Y"
+    extra = _time_column(options, moment)
     reasons = bool({"p", "s"} & set(_chosen(options)))
     is_first = True
     while part := list(itertools.islice(records, JOBS_PER_PIECE)):
         if chosen is not None:
-            yield render_text(part, chosen, setting, header=header)
+            yield render_text(part, chosen, moment, header=header)
         elif options.has("l", "UF"):
             yield "" if is_first else jobs_long.SEPARATOR
             yield jobs_long.render_long(part, zone, unfolded=options.has("UF"), year=year)
@@ -274,5 +299,14 @@ def _layout(
             yield jobs.render_all_columns(part, zone, header=header)
         else:
             render = jobs.render_wide if options.has("w") else jobs.render_short
-            yield render(part, zone, header=header, reasons=reasons)
+            yield render(part, zone, header=header, reasons=reasons, extra=extra)
         header = is_first = False
+
+
+def _time_column(options: Parsed, moment: Setting) -> jobs.Extra | None:
+    """-WL, -WP, -WF; the last one counts."""
+    given = [name for name, _ in options.given if name in TIME_COLUMNS]
+    if not given:
+        return None
+    heading, value = TIME_COLUMNS[given[-1]]
+    return heading, lambda job: str(value(job, moment) or "-")

@@ -122,17 +122,22 @@ def _with_home(call: Call) -> dict[str, str]:
         return {**call.env, "HOME": "/"}
 
 
-def _configured_wait(call: Call) -> str:
-    """lsf.conf's value; the folder is relative to the caller's directory. A file that cannot be read says nothing."""
+def setting(call: Call, name: str) -> str:
+    """A parameter from the caller's environment, else from lsf.conf, else empty.
+
+    The folder is relative to the caller's directory. A file that cannot be read says nothing.
+    """
+    if call.env.get(name):
+        return call.env[name]
     try:
-        return read_setting(os.path.join(call.cwd, conf_dir(_with_home(call))), WAIT_VARIABLE)
+        return read_setting(os.path.join(call.cwd, conf_dir(_with_home(call))), name)
     except BadRequest:
         return ""
 
 
 def wait_s(call: Call) -> float:
     """Seconds the call waits for a master that does not answer (GSCHED_COMMAND_WAIT). Raises BadRequest."""
-    return read_wait(call.env.get(WAIT_VARIABLE, "") or _configured_wait(call))
+    return read_wait(setting(call, WAIT_VARIABLE))
 
 
 def channel_to(address: str) -> grpc.Channel:

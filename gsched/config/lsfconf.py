@@ -65,6 +65,12 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
         gpu_req_at=settings.place("LSB_GPU_REQ"),
     )
     settings.take("LSF_UNIT_FOR_LIMITS", _unit, DEFAULT_UNIT)
+    # What commands read, each for itself; the environment's values come before these.
+    settings.take("LSB_BJOBS_FORMAT", str, "")
+    settings.take("LSB_BJOBS_CONSISTENT_EXIT_CODE", yes_or_no, False)
+    settings.take("LSB_BJOBS_PENDREASON_LEVEL", integer(0, 3), 2)
+    settings.take("LSB_BJOBS_DISPLAY_YEAR", yes_or_no, False)
+    settings.take("LSB_BHIST_DISPLAY_YEAR", yes_or_no, False)
     settings.finish(REFUSED_CONF, WITHOUT_EFFECT_CONF)
     return conf
 

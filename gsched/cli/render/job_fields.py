@@ -154,6 +154,13 @@ def _gpu(job: JobRecord, option: str) -> str | None:
     return next((value for name, _, value in parts if name == option), None)
 
 
+TIME_COLUMNS: dict[str, tuple[str, Value[JobRecord]]] = {
+    "WL": ("TIME_LEFT", _time_left),
+    "WP": ("%COMPLETE", _complete),
+    "WF": ("FINISH_TIME", _finish_time),
+}
+"""Options of gjobs that add one column about time to the usual ones."""
+
 _GIVEN: tuple[Field[JobRecord], ...] = (
     Field("jobid", 7, _plain(lambda job: str(job.job_id)), ("id",)),
     Field("jobindex", 8, _plain(lambda job: str(job.index))),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import tzinfo
 
 from gsched.cli.render.fold import cell, cut_head, left, printable
@@ -14,32 +14,41 @@ _ALL_HEADER = (
     HEADER.rstrip("\n")
     + "    PROJ_NAME  CPU_USED     MEM     SWAP    PIDS         START_TIME     FINISH_TIME    SLOTS\n"
 )
+_EXTRA_AT = HEADER.index("SUBMIT_TIME") + 15
 _MORE_HOSTS = " " * 45
 NO_HOST = "   -    "
 """EXEC_HOST of a pending job where nothing is cut: a word of its own, so that counting words works."""
 
 
-def render_short(jobs: Iterable[JobRecord], zone: tzinfo, *, header: bool = True, reasons: bool = False) -> str:
+Extra = tuple[str, Callable[[JobRecord], str]]
+"""A further column behind the usual ones: its heading and its values."""
+
+
+def render_short(
+    jobs: Iterable[JobRecord], zone: tzinfo, *, header: bool = True, reasons: bool = False, extra: Extra | None = None
+) -> str:
     """The default listing; with `reasons` each row is followed by its reasons (bjobs -p, -s)."""
-    lines = [HEADER] if header else []
+    lines = [_header(extra)] if header else []
     for job in jobs:
         hosts = [cell(str(host), 11) for host in job.placed]
         name = cell(cut_head(printable(job.display_name), 10), 10)
         lines.append(
             f"{job.job_id:<7d} {cell(job.user, 7)} {cell(job.stat, 5)} {cell(job.queue, 10)} "
             f"{cell(job.submit_host, 11)} {hosts[0] if hosts else ' ' * 11} {name} "
-            f"{short_stamp(job.submitted_at, zone)}\n"
+            f"{_last_columns(job, zone, extra)}\n"
         )
         lines += [f"{_MORE_HOSTS}{host.rstrip()}\n" for host in hosts[1:]]
         lines += _reason_lines(job) if reasons else []
     return "".join(lines)
 
 
-def render_wide(jobs: Iterable[JobRecord], zone: tzinfo, *, header: bool = True, reasons: bool = False) -> str:
+def render_wide(
+    jobs: Iterable[JobRecord], zone: tzinfo, *, header: bool = True, reasons: bool = False, extra: Extra | None = None
+) -> str:
     """-w: nothing is cut; several hosts are joined with `:`."""
-    lines = [HEADER] if header else []
+    lines = [_header(extra)] if header else []
     for job in jobs:
-        lines.append(f"{_wide_start(job)} {short_stamp(job.submitted_at, zone)}\n")
+        lines.append(f"{_wide_start(job)} {_last_columns(job, zone, extra)}\n")
         lines += _reason_lines(job) if reasons else []
     return "".join(lines)
 
@@ -62,6 +71,15 @@ def render_all_columns(jobs: Iterable[JobRecord], zone: tzinfo, *, header: bool 
         )
         lines.append(f"{_wide_start(job)} {' '.join(cells)}\n")
     return "".join(lines)
+
+
+def _header(extra: Extra | None) -> str:
+    return HEADER if extra is None else f"{HEADER.rstrip():<{_EXTRA_AT}}{extra[0]}\n"
+
+
+def _last_columns(job: JobRecord, zone: tzinfo, extra: Extra | None) -> str:
+    submitted = short_stamp(job.submitted_at, zone)
+    return submitted if extra is None else f"{submitted:<14} {extra[1](job)}"
 
 
 def _wide_start(job: JobRecord) -> str:

@@ -1,0 +1,46 @@
+"""The filters of `gjobs` that the master does not know: it answers with more jobs, the rest is dropped here.
+
+Each looks at one job's view; none asks anything.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable
+
+from gsched.dialect.options import Option, Parsed
+from gsched.model.view import JobView
+
+NARROWING = (
+    Option("G", "GROUP", "only jobs that were submitted with this user group", "-G physics"),
+    Option("Jd", "TEXT", "only jobs of this description; * stands for anything", "-Jd 'first*'"),
+    Option("U", "RESERVATION", "only jobs of this advance reservation", "-U ann#0"),
+    Option("rusage", "NAMES", "only jobs that reserve all of these resources by rusage", "-rusage mem,ngpus_excl_p"),
+)
+
+
+def chosen_filter(options: Parsed) -> Callable[[JobView], bool]:
+    """Whether a job is admitted by all of NARROWING that were given."""
+    tests: list[Callable[[JobView], bool]] = []
+    if options.has("G"):
+        tests.append(lambda view: view.spec.user_group == options.last("G"))
+    if options.has("Jd"):
+        pattern = options.last("Jd").replace("[", "[[]").replace("?", "[?]")
+        tests.append(lambda view: fnmatch.fnmatchcase(view.spec.description, pattern))
+    if options.has("U"):
+        tests.append(lambda view: view.spec.reservation == options.last("U"))
+    if options.has("rusage"):
+        names = {name for name in options.last("rusage").replace(",", " ").split() if name}
+        tests.append(lambda view: names <= reserved_names(view.spec.combined_req))
+    return lambda view: all(test(view) for test in tests)
+
+
+def reserved_names(requirement: str) -> frozenset[str]:
+    """Names of the resources in the rusage sections of a combined requirement, as it is printed."""
+    found = set()
+    for section in requirement.split("rusage[")[1:]:
+        for part in section.partition("]")[0].replace("||", ",").replace(":", ",").split(","):
+            name, equals, _ = part.partition("=")
+            if equals and name.strip() not in ("duration", "decay"):
+                found.add(name.strip(" ({"))
+    return frozenset(found)

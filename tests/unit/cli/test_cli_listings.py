@@ -1,0 +1,121 @@
+"""What gjobs shows beside its usual columns, how it narrows down, and what lsf.conf says about it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fake_master import FakeCall, FakeMaster, allocation, record, spec
+from test_cli_gjobs import pending, running
+
+from gsched.cli.job_filters import reserved_names
+from gsched.model import event as events
+
+NewCall = Callable[..., FakeCall]
+HEADER = "JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME"
+
+
+@pytest.mark.parametrize(
+    ("option", "heading", "values"),
+    [("-WL", "TIME_LEFT", ("0:29 L", "-")), ("-WP", "%COMPLETE", ("1.67% L", "-")), ("-WF", "FINISH_TIME", None)],
+)
+def test_a_column_about_time(
+    master: FakeMaster, call: NewCall, option: str, heading: str, values: tuple[str, str] | None
+) -> None:
+    now = time.time()
+    limited = spec("train_01.sh", run_limit_s=1800)
+    master.views = [running(8, spec=limited, dispatched_at=now - 30, submitted_at=now - 31), pending(9)]
+    listing = call("bjobs", option)
+    assert listing.run() == 0
+    lines = listing.out.splitlines()
+    assert lines[0] == f"{HEADER}    {heading}"
+    shown = [line[83:] for line in lines[1:]]
+    if values:
+        assert tuple(shown) == values
+    else:
+        assert shown[0].endswith(" L") and shown[1] == "-"
+    wide = call("bjobs", "-w", option)
+    assert wide.run() == 0 and wide.out.splitlines()[0] == lines[0]
+
+
+def test_slots_are_summed_up_by_state(master: FakeMaster, call: NewCall) -> None:
+    master.views = [
+        running(8, allocation=allocation(slots=4)),
+        running(7, allocation=allocation(slots=2), state="USUSP"),
+        pending(9, spec=spec(slots=3)),
+    ]
+    listing = call("bjobs", "-sum")
+    assert listing.run() == 0
+    assert listing.out == (
+        "RUN        SSUSP       USUSP      UNKNOWN    PEND       FWD_PEND  PSUSP\n"
+        "4          0           2          0          3          0         0\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (("-G", "physics"), ["7"]),
+        (("-Jd", "first*"), ["8"]),
+        (("-U", "ann#0"), ["9"]),
+        (("-rusage", "mem,ngpus_excl_p"), ["9"]),
+        (("-rusage", "mem"), ["8", "9"]),
+        (("-rusage", "mem", "-Jd", "first*"), ["8"]),
+        (("-G", "none"), []),
+    ],
+)
+def test_filters_that_the_master_does_not_know(
+    master: FakeMaster, call: NewCall, options: tuple[str, ...], found: list[str]
+) -> None:
+    master.views = [
+        pending(7, spec=spec(user_group="physics")),
+        pending(8, spec=spec(description="first try", combined_req="select[type == any] rusage[mem=10.00]")),
+        pending(9, spec=spec(reservation="ann#0", combined_req="rusage[mem=1.00:duration=5,ngpus_excl_p=2.00]")),
+    ]
+    listing = call("gjobs", "-noheader", "-o", "id", *options)
+    assert (listing.run(), listing.out.split()) == (0, found)
+    assert listing.err == ("" if found else "No unfinished job found\n")
+
+
+def test_names_in_rusage() -> None:
+    text = "{2*{rusage[a=1.00:b=2.00:duration=5:decay=1]}} + {rusage[c=1.00/host || d=2.00]} span[hosts=1]"
+    assert reserved_names(text) == {"a", "b", "c", "d"}
+
+
+def test_lsf_conf_says_what_the_environment_does_not(master: FakeMaster, call: NewCall, folder: Path) -> None:
+    lines = "LSB_BJOBS_FORMAT='jobid stat'\nLSB_BJOBS_CONSISTENT_EXIT_CODE=Y\n"
+    (folder / "lsf.conf").write_text(lines)
+    master.views = [pending(7)]
+    plain = call("bjobs")
+    assert (plain.run(), plain.out) == (0, "JOBID STAT\n7 PEND\n")
+    other = call("bjobs", LSB_BJOBS_FORMAT="stat:6")
+    assert (other.run(), other.out) == (0, "STAT  \nPEND  \n")
+    master.views = []
+    assert call("bjobs").run() == 255
+    assert call("bjobs", LSB_BJOBS_CONSISTENT_EXIT_CODE="N").run() == 0
+
+
+def test_watching_shows_what_happened_until_it_is_broken_off(master: FakeMaster, call: NewCall) -> None:
+    master.views = [pending(7)]
+    listing = call("gjobs", "-noheader", "-o", "id stat", "--watch")
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(listing.run()))
+    thread.start()
+    _until(lambda: "7 PEND\n-- " in listing.out)
+    master.views = [running(7)]
+    master.live.put(record(1, events.JobPostProcessed(at=1.0, job_id=7, attempt=1)))
+    _until(lambda: "7 RUN\n-- " in listing.out)
+    listing.cancel()
+    thread.join(10)
+    assert codes == [130]
+    assert listing.out.count("7 PEND") == 1 and listing.err == ""
+
+
+def _until(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
