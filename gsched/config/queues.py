@@ -26,6 +26,7 @@ from gsched.model.queue import Preemption, Queue, Threshold
 from gsched.model.resource import Resource
 
 _LIMIT = integer(0, 2**31 - 2)
+_EXCLUSIVE_UNITS = re.compile(r"CU(?:\s*\[\s*([^\[\]\s]*)\s*\])?", re.IGNORECASE)
 _RESERVE = re.compile(r"MAX_RESERVE_TIME\s*\[\s*([0-9]{1,6})\s*\]", re.IGNORECASE)
 
 
@@ -77,6 +78,7 @@ def _read_queue(
     default_run_limit, run_limit = settings.take("RUNLIMIT", default_and_maximum(time_s), (None, None))
     hosts = settings.take("HOSTS", lambda text: queue_hosts(text, known.hosts), QueueHosts())
     users, excluded = settings.take("USERS", known.users.choose, (None, ()))
+    exclusive, exclusive_units = settings.take("EXCLUSIVE", lambda text: _exclusive(text, known.judge), (False, ""))
     queue = Queue(
         name=name,
         priority=settings.take("PRIORITY", integer(1, 2**31 - 2), 1),
@@ -97,7 +99,8 @@ def _read_queue(
         limits=job_limits(settings),
         res_req=settings.take("RES_REQ", known.judge.requirement, ""),
         gpu_req=settings.take("GPU_REQ", gpu_requirement, ""),
-        exclusive=settings.take("EXCLUSIVE", _exclusive, False),
+        exclusive=exclusive,
+        exclusive_units=exclusive_units,
         rerunnable=settings.take("RERUNNABLE", yes_or_no, False),
         requeue_exit_values=settings.take("REQUEUE_EXIT_VALUES", exit_values, ""),
         max_requeue=settings.take("MAX_JOB_REQUEUE", _LIMIT, None),
@@ -177,7 +180,9 @@ def _reserve_times(text: str) -> int:
     return int(found[1])
 
 
-def _exclusive(text: str) -> bool:
-    if re.match(r"CU\s*\[", text, re.IGNORECASE):
-        raise BadRequest(f"'{show(text)}': exclusive compute units are not supported yet; Y or N may stand here")
-    return yes_or_no(text)
+def _exclusive(text: str, judge: Judge) -> tuple[bool, str]:
+    """Whether -x may be used, and the type of compute units that cu[excl] may be used with."""
+    found = _EXCLUSIVE_UNITS.fullmatch(text)
+    if found is None:
+        return yes_or_no(text), ""
+    return True, judge.unit_type(found[1] or "")

@@ -38,6 +38,15 @@ class Judge:
         self._read(text)
         return text
 
+    def unit_type(self, name: str) -> str:
+        """The type of compute units of that name, the default one without a name. Raises BadRequest if unknown."""
+        found = name or next(iter(self.compute_units), "")
+        if found in self.compute_units:
+            return found
+        if not self.compute_units:
+            raise BadRequest("no compute units are configured (ComputeUnit of lsb.hosts)")
+        raise BadRequest(f"there are no compute units of type {show(name)}; types are {', '.join(self.compute_units)}")
+
     def condition(self, text: str) -> str:
         """The text of a select expression, bare or in select[]. Raises RequirementError or BadRequest."""
         read = self._read(text)

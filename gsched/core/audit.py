@@ -80,7 +80,7 @@ def _audit_holdings(state: ClusterState, strays: set[tuple[int, int]]) -> Iterat
         (part.host, job.key): part.as_of(state.ledger.at, job.held_since)
         for job in state.jobs.values()
         if job.state in STARTED and job.allocation is not None
-        for part in job.allocation.hosts
+        for part in job.allocation.parts
     }
     held = {(host, key): part for host, ledger in state.ledger.hosts.items() for key, part in ledger.held.items()}
     for (host, key), part in held.items():

@@ -355,7 +355,7 @@ class ClusterState:
     def touch_hosts(self, job: Job) -> None:
         """The job's hosts look different now."""
         if job.allocation is not None:
-            self.touched_hosts.update(part.host for part in job.allocation.hosts)
+            self.touched_hosts.update(part.host for part in job.allocation.parts)
 
     def _count(self, job: Job, sign: int) -> None:
         assert job.allocation is not None

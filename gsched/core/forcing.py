@@ -40,7 +40,7 @@ def force(
 def _is_free(state: ClusterState, job: Job, allocation: Allocation) -> bool:
     """Slots are the one thing that may be given beyond their number."""
     key = (job.job_id, job.attempt + 1)
-    for part in allocation.hosts:
+    for part in allocation.parts:
         books = state.ledger.host(part.host)
         room = books.copy()
         room.max_slots = None

@@ -130,6 +130,7 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
         is_increasing=increasing,
     )
     whole = combined.whole
+    _check_units(whole, queue, config)
     gpu = _gpu(gpu_req, config.queues[queue].gpu_req, config, _gpu_claims(res_req, increasing))
     gpu_text = print_gpu(gpu) if gpu is not None else ""
     tasks = _tasks(whole, slots)
@@ -194,6 +195,24 @@ def check_requirement(requirement: AnyRequirement, config: ClusterConfig) -> Non
             _check_value(expression, source, config)
         if part.span is not None:
             _check_types(part.span, source, config)
+
+
+def _check_units(whole: AnyRequirement, queue: str, config: ClusterConfig) -> None:
+    """Refuse cu[excl] in a queue that does not allow it for units of the type. Source: lsb.queues(5), EXCLUSIVE."""
+    allowed = config.queues[queue].exclusive_units
+    for part in simple_parts(whole):
+        if part.cu is not None and part.cu.excl:
+            wanted = part.cu.type or next(iter(config.compute_units), "")
+            no = f"{queue}: Queue does not accept EXCLUSIVE jobs"
+            if not allowed:
+                raise BadRequest(f"{no}: cu[excl] needs EXCLUSIVE = CU[{wanted}] in lsb.queues")
+            if not _are_within(config.compute_units.get(wanted, {}), config.compute_units.get(allowed, {})):
+                raise BadRequest(f"{no} with cu[excl:type={wanted}]: it has EXCLUSIVE = CU[{allowed}]")
+
+
+def _are_within(inner: Mapping[str, Sequence[str]], outer: Mapping[str, Sequence[str]]) -> bool:
+    """Whether each of the units is part of one of the others, or the same."""
+    return all(any(set(each) <= set(larger) for larger in outer.values()) for each in inner.values())
 
 
 _NO_UNITS = "no compute units are configured (COMPUTE_UNIT_TYPES of lsb.params, ComputeUnit of lsb.hosts)"

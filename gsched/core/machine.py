@@ -104,9 +104,10 @@ def _dispatched(state: ClusterState, event: JobDispatched) -> None:
         raise IllegalEvent(f"attempt {event.attempt} of job {job.job_id} does not follow attempt {job.attempt}")
     if job.state is not JobState.PEND:
         refuse(job, event)
-    if not event.allocation.hosts or len({part.host for part in event.allocation.hosts}) < len(event.allocation.hosts):
+    parts = event.allocation.parts
+    if not event.allocation.hosts or len({part.host for part in parts}) < len(parts):
         raise IllegalEvent(f"job {job.job_id} is given {event.allocation}, which is not one part on each host")
-    for part in event.allocation.hosts:
+    for part in parts:
         if state.ledger.holds(part.host, (job.job_id, event.attempt)):
             raise IllegalEvent(f"attempt {event.attempt} of job {job.job_id} already holds something on {part.host}")
     state.unqueue(job)

@@ -28,8 +28,10 @@ def host_state(host: HostConfig, config: ClusterConfig, state: ClusterState, see
     if not seen.connected:
         return HostState.UNAVAIL
     ledger = state.ledger.host(host.name)
-    if any(job.spec.exclusive for key in ledger.held if (job := state.jobs.get(key[0])) is not None):
-        return HostState.CLOSED_EXCL
+    for (job_id, _), part in ledger.held.items():
+        job = state.jobs.get(job_id)
+        if job is not None and part.exclusive:
+            return HostState.CLOSED_EXCL if job.spec.exclusive and part.slots else HostState.CLOSED_CU_EXCL
     if host.dispatch_window and not is_open(host.dispatch_window, minute_of_week(seen.last_heard)):
         return HostState.CLOSED_WIND
     if ledger.free_slots == 0:

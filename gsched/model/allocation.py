@@ -86,7 +86,7 @@ class HostAllocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     amounts: dict[str, float] = {}
     """Consumable resources that are not GPUs (mem, licences …) -> amount held."""
     exclusive: bool = False
-    """-x: nothing else may be held on the host meanwhile."""
+    """-x or cu[excl]: nothing else may be held on the host meanwhile."""
     bindings: tuple[CpuBinding, ...] = ()
     """Processor units, one binding for each part of the requirement; none without affinity[]."""
     courses: tuple[Course, ...] = ()
@@ -116,13 +116,20 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that one attempt holds, first execution host first."""
 
     hosts: tuple[HostAllocation, ...]
+    kept: tuple[HostAllocation, ...] = ()
+    """Hosts where it runs nothing and nobody else may either, without slots: the rest of its units with cu[excl]."""
+
+    @property
+    def parts(self) -> tuple[HostAllocation, ...]:
+        """All that stands in the books of hosts; `hosts` are those that the job runs on."""
+        return self.hosts + self.kept if self.kept else self.hosts
 
     def as_of(self, now: float, since: float) -> Allocation:
         """What of it is held at `now`, see HostAllocation."""
         if not any(part.courses for part in self.hosts):
             return self
         parts = tuple(part.as_of(now, since) for part in self.hosts)
-        return Allocation(hosts=parts) if parts != self.hosts else self
+        return msgspec.structs.replace(self, hosts=parts) if parts != self.hosts else self
 
     @property
     def first_host(self) -> str:

@@ -119,6 +119,7 @@ class HostState(StrEnum):
     OK = "ok"
     CLOSED_ADM = "closed_Adm"
     CLOSED_EXCL = "closed_Excl"
+    CLOSED_CU_EXCL = "closed_Cu_Excl"
     CLOSED_WIND = "closed_Wind"
     CLOSED_FULL = "closed_Full"
     CLOSED_BUSY = "closed_Busy"

@@ -81,7 +81,7 @@ class HostLedger:
         self._plain = 0
         """How many claims as plain `ngpus` there are."""
         self.exclusive: AttemptKey | None = None
-        """The attempt that has the host for itself (-x)."""
+        """The attempt that has the host for itself (-x, cu[excl])."""
         self.reserved: dict[str, float] = {}
         self.suspended: set[AttemptKey] = set()
         """Preempted attempts: they keep GPUs and amounts, but not their slots."""

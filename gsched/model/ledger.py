@@ -92,7 +92,7 @@ class Ledger:
 
     def misfit(self, key: AttemptKey, allocation: Allocation) -> str:
         """Why the attempt cannot be given the allocation now; empty when it can."""
-        for part in allocation.hosts:
+        for part in allocation.parts:
             if self.holds(part.host, key):
                 return f"attempt {key[1]} of job {key[0]} is still on {part.host}"
             reason = self.host(part.host).misfit(part)
@@ -107,7 +107,7 @@ class Ledger:
 
     def take(self, key: AttemptKey, allocation: Allocation, since: float = math.inf) -> None:
         """Enter all parts of an allocation; `since`: as HostLedger.take."""
-        for part in allocation.hosts:
+        for part in allocation.parts:
             books = self._own(part.host)
             if part.courses:
                 books.advance(self.at)  # nothing is due there
@@ -118,18 +118,18 @@ class Ledger:
     def give(self, key: AttemptKey, allocation: Allocation) -> None:
         """Take all parts of an allocation off the books."""
         self.suspended.pop(key, None)
-        for part in allocation.hosts:
+        for part in allocation.parts:
             self._own(part.host).give(key)
 
     def suspend(self, key: AttemptKey, allocation: Allocation) -> None:
         """Free the slots of a preempted attempt on all its hosts; GPUs and amounts stay held."""
-        for part in allocation.hosts:
+        for part in allocation.parts:
             self._own(part.host).suspend(key)
         self.suspended[key] = allocation
 
     def resume(self, key: AttemptKey, allocation: Allocation) -> None:
         """Give a preempted attempt its slots again, on all its hosts."""
-        for part in allocation.hosts:
+        for part in allocation.parts:
             self._own(part.host).resume(key)
         self.suspended.pop(key, None)
 

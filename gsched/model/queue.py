@@ -72,6 +72,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     gpu_req: str = ""
     exclusive: bool = False
     """-x may be used."""
+    exclusive_units: str = ""
+    """Type of compute units that a job may have for itself (cu[excl]), and so those of types within; empty: none."""
     rerunnable: bool = False
     requeue_exit_values: str = ""
     max_requeue: int | None = None

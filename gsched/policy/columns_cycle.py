@@ -111,7 +111,7 @@ class CycleColumns:
     def started(self, allocation: Allocation) -> None:
         """The allocation was taken from the books; where JOB_ACCEPT_INTERVAL is set its hosts take no more for now."""
         columns = self.columns
-        for part in allocation.hosts:
+        for part in allocation.parts:
             row = columns.index[part.host]
             for recent in self._recent.values():
                 recent[row] = True

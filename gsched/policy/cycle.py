@@ -145,7 +145,7 @@ class _Cycle:
         self._snapshot.ledger.take((job_id, -1), allocation, self._now)
         self._field.started(allocation)
         ends_at = self._guard.ends_at(bucket)
-        for part in allocation.hosts:
+        for part in allocation.parts:
             self._reservations.took(part, ends_at, bucket, may_fulfil=is_promised)
         if is_promised:
             self._placer.fulfilled(bucket)

@@ -151,6 +151,11 @@ class Term:
         return Course(resource=name, steps=steps)
 
     @property
+    def whole_units(self) -> bool:
+        """cu[excl]: whichever compute units it uses it has for itself."""
+        return self.cu is not None and self.cu.excl
+
+    @property
     def one_host(self) -> bool:
         """span[hosts=1]."""
         return self.span is not None and self.span.hosts == 1

@@ -39,10 +39,7 @@ from gsched.resreq.syntax import parse_combined_any
 
 CACHED_CLASSES = 4096
 
-HONOURED: frozenset[Feature] = frozenset(Feature) - {
-    Feature.CU_EXCL,
-    Feature.GPU_DURATION,
-}
+HONOURED: frozenset[Feature] = frozenset(Feature) - {Feature.GPU_DURATION}
 """Forms of the language that placing understands; admission refuses the others by name."""
 
 
@@ -153,7 +150,7 @@ class _Reader:
             same=tuple(canonical(key.name) for key in part.same),
             cu=part.cu,
             auto_gpu=self.auto_gpu,
-            exclusive=self.exclusive,
+            exclusive=self.exclusive or (part.cu is not None and part.cu.excl),
             affinity=part.affinity,
             courses=reserved.courses,
             is_first=place == 0,

@@ -133,7 +133,7 @@ def try_host(
     if beyond is not None:
         return beyond._replace(detail=f"{beyond.detail} on {host.name}")
     reason = (
-        _crowded(need, ledger)
+        crowded(ledger, alone=need.exclusive)
         or _slots(need, ledger, rules)
         or _amounts(need, host, values)
         or _counters(need, host, values)
@@ -176,10 +176,11 @@ def is_beyond(bounds: Collection[Bound], values: HostValues, increasing: Collect
     return None
 
 
-def _crowded(need: HostNeed, ledger: HostLedger) -> Reason | None:
+def crowded(ledger: HostLedger, *, alone: bool) -> Reason | None:
+    """Why the host takes no other job, or none that wants it `alone`, whatever it needs."""
     if ledger.exclusive is not None:
         return Reason(LOCKED, f"job {ledger.exclusive[0]} on {ledger.host}")
-    if need.exclusive and ledger.held:
+    if alone and ledger.held:
         count = len(ledger.held)
         return Reason(NOT_EMPTY, f"{count} {'jobs run' if count > 1 else 'job runs'} on {ledger.host}")
     return None

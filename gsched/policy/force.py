@@ -13,6 +13,7 @@ from gsched.model.snapshot import RequirementClass, Snapshot
 from gsched.policy.demand_reader import demand_of
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import fill
+from gsched.policy.units import Units
 
 
 def placed_by_force(snapshot: Snapshot, requirement: RequirementClass, hosts: Sequence[str]) -> Allocation | None:
@@ -30,4 +31,7 @@ def placed_by_force(snapshot: Snapshot, requirement: RequirementClass, hosts: Se
         if isinstance(part, Reason):
             return None
         parts.append(part)
-    return Allocation(hosts=tuple(parts)) if parts else None
+    if not parts:
+        return None
+    units = Units(snapshot.compute_units, term, snapshot.hosts)
+    return units.whole(Allocation(hosts=tuple(parts)))

@@ -48,7 +48,7 @@ class Booking:
 
     def part_on(self, host: str) -> HostAllocation:
         """What it will hold on `host`. Raises StopIteration if that is nothing."""
-        return next(part for part in self.allocation.hosts if part.host == host)
+        return next(part for part in self.allocation.parts if part.host == host)
 
     def is_active(self, at: float) -> bool:
         """Whether it runs at the time. At infinity those do that have no known end."""
@@ -56,8 +56,11 @@ class Booking:
 
     def with_part(self, part: HostAllocation) -> Booking:
         """The same with another part on the part's host."""
-        parts = tuple(part if each.host == part.host else each for each in self.allocation.hosts)
-        return replace(self, allocation=Allocation(hosts=parts))
+        hosts, kept = (
+            tuple(part if each.host == part.host else each for each in parts)
+            for parts in (self.allocation.hosts, self.allocation.kept)
+        )
+        return replace(self, allocation=Allocation(hosts=hosts, kept=kept))
 
 
 class Future:
@@ -86,12 +89,12 @@ class Future:
     def book(self, booking: Booking) -> None:
         """Enter a planned job, or what has changed about it on the same hosts."""
         self.bookings[booking.job_id] = booking
-        for part in booking.allocation.hosts:
+        for part in booking.allocation.parts:
             self._on_host.setdefault(part.host, set()).add(booking.job_id)
 
     def unbook(self, job_id: int) -> None:
         """Take a planned job out."""
-        for part in self.bookings.pop(job_id).allocation.hosts:
+        for part in self.bookings.pop(job_id).allocation.parts:
             jobs = self._on_host[part.host]
             jobs.discard(job_id)
             if not jobs:
@@ -262,7 +265,13 @@ class Future:
             found = found if bindings == part.bindings else structs.replace(found, bindings=bindings)
         per_gpu = self.snapshot.reserve_cores_per_gpu
         free = books.free_slots
-        if per_gpu and not part.gpus and free is not None and free - part.slots < per_gpu * len(idle_gpus(books)):
+        if (
+            per_gpu
+            and part.slots
+            and not part.gpus
+            and free is not None
+            and free - part.slots < per_gpu * len(idle_gpus(books))
+        ):
             return None
         return found
 

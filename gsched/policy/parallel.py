@@ -277,11 +277,3 @@ def same_of(names: Sequence[str], values: HostValues) -> tuple[object, ...] | No
     """What hosts must agree in; None when one of the values is unknown: an unknown value is like no other."""
     found = tuple(values.get(name) for name in names)
     return None if None in found else found
-
-
-def units_of(compute_units: Mapping[str, Mapping[str, Sequence[str]]], term: Term) -> dict[str, int] | None:
-    """Host -> number of its compute unit of the type that cu[...] names, the first type without a name; None: no cu."""
-    if term.cu is None:
-        return None
-    units = compute_units.get(term.cu.type or next(iter(compute_units), ""), {})
-    return {host: number for number, members in enumerate(units.values()) for host in members}

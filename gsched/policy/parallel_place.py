@@ -18,9 +18,10 @@ from gsched.policy.columns import FITS, Match
 from gsched.policy.columns_cycle import CycleColumns, Way
 from gsched.policy.demand import Choice, Demand, Term
 from gsched.policy.explain import Reason
-from gsched.policy.feasible import Rules, live_values, try_host
-from gsched.policy.parallel import Fill, Offer, assemble, merge, same_of, short_of, units_of
+from gsched.policy.feasible import Rules, crowded, live_values, try_host
+from gsched.policy.parallel import Fill, Offer, assemble, merge, same_of, short_of
 from gsched.policy.place_guard import PlaceGuard
+from gsched.policy.units import Units
 
 _SPARE_OFFERS = 64
 """Hosts beyond those that should do which a job is offered."""
@@ -51,7 +52,9 @@ class Spreader:
     def spread(self, bucket: Bucket, queue: Queue, demand: Demand, way: Way, most: int) -> Allocation | Reason:
         """Places for `most` tasks, or as many as there are but not fewer than the way's."""
         found = self._place(bucket, queue, demand, way, most, None)
-        return found if isinstance(found, Reason) else self._allowed(bucket, merge(found))
+        if isinstance(found, Reason):
+            return found
+        return self._allowed(bucket, self._units(way.term).whole(merge(found)))
 
     def compound(
         self, bucket: Bucket, queue: Queue, demand: Demand, choice: Choice, ways: list[Way]
@@ -102,7 +105,7 @@ class Spreader:
     def _place(
         self, bucket: Bucket, queue: Queue, demand: Demand, way: Way, most: int, hosts: Collection[str] | None
     ) -> tuple[HostAllocation, ...] | Reason:
-        offers = self._offers(bucket, queue, demand, way, most)
+        offers, denied = self._offers(bucket, queue, demand, way, most)
         only = self._guard.only(bucket)
         if only is not None:
             offers = [offer for offer in offers if offer.host in only]
@@ -114,9 +117,12 @@ class Spreader:
             for found in whole:
                 if not isinstance(found, Reason):
                     return found
-            return short_of(way.term, way.tasks, 0, 0)
+            return short_of(way.term, way.tasks, 0, 0, denied)
         firsts = demand.first_hosts if way.place == 0 else ()
-        return assemble(way.term, way.tasks, most, offers, self._filler(bucket, way.term), first_hosts=firsts)
+        found = assemble(way.term, way.tasks, most, offers, self._filler(bucket, way.term), first_hosts=firsts)
+        if isinstance(found, Reason) and denied is not None:
+            return found._replace(detail=f"{found.detail}; {denied.text} ({denied.detail})")
+        return found
 
     def _filler(self, bucket: Bucket, term: Term) -> Fill:
         def fill(name: str, tasks: int, is_first: bool) -> HostAllocation | Reason:
@@ -129,7 +135,13 @@ class Spreader:
 
         return fill
 
-    def _offers(self, bucket: Bucket, queue: Queue, demand: Demand, way: Way, most: int) -> list[Offer]:
+    def _units(self, term: Term) -> Units:
+        return Units(self._snapshot.compute_units, term, self._snapshot.hosts)
+
+    def _offers(
+        self, bucket: Bucket, queue: Queue, demand: Demand, way: Way, most: int
+    ) -> tuple[list[Offer], Reason | None]:
+        """The best first; and why a compute unit is not among them that cu[excl] would want with all its hosts."""
         columns, term = self._field.columns, way.term
         rows, tasks = self._room(queue, bucket.requirement, demand, way._replace(tasks=most))
         ranking = self._field.ranking(queue, bucket.requirement, demand, one_task(way))
@@ -141,15 +153,20 @@ class Spreader:
             tiles = np.minimum(tasks, 1.0) if term.is_tiled or term.is_striped else tasks
             enough = int(np.searchsorted(np.cumsum(tiles[place]), most)) + 1 + _SPARE_OFFERS
             place = place[:enough]
-        units = units_of(self._snapshot.compute_units, term)
+        units = self._units(term)
         offers = []
         for row, room in zip(rows[place].tolist(), tasks[place].tolist(), strict=True):
             host = columns.hosts[row]
             same = same_of(term.same, host.values)
-            if same is not None and (units is None or host.name in units):
-                unit = 0 if units is None else units[host.name]
+            if same is not None and (units.number is None or host.name in units.number):
+                unit = 0 if units.number is None else units.number[host.name]
                 offers.append(Offer(host.name, int(room), term.tile(host.values), same, unit))
-        return offers
+        denied = units.denied((each.unit for each in offers), lambda part: self._denied(bucket, part))
+        return [each for each in offers if each.unit not in denied], next(iter(denied.values()), None)
+
+    def _denied(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
+        books = self._snapshot.ledger.host(part.host)
+        return crowded(books, alone=part.exclusive) or self._guard.planned(bucket, part)
 
     def _room(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> tuple[Rows, Numbers]:
         """Rows of hosts that could take a task, and how many they could take, at most the way's tasks."""

@@ -84,7 +84,7 @@ class Planner:
     def fits(self, booking: Booking) -> bool:
         """Whether the planned job fits on all its hosts beside whatever else is planned there."""
         future = self._future
-        for part in booking.allocation.hosts:
+        for part in booking.allocation.parts:
             if not isinstance(future.settle(part.host, [*future.booked(part.host), booking]), list):
                 return False
             for window in future.windows.get(part.host, ()):
@@ -105,6 +105,8 @@ class Planner:
         at = max(start, window.start)
         books = future.snapshot.ledger.host(part.host) if at <= future.now else future.held(part.host, at)
         slots, gpus = future.left_of(window, books)
+        if part.exclusive and (slots or gpus):
+            return f"{window.name} keeps {slots} slots and {gpus} GPUs on {part.host}, which is wanted alone"
         free, idle = books.free_slots, len(idle_gpus(books)) - len(part.gpus)
         if free is not None and free - part.slots < slots:
             return f"{window.name} keeps {slots} slots on {part.host}, {free} free; {part.slots} wanted"
@@ -118,7 +120,7 @@ class Planner:
         """A plan of the cycle before, if need be a little later: jobs that it waits for started a little late."""
         if self.fits(booking):
             return booking
-        hosts = [part.host for part in booking.allocation.hosts]
+        hosts = [part.host for part in booking.allocation.parts]
         last = booking.start + MOST_SLIP_S
         ends = {end for host in hosts for end in self._future.releases(host) if booking.start < end <= last}
         for end in sorted(ends)[:MOST_TRIALS]:
@@ -132,8 +134,9 @@ class Planner:
         if not self.fits(kept):
             return None
         hosts = [part.host for part in kept.allocation.hosts]
-        ends = {end for host in hosts for end in self._future.releases(host) if self._future.now < end < kept.start}
-        needs = self._trial.needs(kept.bucket, demand) if ends and len(hosts) == 1 else []
+        held = [part.host for part in kept.allocation.parts]
+        ends = {end for host in held for end in self._future.releases(host) if self._future.now < end < kept.start}
+        needs = self._trial.needs(kept.bucket, demand) if ends and len(held) == 1 else []
         for end in sorted(ends, reverse=True)[:MOST_TRIALS]:
             start, booked = self._start_after(end), self._future.booked(hosts[0])
             if needs and not _is_room(self._free_by(hosts[0], start), needs, start, hosts[0], booked):
@@ -178,7 +181,7 @@ class Planner:
         if usable is None:
             usable = self._known.mask(self._trial.candidates(bucket, demand))
         before = math.inf if kept is None else kept.start
-        on_one = all(need.total <= need.slots for need in needs)
+        on_one = all(need.on_one for need in needs)
         if on_one:
             bounds = _earliest(self._known, needs, usable)
             found = self._on_one_host(job_id, bucket, demand, needs, bounds, before)
@@ -256,6 +259,8 @@ class Planner:
         early: list[float] = []
         if self._snapshot.ledger.giving_back():
             early = self._future.given_back({self._known.names[number] for number in np.flatnonzero(usable)})
+        if any(need.whole_units for need in needs):
+            early = early + self._ends_beside(usable)
         ends = np.concatenate([*(self._known.soonest(need, usable) for need in needs), early])
         ends = np.unique(np.maximum(ends, self._future.soon))
         times = ends[ends < before].tolist()
@@ -281,6 +286,14 @@ class Planner:
                 found, at = sooner, middle
         return found
 
+    def _ends_beside(self, usable: Mask) -> list[float]:
+        """When something gets free on hosts of compute units that the job may not use itself; for cu[excl]."""
+        assert self._known is not None
+        units = self._snapshot.compute_units.values()
+        hosts = {host for each in units for members in each.values() for host in members}
+        others = [self._known.names[number] for number in np.flatnonzero(~usable)]
+        return [end for host in others if host in hosts for end in self._future.releases(host) if end < math.inf]
+
     def _givers(self, needs: Sequence[Need], usable: Mask, at: float) -> list[str]:
         """Hosts that could give slots by the time, those that give most first."""
         assert self._known is not None
@@ -297,7 +310,7 @@ class Planner:
         unknown = self._known.unknown_ends()
         order = order[np.lexsort((order, -self._known.idle(order), unknown[order]))]
         names = [self._known.names[number] for number in order[:MOST_HOSTS]]
-        if not all(need.total <= need.slots for need in needs):
+        if not all(need.on_one for need in needs):
             return self._try(job_id, bucket, demand, names, math.inf)
         for host in names[:MOST_UNKNOWN]:
             found = self._try(job_id, bucket, demand, [host], math.inf)
@@ -323,7 +336,7 @@ class Planner:
 
     def _unknown_on(self, booking: Booking, wants_gpus: bool) -> Iterator[tuple[bool, int]]:
         """(it holds nothing that the job lacks, job id) of those on its hosts whose end is not known."""
-        for part in booking.allocation.hosts:
+        for part in booking.allocation.parts:
             books = self._snapshot.ledger.host(part.host)
             for key, held in books.held.items():
                 if math.isinf(self._future.end_of(part.host, key, held)):

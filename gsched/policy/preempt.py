@@ -146,7 +146,7 @@ class Preemptor:
             found = self._ripe[queue] = {}
             for running in self._snapshot.running.values():
                 if running.bucket.queue in below and self._is_ripe(running):
-                    for part in running.allocation.hosts:
+                    for part in running.allocation.parts:
                         found.setdefault(part.host, []).append(running)
         return found
 
@@ -209,7 +209,7 @@ class Preemptor:
         """Whether the job will fit as soon as those have ended that are ending already."""
         if self._ending is None:
             self._ending = [each for each in self._snapshot.running.values() if each.is_ending]
-        hosts = {part.host for each in self._ending for part in each.allocation.hosts}.intersection(names)
+        hosts = {part.host for each in self._ending for part in each.allocation.parts}.intersection(names)
         if not hosts:
             return False
         order = [*sorted(hosts), *(name for name in names if name not in hosts)][: MOST_HOSTS + len(hosts)]
@@ -220,7 +220,7 @@ class Preemptor:
     ) -> Allocation | None:
         by_host: dict[str, list[Running]] = {}
         for victim in victims:
-            for part in victim.allocation.hosts:
+            for part in victim.allocation.parts:
                 by_host.setdefault(part.host, []).append(victim)
 
         def books(host: str) -> HostLedger:
@@ -243,7 +243,7 @@ class Preemptor:
         """The fewest victims found, and what the job holds instead of them."""
         if not by_host:
             return None
-        if any(need.total > need.slots for need in self._trial.needs(bucket, demand)):
+        if not all(need.on_one for need in self._trial.needs(bucket, demand)):
             return self._choose_anywhere(bucket, demand, names, by_host, requeue)
         best: tuple[int, list[_Victim], str, Allocation] | None = None
         hosts = sorted((found[0].key, host) for host, found in by_host.items())
@@ -278,7 +278,7 @@ class Preemptor:
         usable = set(names)
         every = {each.running.job_id: each for victims in by_host.values() for each in victims}
         victims = sorted(every.values())[:MOST_VICTIMS]
-        first = [part.host for each in victims for part in each.running.allocation.hosts if part.host in usable]
+        first = [part.host for each in victims for part in each.running.allocation.parts if part.host in usable]
         hosts = list(dict.fromkeys([*first, *names]))[:MOST_VICTIMS]
         if self._fits(bucket, demand, hosts, _runs(victims), requeue=requeue) is None:
             return None
@@ -314,7 +314,7 @@ class Preemptor:
             ledger.suspend(victim.key, victim.allocation)
         run_s = bucket.requirement.run_s
         ends_at = math.inf if run_s is None else self._now + run_s
-        if any(self._reservations.allows(part, ends_at, bucket) is not None for part in allocation.hosts):
+        if any(self._reservations.allows(part, ends_at, bucket) is not None for part in allocation.parts):
             for victim in victims:
                 ledger.resume(victim.key, victim.allocation)
             return None

@@ -39,6 +39,13 @@ class Need(NamedTuple):
     total: int
     most: float = _NO_LIMIT
     """Most slots on one host."""
+    whole_units: bool = False
+    """It takes compute units with all their hosts (cu[excl])."""
+
+    @property
+    def on_one(self) -> bool:
+        """Whether it is enough to look at one host at a time."""
+        return self.total <= self.slots and not self.whole_units
 
 
 class Steps(NamedTuple):
@@ -192,8 +199,8 @@ class Releases:
     def _holdings(self, future: Future, before: Ledger) -> tuple[Ints, Floats, Floats, Floats]:
         """Host (-1: not among them), expected end, slots and devices of all parts that are held."""
         started = list(future.snapshot.running.values())
-        parts = [part for running in started for part in running.allocation.hosts]
-        counts = [len(running.allocation.hosts) for running in started]
+        parts = [part for running in started for part in running.allocation.parts]
+        counts = [len(running.allocation.parts) for running in started]
         ends = np.repeat(self._ends(started, future), counts)
         slots = np.array([part.slots for part in parts], dtype=np.float64)
         if before.suspended:
@@ -307,7 +314,8 @@ def _line_of(books: HostLedger, future: Future) -> _Line:
 
 def needs_of(demand: Demand) -> list[Need]:
     """The needs of a job's alternatives, as far as they can be told beforehand."""
-    return [_need_of(choice, demand.slots) for choice in demand.choices]
+    found = ((_need_of(choice, demand.slots), choice.terms[0].whole_units) for choice in demand.choices)
+    return [need._replace(whole_units=True) if whole_units else need for need, whole_units in found]
 
 
 def _need_of(choice: Choice, slots: int) -> Need:

@@ -102,10 +102,11 @@ class Reservations:
             if booking is None or job_id in self._confirmed or kind_of(promise.bucket) != kind:
                 continue
             books = self._snapshot.ledger.host
-            parts = [self.future.refit(part, books(part.host)) for part in booking.allocation.hosts]
+            parts = [self.future.refit(part, books(part.host)) for part in booking.allocation.parts]
             if any(part is None or self.allows(part, ends_at, bucket) is not None for part in parts):
                 return None
-            return Allocation(hosts=tuple(part for part in parts if part is not None))
+            found, count = tuple(part for part in parts if part is not None), len(booking.allocation.hosts)
+            return Allocation(hosts=found[:count], kept=found[count:])
         return None
 
     def awaits(self, queue: str, requirement: RequirementClass) -> bool:
@@ -354,7 +355,7 @@ class Reservations:
     def _enter(self, booking: Booking, at: float, text: str, since: float, searched_at: float) -> Promise:
         """`at`: the time that is told; it may have passed."""
         self.future.book(booking)
-        for part in booking.allocation.hosts:
+        for part in booking.allocation.parts:
             self._settle(part.host)
         hosts = tuple(part.host for part in booking.allocation.hosts)
         promise = Promise(
@@ -461,7 +462,7 @@ def _delays(booking: Booking, part: HostAllocation, ends_at: float, *, backfills
         why = "this job's queue has no BACKFILL"
     return Reason(
         f"Resources are reserved for job <{show_job(booking.job_id)}>",
-        f"{wanted.slots} slots{gpus} on {part.host}, planned start {start}; {why}",
+        f"{f'{wanted.slots} slots{gpus}' if wanted.slots else 'all'} on {part.host}, planned start {start}; {why}",
     )
 
 

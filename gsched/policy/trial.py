@@ -16,10 +16,11 @@ from gsched.policy.columns import Flags
 from gsched.policy.columns_cycle import CycleColumns
 from gsched.policy.demand import Choice, Demand, HostNeed, Term, tasks_of
 from gsched.policy.explain import NO_HOST, Reason
-from gsched.policy.feasible import RECENT, Rules, live_values, standing, try_host
+from gsched.policy.feasible import RECENT, Rules, crowded, live_values, standing, try_host
 from gsched.policy.limits import LimitUse
-from gsched.policy.parallel import Fill, Offer, assemble, merge, same_of, units_of
+from gsched.policy.parallel import Fill, Offer, assemble, merge, same_of
 from gsched.policy.releases import Need, needs_of
+from gsched.policy.units import Units
 
 Books = Callable[[str], HostLedger]
 """Name of a host -> the books that are asked."""
@@ -97,7 +98,7 @@ class Trial:
             term, (least,) = choice.terms[0], tasks_of(choice, demand.slots)
             most = max(least, demand.max_slots - demand.max_slots % term.block)
             found = self._term(demand, term, least, most, hosts, books)
-            return found if isinstance(found, Reason) else merge(found)
+            return found if isinstance(found, Reason) else self._units(term).whole(merge(found))
         return self._compound(demand, choice, hosts, books)
 
     def _compound(self, demand: Demand, choice: Choice, hosts: Sequence[str], books: Books) -> Allocation | Reason:
@@ -170,13 +171,13 @@ class Trial:
 
     def _offers(self, term: Term, most: int, hosts: Sequence[str], books: Books) -> list[Offer]:
         """What each host could give at the most, by its slots; filling it says what it gives in fact."""
-        units = units_of(self._snapshot.compute_units, term)
+        units = self._units(term)
         one = term.need(1, first=False)
         offers = []
         for name in hosts:
             host, ledger = self._snapshot.hosts[name], books(name)
             same = same_of(term.same, host.values)
-            if same is None or (units is not None and name not in units):
+            if same is None or (units.number is not None and name not in units.number):
                 continue
             if isinstance(self._try(term, host, ledger, one), Reason):
                 continue
@@ -185,6 +186,10 @@ class Trial:
                 room = min(room, len(ledger.gpus) // per_task if kind.share == 1.0 else room)
             if term.affinity is not None:
                 room = affinity.room(ledger, term.affinity, room)
-            unit = 0 if units is None else units[name]
+            unit = 0 if units.number is None else units.number[name]
             offers.append(Offer(name, term.share(room), term.tile(host.values), same, unit))
-        return offers
+        denied = units.denied((each.unit for each in offers), lambda part: crowded(books(part.host), alone=True))
+        return [each for each in offers if each.unit not in denied]
+
+    def _units(self, term: Term) -> Units:
+        return Units(self._snapshot.compute_units, term, self._snapshot.hosts)

@@ -176,7 +176,6 @@ def test_tasks_are_balanced_over_compute_units(cluster: Cluster) -> None:
     before = (cluster.conf / "lsb.hosts").read_text()
     cluster.configure(lsb_hosts=UNITS)
     try:
-        assert "cu[excl] is not supported" in refused(cluster, "-R", "cu[excl]")
         mine = cluster.submit("-n", "6", "-R", "cu[balance:type=rack] span[ptile=3]", "sleep", "600")
         gpus = cluster.submit("-n", "6", "-R", "cu[balance:type=rack] rusage[ngpus_excl_p=1/task]", "sleep", "600")
         assert slots_of(cluster, gpus) == {"one": 3, "two": 3}
@@ -187,6 +186,43 @@ def test_tasks_are_balanced_over_compute_units(cluster: Cluster) -> None:
         )
     finally:
         cluster.configure(lsb_hosts="=" + before)
+
+
+RACKS = """
+Begin ComputeUnit
+NAME TYPE MEMBER
+row rows (one two)
+End ComputeUnit
+"""
+ALONE = """
+Begin Queue
+QUEUE_NAME = alone
+EXCLUSIVE  = CU[rows]
+End Queue
+"""
+
+
+def test_a_job_has_its_compute_unit_for_itself(cluster: Cluster) -> None:
+    before = {name: (cluster.conf / name).read_text() for name in ("lsb.hosts", "lsb.queues")}
+    cluster.configure(lsb_hosts=RACKS, lsb_queues=ALONE)
+    try:
+        assert "normal: Queue does not accept EXCLUSIVE jobs: cu[excl] needs EXCLUSIVE = CU[rows]" in refused(
+            cluster, "-R", "cu[excl]"
+        )
+        small = cluster.submit("-m", "two", "sleep", "600")
+        cluster.starts(small)
+        job = cluster.submit("-q", "alone", "-R", "cu[excl]", "-m", "one", "printenv LSB_MCPU_HOSTS; sleep 600")
+        assert "compute unit row: 1 job runs on two" in cluster.why_pending(job)
+        cluster.run("gkill", str(small))
+        cluster.starts(job)
+        assert slots_of(cluster, job) == {"one": 1}
+        rows = [line.split()[:2] for line in cluster.run("ghosts", "-w").stdout.splitlines()[1:]]
+        assert rows == [["one", "closed_Cu_Excl"], ["two", "closed_Cu_Excl"]]
+        assert cluster.run("gjobs", "-noheader", "-o", "exec_host", str(job)).stdout.strip() == "one"
+        assert "Running an exclusive job" in cluster.why_pending(cluster.submit("sleep", "600"))
+        cluster.run("gkill", str(job))
+    finally:
+        cluster.configure(lsb_hosts="=" + before["lsb.hosts"], lsb_queues="=" + before["lsb.queues"])
 
 
 def test_what_is_reserved_of_memory_shows(cluster: Cluster) -> None:

@@ -54,6 +54,34 @@ def test_hosts_of_a_queue(text, hosts, levels):
     assert (read.hosts, read.host_levels) == (hosts, levels)
 
 
+UNITS = "Begin ComputeUnit\nNAME TYPE MEMBER\nr1 rack (h1)\nr2 rack (h2)\nw1 row (h1 h2)\nEnd ComputeUnit\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Y", (True, "")),
+        ("N", (False, "")),
+        ("CU[row]", (True, "row")),
+        ("cu[ rack ]", (True, "rack")),
+        ("CU[]", (True, "rack")),
+        ("CU", (True, "rack")),
+    ],
+)
+def test_exclusive_jobs_of_a_queue(text, expected):
+    queue_lines = f"Begin Queue\nQUEUE_NAME = normal\nEXCLUSIVE = {text}\nEnd Queue\n"
+    checked = check({"lsb.hosts": BASE["lsb.hosts"] + UNITS, "lsb.queues": queue_lines})
+    assert checked.errors == []
+    read = checked.config.queues["normal"]
+    assert (read.exclusive, read.exclusive_units) == expected
+
+
+def test_exclusive_units_of_a_type_that_there_is_not():
+    queue_lines = "Begin Queue\nQUEUE_NAME = normal\nEXCLUSIVE = CU[cage]\nEnd Queue\n"
+    (error,) = check({"lsb.hosts": BASE["lsb.hosts"] + UNITS, "lsb.queues": queue_lines}).errors
+    assert error.endswith("EXCLUSIVE: there are no compute units of type cage; types are rack, row")
+
+
 def test_a_queue_without_hosts_is_noted():
     assert checked_queue("HOSTS = none").notes == [
         "lsb.queues:3: note: HOSTS: none: no job of this queue will ever start"
@@ -264,7 +292,8 @@ def test_gpu_options_that_do_nothing_yet_are_refused():
         ("MEMLIMIT = 0", "MEMLIMIT: '0': a limit of 0 lets nothing run"),
         ("PROCESSLIMIT = 0", "PROCESSLIMIT: '0' is not a whole number from 1"),
         ("CORELIMIT = -1", "CORELIMIT: '-1' is not a size"),
-        ("EXCLUSIVE = CU[rack]", "EXCLUSIVE: 'CU[rack]': exclusive compute units are not supported yet"),
+        ("EXCLUSIVE = CU[rack]", "EXCLUSIVE: no compute units are configured (ComputeUnit of lsb.hosts)"),
+        ("EXCLUSIVE = CU[rack", "EXCLUSIVE: 'CU[rack' is neither Y nor N"),
         ("EXCLUSIVE = maybe", "EXCLUSIVE: 'maybe' is neither Y nor N"),
         ("RERUNNABLE = 2", "RERUNNABLE: '2' is neither Y nor N"),
         ("REQUEUE_EXIT_VALUES = 256", "REQUEUE_EXIT_VALUES: '256' is not an exit code from 0 to 255"),

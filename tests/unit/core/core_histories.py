@@ -59,29 +59,38 @@ REQUIREMENTS = (
     "", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=2]", "rusage[ngpus_shared=1]", "select[ngpus>0] rusage[ngpus=1]",
     "rusage[mem=(60000 40000):duration=(5s 3):decay=(0 1)]", "rusage[ngpus_excl_p=1/task]",
     "rusage[seats=1] order[mem]",
-    "affinity[thread(1,exclusive=(core)):distribute=balance]",
+    "affinity[thread(1,exclusive=(core)):distribute=balance]", "cu[excl]",
 )  # fmt: skip
 
 
 def configs() -> list[ClusterConfig]:
     """What the cluster may be switched between: hosts, queues and resources come and go while in use."""
     normal = Queue(
-        name="normal", priority=2, requeue_exit_values="1", max_requeue=2, exclusive=True,
+        name="normal", priority=2, requeue_exit_values="1", max_requeue=2, exclusive=True, exclusive_units="rack",
         thresholds={"r1m": Threshold(1.0, 2.0)}, administrators=("bob",), new_job_delay_s=1.0,
     )  # fmt: skip
     small = Queue(name="small", priority=9, job_limit=3, user_limit=2, host_limit=2)
     plain = (normal, small, Queue(name="high", priority=20, preemption=Preemption(preemptive=())))
     minute = minute_of_week(START) % DAY_MIN
     windowed = msgspec.structs.replace(small, run_window=(Window(minute, (minute + 30) % DAY_MIN),))
+    racks = {"rack": {"r1": ("a", "b"), "r2": ("c",)}}
     groups = {"lab": UserGroup(name="lab", users=("ann",), admins=("bob",))}
     ageing = Params(max_user_priority=10, priority_over_time=(1, 1), preempt_requeue=True)
     tight = [HostConfig(name="a", max_slots=2, user_slots=2), HostConfig(name="b", max_slots=1, affinity=(0, 1)), "c"]
     bound = [HostConfig(name=name, max_slots=16, affinity=()) for name in "abc"]
     return [
-        make_config(bound, plain, params=Params(gpu_shared_jobs=2, max_dispatch_per_cycle=3), user_groups=groups),
+        make_config(
+            bound,
+            plain,
+            params=Params(gpu_shared_jobs=2, max_dispatch_per_cycle=3),
+            user_groups=groups,
+            compute_units=racks,
+        ),
         make_config(tight, plain[:1], params=Params(job_accept_interval_s=2.0, gpu_unrequested=GpuUnrequested.AUTO)),
         make_config("ac", (normal, windowed), params=Params(clean_period_s=20, end_on_invalid_dependency=False)),
-        make_config("abc", plain, mapped={"ngpus": ("a", "b"), "ngpus_excl_p": ("a",)}, params=ageing),
+        make_config(
+            "abc", plain, mapped={"ngpus": ("a", "b"), "ngpus_excl_p": ("a",)}, params=ageing, compute_units=racks
+        ),
     ]
 
 

@@ -95,3 +95,26 @@ def test_gpu_req_gives_nothing_to_a_job_that_claims_gpus_itself() -> None:
 def test_gpu_of_the_job_counts_before_what_the_queue_reserves() -> None:
     taken = admitted(spec(queue="physical", gpu_req="num=4:mode=exclusive_process"))
     assert taken.combined_gpu_req.startswith("num=4")
+
+
+def test_exclusive_units_are_for_queues_that_allow_them() -> None:
+    units = {"rack": {"r1": ("a",), "r2": ("b",)}, "row": {"w": ("a", "b")}, "side": {"s": ("b",)}}
+    queues = (Queue(name="normal", exclusive=True), Queue(name="racks", exclusive=True, exclusive_units="rack"),
+              Queue(name="rows", exclusive=True, exclusive_units="row"))  # fmt: skip
+    config = make_config("ab", queues, compute_units=units)
+
+    def said(text: str, queue: str) -> str:
+        here = World(config)
+        try:
+            here.submit(spec(res_req=text, queue=queue))
+        except GschedError as error:
+            return str(error)
+        return ""
+
+    no = "Queue does not accept EXCLUSIVE jobs"
+    assert said("cu[excl]", "normal").startswith(f"normal: {no}: cu[excl] needs EXCLUSIVE = CU[rack] in lsb.queues")
+    assert said("cu[excl]", "racks") == said("cu[excl:type=rack]", "racks") == said("cu[excl]", "rows") == ""
+    wider = said("cu[excl:type=row]", "racks")
+    assert wider.startswith(f"racks: {no} with cu[excl:type=row]: it has EXCLUSIVE = CU[rack]"), wider
+    assert said("cu[excl:type=side]", "racks") == said("cu[excl:type=side]", "rows") == ""
+    assert said("cu[type=row:maxcus=1]", "normal") == ""

@@ -520,7 +520,7 @@ TEXTS = ("", "span[hosts=1]", "span[ptile=2]", "rusage[mem=300/task]", "rusage[n
          "same[model]", "1*{rusage[mem=200]} + {rusage[mem=100]}", "span[block=2]", "span[stripe]", "span[stripe=2]",
          "span[stripe] rusage[mem=300/task,ngpus_excl_p=1/task]",
          "span[block=2] rusage[ngpus_excl_p=1/task]", "cu[balance]", "cu[balance:maxcus=2] rusage[mem=300/task]",
-         "cu[maxcus=1] span[hosts=1]", "span[ptile=X:2]")  # fmt: skip
+         "cu[maxcus=1] span[hosts=1]", "span[ptile=X:2]", "cu[excl]", "cu[excl:maxcus=1] span[ptile=1]")  # fmt: skip
 
 
 @st.composite
@@ -536,6 +536,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
     for name in names:
         cluster.ledger.host(name).max_slots = draw(st.integers(0, 4))
         cluster.devices(name, draw(st.integers(0, 2)))
+        if draw(st.integers(0, 3)) == 0:
+            cluster.hold(name, slots=1)
     return cluster
 
 
