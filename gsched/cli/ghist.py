@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import tzinfo
 
-from gsched.base.errors import LSF_FAILURE, GschedError
+from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError
 from gsched.base.ids import array_of, show_job
 from gsched.cli.call import Call
 from gsched.cli.chronicle import history_record
-from gsched.cli.command import FILTERS, GENERAL, GROUP, read_options
+from gsched.cli.command import FILTERS, GENERAL, GROUP, program, read_options
 from gsched.cli.render import history
+from gsched.cli.render.chronology import render_chronology
 from gsched.cli.render.history import HistoryRecord
 from gsched.cli.selection import parse_job_ids
 from gsched.cli.session import connected, setting
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
+from gsched.dialect.spans import parse_span
 from gsched.model.view import JobFilter, JobHistory
 
 TABLE = OptionTable(
@@ -31,16 +34,23 @@ TABLE = OptionTable(
         Option("p", help="pending jobs"),
         Option("r", help="running jobs"),
         Option("s", help="suspended jobs"),
+        Option("t", help="the events of all these jobs in order of time, of the last week"),
+        Option("T", "TIMES", "with -t: of that time", "-T .-3,"),
+        Option("C", "TIMES", "only jobs that ended in that time", "-C 2026/11/1,2026/11/30"),
+        Option("S", "TIMES", "only jobs that were submitted in that time", "-S .-7,"),
+        Option("D", "TIMES", "only jobs that were dispatched in that time", "-D 21/12:00,21/13:00"),
         Option("n", "LOGS", "taken for LSF's sake: all of the history is searched anyway"),
         Option("P", "PROJECT", "only jobs of this project"),
         *FILTERS,
         GROUP,
         *GENERAL,
-        *unsupported("A", "app", "b", "C", "cname", "D", "f", "hms", "Jd", "N", "S", "sla", "T", "t", "x", "X"),
+        *unsupported("A", "app", "b", "cname", "f", "hms", "Jd", "N", "sla", "x", "X"),
     ),
     interspersed=True,
     examples=("PROGRAM -l 1153", "PROGRAM -a"),
 )
+
+WEEK_S = 7 * 24 * 3600.0
 
 _STATES = {
     "d": ("DONE",),
@@ -54,21 +64,52 @@ _STATES = {
 def main(call: Call) -> int:
     """Run `ghist`."""
     options = read_options(call, TABLE)
+    zone, now = zone_of(call.env), time.time()
+    if options.has("T") and not options.has("t"):
+        raise BadRequest(f"{program(call)}: -T is given together with -t")
     wanted = _wanted(call, options)
+    is_meant = _within(options, now, zone)
     with connected(call) as session:
         reader = _Reader(call, wanted)
-        records = list(reader.read(session.client.history(wanted)))
+        records = [record for record in reader.read(session.client.history(wanted)) if is_meant(record)]
+    records.sort(key=lambda record: (record.job.job_id, record.job.index))
     if not records:
         if not reader.problems:
             call.write("No matching job found\n")
         return LSF_FAILURE
-    zone, now = zone_of(call.env), time.time()
+    year = setting(call, "LSB_BHIST_DISPLAY_YEAR").upper() == "Y"
+    if options.has("t"):
+        since, until = parse_span(options.last("T"), now, zone) if options.has("T") else (now - WEEK_S, now)
+        text = render_chronology(records, zone, since or 0.0, until, unfolded=options.has("UF"), year=year)
+        call.write(text or "No matching job/event found\n")
+        return LSF_FAILURE if reader.problems or not text else 0
     if options.has("l", "UF"):
-        year = setting(call, "LSB_BHIST_DISPLAY_YEAR").upper() == "Y"
         call.write(history.render_history(records, zone, now, unfolded=options.has("UF"), year=year))
     else:
         call.write(history.render_summary(records, now, wide=options.has("w")))
     return LSF_FAILURE if reader.problems else 0
+
+
+def _within(options: Parsed, now: float, zone: tzinfo) -> Callable[[HistoryRecord], bool]:
+    """Whether a job was submitted, dispatched and ended in the times of -S, -D and -C. Raises BadRequest."""
+    spans = [(moments, parse_span(options.last(name), now, zone)) for name, moments in _MOMENTS if options.has(name)]
+
+    def is_meant(record: HistoryRecord) -> bool:
+        return all(any((since or 0.0) <= at < until + 1 for at in moments(record)) for moments, (since, until) in spans)
+
+    return is_meant
+
+
+def _ends(record: HistoryRecord) -> list[float]:
+    ends = [event.at for event in record.events if event.state == "END"]
+    return ends[-1:] if history.has_ended(record) else []
+
+
+_MOMENTS: tuple[tuple[str, Callable[[HistoryRecord], list[float]]], ...] = (
+    ("S", lambda record: [record.job.submitted_at]),
+    ("D", lambda record: [event.at for event in record.events if isinstance(event, history.Dispatched)]),
+    ("C", _ends),
+)
 
 
 def _wanted(call: Call, options: Parsed) -> JobFilter:
@@ -83,7 +124,7 @@ def _wanted(call: Call, options: Parsed) -> JobFilter:
         project=options.last("P"),
         group=options.last("g"),
         states=states,
-        finished=bool(job_ids) or options.has("a", "d", "e"),
+        finished=bool(job_ids) or options.has("a", "d", "e", "t", "S", "D", "C"),
     )
 
 
