@@ -253,7 +253,9 @@ class Engine:
     # -- agents ---------------------------------------------------------------------------------------------------
 
     def _hello(self, command: HostHello, now: float, decision: Decision) -> None:
-        if command.host not in self.config.hosts:
+        ledger = self.state.ledger.hosts.get(command.host)
+        # A host that was taken out while jobs run there is heard until they have ended: they are not lost.
+        if command.host not in self.config.hosts and (ledger is None or not ledger.held):
             raise NotFound(f"host {command.host} is not in the Host section of lsf.cluster.{self.config.cluster}")
         attempts.hello(self.state, self.config, command, self.observations.of(command.host), now, decision)
         self._observe(command.host)

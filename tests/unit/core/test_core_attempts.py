@@ -271,6 +271,22 @@ def test_a_host_that_is_not_configured_is_refused() -> None:
         world.hello("z")
 
 
+def test_jobs_on_a_host_that_was_taken_out_stay_its_own_over_a_restart() -> None:
+    world = World(make_config("ab"))
+    (job_id,) = world.run(spec(hosts=("b",), rerunnable=True))
+    world.reconfigure(make_config("a", digest="d2"))
+    world.restart()
+    world.connect("a")
+    world.hello("b", held=[(job_id, 1)])
+    world.wait(3600.0)
+    assert world.state(job_id) == "RUN" and world.job(job_id).attempt == 1
+    world.ended(job_id, host="b")
+    assert world.state(job_id) == "DONE"
+    world.disconnect("b")
+    with pytest.raises(NotFound, match="host b is not in the Host section"):
+        world.hello("b")
+
+
 def test_what_an_earlier_session_said_is_unknown_after_hello() -> None:
     world = World()
     world.disconnect()
