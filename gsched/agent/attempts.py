@@ -18,6 +18,7 @@ import msgspec
 from gsched.agent.affinity import affinity_lines, bound_to
 from gsched.agent.environment import attempt_line, host_lines, job_environment, output_path
 from gsched.agent.outputs import KeptOutputs
+from gsched.agent.settling import copies, settled
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal
 from gsched.base.ids import attempt_name, show_job
@@ -28,7 +29,7 @@ from gsched.model.job import AttemptResult, JobSpec
 from gsched.probe.topology import has_several_nodes
 from gsched.run.executor import ProcessExecutor
 from gsched.run.jobreport import Facts
-from gsched.run.order import Limits, Order, StartedInfo
+from gsched.run.order import Limits, Order, StartedInfo, Step
 from gsched.wire.auth import user_name
 from gsched.wire.convert import fill, from_proto
 from gsched.wire.v1 import agent_pb2
@@ -48,6 +49,29 @@ def _group_name(gid: int) -> str:
         return grp.getgrgid(gid).gr_name
     except KeyError:
         return str(gid)
+
+
+MOST_LINE_BYTES = 100 * 1024
+"""A command line that is longer goes into a file: the kernel takes no more than 128 KiB in one argument."""
+
+
+def _too_long(command: str) -> bytes:
+    """The command as a script where it does not fit into an argument, else nothing."""
+    text = command.encode("utf8", "surrogateescape")
+    return text + b"\n" if len(text) > MOST_LINE_BYTES else b""
+
+
+def steps_around(spec: JobSpec, message: agent_pb2.StartAttempt) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """What runs before and after the job: copies, then what queue and profile say, then what the job says; after it
+    the other way round."""
+    first, last = copies(spec)
+    first += [Step(command=each.command, what=each.what, is_site=True) for each in message.pre_exec]
+    if spec.pre_exec:
+        first.append(Step(command=spec.pre_exec, what="the job's pre-exec command"))
+    if spec.post_exec:
+        last.append(Step(command=spec.post_exec, what="the job's post-exec command"))
+    last += [Step(command=each.command, what=each.what, is_site=True) for each in message.post_exec]
+    return tuple(first), tuple(last)
 
 
 class Attempts:
@@ -147,6 +171,9 @@ class Attempts:
         self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation, part: HostAllocation
     ) -> Order:
         job_id = message.job_id
+        spec, folders = settled(spec, job_id, self._user, self._unix_group)
+        first, last = steps_around(spec, message)
+        script = message.script or _too_long(spec.command)
         environment = job_environment(
             message.environment,
             job_id,
@@ -170,13 +197,22 @@ class Attempts:
             job_id=job_id,
             attempt=message.attempt,
             command=spec.command,
-            script=message.script.decode("utf8", "surrogateescape") if message.script else None,
+            script=script.decode("utf8", "surrogateescape") if script else None,
             environment=environment,
             cwd=spec.run_dir,
             home=environment.get("HOME", ""),
             umask=spec.umask,
             nice=message.nice,
             input_file=expand_job_id(spec.input_file, job_id),
+            input=message.input.decode("utf8", "surrogateescape") if message.HasField("input") else None,
+            folders=folders,
+            first=first,
+            last=last,
+            job_starter=message.job_starter,
+            login_shell=spec.login_shell,
+            warning_signal=getattr(signal, f"SIG{spec.warning_signal}") if spec.warning_signal else 0,
+            warning_s=spec.warning_s or 0,
+            terminate_at=spec.terminate_at,
             output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
             output_overwrite=spec.output_overwrite,
             error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
@@ -307,7 +343,7 @@ class Attempts:
         if key not in self._parts:  # it ended while no agent was here
             order = self._executor.order(*key)
             facts = order.report if order is not None else None
-        if facts is None or self._executor.started(*key) is None:
+        if facts is None or result.pre_failed or self._executor.started(*key) is None:
             self._tell_ended(key)
             return
         task = asyncio.get_running_loop().create_task(self._report(key, facts, result))

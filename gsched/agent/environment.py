@@ -27,7 +27,7 @@ _SOMETIMES = (
     *("LSB_BIND_CPU_LIST", "LSB_BIND_MEM_LIST", "LSB_BIND_MEM_POLICY", "LSB_AFFINITY_HOSTFILE"),
     *("LSB_JOBFILENAME", "LSB_CHKFILENAME", "LSB_CHKPNT_DIR", "LSB_CHKPNT_PERIOD", "LSB_INTERACTIVE", "LSB_JOBPEND"),
     *("LSB_JOBEXIT_STAT", "LSB_JOBEXIT_INFO", "LSB_SUSP_REASONS", "LSB_SUSP_SUBREASONS", "LSB_JOBPIDS", "LSB_JOBPGIDS"),
-    *("GSCHED_HOST_GPUS", "GSCHED_GPU_SHARE"),
+    *("GSCHED_HOST_GPUS", "GSCHED_GPU_SHARE", "LSB_OUTDIR", "LSB_APPLICATION_NAME"),
 )
 """Variables that only some jobs have."""
 TRAPPED = "trap # 15 10 12 2 1"
@@ -134,6 +134,11 @@ def _batch(job_id: int, spec: JobSpec, allocation: Allocation, effective_req: st
     hosts = " ".join(" ".join([part.host] * part.slots) for part in allocation.hosts)
     if len(hosts) < MCPU_LIMIT:
         found["LSB_HOSTS"] = hosts
+    if spec.output_dir:
+        found["LSB_OUTDIR"] = spec.output_dir
+    if spec.application:
+        found["LSB_APPLICATION_NAME"] = spec.application
+    found["LSB_EXIT_PRE_ABORT"] = "99"
     if spec.group:
         found["LSB_JOBGROUP"] = spec.group
     if spec.requeue_exit_values:

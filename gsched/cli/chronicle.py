@@ -85,6 +85,8 @@ class _Teller:
                 yield Remark(at=event.at, text=event.text)
             case events.JobFinished():
                 yield from self._ended(event)
+            case events.JobPostProcessed(failed=True):
+                yield history.post_failed(event.at)
             case events.JobPostProcessed():
                 if self._succeeded:  # LSF says it of jobs that are done, not of those that exited
                     yield history.post_done(event.at)

@@ -41,6 +41,8 @@ def main(call: Call) -> int:
         call.write(version_line())
         return 0
     job_ids = _jobs(asked.jobs)
+    for note in asked.notes:
+        call.error(note + "\n")
     with connected(call) as session:
         try:
             results = _modify(session, asked, job_ids)

@@ -5,7 +5,11 @@ What bsub's options mean is known to gsched.dialect; what may enter is the maste
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
@@ -21,6 +25,8 @@ from gsched.base.errors import (
 from gsched.base.ids import new_token
 from gsched.cli.call import Call, Cancelled
 from gsched.cli.command import program, version_line
+from gsched.cli.esub import esubs_of
+from gsched.cli.pack import submit_pack
 from gsched.cli.session import Session, connected
 from gsched.cli.surroundings import surroundings
 from gsched.cli.zone import zone_of
@@ -46,15 +52,7 @@ _SUDO_WARNING = (
 
 def main(call: Call) -> int:
     """Run `gsub`."""
-    asked = read_submission(
-        call.argv[1:],
-        # At a terminal nobody is about to type a script in: that the command is missing is the better answer.
-        read_stdin=(lambda: b"") if call.stdin_is_tty else call.read_stdin,
-        read_file=call.read_file,
-        env=call.env,
-        around=surroundings(call),
-        parse_script=True,
-    )
+    asked = _read(call, call.argv[1:], lambda: _typed(call))
     if asked.wants_help:
         call.write(BSUB.help(program(call)))
         return 0
@@ -62,8 +60,13 @@ def main(call: Call) -> int:
         call.write(version_line())
         return 0
     with connected(call) as session:
-        spec = _spec(call, asked)
-        job = _submit(session, asked, spec)
+        if asked.pack:
+            return submit_pack(
+                call, session, asked.pack, lambda words: _packed(call, words), partial(_packed_line, call)
+            )
+        submission = _submission(call, asked)
+        spec = submission.spec
+        job = _submit(session, submission)
         _announce(call, job, spec)
         if not asked.wait:
             return 0
@@ -71,25 +74,63 @@ def main(call: Call) -> int:
         return wait(call, session, job.job_id).to_its_end()
 
 
-def _spec(call: Call, asked: Submission) -> JobSpec:
-    """The spec with what only the caller's side knows."""
+def _read(call: Call, words: Sequence[str], read_stdin: Callable[[], bytes]) -> Submission:
+    return read_submission(
+        words,
+        read_stdin=read_stdin,
+        read_file=call.read_file,
+        env=call.env,
+        around=surroundings(call),
+        parse_script=True,
+        is_program=lambda word: _is_program(call, word),
+        esub=esubs_of(call),
+    )
+
+
+def _typed(call: Call) -> bytes:
+    """Standard input; a person is asked for it."""
+    if call.stdin_is_tty:
+        call.write(f"{program(call)}> ")
+    return call.read_stdin()
+
+
+def _is_program(call: Call, word: str) -> bool:
+    """Whether the shell on the execution host would run it: an executable file, or a program of the caller's PATH."""
+    if "/" not in word and shutil.which(word, path=call.env.get("PATH", os.defpath)):
+        return True
+    return os.access(os.path.join(call.cwd, word), os.X_OK)
+
+
+def _packed(call: Call, words: Sequence[str]) -> view.Submission:
+    """A line of a file of submissions."""
+    asked = _read(call, words, lambda: b"")
+    if asked.wait or asked.pack or asked.wants_help or asked.wants_version:
+        raise BadRequest(rejected("options -K, -pack, -h and -V cannot stand in a file of submissions"))
+    return _submission(call, asked)
+
+
+def _packed_line(call: Call, job: Submitted, submission: view.Submission) -> None:
+    _announce(call, job, submission.spec)
+
+
+def _submission(call: Call, asked: Submission) -> view.Submission:
+    """What the master is sent: with what only the caller's side knows."""
     spec, warnings = asked.spec, asked.spec.warnings
     wants_gpus = bool(spec.gpu_req) or "ngpus" in spec.res_req
     if wants_gpus and asked.script is None and drops_environment(spec.command):
         warnings += (_SUDO_WARNING,)
-    return msgspec.structs.replace(
+    spec = msgspec.structs.replace(
         spec,
         home=call.env.get("HOME", ""),
         submit_host=call.hostname.partition(".")[0],
         umask=call.umask,
         warnings=warnings,
     )
+    block = environment_block(asked.environment)
+    return view.Submission(spec=spec, environment=block, script=asked.script or b"", input=asked.input)
 
 
-def _submit(session: Session, asked: Submission, spec: JobSpec) -> Submitted:
-    submission = view.Submission(
-        spec=spec, environment=environment_block(asked.environment), script=asked.script or b""
-    )
+def _submit(session: Session, submission: view.Submission) -> Submitted:
     try:
         return session.client.submit(submission, token=new_token())
     except _REFUSALS as problem:

@@ -17,6 +17,7 @@ def effective_parameters(config: ClusterConfig) -> tuple[Parameter, ...]:
     found: dict[str, object] = {
         "DEFAULT_QUEUE": " ".join(params.default_queues),
         "DEFAULT_PROJECT": params.default_project,
+        "DEFAULT_APPLICATION": params.default_application or None,
         "MBD_SLEEP_TIME": params.master_sleep_s,
         "SBD_SLEEP_TIME": config.timing.usage_sample_s,
         "JOB_ACCEPT_INTERVAL": params.job_accept_interval_s / params.master_sleep_s,

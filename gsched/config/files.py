@@ -19,6 +19,7 @@ import msgspec
 
 from gsched.base.errors import BadRequest, ConfigError, Problem
 from gsched.config.accounts import note_unknown_names
+from gsched.config.applications import read_applications
 from gsched.config.cluster import Cluster, read_cluster
 from gsched.config.findings import Findings, Place, show, suggestion
 from gsched.config.hosts import read_hosts
@@ -36,18 +37,18 @@ from gsched.model.config import ClusterConfig, Params
 CLUSTER_PREFIX = "lsf.cluster."
 
 _UNSUPPORTED_FILES = (
-    "lsb.applications",
     "lsb.serviceclasses",
     "lsb.reasons",
     "lsb.threshold",
     "lsb.globalpolicies",
 )
-_ORDER = ("lsb.params", "lsb.queues", "lsb.hosts", "lsb.users", "lsb.resources")
+_ORDER = ("lsb.params", "lsb.queues", "lsb.hosts", "lsb.users", "lsb.applications", "lsb.resources")
 """In which order problems of the files are listed."""
 _OPTIONAL = {
     "lsb.params": "every parameter has its default",
     "lsb.hosts": "every host has as many slots as CPUs",
     "lsb.users": "",
+    "lsb.applications": "",
     "lsb.resources": "",
 }
 
@@ -163,6 +164,8 @@ def _build(
     judge = Judge(shared.resources, hosts.compute_units, tuple(shared.types), tuple(shared.models))
     known = Known(hosts.names, users.names, shared.resources, judge, params.sleep_s)
     queues = read_queues(folder.sections("lsb.queues"), known, findings)
+    applications = read_applications(folder.sections("lsb.applications"), judge, findings)
+    _check_default_application(folder, params, applications)
     named = Named(users.names, hosts.names, queues, shared.resources)
     resources = read_resources(folder.sections("lsb.resources"), named, findings)
     _check_default_queue(folder, params, queues)
@@ -183,6 +186,7 @@ def _build(
             administrators=cluster.administrators,
             hosts=hosts.hosts,
             queues=queues,
+            applications=applications,
             resources=shared.resources,
             mapped=cluster.mapped,
             shared_values=cluster.shared_values,
@@ -286,6 +290,13 @@ def _check_default_queue(folder: _Folder, params: ParamsFile, queues: Mapping[st
         else:
             text = f"DEFAULT_QUEUE is not set and there is no queue {name}"
             folder.findings.error(Place(folder.path("lsb.params")), text)
+
+
+def _check_default_application(folder: _Folder, params: ParamsFile, applications: Mapping[str, object]) -> None:
+    name = params.params.default_application
+    if name and name not in applications:
+        text = f"DEFAULT_APPLICATION: profile {name} is not defined in lsb.applications{suggestion(name, applications)}"
+        folder.findings.error(Place(folder.path("lsb.params")), text)
 
 
 def _master(folder: _Folder, conf: LsfConf, cluster: Cluster, cluster_file: str, hostname: str) -> str:

@@ -11,7 +11,7 @@ from gsched.config.findings import Findings, Place, show
 from gsched.config.requirements import gpu_requirement
 from gsched.config.sections import MAX_FILE_BYTES, Entry, decode, read_assignments
 from gsched.config.unsupported import REFUSED_CONF, WITHOUT_EFFECT_CONF
-from gsched.config.values import Settings, absolute_path, host_name, integer, seconds, yes_or_no
+from gsched.config.values import Settings, absolute_path, host_name, integer, plain_text, seconds, yes_or_no
 from gsched.model.config import Locations, Params, Timing
 
 MAX_RUN_DIR_BYTES = 91
@@ -71,6 +71,8 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
     settings.take("LSB_BJOBS_PENDREASON_LEVEL", integer(0, 3), 2)
     settings.take("LSB_BJOBS_DISPLAY_YEAR", yes_or_no, False)
     settings.take("LSB_BHIST_DISPLAY_YEAR", yes_or_no, False)
+    settings.take("LSB_ESUB_METHOD", plain_text, "")
+    settings.take("LSB_BSUB_PARSE_SCRIPT", _parse_script, True)
     settings.finish(REFUSED_CONF, WITHOUT_EFFECT_CONF)
     return conf
 
@@ -136,6 +138,14 @@ def _locations(path: str, conf_dir: str, settings: Settings, findings: Findings)
         run_dir=run_dir,
         spool_dir=spool_dir,
     )
+
+
+def _parse_script(text: str) -> bool:
+    if not yes_or_no(text):
+        raise BadRequest(
+            "scripts are always read for #BSUB lines; LSB_BSUB_PARSE_SCRIPT=N in the environment turns it off"
+        )
+    return True
 
 
 def _socket_folder(text: str) -> str:

@@ -85,6 +85,7 @@ def _params(settings: Settings, sleep_s: float) -> Params:
     return Params(
         default_queues=settings.take("DEFAULT_QUEUE", _default_queues, default.default_queues),
         default_project=settings.take("DEFAULT_PROJECT", _project, default.default_project),
+        default_application=settings.take("DEFAULT_APPLICATION", queue_name, ""),
         master_sleep_s=sleep_s,
         job_accept_interval_s=settings.take("JOB_ACCEPT_INTERVAL", _FACTOR, 0.0) * sleep_s,
         clean_period_s=settings.take("CLEAN_PERIOD", integer(0, 10**9), default.clean_period_s),

@@ -20,7 +20,7 @@ from gsched.config.tables import THRESHOLDS
 from gsched.config.thresholds import load_names, threshold
 from gsched.config.unsupported import REFUSED_QUEUE
 from gsched.config.users import UserNames
-from gsched.config.values import Settings, integer, plain_text, queue_name, real, seconds, yes_or_no
+from gsched.config.values import Settings, command_line, integer, plain_text, queue_name, real, seconds, yes_or_no
 from gsched.config.windows import parse_windows
 from gsched.model.queue import Preemption, Queue, Threshold
 from gsched.model.resource import Resource
@@ -99,6 +99,9 @@ def _read_queue(
         limits=job_limits(settings),
         res_req=settings.take("RES_REQ", known.judge.requirement, ""),
         gpu_req=settings.take("GPU_REQ", gpu_requirement, ""),
+        pre_exec=settings.take("PRE_EXEC", command_line, ""),
+        post_exec=settings.take("POST_EXEC", command_line, ""),
+        job_starter=settings.take("JOB_STARTER", command_line, ""),
         exclusive=exclusive,
         exclusive_units=exclusive_units,
         rerunnable=settings.take("RERUNNABLE", yes_or_no, False),

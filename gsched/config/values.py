@@ -95,6 +95,13 @@ def plain_text(text: str) -> str:
     return text
 
 
+def command_line(text: str) -> str:
+    """A command of at most 4094 characters, as LSF allows."""
+    if len(text) > 4094:
+        raise BadRequest(f"the command has {len(text)} characters, 4094 are the most")
+    return plain_text(text)
+
+
 def host_name(text: str) -> str:
     """A host's name. Reserved words and patterns are refused."""
     if not _HOST.fullmatch(text) or text.casefold() in RESERVED_WORDS:

@@ -104,7 +104,7 @@ def _admit_to(
 ) -> JobSpec:
     """The spec completed for that queue. Raises as `admit`."""
     spec = complete(spec, user, queue, config, state, now, old)
-    judged = judge(spec.res_req, spec.gpu_req, queue.name, spec.slots)
+    judged = judge(spec.res_req, spec.gpu_req, queue.name, spec.slots, spec.application)
     spec = _check_slots(spec, queue, config, observed, judged)
     _check_choices(judged, spec, queue, config, observed)
     reports = {host.name: observed(host.name).gpus for host in _usable(spec, queue, config)} if judged.wishes else {}
@@ -170,12 +170,18 @@ def _check_slots(spec: JobSpec, queue: Queue, config: ClusterConfig, observed: O
     most = max(least, spec.max_slots)
     if spec.slots < 1 or (spec.max_slots and spec.max_slots < spec.slots):
         raise BadRequest(f"-n {spec.slots}{f',{spec.max_slots}' if spec.max_slots else ''}: Bad argument")
-    if queue.task_limit is not None:
-        fewest, _, largest = queue.task_limit
+    profile = config.applications.get(spec.application)
+    for where, limit in (
+        (f"application profile {spec.application}", profile.task_limit if profile is not None else None),
+        (f"queue {queue.name}", queue.task_limit),
+    ):
+        if limit is None:
+            continue
+        fewest, _, largest = limit
         if least > largest:
-            raise BadRequest(f"Too many processors requested: -n {least}, queue {queue.name} allows {largest}")
+            raise BadRequest(f"Too many processors requested: -n {least}, {where} allows {largest}")
         if most < fewest:
-            raise BadRequest(f"Too few processors requested: -n {most}, queue {queue.name} wants {fewest}")
+            raise BadRequest(f"Too few processors requested: -n {most}, {where} wants {fewest}")
         least, most = max(least, fewest), min(most, largest)
     for name, allowed in (("QJOB_LIMIT", queue.job_limit), ("UJOB_LIMIT", queue.user_limit)):
         if allowed and least > allowed:  # 0 drains the queue: its jobs wait

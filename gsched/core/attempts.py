@@ -197,7 +197,7 @@ def attempt_ended(
         return
     result = report.result
     never_ran = not result.started and job.started_at is None and result.exit_code is None and result.signal is None
-    if never_ran and not job.kill_by and not job.requeue_by:
+    if (never_ran or result.pre_failed) and not job.kill_by and not job.requeue_by:
         _requeue(job, report, now, decision)
         return
     _end(job, config, result, _within(job, result.ended_at, now), decision)
@@ -264,8 +264,11 @@ def _requeued_by_code(job: Job, config: ClusterConfig, result: AttemptResult, at
     values = requeue_values(job.spec.requeue_exit_values)
     if code not in values.codes and code not in values.elsewhere:
         return False
-    queue = config.queues.get(job.spec.queue)
-    if queue is not None and queue.max_requeue is not None and job.code_requeues >= queue.max_requeue:
+    queue, profile = config.queues.get(job.spec.queue), config.applications.get(job.spec.application)
+    most_often = profile.max_requeue if profile is not None else None
+    if most_often is None and queue is not None:
+        most_often = queue.max_requeue
+    if most_often is not None and job.code_requeues >= most_often:
         most = f"{job.code_requeues} times are the most (MAX_JOB_REQUEUE)"
         text = f"it exited with {code} and is not requeued again: {most}"
         decision.record(JobNoted(at=at, job_id=job.job_id, text=text))
@@ -313,7 +316,7 @@ def _finish(job: Job, result: AttemptResult, at: float, decision: Decision) -> N
     if result.problem:
         decision.record(JobNoted(at=at, job_id=job.job_id, text=result.problem))
     decision.record(JobFinished(at=at, job_id=job.job_id, attempt=job.attempt, result=result))
-    decision.record(JobPostProcessed(at=at, job_id=job.job_id, attempt=job.attempt))
+    decision.record(JobPostProcessed(at=at, job_id=job.job_id, attempt=job.attempt, failed=bool(result.post_code)))
 
 
 def ending_reason(job: Job) -> str:

@@ -15,12 +15,13 @@ from gsched.base.indices import parse_indices
 from gsched.core.administration import group_path
 from gsched.core.cluster import ClusterState
 from gsched.core.conditions import resolve
+from gsched.model.application import Application
 from gsched.model.config import ClusterConfig, Params
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
 
 _PLAIN = JobSpec(command="", user="", queue="")
-_DEFAULTED = ("run_limit_s", "rerunnable", "requeue_exit_values", "priority")
+_DEFAULTED = ("run_limit_s", "rerunnable", "requeue_exit_values", "priority", "estimate_s", "application")
 """Fields, beside limits and slots, that queue or cluster fill in where the user says nothing."""
 
 
@@ -79,11 +80,13 @@ def complete(
     params = config.params
     spec = as_asked(asked)
     hosts, levels = _hosts(spec, queue, config) if _is_new(("queue", *_HOSTS), spec, old) else _as_before(spec)
+    profile = _application(spec, config)
+    asked, spec = spec, with_profile(spec, profile)
     limits = _limits(spec, queue)
     return msgspec.structs.replace(
         spec,
-        defaulted=_defaulted(spec, limits),
-        slots=_slots(spec, queue),
+        defaulted=_defaulted(asked, limits),
+        slots=_slots(asked, queue, profile),
         user=user,
         queue=queue.name,
         project=spec.project or params.default_project,
@@ -103,6 +106,7 @@ def complete(
             _reservation(spec, user, config, state) if _is_new(("reservation",), spec, old) else spec.reservation
         ),
         terminate_at=_times(spec, now),
+        warnings=(*spec.warnings, *(text for text in _mail(spec) if text not in spec.warnings)),
         conditions=(_conditions(spec, user, config, state) if _is_new(("dependency",), spec, old) else spec.conditions),
     )
 
@@ -155,9 +159,32 @@ def _as_before(spec: JobSpec) -> tuple[tuple[str, ...], tuple[int, ...]]:
     return spec.hosts, spec.host_levels
 
 
-def _slots(spec: JobSpec, queue: Queue) -> int:
-    """-n; where it was not given TASKLIMIT says how many."""
-    return queue.task_limit[1] if queue.task_limit is not None and "slots" in spec.defaulted else spec.slots
+def _application(spec: JobSpec, config: ClusterConfig) -> Application:
+    """The job's application profile; one that says nothing for a job without."""
+    name = spec.application or config.params.default_application
+    found = config.applications.get(name)
+    if name and found is None:
+        raise BadRequest(f"{name}: No such application profile")
+    return found or Application(name="")
+
+
+def with_profile(spec: JobSpec, profile: Application) -> JobSpec:
+    """The spec with what the profile says where the job says nothing."""
+    return msgspec.structs.replace(
+        spec,
+        application=profile.name,
+        run_limit_s=spec.run_limit_s if spec.run_limit_s is not None else profile.run_limit_s,
+        estimate_s=spec.estimate_s if spec.estimate_s is not None else profile.estimate_s,
+        limits=profile.limits | spec.limits,
+        rerunnable=profile.rerunnable if spec.rerunnable is None else spec.rerunnable,
+        requeue_exit_values=spec.requeue_exit_values or profile.requeue_exit_values,
+    )
+
+
+def _slots(spec: JobSpec, queue: Queue, profile: Application) -> int:
+    """-n; where it was not given TASKLIMIT of the profile or of the queue says how many."""
+    limit = profile.task_limit or queue.task_limit
+    return limit[1] if limit is not None and "slots" in spec.defaulted else spec.slots
 
 
 def _hosts(spec: JobSpec, queue: Queue, config: ClusterConfig) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -274,6 +301,11 @@ def members_of(names: tuple[str, ...], config: ClusterConfig) -> Iterator[str]:
     for name in names:
         group = config.user_groups.get(name)
         yield from group.users if group is not None else (name,)
+
+
+def _mail(spec: JobSpec) -> Iterator[str]:
+    if spec.notify_begin or spec.notify_end or spec.notify_error:
+        yield "Warning: no mail will be sent: the cluster has none configured"
 
 
 def _times(spec: JobSpec, now: float) -> float | None:

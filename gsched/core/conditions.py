@@ -219,6 +219,7 @@ class _Known:
     code: int = 0
     has_started: bool = False
     is_post_processed: bool = False
+    post_failed: bool = False
 
 
 _GONE = _Known(None)
@@ -231,7 +232,10 @@ def _of_job(job: Job) -> _Known:
     if result is not None and job.state in FINISHED:
         code = result.exit_code if result.exit_code is not None else 128 + result.signal if result.signal else 0
     started = job.state not in PENDING and (job.state not in FINISHED or (result is not None and result.started))
-    return _Known(job.state, code, started, job.post_processed)
+    post_failed = job.state is JobState.EXIT
+    if result is not None and result.post_code is not None:
+        post_failed = result.post_code != 0
+    return _Known(job.state, code, started, job.post_processed, post_failed)
 
 
 def _known(state: ClusterState, number: int) -> _Known:
@@ -243,7 +247,7 @@ def _known(state: ClusterState, number: int) -> _Known:
         return _GONE
     if array.has_waiting(index_of(number)):
         return _WAITING
-    return _Known(JobState.EXIT, 0, is_post_processed=True)
+    return _Known(JobState.EXIT, 0, is_post_processed=True, post_failed=True)
 
 
 def _judge_array(state: ClusterState, condition: Condition, array: JobArray, name: str) -> Answer:
@@ -286,8 +290,7 @@ def _judge_element(condition: Condition, known: _Known, name: str) -> Answer:
             ok = known.has_started
             final = over or ok
         case "post_done" | "post_err":
-            ended = known.state is JobState.DONE
-            ok = over and known.is_post_processed and ended is (condition.kind == "post_done")
+            ok = over and known.is_post_processed and known.post_failed is (condition.kind == "post_err")
             final = over and known.is_post_processed
     status = f"{known.state.value} with exit code {known.code}" if over and known.code else known.state.value
     return Answer(ok, final, f"{condition.kind}({name}): job {name} is {status}")

@@ -54,7 +54,7 @@ class Dependents:
         if answer.holds:
             decision.record(JobReleased(at=now, job_id=child))
             self._reasons.pop(child, None)
-        elif answer.is_final and end_invalid:
+        elif answer.is_final and (end_invalid or item.spec.end_orphan):
             _end(item, answer, now, decision)
             self._reasons.pop(child, None)
         else:
@@ -72,7 +72,7 @@ class Dependents:
             member = element_id(array.array_id, each)
             if answer.holds:
                 decision.record(JobReleased(at=now, job_id=member))
-            elif answer.is_final and end_invalid:
+            elif answer.is_final and (end_invalid or array.spec.end_orphan):
                 _end(array.element(each), answer, now, decision)
             else:
                 self._note(array.array_id, answer)

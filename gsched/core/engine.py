@@ -184,7 +184,8 @@ class Engine:
         """The completed spec; one whose dependency can never hold is refused, where such jobs would end anyway."""
         spec = admit(spec, user, self.config, self.state, self.observations.of, self._judge, now, old)
         is_new = spec.conditions and (old is None or old.conditions != spec.conditions)
-        if is_new and "[*]" not in spec.conditions and self.config.params.end_on_invalid_dependency:
+        ends = spec.end_orphan or self.config.params.end_on_invalid_dependency
+        if is_new and "[*]" not in spec.conditions and ends:
             answer = judge(self.state, spec.conditions)
             if answer.is_final and not answer.holds:
                 raise BadRequest(f"{INVALID}: {answer.text}")

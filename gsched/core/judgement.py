@@ -97,8 +97,9 @@ class Judged:
         return bool(self.gpu_text) or any(usage.claims for choice in self.choices for term in choice for usage in term)
 
 
-Judge = Callable[[str, str, str, int], Judged]
-"""(requirement text, GPU requirement text, queue name, slots) -> Judged. Raises RequirementError or BadRequest."""
+Judge = Callable[[str, str, str, int, str], Judged]
+"""(requirement text, GPU requirement text, queue name, slots, application profile or "") -> Judged. Raises
+RequirementError or BadRequest."""
 
 
 def lasting(warnings: Iterable[str]) -> list[str]:
@@ -110,15 +111,19 @@ def judge_for(config: ClusterConfig) -> Judge:
     """The judge of a configuration; it forgets what was used least recently."""
 
     @lru_cache(maxsize=REMEMBERED)
-    def judge(res_req: str, gpu_req: str, queue: str, slots: int) -> Judged:
-        return _judge(config, res_req, gpu_req, queue, slots)
+    def judge(res_req: str, gpu_req: str, queue: str, slots: int, application: str = "") -> Judged:
+        return _judge(config, res_req, gpu_req, queue, slots, application)
 
     return judge
 
 
-def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots: int) -> Judged:
-    queue_req = config.queues[queue].res_req
+def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots: int, application: str) -> Judged:
     increasing = _is_increasing(config)
+    profile = config.applications.get(application)
+    queue_req, queue_gpu = config.queues[queue].res_req, config.queues[queue].gpu_req
+    if profile is not None:
+        queue_req = _over(profile.res_req, queue_req, config)
+        queue_gpu = profile.gpu_req or queue_gpu
     for text in (res_req, queue_req):
         requirement = parse_any(text, is_increasing=increasing)
         check_requirement(requirement, config)
@@ -131,7 +136,7 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
     )
     whole = combined.whole
     _check_units(whole, queue, config)
-    gpu = _gpu(gpu_req, config.queues[queue].gpu_req, config, _gpu_claims(res_req, increasing))
+    gpu = _gpu(gpu_req, queue_gpu, config, _gpu_claims(res_req, increasing))
     gpu_text = print_gpu(gpu) if gpu is not None else ""
     tasks = _tasks(whole, slots)
     _check_spread(whole, gpu, slots, gives_unasked=config.params.gpu_unrequested is GpuUnrequested.AUTO)
@@ -149,6 +154,18 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
         blocks=_blocks(whole),
         on_one_host=all(part.span is not None and part.span.hosts == 1 for part in simple_parts(whole)),
     )
+
+
+def _over(upper: str, lower: str, config: ClusterConfig) -> str:
+    """The requirement of an application profile with its queue's merged in, as a job's is merged with a queue's."""
+    if not upper or not lower:
+        return upper or lower
+    return combine(
+        upper,
+        lower,
+        is_boolean=lambda name: _has_type(config, name, ResourceType.BOOLEAN),
+        is_increasing=_is_increasing(config),
+    ).text
 
 
 def _with_methods(text: str, config: ClusterConfig) -> str:

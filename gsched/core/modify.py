@@ -28,7 +28,7 @@ from gsched.policy.planner import show_time
 FIXED = frozenset(
     {"user", "combined_req", "combined_gpu_req", "conditions", "auto_gpu", "aging_per_s", "warnings", "indices"}
     | {"defaulted"}
-    | {"environment", "script", "umask", "submit_host", "home", "cwd", "queue_named", "hold"}
+    | {"environment", "script", "spooled_input", "umask", "submit_host", "home", "cwd", "queue_named", "hold"}
 )
 """What a modification never names."""
 LIMITING = frozenset({"run_limit_s", "limits"})
@@ -147,9 +147,22 @@ def _still_defaulted(old: JobSpec, wanted: dict[str, Any]) -> tuple[str, ...]:
 
 
 _WORDS = {
+    "application": "Application profile",
     "array_limit": "Job slot limit of the array",
     "begin_at": "Start time",
     "command": "Job command",
+    "end_orphan": "Automatic end of an orphan",
+    "file_copies": "Copy files",
+    "login_shell": "Login shell",
+    "mail_user": "Mail user",
+    "notify_begin": "Mail at the start",
+    "notify_end": "Mail at the end",
+    "notify_error": "Mail at a failed end",
+    "output_dir": "Output directory",
+    "post_exec": "Post-execute command",
+    "pre_exec": "Pre-execute command",
+    "warning_s": "Warning time period",
+    "warning_signal": "Warning action",
     "dependency": "Dependency condition",
     "description": "Job description",
     "error_file": "Error file",
@@ -181,7 +194,7 @@ _WORDS = {
     "terminate_at": "Termination time",
     "user_group": "User group",
 }
-_TIMES, _SPANS = frozenset({"begin_at", "terminate_at"}), frozenset({"run_limit_s", "estimate_s"})
+_TIMES, _SPANS = frozenset({"begin_at", "terminate_at"}), frozenset({"run_limit_s", "estimate_s", "warning_s"})
 
 
 def _show(name: str, value: object) -> str:

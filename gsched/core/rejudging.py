@@ -88,7 +88,7 @@ class Rejudging:
 def _combined(spec: JobSpec, config: ClusterConfig, judge: Judge) -> JobSpec:
     warnings = lasting(spec.warnings)
     try:
-        judged = judge(spec.res_req, spec.gpu_req, spec.queue, spec.slots)
+        judged = judge(spec.res_req, spec.gpu_req, spec.queue, spec.slots, spec.application)
     except GschedError as error:
         text = f"{KEPT}; with what queue {spec.queue} says now: {error.text}"
         return msgspec.structs.replace(spec, warnings=(*warnings, text))

@@ -31,6 +31,8 @@ class Modification:
     """Field of JobSpec, other than `limits` -> its new value."""
     limits: dict[str, float | None] = field(default_factory=dict)
     """Limit -> its new value; None takes the job's own away."""
+    notes: tuple[str, ...] = ()
+    """What is to be said of the values."""
     default_slots: bool = False
     """-nn."""
     wants_help: bool = False
@@ -84,6 +86,7 @@ def _modification(line: Parsed, around: Surroundings) -> Modification:
         values["command"] = _command(line.last("Z"))
     for name in _FIXED:
         values.pop(name, None)
+    notes = values.pop("warnings", ())
     limits: dict[str, float | None] = dict(values.pop("limits", {}))
     for name, (_, *fields) in RESETS.items():
         if line.has(name):
@@ -93,7 +96,7 @@ def _modification(line: Parsed, around: Surroundings) -> Modification:
         raise BadRequest("nothing to change: give an option (-h lists them)")
     if not line.rest:
         raise BadRequest("name a job")
-    return Modification(jobs=tuple(line.rest), values=values, limits=limits, default_slots=line.has("nn"))
+    return Modification(jobs=tuple(line.rest), values=values, limits=limits, notes=notes, default_slots=line.has("nn"))
 
 
 def _command(text: str) -> str:

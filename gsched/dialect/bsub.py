@@ -14,11 +14,12 @@ from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.command_line import join_words
 from gsched.dialect.directives import directives
 from gsched.dialect.environment import choose_environment
+from gsched.dialect.esub import COMMAND, Esub, changed, parameters
 from gsched.dialect.options import Parsed
-from gsched.dialect.spec_values import Surroundings, check_text, spec_values
+from gsched.dialect.spec_values import Surroundings, check_text, check_warning, spec_values
 from gsched.model.job import JobSpec
 
-SCRIPT_LIMIT = 2 * 1024 * 1024
+SCRIPT_LIMIT = 16 * 1024 * 1024
 """Most bytes of a script: it travels in one message and is kept for as long as the job is remembered."""
 _SHOWN_COMMAND = 4094
 _BOM = b"\xef\xbb\xbf"
@@ -33,7 +34,11 @@ class Submission:
     an empty queue and project mean the default ones."""
     script: bytes | None = None
     """The script to run, whole; None for a command line."""
+    input: bytes | None = None
+    """-is: what standard input is to be."""
     environment: Mapping[str, str]
+    pack: str = ""
+    """-pack: the file whose lines are the submissions; all else means nothing then."""
     wait: bool = False
     wants_help: bool = False
     wants_version: bool = False
@@ -52,25 +57,50 @@ def read_submission(
     env: Mapping[str, str],
     around: Surroundings,
     parse_script: bool = False,
+    is_program: Callable[[str], bool] = lambda word: True,
+    esub: Esub | None = None,
 ) -> Submission:
     """The submission that `words` (without the program's name) ask for.
 
     Standard input is read only if there is no command. `parse_script` is the cluster's LSB_BSUB_PARSE_SCRIPT; the
     variable of that name in `env` overrides it: then a command that is a readable text file and stands alone is
-    submitted as a copy, its #BSUB lines honoured. What the command line says replaces what #BSUB lines say of the
-    same option. Raises BadRequest with one line ending in "Job not submitted."
+    submitted as a copy, its #BSUB lines honoured; without such lines only if it is no program (`is_program`). What
+    the command line says replaces what #BSUB lines say of the same option. `esub` may change all of it.
+    Raises BadRequest with one line ending in "Job not submitted."
     """
     try:
         line = BSUB.read(words)
         if line.has("h", "-help", "V"):
             return Submission(environment={}, wants_help=line.has("h", "-help"), wants_version=line.has("V"))
+        if line.has("pack"):
+            return Submission(environment={}, pack=_pack(line))
         flag = env.get("LSB_BSUB_PARSE_SCRIPT", "")
-        source = _source(
-            line.rest, read_stdin, read_file, env, parse_script=flag.upper() == "Y" if flag else parse_script
-        )
-        return _submission(_merged(line, source.directives), source, env, around)
+        parse = flag.upper() == "Y" if flag else parse_script
+        source = _source(line, _Reading(read_stdin, read_file, is_program, env), parse_script=parse)
+        options = _merged(line, source.directives)
+        if esub is not None:
+            options, source, env = _through_esub(esub, options, source, env, around)
+        return _submission(options, source, read_file, env, around)
     except BadRequest as error:
         raise BadRequest(rejected(error.text)) from None
+
+
+def _pack(line: Parsed) -> str:
+    if len(line.given) > 1 or line.rest:
+        raise BadRequest("option -pack stands alone: the options and the command of each job are in its file")
+    if not line.last("pack").strip():
+        raise BadRequest("option -pack needs the name of a file")
+    return line.last("pack")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How the caller's side is asked for texts."""
+
+    stdin: Callable[[], bytes]
+    file: Callable[[str], bytes]
+    is_program: Callable[[str], bool]
+    env: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,28 +113,40 @@ class _Source:
     warnings: tuple[str, ...] = ()
 
 
-def _source(
-    words: Sequence[str],
-    read_stdin: Callable[[], bytes],
-    read_file: Callable[[str], bytes],
-    env: Mapping[str, str],
-    *,
-    parse_script: bool,
-) -> _Source:
+def _source(line: Parsed, reading: _Reading, *, parse_script: bool) -> _Source:
+    words = line.rest
     if not words:
-        return _script_source(_read(read_stdin), "No command is specified")
-    command = join_words(words, quote_first=env.get("LSB_API_QUOTE_CMD", "").upper() == "Y")
+        if line.has("Zs"):
+            raise BadRequest("option -Zs copies the file that is the command, and there is none")
+        return _script_source(_read(reading.stdin), "No command is specified")
+    command = join_words(words, quote_first=reading.env.get("LSB_API_QUOTE_CMD", "").upper() == "Y")
     if not command.strip():
         raise BadRequest("No command is specified")
-    script = _script_file(words[0], read_file) if parse_script else None
-    if script is None or not any(True for _ in directives(script)):
+    if line.has("Zs"):
+        return _spooled(words, command, reading)
+    script = _script_file(words[0], reading.file) if parse_script else None
+    is_script = script is not None and any(True for _ in directives(script))
+    if script is None or not (is_script or (len(words) == 1 and not reading.is_program(words[0]) and script.strip())):
         # A plain program or script runs where it lies: its $0 and its neighbours are what its author expects.
         return _Source(check_text(command, "the command"))
     if len(words) == 1:
         source = _script_source(script, "No command is specified in the script file")
         return replace(source, command=check_text(command, "the command"))
     note = f"{words[0]} was given arguments, so it is not copied: what its file holds when the job starts is run"
-    return _Source(check_text(command, "the command"), None, _directives(_checked_script(script)), (note,))
+    script, _ = _checked_script(script)
+    return _Source(check_text(command, "the command"), None, _directives(script), (note,))
+
+
+def _spooled(words: Sequence[str], command: str, reading: _Reading) -> _Source:
+    """-Zs: the job runs a copy of the script that is the command."""
+    if len(words) > 1:
+        raise BadRequest("option -Zs: only a script without arguments can be copied")
+    try:
+        script = reading.file(words[0])
+    except (OSError, ValueError) as error:
+        raise BadRequest(f"-Zs: {words[0]} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    source = _script_source(script, "No command is specified in the script file")
+    return replace(source, command=check_text(command, "the command"))
 
 
 def _read(read_stdin: Callable[[], bytes]) -> bytes:
@@ -124,24 +166,25 @@ def _script_file(path: str, read_file: Callable[[str], bytes]) -> bytes | None:
 
 
 def _script_source(script: bytes, nothing: str) -> _Source:
-    script = _checked_script(script)
+    script, notes = _checked_script(script)
     command = shown_command(script)
     if not command:
         raise BadRequest(nothing)
-    return _Source(command, script, _directives(script))
+    return _Source(command, script, _directives(script), notes)
 
 
-def _checked_script(script: bytes) -> bytes:
+def _checked_script(script: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """The script as it is run, and what is to be said of it."""
     if len(script) > SCRIPT_LIMIT:
         raise BadRequest(f"The script is longer than {SCRIPT_LIMIT // (1024 * 1024)} MB")
     if b"\0" in script:
         raise BadRequest("The script is a binary file, not text")
-    if b"\r\n" in script or script.endswith(b"\r"):
-        number = script.partition(b"\r")[0].count(b"\n") + 1
-        raise BadRequest(
-            f"Line {number} of the script ends with CR LF (Windows); convert it, with dos2unix for example"
-        )
-    return script.removeprefix(_BOM)
+    script = script.removeprefix(_BOM)
+    if b"\r\n" not in script and not script.endswith(b"\r"):
+        return script, ()
+    number = script.partition(b"\r")[0].count(b"\n") + 1
+    note = f"Line {number} of the script ends with CR LF (Windows): it is run with the line ends of Unix"
+    return script.replace(b"\r\n", b"\n").removesuffix(b"\r"), (note,)
 
 
 def shown_command(script: bytes) -> str:
@@ -165,7 +208,7 @@ def _directives(script: bytes) -> Parsed:
     return Parsed(tuple(given))
 
 
-_TOGETHER = ({"o", "oo"}, {"e", "eo"}, {"r", "rn"})
+_TOGETHER = ({"o", "oo"}, {"e", "eo"}, {"r", "rn"}, {"i", "is"}, {"N", "Ne"})
 """Options that say the same thing in two ways: one on the command line replaces the other in the script."""
 
 
@@ -178,18 +221,65 @@ def _merged(line: Parsed, script: Parsed) -> Parsed:
     return Parsed(kept + line.given)
 
 
-def _submission(options: Parsed, source: _Source, env: Mapping[str, str], around: Surroundings) -> Submission:
+def _through_esub(
+    esub: Esub, options: Parsed, source: _Source, env: Mapping[str, str], around: Surroundings
+) -> tuple[Parsed, _Source, Mapping[str, str]]:
+    names = [name for text in options.all("a") for name in text.split()]
+
+    def told() -> Mapping[str, str]:
+        spec_values(options, around)  # what is wrong is said in the words of the option
+        return parameters(options, source.command, around)
+
+    changes = esub(names, told)
+    command = changes.parameters.get(COMMAND, source.command)
+    if command != source.command:
+        if source.script is not None:
+            raise BadRequest("an esub sets LSB_SUB_COMMAND_LINE, and the job is a script")
+        if not command.strip():
+            raise BadRequest("No command is specified")
+        source = replace(source, command=check_text(command, "the command of an esub"))
+    return changed(options, changes.parameters), source, {**env, **changes.environment}
+
+
+_FROM_ENVIRONMENT = {
+    "project": "LSB_DEFAULTPROJECT",
+    "group": "LSB_DEFAULT_JOBGROUP",
+    "user_group": "LSB_DEFAULT_USERGROUP",
+    "application": "LSB_DEFAULT_APP",
+}
+"""What a job gets that does not say it itself."""
+
+
+def _submission(
+    options: Parsed,
+    source: _Source,
+    read_file: Callable[[str], bytes],
+    env: Mapping[str, str],
+    around: Surroundings,
+) -> Submission:
+    if "BSUB_CHK_RESREQ" in env:
+        raise BadRequest("BSUB_CHK_RESREQ (check a requirement without submitting) is not supported")
+    check_warning(options)
     values = spec_values(options, around)
     if not values.get("queue"):
         values["queue"] = " ".join(dict.fromkeys(env.get("LSB_DEFAULTQUEUE", "").split()))
-    if not values.get("project"):
-        values["project"] = env.get("LSB_DEFAULTPROJECT", "")
+    values |= {name: env.get(variable, "") for name, variable in _FROM_ENVIRONMENT.items() if not values.get(name)}
     if "slots" not in values:
         values["defaulted"] = ("slots",)  # TASKLIMIT of the queue may say how many
-    spec = JobSpec(command=source.command, user="", cwd=around.cwd, warnings=source.warnings, **values)
+    warnings = (*source.warnings, *values.pop("warnings", ()))
+    spec = JobSpec(command=source.command, user="", cwd=around.cwd, warnings=warnings, **values)
+    last = options.last_of("i", "is")
     return Submission(
         spec=spec,
         script=source.script,
+        input=_input(last[1], read_file) if last is not None and last[0] == "is" else None,
         environment=choose_environment(options.all("env"), env),
         wait=options.has("K"),
     )
+
+
+def _input(path: str, read_file: Callable[[str], bytes]) -> bytes:
+    try:
+        return read_file(path)
+    except (OSError, ValueError) as error:
+        raise BadRequest(f"-is: {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None

@@ -44,6 +44,19 @@ JOB = (
     Option("D", "SIZE", "limit: data segment of each process"),
     Option("S", "SIZE", "limit: stack of each process"),
     Option("C", "SIZE", "limit: size of core files"),
+    Option("app", "PROFILE", "application profile of lsb.applications"),
+    Option("E", "COMMAND", "runs on the first host before the job; when it fails the job waits again"),
+    Option("Ep", "COMMAND", "runs on the first host when the job has ended"),
+    Option("L", "SHELL", "absolute path of a shell whose login files make the environment"),
+    Option("f", "COPY", "copy a file before (>) or after (<, << appends) the job", '-f "in.dat > /scratch/in.dat"'),
+    Option("outdir", "DIR", "folder for -o and -e, made if missing; %J %I %P %U %G %H %JG are filled in"),
+    Option("wa", "SIGNAL", "signal sent before the run limit or -t ends the job; needs -wt", "-wa URG -wt 5"),
+    Option("wt", "[HOURS:]MINUTES", "how long before"),
+    Option("ti", help="end the job when its dependency can never hold"),
+    Option("u", "ADDRESS", "whom mail about the job goes to"),
+    Option("B", help="mail when the job starts"),
+    Option("N", help="mail the report instead of writing it into the file of -o"),
+    Option("Ne", help="the same, only if the job ends as EXIT"),
 )
 """Options that say something of the job, at submission and later."""
 
@@ -52,11 +65,23 @@ _GENERAL = (
     Option("-help", help="this text"),
     Option("V", help="version"),
 )
-_UNKNOWN = unsupported(
-    *("a", "alloc_flags", "app", "ar", "B", "clusters", "cn_cu", "cn_mem", "core_isolation", "csm", "data", "datachk"),
-    *("datagrp", "E", "Ep", "eptl", "ext", "f", "freq", "hl", "hostfile", "jobaff", "jsm", "k", "L", "Lp", "ln_mem"),
-    *("ln_slots", "mig", "N", "Ne", "network", "notify", "outdir", "ptl", "rcacct", "rnc", "s", "sla", "smt"),
-    *("stage", "step_cgroup", "ti", "u", "ul", "wa", "wt", "is", "Zs"),
+_UNKNOWN = (
+    *unsupported(
+        "alloc_flags", "cn_cu", "cn_mem", "core_isolation", "csm", "jsm", "ln_mem", "ln_slots", "smt", "stage"
+    ),
+    *unsupported("step_cgroup", "ext", "jobaff", "network", "freq", "rcacct", "rnc", "sla", "notify", "ul", "hostfile"),
+    *unsupported("k", "mig", because="there are no checkpoints"),
+    *unsupported("clusters", because="there is one cluster"),
+    *unsupported("data", "datachk", "datagrp", because="there is no data manager"),
+    *unsupported("ptl", "eptl", because="pending time is not limited; -t ends a job at a time"),
+    *unsupported("Lp", because="there is no licence scheduler"),
+    *unsupported("s", because="a run window suspends and resumes; -wa SIGNAL -wt MINUTES warns before the run limit"),
+    *unsupported("ar", because="-r and -rn say whether a job is run again"),
+    *unsupported("hl", because="memory limits always count for the whole job"),
+)
+_INTERACTIVE = unsupported(
+    *("I", "Ip", "Is", "IS", "ISp", "ISs", "IX", "tty", "XF"),
+    because="jobs are not interactive; -K waits for the job, gpeek -f follows what it prints",
 )
 
 BSUB = OptionTable(
@@ -70,10 +95,17 @@ BSUB = OptionTable(
         Option("nnodes", "COUNT", "so many hosts; the slots of -n are spread evenly over them, one each without -n"),
         Option("K", help="wait for the end of the job and exit with its exit code"),
         Option("H", help="hold the job until it is resumed"),
+        Option("is", "FILE", "standard input of the job, copied now: FILE may change or go"),
+        Option("Zs", help="copy the script that is the command now: its file may change or go"),
+        Option("a", "NAMES", "run these esub programs first", '-a "openmpi check(fast)"'),
+        Option("pack", "FILE", "submit the jobs of FILE, options and command on a line each; stands alone"),
         *_GENERAL,
         *_UNKNOWN,
-        *unsupported("I", "Ip", "Is", "IS", "ISp", "ISs", "IX", "jsdl", "jsdl_strict", "json", "pack", "tty"),
-        *unsupported("XF", "user", "yaml"),
+        *_INTERACTIVE,
+        *unsupported(
+            "jsdl", "jsdl_strict", "json", "yaml", because="options stand on the command line or on #BSUB lines"
+        ),
+        *unsupported("user", because="jobs run as whoever submits them"),
     ),
     examples=(
         "PROGRAM -n 4 -o log.%J ./train.sh --epochs 10",
@@ -108,6 +140,18 @@ RESETS = {
     "en": ("e", "error_file", "error_overwrite"),
     "in": ("i", "input_file"),
     "cwdn": ("cwd", "specified_cwd"),
+    "appn": ("app", "application"),
+    "En": ("E", "pre_exec"),
+    "Epn": ("Ep", "post_exec"),
+    "Ln": ("L", "login_shell"),
+    "fn": ("f", "file_copies"),
+    "outdirn": ("outdir", "output_dir"),
+    "wan": ("wa", "warning_signal"),
+    "wtn": ("wt", "warning_s"),
+    "tin": ("ti", "end_orphan"),
+    "un": ("u", "mail_user"),
+    "Bn": ("B", "notify_begin"),
+    "Nn": ("N", "notify_end", "notify_error"),
 }
 """Reset option of bmod -> the option that it undoes, and the JobSpec fields that go back to their defaults."""
 LIMIT_RESETS = {f"{option}n": option for option in "MvcpTFDSC"}
@@ -125,16 +169,14 @@ BMOD = OptionTable(
         ),
         *_GENERAL,
         *_UNKNOWN,
+        *unsupported("an", "a", because="esubs have changed what was submitted; give the options themselves"),
         *unsupported(
-            "an", "appn", "app_n", "En", "Epn", "Ln", "Nn", "Bn", "kn", "slan", "Lpn", "outdirn", "wtn", "wan"
+            "app_n", "kn", "slan", "Lpn", "aps", "apsn", "arn", "clustersn", "datan", "datagrpn", "envn", "eptln"
         ),
         *unsupported(
-            "aps", "apsn", "arn", "clustersn", "datan", "datagrpn", "envn", "eptln", "extn", "fn", "freqn", "hostfilen"
+            "extn", "freqn", "hostfilen", "isn", "is", "networkn", "nnodesn", "nnodes", "ptln", "rcacctn", "smtn"
         ),
-        *unsupported(
-            "isn", "networkn", "nnodesn", "ptln", "rcacctn", "smtn", "sn", "step_cgroupn", "tin", "uln", "Wep"
-        ),
-        *unsupported("nnodes", "hln", "mign", "notifyn", "un", "Zsn", "env", "H", "K"),
+        *unsupported("sn", "step_cgroupn", "uln", "Wep", "hln", "mign", "notifyn", "Zsn", "Zs", "env", "H", "K"),
     ),
     interspersed=True,
     examples=("PROGRAM -W 4:00 1153", "PROGRAM -Rn -q night 1153 1154", "PROGRAM -J '%10' 1160"),

@@ -17,8 +17,8 @@ _MARK = b"#BSUB"
 def directives(script: bytes) -> Iterator[tuple[int, list[str]]]:
     """(1-based line number, words) of each directive. Raises BadRequest naming the line with a broken quote."""
     for number, line in enumerate(script.split(b"\n"), start=1):
-        rest = line.removeprefix(_MARK)
-        if rest == line or (rest and rest[:1] not in b" \t-"):
+        rest = line.removesuffix(b"\r").removeprefix(_MARK)
+        if not line.startswith(_MARK) or (rest and rest[:1] not in b" \t-"):
             continue
         try:
             words = split_words(rest.decode("utf-8"))

@@ -36,9 +36,10 @@ class Option:
 UNSUPPORTED = "is not supported yet"
 
 
-def unsupported(*names: str) -> tuple[Option, ...]:
-    """Options that LSF has and that are refused by name."""
-    return tuple(Option(name, refused=UNSUPPORTED) for name in names)
+def unsupported(*names: str, because: str = "") -> tuple[Option, ...]:
+    """Options that LSF has and that are refused by name; `because` says why, or what to use instead."""
+    text = f"is not supported: {because}" if because else UNSUPPORTED
+    return tuple(Option(name, refused=text) for name in names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -30,8 +31,10 @@ MAX_INDEX = 2_147_483_646
 MAX_TEXT = 4094
 """Longest name, description or path, as in LSF."""
 MAX_GROUP = 512
-_CWD_PATTERN = re.compile("%(JG?|I|E[JI]|[PUGH])")
-"""What LSF replaces in -cwd. Source: bsub(1)."""
+MAX_SHELL = 58
+"""Longest path of -L, as in LSF."""
+_COPY = re.compile(r"(?P<local>\S+)\s+(?P<how>><|<>|<<|<|>)(?:\s+(?P<remote>\S+))?")
+"""-f. Source: bsub(1)."""
 _ARRAY = re.compile(r"(?P<name>[^\[\]]*)\[(?P<list>[^\[\]]*)\]\s*(?:%(?P<limit>[0-9]{1,9}))?", re.ASCII | re.DOTALL)
 
 
@@ -62,8 +65,12 @@ def spec_values(options: Parsed, around: Surroundings) -> Values:
         if name in LIMITS:
             limit = {LIMITS[name]: read_limit(name, value, around.unit)}
             values["limits"] = values.get("limits", {}) | limit
+        elif name == "f":
+            values["file_copies"] = (*values.get("file_copies", ()), _copy(value))
         elif name in READERS:
-            values |= READERS[name](value, around)
+            new = READERS[name](value, around)
+            notes = (*values.get("warnings", ()), *new.pop("warnings", ()))
+            values |= new | ({"warnings": notes} if notes else {})
     requirements = list(options.all("R"))
     if options.has("nnodes"):
         values["slots"], span = _spread(options.last("nnodes"), values.get("slots"), values.get("max_slots", 0))
@@ -74,6 +81,13 @@ def spec_values(options: Parsed, around: Surroundings) -> Values:
     if begin is not None and end is not None and begin > end:
         raise BadRequest("Start time is later than termination time")
     return values
+
+
+def check_warning(options: Parsed) -> None:
+    """-wa and -wt mean something only together. Raises BadRequest."""
+    if options.has("wa") is not options.has("wt"):
+        given, lacking = ("wa", "wt") if options.has("wa") else ("wt", "wa")
+        raise BadRequest(f"option -{given} needs -{lacking} beside it")
 
 
 def check_text(value: str, what: str) -> str:
@@ -99,11 +113,9 @@ def _file(name: str, field: str, *, overwrite: bool) -> Reader:
     return lambda text, around: {f"{field}_file": _path(name, text), f"{field}_overwrite": overwrite}
 
 
-def _directory(text: str, around: Surroundings) -> Values:
-    path = _path("cwd", text)
-    if _CWD_PATTERN.search(path):
-        raise BadRequest(f"-cwd: patterns such as %J in '{path}' are not supported yet")
-    return {"specified_cwd": posixpath.normpath(posixpath.join(around.cwd, path))}
+def _directory(name: str, field: str) -> Reader:
+    """A folder; patterns such as %J stay in it until the job starts."""
+    return lambda text, around: {field: posixpath.normpath(posixpath.join(around.cwd, _path(name, text)))}
 
 
 def _word(name: str, field: str, what: str) -> Reader:
@@ -194,9 +206,15 @@ def _hosts(text: str, around: Surroundings) -> Values:
 
 
 def _minutes(name: str, field: str, what: str) -> Reader:
+    """`[hours:]minutes`, with `/HOST` behind it where LSF scales by that host's speed: it is not scaled here."""
+
     def read(text: str, around: Surroundings) -> Values:
+        span, slash, host = text.partition("/")
         try:
-            return {field: parse_run_limit(text)}
+            if slash and not host.strip():
+                raise BadRequest(f"'{text}' names no host behind the /")
+            note = f"Warning: -{name} {text}: times are not scaled by the speed of hosts; {span} counts on every host"
+            return {field: parse_run_limit(span)} | ({"warnings": (note,)} if slash else {})
         except BadRequest as error:
             raise BadRequest(f"-{name}: {error.text.replace('a run limit', what)}") from None
 
@@ -251,6 +269,35 @@ def _requeue_values(text: str, around: Surroundings) -> Values:
     return {"requeue_exit_values": " ".join(text.split())}
 
 
+def _command(name: str, field: str) -> Reader:
+    def read(text: str, around: Surroundings) -> Values:
+        if not text.strip() or len(text) > MAX_TEXT:
+            raise BadRequest(f"option -{name} needs a command of 1 to {MAX_TEXT} characters")
+        return {field: text}
+
+    return read
+
+
+def _login_shell(text: str, around: Surroundings) -> Values:
+    if not text.startswith("/") or len(text) > MAX_SHELL:
+        raise BadRequest(f"-L: '{text[:60]}' is not the absolute path of a shell (at most {MAX_SHELL} characters)")
+    return {"login_shell": text}
+
+
+def _copy(text: str) -> str:
+    found = _COPY.fullmatch(text.strip())
+    if found is None:
+        raise BadRequest(f"-f: '{text[:60]}' is not of the form LOCAL OPERATOR [REMOTE] with > < << >< or <>")
+    return f"{found['local']} {found['how']} {found['remote'] or found['local']}"
+
+
+def _warning_signal(text: str, around: Surroundings) -> Values:
+    name = text.strip().upper().removeprefix("SIG")
+    if f"SIG{name}" not in signal.Signals.__members__:
+        raise BadRequest(f"-wa: '{text[:40]}' is not the name of a signal; commands and CHKPNT are not supported")
+    return {"warning_signal": name}
+
+
 READERS: Mapping[str, Reader] = {
     "J": _name,
     "Jd": _description,
@@ -278,6 +325,19 @@ READERS: Mapping[str, Reader] = {
     "e": _file("e", "error", overwrite=False),
     "eo": _file("eo", "error", overwrite=True),
     "i": lambda text, around: {"input_file": _path("i", text)},
-    "cwd": _directory,
+    "is": lambda text, around: {"input_file": _path("is", text)},
+    "cwd": _directory("cwd", "specified_cwd"),
+    "outdir": _directory("outdir", "output_dir"),
+    "app": _word("app", "application", "the name of an application profile"),
+    "E": _command("E", "pre_exec"),
+    "Ep": _command("Ep", "post_exec"),
+    "L": _login_shell,
+    "wa": _warning_signal,
+    "wt": _minutes("wt", "warning_s", "a time before the end"),
+    "ti": _constant("end_orphan", True),
+    "u": _word("u", "mail_user", "an address for mail"),
+    "B": _constant("notify_begin", True),
+    "N": _constant("notify_end", True),
+    "Ne": _constant("notify_error", True),
 }
 """Options whose values become fields of a JobSpec, besides -R and the limits."""

@@ -278,10 +278,13 @@ async def ask(loop: EngineLoop, command: Command, blobs: Mapping[str, bytes] | N
 def _spec(submission: Submission) -> tuple[JobSpec, dict[str, bytes]]:
     """The spec with its texts replaced by blob ids, and the blobs. What only the master may set is cleared."""
     blobs = {blob_id(text): text for text in (submission.environment, submission.script) if text}
+    if submission.input is not None:
+        blobs[blob_id(submission.input)] = submission.input
     spec = msgspec.structs.replace(
         cleared(submission.spec),
         environment=blob_id(submission.environment) if submission.environment else "",
         script=blob_id(submission.script) if submission.script else "",
+        spooled_input=blob_id(submission.input) if submission.input is not None else "",
     )
     return spec, blobs
 
@@ -298,6 +301,7 @@ def cleared(spec: JobSpec) -> JobSpec:
         auto_gpu=False,
         environment="",
         script="",
+        spooled_input="",
     )
 
 

@@ -22,7 +22,10 @@ from gsched.core.instruction import (
     TerminateAttempt,
 )
 from gsched.master.board import Board
+from gsched.model.application import Application
 from gsched.model.config import ClusterConfig
+from gsched.model.job import JobSpec
+from gsched.model.queue import Queue
 from gsched.model.resource import ResourceType
 from gsched.model.view import JobView, OutputChunk
 from gsched.store.eventlog import EventLog
@@ -184,7 +187,25 @@ class Sessions:
         start.report = config.params.job_report
         queue = config.queues.get(job.spec.queue)
         start.nice = queue.nice if queue is not None else 0
+        if job.spec.spooled_input:
+            start.input = self._store.get_blob(job.spec.spooled_input)
+        self._add_steps(start, job.spec, queue, config.applications.get(job.spec.application))
         return message
+
+    def _add_steps(
+        self, start: agent_pb2.StartAttempt, spec: JobSpec, queue: Queue | None, profile: Application | None
+    ) -> None:
+        """What the site runs around the job. What the job says takes the place of what its profile says."""
+        queue, profile = queue or Queue(name=""), profile or Application(name="")
+        for steps, command, what in (
+            (start.pre_exec, queue.pre_exec, "the queue's pre-exec command"),
+            (start.pre_exec, "" if spec.pre_exec else profile.pre_exec, "the application's pre-exec command"),
+            (start.post_exec, "" if spec.post_exec else profile.post_exec, "the application's post-exec command"),
+            (start.post_exec, queue.post_exec, "the queue's post-exec command"),
+        ):
+            if command:
+                steps.add(command=command, what=what)
+        start.job_starter = profile.job_starter or queue.job_starter
 
     def _limit(self, job_id: int, attempt: int) -> agent_pb2.MasterMessage | None:
         job = self._board.job(job_id)

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import msgspec
 
+from gsched.model.application import Application
 from gsched.model.host import HostConfig
 from gsched.model.limit import Limit
 from gsched.model.queue import Queue
@@ -60,6 +61,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     default_queues: tuple[str, ...] = ("normal",)
     """DEFAULT_QUEUE: of jobs that name no queue; of several the first that accepts the job."""
     default_project: str = "default"
+    default_application: str = ""
+    """DEFAULT_APPLICATION: of jobs that name no application profile."""
     master_sleep_s: float = 10.0
     """MBD_SLEEP_TIME: the unit of JOB_ACCEPT_INTERVAL and of MAX_RESERVE_TIME; the master itself never sleeps."""
     job_accept_interval_s: float = 0.0
@@ -139,6 +142,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     administrators: tuple[str, ...] = ()
     hosts: dict[str, HostConfig] = {}
     queues: dict[str, Queue] = {}
+    applications: dict[str, Application] = {}
     resources: dict[str, Resource] = {}
     """External resources of lsf.shared by name, in file order."""
     mapped: dict[str, tuple[str, ...]] = {}

@@ -124,6 +124,8 @@ class JobPostProcessed(JobEvent, frozen=True, kw_only=True, tag="job_post_proces
     """Nothing of the job is left on its hosts."""
 
     attempt: int
+    failed: bool = False
+    """A post-execution command failed (POST_ERR)."""
 
 
 class ArrayElementsFinished(JobEvent, frozen=True, kw_only=True, tag="array_elements_finished"):

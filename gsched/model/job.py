@@ -147,6 +147,34 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """No GPU was asked for and GPU_UNREQUESTED is auto=1: one is given where the host has GPUs."""
     warnings: tuple[str, ...] = ()
     """Said at submission and again by `gjobs -l`."""
+    application: str = ""
+    """-app: application profile of lsb.applications."""
+    pre_exec: str = ""
+    """-E: runs on the first execution host before the job; the job waits again when it fails."""
+    post_exec: str = ""
+    """-Ep: runs there when the job has ended."""
+    login_shell: str = ""
+    """-L: the environment is what this shell's login files make of it."""
+    output_dir: str = ""
+    """-outdir as an absolute path, patterns in it; relative names of -o and -e count from there."""
+    file_copies: tuple[str, ...] = ()
+    """-f, `LOCAL OPERATOR REMOTE` each."""
+    spooled_input: str = ""
+    """-is: id of the blob that holds the input file as it was at submission; `input_file` is then only shown."""
+    warning_signal: str = ""
+    """-wa: name of the signal that is sent before the job is ended."""
+    warning_s: int | None = None
+    """-wt: how long before, in seconds."""
+    end_orphan: bool = False
+    """-ti: ended when its dependency can never hold, whatever the cluster says."""
+    mail_user: str = ""
+    """-u."""
+    notify_begin: bool = False
+    """-B: mail when it starts."""
+    notify_end: bool = False
+    """-N: the report by mail, not in the output file."""
+    notify_error: bool = False
+    """-Ne: the same, only for a job that ends as EXIT."""
     defaulted: tuple[str, ...] = ()
     """Fields whose values came from the queue or the cluster (of `limits`: `limits.NAME`): another queue gives others.
     Of a submission: `slots`, when no -n was given.
@@ -203,6 +231,10 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     problem: str = ""
     started: bool = True
     """False when the job's command was never executed."""
+    pre_failed: bool = False
+    """A pre-execution command failed: the job waits again."""
+    post_code: int | None = None
+    """Exit code of the post-execution commands, of the first that failed; None: there was none."""
 
     @property
     def succeeded(self) -> bool:

@@ -70,6 +70,10 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     CORELIMIT (KiB) -> default and maximum."""
     res_req: str = ""
     gpu_req: str = ""
+    pre_exec: str = ""
+    """PRE_EXEC: runs on the first host before each job."""
+    post_exec: str = ""
+    job_starter: str = ""
     exclusive: bool = False
     """-x may be used."""
     exclusive_units: str = ""

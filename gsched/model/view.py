@@ -341,6 +341,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     environment: bytes = b""
     """`NAME=value` pieces, each ended by a NUL byte, as the kernel keeps them."""
     script: bytes = b""
+    input: bytes | None = None
+    """-is: the input file's contents."""
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):

@@ -84,7 +84,8 @@ class ProcessExecutor:
         if name in self._held:
             return
         marked = {contain.MARK_VARIABLE: f"{self._cluster}/{name}", **order.environment, "PWD": order.cwd}
-        order = msgspec.structs.replace(order, environment=marked, command=in_place(order.command, marked))
+        command = order.command if order.job_starter else in_place(order.command, marked)
+        order = msgspec.structs.replace(order, environment=marked, command=command)
         if self._spool.write_order(order):
             held = self._held[name] = Attempt(order, name)
             self._request(held)
@@ -407,16 +408,18 @@ class ProcessExecutor:
     # -- ending --------------------------------------------------------------------------------------------------
 
     async def _end(self, held: Attempt, interval_s: float) -> None:
+        """INT, TERM, KILL. The steps that follow a job are left alone, unless somebody ends the attempt in them."""
         await held.let_go.wait()
+        ends_steps = self._spool.is_past_job(held.name)
         for signum in (signal.SIGINT, signal.SIGTERM):
-            if await self._ends_by(held, signum, interval_s):
+            if await self._ends_by(held, signum, interval_s, ends_steps=ends_steps):
                 return
-        while True:
+        while ends_steps or not self._spool.is_past_job(held.name):
             contain.send_all(self._tree(held), signal.SIGKILL)
             if await self._ends_within(held, _KILL_AGAIN_S):
                 return
 
-    async def _ends_by(self, held: Attempt, signum: int, interval_s: float) -> bool:
+    async def _ends_by(self, held: Attempt, signum: int, interval_s: float, *, ends_steps: bool) -> bool:
         """Signal every process of the attempt once and wait; whether it has ended within `interval_s`.
 
         A process that was forked while we looked, or had not become its program yet, is signalled a moment later: a
@@ -425,6 +428,8 @@ class ProcessExecutor:
         seen: set[tuple[int, int, str]] = set()
         looked_s = 0.0
         for at_s in (*_LOOKS_S, interval_s):
+            if not ends_steps and self._spool.is_past_job(held.name):
+                return True
             tree = self._tree(held)
             fresh = [each for each in tree if (each.pid, each.start, each.name) not in seen]
             seen.update((each.pid, each.start, each.name) for each in fresh)

@@ -7,21 +7,13 @@ Called by the supervisor, in the bare interpreter of the fork server: standard l
 from __future__ import annotations
 
 import os
-import signal
 import stat
 
 from gsched.run import limits as job_limits
+from gsched.run.steps import default_signals, run_step
 
 GO = b"g"
 """What a forked job waits for on its gate; an end of file instead means that it must not execute anything."""
-
-_RESETTABLE = tuple(
-    signum
-    for signum in signal.valid_signals()
-    if signum not in (signal.SIGKILL, signal.SIGSTOP)
-    and (signum < signal.SIGRTMIN or signal.getsignal(signum) is not signal.SIG_DFL)
-)
-"""What may be ignored: by us, by Python, or since before us (a daemon that was started with nohup)."""
 
 
 class Output:
@@ -65,8 +57,12 @@ def become_job(
     limits: dict[str, float],
     streams: tuple[int, int, int],
     gate: int,
+    first: list[dict[str, object]],
+    failed: str,
 ) -> None:
     """In the forked child: become the job, as soon as the start is on record. Never returns.
+
+    The steps of `first` come before; when one fails the job is not executed, and the file `failed` says so.
 
     Executes the first of `programs` that can be. Exits like a shell where the last cannot: 127 when it does not exist,
     else 126.
@@ -74,9 +70,7 @@ def become_job(
     code = 126
     try:
         os.setsid()
-        for signum in _RESETTABLE:
-            signal.signal(signum, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        default_signals()
         for target, fd in enumerate(streams):
             os.dup2(fd, target)
         os.umask(umask)
@@ -85,6 +79,12 @@ def become_job(
         if os.read(gate, 1) != GO:
             os._exit(code)
         environment = {**environment, "LS_JOBPID": str(os.getpid()), "LSB_JOBRES_PID": str(os.getppid())}
+        for step in first:
+            code = run_step(step, environment)
+            if code:
+                write_failure(failed, step, code)
+                os._exit(code)
+        code = 126
         job_limits.restrict(limits)
         failure: Exception | None = None
         for argv in programs:
@@ -97,6 +97,13 @@ def become_job(
             os.write(2, f"gsched: {programs[-1][0]}: {why(failure)}\n".encode(errors="replace"))
     finally:
         os._exit(code)
+
+
+def write_failure(path: str, step: dict[str, object], code: int) -> None:
+    """Put down which step failed, and how."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    os.write(fd, f"{code} {step['what']}".encode())
+    os.close(fd)
 
 
 def lower_priority(nice: int) -> None:

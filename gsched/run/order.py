@@ -15,6 +15,16 @@ from gsched.model.job import AttemptResult, Usage
 from gsched.run.jobreport import Facts
 
 
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that runs before or after the job, by /bin/sh, without input and output."""
+
+    command: str
+    what: str
+    """What people call it: "the queue's pre-execution command"."""
+    is_site: bool = False
+    """Configured by the site: runs in /tmp with a plain PATH, not in the job's directory with the job's PATH."""
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt to be run."""
 
@@ -57,6 +67,22 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """NUMA nodes of which alone it may have memory; none: of all."""
     affinity_hostfile: str = ""
     """Text of the file `affinity` in the attempt's folder: a line per task. Empty: no such file."""
+    input: str | None = None
+    """Not None: what standard input is to be, in place of `input_file`."""
+    folders: tuple[str, ...] = ()
+    """Folders to be made if they are missing."""
+    first: tuple[Step, ...] = ()
+    """Steps before the job, in the job's main process: when one fails the job does not run (see `jobprocess`)."""
+    last: tuple[Step, ...] = ()
+    """Steps after the job, which all run; the attempt has not ended before they have."""
+    job_starter: str = ""
+    """JOB_STARTER: a command line with the job's in place of %USRCMD, or behind it."""
+    login_shell: str = ""
+    """-L: path of a shell whose login files are read before."""
+    warning_signal: int = 0
+    """Not 0: sent to the job `warning_s` before its run limit or `terminate_at` (seconds since the epoch)."""
+    warning_s: int = 0
+    terminate_at: float | None = None
     attempt_line: str = ""
     """Not empty: the job has run before. Its output files are not overwritten; this line goes in between."""
     gpu_lock_uuids: tuple[str, ...] = ()

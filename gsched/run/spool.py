@@ -8,6 +8,7 @@ not there. Never waits and never deletes what runs.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import shutil
@@ -95,6 +96,10 @@ class Spool:
                 supervisor.write_file(f"{folder}/{supervisor.SCRIPT}", text)
                 (folder / supervisor.SCRIPT).chmod(0o700)
                 order = msgspec.structs.replace(order, script=order.script.partition("\n")[0])
+            if order.input is not None:
+                text = order.input.encode(errors="surrogateescape")
+                supervisor.write_file(f"{folder}/{supervisor.INPUT}", text)
+                order = msgspec.structs.replace(order, input="")
             if order.hostfile:
                 supervisor.write_file(f"{folder}/{supervisor.HOSTFILE}", order.hostfile.encode())
                 order = msgspec.structs.replace(order, hostfile="")
@@ -132,6 +137,10 @@ class Spool:
 
     def status(self, name: str) -> AttemptResult | None:
         return self._read(name, supervisor.STATUS, AttemptResult)
+
+    def is_past_job(self, name: str) -> bool:
+        """Whether the job is over and the steps after it run."""
+        return (self.folder(name) / supervisor.LAST).exists()
 
     def is_suspended(self, name: str) -> bool:
         """Whether the attempt was suspended and not resumed: outlives the agent, and stops the run limit's clock."""
@@ -213,7 +222,8 @@ class Spool:
         """The beginning of the job's script; None for a job without one."""
         try:
             with (self.folder(name) / supervisor.SCRIPT).open("rb") as file:
-                return file.read(SCRIPT_SHOWN).decode(errors="surrogateescape")
+                # Not final: a character that is cut off at the end is left out.
+                return codecs.getincrementaldecoder("utf8")("surrogateescape").decode(file.read(SCRIPT_SHOWN))
         except OSError:
             return None
 

@@ -20,13 +20,14 @@ import time
 from collections.abc import Callable
 
 from gsched.base import gpulock
-from gsched.run import contain, limits
+from gsched.run import contain, limits, steps
 from gsched.run.jobprocess import GO, Output, become_job, interpreter, why
 from gsched.run.shellline import plain_words
 
 ORDER, CLAIM, STARTED, STATUS, SCRIPT, SUSPENDED = "order", "claim", "started", "status", "script", "suspended"
 LIMITS = "limits"
 STDOUT, STDERR, HOSTFILE, AFFINITY = "stdout", "stderr", "hostfile", "affinity"
+INPUT, FAILED, LAST = "input", "failed", "last"
 """Names of the files in an attempt's folder."""
 
 SWEEP_GRACE_S = 2.0
@@ -108,6 +109,8 @@ class Supervisor:
         self.stopped_at: float | None = None
         self.stopped_s = 0.0
         self.poked = False
+        self.step_pid = 0
+        self.step_status: int | None = None
 
     def run(self) -> None:
         """Everything; returns when the status is written, or at once when another supervisor has the attempt."""
@@ -125,7 +128,8 @@ class Supervisor:
             self._watch()
             ended_at, run_s = time.time(), time.monotonic() - self.began
             self._note(self._sweep())
-            self._write_status(self._result(ended_at, run_s), "; ".join(self.notes))
+            result = self._result(ended_at, run_s) | self._after()
+            self._write_status(result, "; ".join(self.notes))
 
     # -- before the job ------------------------------------------------------------------------------------------
 
@@ -159,12 +163,17 @@ class Supervisor:
         except gpulock.GpuLockError as error:
             raise _NotStarted(str(error)) from error
         self._bind()
+        os.umask(self.order["umask"])
+        for folder in self.order.get("folders", ()):
+            try:
+                os.makedirs(folder, exist_ok=True)
+            except (OSError, ValueError) as error:
+                self._note(f"folder {folder}: {why(error)}")
         try:
             os.chdir(self.order["cwd"])
         except (OSError, ValueError) as error:
             problem = f"working directory {self.order['cwd']}: {why(error)}"
             raise _FinalFailure(problem, "TERM_CWD_NOTEXIST") from error
-        os.umask(self.order["umask"])
         streams = self._open_streams()
         os.umask(0o077)
         gate_in, gate_out = os.pipe()
@@ -185,6 +194,8 @@ class Supervisor:
                 order.get("limits", {}),
                 streams,
                 gate_in,
+                order.get("first", []),
+                f"{self.folder}/{FAILED}",
             )
         signal.pthread_sigmask(signal.SIG_SETMASK, _AWAITED)
         os.close(gate_in)
@@ -234,15 +245,24 @@ class Supervisor:
 
     def _programs(self) -> list[list[str]]:
         """Argument lists to try one after the other."""
-        if self.order["script"] is not None:
-            return [interpreter(self.order["script"], f"{self.folder}/{SCRIPT}")]
-        shell = ["/bin/sh", "-c", self.order["command"]]
-        direct = plain_words(self.order["command"])
-        return [direct, shell] if direct else [shell]
+        order = self.order
+        starter, login = order.get("job_starter", ""), order.get("login_shell", "")
+        script = None if order["script"] is None else interpreter(order["script"], f"{self.folder}/{SCRIPT}")
+        if starter:
+            line = steps.started_by(starter, steps.quoted(script) if script else order["command"])
+            programs = [["/bin/sh", "-c", line]]
+        elif script:
+            programs = [script]
+        else:
+            shell, direct = ["/bin/sh", "-c", order["command"]], plain_words(order["command"])
+            programs = [direct, shell] if direct and not login else [shell]
+        return [steps.in_login(login, words) for words in programs] if login else programs
 
     def _open_streams(self) -> tuple[int, int, int]:
         """Standard input, output and error of the job, opened as the job would (its directory, its umask)."""
         source = self.order["input_file"] or os.devnull
+        if self.order.get("input") is not None:
+            source = f"{self.folder}/{INPUT}"
         try:
             stdin = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
         except (OSError, ValueError) as error:
@@ -286,6 +306,7 @@ class Supervisor:
         """Wait for the job's main process; enforce its limits. Run time does not count while it is suspended."""
         order = self.order
         guard = limits.Guard(order["run_limit_s"], order.get("limits", {}), order["terminate_interval_s"], self._tree)
+        warned = False
         while True:
             self._reap()
             if self.main_status is not None:
@@ -297,13 +318,32 @@ class Supervisor:
                     limits.limit_cpu(self._tree(), order["limits"], before)
                     guard = guard.renewed(order["run_limit_s"], order["limits"])
             ran_s = time.monotonic() - self.began - self.stopped_s
-            if self.stopped_at is not None or guard.due == math.inf:
+            warn_s = math.inf if warned else self._warning_due()
+            due = min(guard.due, warn_s)
+            if self.stopped_at is not None or due == math.inf:
                 self._listen(None)
-            elif guard.due > ran_s:
-                self._listen(guard.due - ran_s)
+            elif due > ran_s:
+                self._listen(due - ran_s)
+            elif warn_s <= ran_s:
+                warned = True
+                contain.send_all(self._tree(), order["warning_signal"])
             else:
                 guard.act(ran_s, self.cpu_s)
         self.term_reason = guard.term_reason or guard.explains(death(self.main_status))
+
+    def _warning_due(self) -> float:
+        """At which run time the job is warned of its end (-wa, -wt); infinity for never."""
+        order = self.order
+        if not order.get("warning_signal"):
+            return math.inf
+        ends = [order["run_limit_s"]] if order["run_limit_s"] is not None else []
+        if order.get("terminate_at") is not None:
+            ends.append(self._run_time_at(order["terminate_at"]))
+        return max(min(ends) - float(order["warning_s"]), 0.0) if ends else math.inf
+
+    def _run_time_at(self, at: float) -> float:
+        """Run time at `at`, seconds since the epoch, if the job is not suspended from now on."""
+        return at - time.time() + time.monotonic() - self.began - self.stopped_s
 
     def _reap(self) -> bool:
         """Take what children have to report; add up their CPU time. False when no descendant is left."""
@@ -318,6 +358,8 @@ class Supervisor:
             self.max_rss_kib = max(self.max_rss_kib, used.ru_maxrss)
             if pid == self.pid:
                 self.main_status = status
+            elif pid == self.step_pid:
+                self.step_status = status
 
     def _listen(self, timeout_s: float | None) -> None:
         """Wait for a child's end or for a poke; after a poke see whether the job's clock stands still."""
@@ -335,6 +377,52 @@ class Supervisor:
         return contain.descendants(os.getpid(), contain.scan())
 
     # -- after the job -------------------------------------------------------------------------------------------
+
+    def _after(self) -> dict[str, object]:
+        """Run the steps that follow the job; what they and a step before it have to do with the result."""
+        failed = self._failed_step()
+        more: dict[str, object] = {}
+        environment = {**self.order["environment"], "LSB_JOBEXIT_STAT": str(self.main_status or 0)}
+        if failed:
+            code, _, what = failed.partition(" ")
+            self._note(f"{what[:1].upper()}{what[1:]} exited with non-zero status ({code})")
+            if int(code) != steps.ABORT and not self.term_reason:
+                more = {"pre_failed": True, "started": False, "exit_code": None, "signal": None}
+                environment["LSB_JOBPEND"] = "Y"
+        for step in self.order.get("last", ()):
+            ended_with = self._run_last(step, environment)
+            more["post_code"] = more.get("post_code") or ended_with
+            if ended_with:
+                self._note(f"{step['what']} exited with non-zero status ({ended_with})")
+        return more
+
+    def _failed_step(self) -> str:
+        """Exit code and name of the step that kept the job from being executed; empty when none did."""
+        try:
+            with open(f"{self.folder}/{FAILED}", encoding="utf-8") as file:
+                return file.read()
+        except OSError:
+            return ""
+
+    def _run_last(self, step: dict[str, object], environment: dict[str, str]) -> int:
+        """One step, to its end; 126 when it cannot be run."""
+        self.step_status = None
+        try:
+            # From here on who ends the attempt means this step, not the job.
+            write_file(f"{self.folder}/{LAST}", b"")
+            os.umask(self.order["umask"])
+            os.chdir(steps.SITE_FOLDER if step["is_site"] else self.order["cwd"])
+            self.step_pid = steps.fork_step(step, environment)
+        except OSError as error:
+            self._note(f"{step['what']}: {why(error)}")
+            return 126
+        finally:
+            os.umask(0o077)
+            os.chdir("/")
+        while self._reap() and self.step_status is None:
+            self._listen(None)
+        self._note(self._sweep())
+        return steps.shell_code(self.step_status or 0)
 
     def _sweep(self) -> str:
         """End whatever the job left running; the text names what could not be ended."""

@@ -176,6 +176,11 @@ def post_done(at: float) -> Remark:
     return Remark(at=at, text="Post job process done successfully")
 
 
+def post_failed(at: float) -> Remark:
+    """A post-execution command failed."""
+    return Remark(at=at, text="Post job process failed")
+
+
 class HistoryRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job and what happened after its submission, in order of time."""
 

@@ -75,6 +75,7 @@ class FakeMaster(
         self.next_id = 220
         self.filters: list[JobFilter] = []
         self.submissions: list[Submission] = []
+        self.no_queues: tuple[str, ...] = ()
         self.controls: list[tuple[str, tuple[int, ...], JobFilter | None, int]] = []
         self.requests: list[object] = []
         """Requests of the Administration service, and of Control, as they came."""
@@ -96,21 +97,26 @@ class FakeMaster(
         self.spans: list[Span] = []
 
     def Submit(self, request, context):
-        for item in request.submissions:
-            self.submissions.append(from_proto(item, Submission))
+        asked = [from_proto(item, Submission) for item in request.submissions]
+        for item in asked:
+            if item.spec.queue in self.no_queues:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{item.spec.queue}: No such queue")
+        self.submissions += asked
         if self.refusal:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, self.refusal)
-        spec = self.submissions[-1].spec
-        job = Submitted(
-            job_id=self.next_id,
-            queue=spec.queue or "normal",
-            default_queue=not spec.queue_named,
-            warnings=self.warnings,
-        )
-        self.histories.setdefault(
-            self.next_id, (record(1, events.JobSubmitted(at=1499222051.0, job_id=self.next_id, spec=spec)),)
-        )
-        return scheduler_pb2.SubmitReply(jobs=[to_proto(job, model_pb2.Submitted)])
+        reply = scheduler_pb2.SubmitReply()
+        for job_id, item in enumerate(asked, start=self.next_id):
+            spec = item.spec
+            job = Submitted(
+                job_id=job_id,
+                queue=spec.queue or "normal",
+                default_queue=not spec.queue_named,
+                warnings=self.warnings,
+            )
+            reply.jobs.append(to_proto(job, model_pb2.Submitted))
+            told = record(1, events.JobSubmitted(at=1499222051.0, job_id=job_id, spec=spec))
+            self.histories.setdefault(job_id, (told,))
+        return reply
 
     def Jobs(self, request, context):
         wanted = from_proto(request, JobFilter)

@@ -116,19 +116,149 @@ def test_no_command(master: FakeMaster, call: NewCall) -> None:
     assert (gsub.run(), gsub.out, gsub.err) == (255, "", "No command is specified. Job not submitted.\n")
 
 
-def test_at_a_terminal_no_command_does_not_wait_for_one(master: FakeMaster, call: NewCall) -> None:
-    gsub = call("gsub")
+@pytest.mark.parametrize("name", ["gsub", "bsub"])
+def test_at_a_terminal_a_command_is_asked_for(master: FakeMaster, call: NewCall, name: str) -> None:
+    gsub = call(name)
     gsub.stdin_is_tty = True
-    gsub.stdin = b"must not be read"
+    gsub.stdin = b"sleep 10\n"
+    assert gsub.run() == 0
+    assert gsub.out.startswith(f"{name}> ")
+    assert master.submissions[0].spec.command == "sleep 10"
+
+
+def test_a_script_that_is_no_program_is_copied(master: FakeMaster, call: NewCall, tmp_path: Path) -> None:
+    for name, mode in (("plain.sh", 0o600), ("program.sh", 0o700)):
+        (tmp_path / name).write_text("hostname\n")
+        (tmp_path / name).chmod(mode)
+        gsub = call("gsub", str(tmp_path / name))
+        gsub.files[str(tmp_path / name)] = b"hostname\n"
+        assert gsub.run() == 0
+    assert [each.script for each in master.submissions] == [b"hostname\n", b""]
+
+
+def test_an_input_file_is_copied(master: FakeMaster, call: NewCall) -> None:
+    gsub = call("gsub", "-is", "in", "cat")
+    gsub.files["in"] = b"a\0\xff"
+    assert gsub.run() == 0
+    assert (master.submissions[0].input, master.submissions[0].spec.input_file) == (b"a\0\xff", "in")
+
+
+PACK = b"# jobs\n-J one -q night sleep 1\n\n-J 'two words' \"echo a; echo b\"\r\n"
+
+
+def test_a_file_of_submissions(master: FakeMaster, call: NewCall) -> None:
+    gsub = call("gsub", "-pack", "jobs")
+    gsub.files["jobs"] = PACK
+    assert gsub.run() == 0
+    assert gsub.out == (
+        "Job <220> is submitted to queue <night>.\n"
+        "Job <221> is submitted to default queue <normal>.\n"
+        "2 lines parsed, 2 jobs submitted, 0 errors found.\n"
+    )
+    assert [(each.spec.name, each.spec.command) for each in master.submissions] == [
+        ("one", "sleep 1"),
+        ("two words", "echo a; echo b"),
+    ]
+
+
+@pytest.mark.parametrize(("skip", "submitted"), [("", 0), ("Y", 2)])
+def test_a_line_that_cannot_be_read_holds_up_the_others(
+    master: FakeMaster, call: NewCall, skip: str, submitted: int
+) -> None:
+    gsub = call("gsub", "-pack", "jobs", LSB_PACK_SKIP_ERROR=skip)
+    gsub.files["jobs"] = PACK + b"-zap true\n"
     assert gsub.run() == 255
+    assert "jobs, line 5: unknown option -zap" in gsub.err and "Job not submitted." in gsub.err
+    assert gsub.out.endswith(f"3 lines parsed, {submitted} jobs submitted, 1 errors found.\n")
+    assert len(master.submissions) == submitted
+
+
+@pytest.mark.parametrize(("skip", "submitted"), [("", 1), ("Y", 2)])
+def test_a_line_that_is_refused_ends_the_file(master: FakeMaster, call: NewCall, skip: str, submitted: int) -> None:
+    gsub = call("gsub", "-pack", "jobs", LSB_PACK_SKIP_ERROR=skip)
+    gsub.files["jobs"] = b"true\n-q nosuch true\ntrue\n"
+    master.no_queues = ("nosuch",)
+    assert gsub.run() == 255
+    assert "jobs, line 2: nosuch: No such queue. Job not submitted.\n" in gsub.err
+    assert gsub.out.endswith(f"3 lines parsed, {submitted} jobs submitted, 1 errors found.\n")
+    assert len(master.submissions) == submitted
+
+
+def esub(folder: Path, name: str, text: str) -> None:
+    (folder / "lsf.conf").write_text(f"LSF_SERVERDIR={folder}\n")
+    (folder / name).write_text("#!/bin/sh\n" + text)
+    (folder / name).chmod(0o700)
+
+
+@pytest.fixture
+def here(call: NewCall, tmp_path: Path) -> NewCall:
+    """Calls from a folder that exists."""
+
+    def make(*words: str, **env: str) -> FakeCall:
+        made = call(*words, PATH="/usr/bin:/bin", **env)
+        made.cwd = str(tmp_path)
+        return made
+
+    return make
+
+
+def test_an_esub_changes_what_is_submitted(master: FakeMaster, here: NewCall, folder: Path) -> None:
+    esub(
+        folder,
+        "esub",
+        '. "$LSB_SUB_PARM_FILE"; echo "saw $LSB_SUB_JOB_NAME: $LSB_SUB_COMMAND_LINE"\n'
+        'echo "LSB_SUB_QUEUE=\\"night\\"" > "$LSB_SUB_MODIFY_FILE"\n'
+        'echo "LSB_SUB_RLIMIT_RUN=90" >> "$LSB_SUB_MODIFY_FILE"\n'
+        'echo "LSB_SUB_PROJECT_NAME=SUB_RESET" >> "$LSB_SUB_MODIFY_FILE"\n'
+        'echo "EXTRA=\\"a b\\"" > "$LSB_SUB_MODIFY_ENVFILE"\n',
+    )
+    gsub = here("gsub", "-J", "it's $HOME", "-P", "p", "-q", "normal", "echo", "a b")
+    assert gsub.run() == 0
+    sent = master.submissions[0]
+    assert gsub.err == 'saw it\'s $HOME: echo "a b"\n'
+    assert (sent.spec.queue, sent.spec.run_limit_s, sent.spec.project) == ("night", 120, "")
+    assert b"EXTRA=a b" in sent.environment.split(b"\0")
+
+
+def test_esubs_are_named_with_a_and_see_what_the_one_before_did(
+    master: FakeMaster, here: NewCall, folder: Path
+) -> None:
+    esub(folder, "esub.one", 'echo "LSB_SUB_NUM_PROCESSORS=3" > "$LSB_SUB_MODIFY_FILE"\n')
+    twice = 'echo "LSB_SUB_MAX_NUM_PROCESSORS=$((LSB_SUB_NUM_PROCESSORS * $1))" >> "$LSB_SUB_MODIFY_FILE"\n'
+    esub(folder, "esub.two", '. "$LSB_SUB_PARM_FILE"; cp /dev/null "$LSB_SUB_MODIFY_FILE"\n' + twice)
+    assert here("gsub", "-a", "one two(2)", "true").run() == 0
+    assert (master.submissions[0].spec.slots, master.submissions[0].spec.max_slots) == (3, 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("exit $LSB_SUB_ABORT_VALUE\n", "Request aborted by esub"),
+        ("exit 3\n", "esub failed with exit code 3"),
+        ('echo "LSB_SUB_FOO=1" > "$LSB_SUB_MODIFY_FILE"\n', "an esub sets LSB_SUB_FOO, which is not supported"),
+        ("echo nonsense > $LSB_SUB_MODIFY_FILE\n", "LSB_SUB_MODIFY_FILE of esub of an esub: 'nonsense'"),
+    ],
+)
+def test_an_esub_may_refuse(master: FakeMaster, here: NewCall, folder: Path, text: str, reason: str) -> None:
+    esub(folder, "esub", text)
+    gsub = here("gsub", "true")
+    assert gsub.run() == 255
+    assert gsub.err.startswith(reason) and gsub.err.endswith(". Job not submitted.\n")
     assert not master.submissions
+
+
+def test_an_esub_that_is_not_there_is_named(master: FakeMaster, here: NewCall, folder: Path) -> None:
+    esub(folder, "esub.one", "")
+    gsub = here("gsub", "-a", "other", "true")
+    assert gsub.run() == 255
+    assert gsub.err == f"esub.other: there is no such esub in {folder}. Job not submitted.\n"
 
 
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
         (["-q", "nosuch", "true"], "nosuch: No such queue. Job not submitted.\n"),
-        (["-zap", "true"], "unknown option -zap. Job not submitted.\n"),
+        (["-zap", "true"], "unknown option -zap; did you mean -app?. Job not submitted.\n"),
         (["-R", "select[", "true"], "Bad resource requirement syntax"),
     ],
 )

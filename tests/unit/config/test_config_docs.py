@@ -48,7 +48,24 @@ def config() -> ClusterConfig:
 
 
 def test_there_is_an_example_of_every_file():
-    assert {name for name, _ in EXAMPLES} == {"lsb.params", "lsb.queues", "lsb.hosts", "lsb.users", "lsb.resources"}
+    assert {name for name, _ in EXAMPLES} == {
+        "lsb.params",
+        "lsb.queues",
+        "lsb.hosts",
+        "lsb.users",
+        "lsb.resources",
+        "lsb.applications",
+    }
+
+
+def test_the_application_profile_of_the_examples(config):
+    profile = config.applications["training"]
+    assert (profile.run_limit_s, profile.gpu_req, profile.requeue_exit_values) == (
+        86400,
+        "num=1:mode=exclusive_process",
+        "99",
+    )
+    assert profile.post_exec == "rm -rf /tmp/train.$LSB_JOBID"
 
 
 def test_the_queues_of_the_examples(config):

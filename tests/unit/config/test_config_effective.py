@@ -68,7 +68,7 @@ def test_every_parameter_has_a_place() -> None:
     of_lsf_conf = {"host_lost_after_s", "root_may_submit", "max_dispatch_per_cycle", "job_report"}
     usual, unusual = configured().params, configured(*UNUSUAL.split("\n")).params
     same = {name for name in msgspec.structs.asdict(usual) if getattr(usual, name) == getattr(unusual, name)}
-    assert same - of_lsf_conf == {"default_queues"}
+    assert same - of_lsf_conf == {"default_queues", "default_application"}
 
 
 def test_lsf_conf_as_programs_read_it(tmp_path) -> None:

@@ -358,7 +358,7 @@ def test_gpu_options_that_do_nothing_yet_are_refused():
             "RES_REQ = affinity[socket(1,same=core)]",
             "RES_REQ: Bad resource requirement syntax: same=core says nothing of sockets",
         ),
-        ("JOB_STARTER = /x", "JOB_STARTER is not supported yet"),
+        ("JOB_CONTROLS = SUSPEND[x]", "JOB_CONTROLS is not supported yet"),
         ("MAX_JOB_PREEMPT = 3", "MAX_JOB_PREEMPT is not supported yet: it is set for the whole cluster in lsb.params"),
     ],
 )

@@ -66,7 +66,7 @@ def test_jobs_are_kept_as_typed() -> None:
         (["-env", "all", "12"], "option -env is not supported yet"),
         (["-K", "12"], "option -K is not supported yet"),
         (["-b", "9:00", "-t", "2001:1:1:0:00", "12"], "Bad time specification: -t '2001:1:1:0:00' is over already"),
-        (["-frobnicate", "12"], "option -f is not supported yet"),
+        (["-zap", "12"], "unknown option -zap; did you mean -app?"),
     ],
 )
 def test_what_is_refused(words: list[str], reason: str) -> None:

@@ -77,7 +77,7 @@ def test_bjobs_words(words: list[str], given: list[tuple[str, str]], rest: list[
         (BSUB, ["-q", "-n", "4"], "option -q needs a value (QUEUES); the next word is option -n"),
         (BSUB, ["-oout.txt"], "-oout.txt can be read as -o out.txt or as -oo ut.txt: write a blank between"),
         (BSUB, ["-gpus", "2"], "-gpus can be read as"),
-        (BSUB, ["-Is", "sh"], "option -Is is not supported yet"),
+        (BSUB, ["-sla", "sh"], "option -sla is not supported yet"),
     ],
 )
 def test_what_cannot_be_read_is_named(table: OptionTable, words: list[str], text: str) -> None:

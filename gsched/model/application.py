@@ -1,0 +1,28 @@
+"""Application profiles as configured in lsb.applications: what jobs of one kind have in common."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Application(msgspec.Struct, frozen=True, kw_only=True):
+    """One profile. What it says counts before the queue and after the job; None and "" say nothing."""
+
+    name: str
+    description: str = ""
+    task_limit: tuple[int, int, int] | None = None
+    """TASKLIMIT: least, default and most slots of one job."""
+    run_limit_s: int | None = None
+    estimate_s: int | None = None
+    """RUNTIME."""
+    limits: dict[str, float] = {}
+    """By the names and in the units of model.queue.Queue.limits."""
+    res_req: str = ""
+    gpu_req: str = ""
+    rerunnable: bool | None = None
+    requeue_exit_values: str = ""
+    max_requeue: int | None = None
+    pre_exec: str = ""
+    post_exec: str = ""
+    job_starter: str = ""
+    source: str = ""

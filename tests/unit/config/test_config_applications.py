@@ -1,0 +1,63 @@
+"""lsb.applications: profiles are read like queues, and refused by name where they cannot be honoured."""
+
+from __future__ import annotations
+
+import pytest
+from config_texts import check
+
+from gsched.model.application import Application
+
+
+def profile(*lines: str) -> Application:
+    checked = check({"lsb.applications": "\n".join(["Begin Application", "NAME = a", *lines, "End Application", ""])})
+    assert checked.errors == []
+    return checked.config.applications["a"]
+
+
+def test_a_profile_says_what_jobs_have_in_common():
+    found = profile(
+        "TASKLIMIT = 2 4 8",
+        "RUNLIMIT = 1:30",
+        "RUNTIME = 10",
+        "MEMLIMIT = 4096",
+        "RES_REQ = rusage[mem=100]",
+        "RERUNNABLE = Y",
+        "PRE_EXEC = /bin/check",
+        "POST_EXEC = /bin/clean $LSB_JOBID",
+        'JOB_STARTER = env A=1 "%USRCMD"',
+        "MAX_JOB_REQUEUE = 3",
+    )
+    assert (found.task_limit, found.run_limit_s, found.estimate_s) == ((2, 4, 8), 5400, 600)
+    assert (found.limits, found.res_req, found.rerunnable) == ({"MEMLIMIT": 4096.0}, "rusage[mem=100]", True)
+    assert (found.pre_exec, found.post_exec) == ("/bin/check", "/bin/clean $LSB_JOBID")
+    assert (found.job_starter, found.max_requeue) == ('env A=1 "%USRCMD"', 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "Begin Application\nRUNLIMIT = 5\nEnd Application\n",
+            "lsb.applications:1: the application profile has no NAME",
+        ),
+        (
+            "Begin Application\nNAME = a\nCHUNK_JOB_SIZE = 4\nEnd Application\n",
+            "lsb.applications:3: CHUNK_JOB_SIZE is not supported yet",
+        ),
+        (
+            "Begin Application\nNAME = a\nEnd Application\nBegin Application\nNAME = a\nEnd Application\n",
+            "lsb.applications:4: application profile a is defined twice (first at lsb.applications:1)",
+        ),
+        (
+            "Begin Queue\nEnd Queue\n",
+            "lsb.applications:1: unknown section Queue in lsb.applications; it holds Application",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(text, error):
+    assert error in check({"lsb.applications": text}).errors
+
+
+def test_the_default_profile_must_exist():
+    checked = check({"lsb.params": "Begin Parameters\nDEFAULT_APPLICATION = nosuch\nEnd Parameters\n"})
+    assert checked.errors == ["lsb.params: DEFAULT_APPLICATION: profile nosuch is not defined in lsb.applications"]

@@ -1,0 +1,149 @@
+"""Application profiles at admission, and what pre- and post-execution commands mean for a job."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from core_world import World, make_config, spec
+
+from gsched.base.errors import BadRequest
+from gsched.core.command import Submit
+from gsched.model.application import Application
+from gsched.model.config import ClusterConfig
+from gsched.model.job import JobState
+from gsched.model.queue import RunLimits
+
+CARE = Application(
+    name="care",
+    task_limit=(2, 3, 4),
+    run_limit_s=600,
+    estimate_s=60,
+    limits={"MEMLIMIT": 100.0},
+    res_req="rusage[mem=10] order[ut]",
+    rerunnable=True,
+    requeue_exit_values="99",
+    max_requeue=1,
+)
+
+
+def config(default: str = "", **queue: object) -> ClusterConfig:
+    made = make_config()
+    changed = msgspec.structs.replace(made.queues["normal"], **queue)
+    return msgspec.structs.replace(
+        made,
+        applications={"care": CARE},
+        queues=made.queues | {"normal": changed},
+        params=msgspec.structs.replace(made.params, default_application=default),
+    )
+
+
+def test_a_profile_fills_in_what_the_job_does_not_say() -> None:
+    world = World(config(res_req="rusage[mem=5:swp=7]", limits={"MEMLIMIT": RunLimits(500.0, 50.0)}))
+    plain, own, other = world.submit(
+        spec(application="care", defaulted=("slots",)),
+        spec(
+            application="care",
+            slots=2,
+            run_limit_s=60,
+            limits={"MEMLIMIT": 200.0},
+            rerunnable=False,
+            res_req="rusage[mem=20]",
+        ),
+        spec(),
+    )
+    one, two, three = (world.job(number).spec for number in (plain, own, other))
+    assert (one.slots, one.run_limit_s, one.estimate_s, one.limits) == (3, 600, 60, {"MEMLIMIT": 100.0})
+    assert (one.rerunnable, one.requeue_exit_values) == (True, "99")
+    assert "order[ut] rusage[swp=7.00,mem=10.00]" in one.combined_req
+    assert (two.slots, two.run_limit_s, two.limits, two.rerunnable) == (2, 60, {"MEMLIMIT": 200.0}, False)
+    assert "order[ut] rusage[swp=7.00,mem=20.00]" in two.combined_req
+    assert (three.application, three.run_limit_s, three.limits) == ("", None, {"MEMLIMIT": 50.0})
+
+
+def test_a_profile_is_taken_back_with_what_it_said() -> None:
+    world = World(config())
+    (number,) = world.submit(spec(application="care", defaulted=("slots",)))
+    assert world.modify(number, application="") == [""]
+    now = world.job(number).spec
+    assert (now.application, now.slots, now.run_limit_s, now.limits, now.requeue_exit_values) == ("", 1, None, {}, "")
+    world.check_replay()
+
+
+def test_the_default_profile_counts_for_jobs_that_name_none() -> None:
+    world = World(config(default="care"))
+    (number,) = world.submit(spec(slots=2))
+    assert (world.job(number).spec.application, world.job(number).spec.run_limit_s) == ("care", 600)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"application": "nosuch"}, "nosuch: No such application profile"),
+        ({"application": "care"}, "Too few processors requested: -n 1, application profile care wants 2"),
+        ({"application": "care", "slots": 5}, "Too many processors requested: -n 5, application profile care allows 4"),
+    ],
+)
+def test_what_a_profile_does_not_allow_is_refused(changes: dict[str, object], reason: str) -> None:
+    world = World(config())
+    with pytest.raises(BadRequest) as caught:
+        world.do(Submit("ann", "", (spec(**changes),)))
+    assert caught.value.text == reason
+
+
+def test_the_profiles_most_requeues_count_before_the_queues() -> None:
+    world = World(config(max_requeue=5))
+    (number,) = world.run(spec(application="care", slots=2))
+    world.started(number)
+    world.ended(number, exit_code=99)
+    assert world.state(number) == JobState.PEND
+    world.settle()
+    world.started(number)
+    world.ended(number, attempt=2, exit_code=99)
+    assert world.state(number) == JobState.EXIT
+
+
+def test_a_job_whose_pre_exec_command_fails_waits_again_though_it_was_started() -> None:
+    world = World()
+    (number,) = world.run(spec())
+    world.started(number)
+    problem = "The job's pre-exec command exited with non-zero status (4)"
+    world.ended(number, exit_code=None, started=False, pre_failed=True, problem=problem)
+    job = world.job(number)
+    assert (job.state, job.failed_starts, job.started_at) == (JobState.PEND, 1, None)
+    world.wait(60)
+    world.settle()
+    world.started(number)
+    world.ended(number, attempt=2, exit_code=0)
+    assert world.state(number) == JobState.DONE
+    world.check_replay()
+
+
+def test_a_job_that_is_killed_in_its_pre_exec_command_is_over() -> None:
+    world = World()
+    (number,) = world.run(spec())
+    world.started(number)
+    world.control("kill", number)
+    world.ended(number, exit_code=None, started=False, pre_failed=True, problem="...")
+    assert world.state(number) == JobState.EXIT
+
+
+@pytest.mark.parametrize(("code", "post_code", "wanted"), [(0, 1, "post_err"), (3, 0, "post_done"), (3, 1, "post_err")])
+def test_post_done_is_what_the_post_exec_command_says(code: int, post_code: int, wanted: str) -> None:
+    world = World()
+    (number,) = world.run(spec())
+    (child,) = world.submit(spec(dependency=f"{wanted}({number})"))
+    world.started(number)
+    world.ended(number, exit_code=code, post_code=post_code)
+    assert world.job(child).released
+    world.check_replay()
+
+
+def test_an_orphan_that_asks_for_it_ends_where_others_wait() -> None:
+    made = make_config()
+    params = msgspec.structs.replace(made.params, end_on_invalid_dependency=False)
+    world = World(msgspec.structs.replace(made, params=params))
+    (number,) = world.run(spec())
+    waits, ends = world.submit(spec(dependency=f"done({number})"), spec(dependency=f"done({number})", end_orphan=True))
+    world.started(number)
+    world.ended(number, exit_code=1)
+    assert (world.state(waits), world.state(ends)) == (JobState.PEND, JobState.EXIT)

@@ -1,0 +1,156 @@
+"""What runs around a job: steps before and after it, job starters, login shells, warnings, copied input."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import pytest
+
+from gsched.run.order import Step
+from gsched.run.steps import in_login, quoted, started_by
+
+
+def step(command: str, *, is_site: bool = False) -> Step:
+    return Step(command=command, what="the job's pre-exec command", is_site=is_site)
+
+
+def lines(path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_steps_come_before_and_after_the_job(on_host):
+    async def scenario(host):
+        log = host.root / "log"
+        result = await host.run(
+            f"echo job >> {log}; exit 3",
+            first=(step(f"pwd >> {log}"), step(f'pwd >> {log}; echo "$PATH" >> {log}', is_site=True)),
+            last=(step(f'echo "$LSB_JOBEXIT_STAT $ONE" >> {log}'), step(f"pwd >> {log}", is_site=True)),
+            environment={"PATH": "/usr/bin:/bin:/x", "ONE": "1"},
+        )
+        assert lines(log) == [str(host.root), "/tmp", "/bin:/usr/bin:/sbin:/usr/sbin", "job", "768 1", "/tmp"]
+        assert (result.exit_code, result.started, result.post_code, result.problem) == (3, True, 0, "")
+
+    on_host(scenario)
+
+
+def test_a_step_that_fails_keeps_the_job_from_running(on_host):
+    async def scenario(host):
+        log = host.root / "log"
+        result = await host.run(
+            f"echo job >> {log}",
+            first=(step(f"echo one >> {log}"), step("exit 4"), step(f"echo never >> {log}")),
+            last=(step(f"echo after $LSB_JOBPEND >> {log}"),),
+        )
+        assert lines(log) == ["one", "after Y"]
+        assert (result.pre_failed, result.started, result.exit_code, result.signal) == (True, False, None, None)
+        assert result.problem == "The job's pre-exec command exited with non-zero status (4)"
+
+    on_host(scenario)
+
+
+def test_exit_code_99_of_a_step_ends_the_job(on_host):
+    async def scenario(host):
+        result = await host.run("true", first=(step("exit 99"),))
+        assert (result.pre_failed, result.started, result.exit_code) == (False, True, 99)
+
+    on_host(scenario)
+
+
+def test_a_job_is_ended_in_a_step_before_it(on_host):
+    async def scenario(host):
+        await host.executor.start(host.order("true", first=(step("sleep 60"),)))
+        await host.start_of(1)
+        await host.executor.terminate(1, 1, 0.2)
+        result = await host.end_of(1)
+        assert result.exit_code is None or result.exit_code >= 128
+
+    on_host(scenario)
+
+
+def test_what_follows_a_killed_job_runs_to_its_end(on_host):
+    async def scenario(host):
+        log = host.root / "log"
+        await host.executor.start(host.order("sleep 60", last=(step(f"sleep 1; echo cleaned >> {log}"),)))
+        await host.start_of(1)
+        await host.executor.terminate(1, 1, 0.2)
+        result = await host.end_of(1)
+        assert lines(log) == ["cleaned"]
+        assert (result.signal, result.post_code) == (signal.SIGINT, 0)
+
+    on_host(scenario)
+
+
+def test_a_step_after_the_job_can_be_ended(on_host):
+    async def scenario(host):
+        mark = host.root / "mark"
+        await host.executor.start(host.order("true", last=(step(f"touch {mark}; exec sleep 60"),)))
+        async with asyncio.timeout(20):
+            while not mark.exists():
+                await asyncio.sleep(0.01)
+        await host.executor.terminate(1, 1, 0.2)
+        result = await host.end_of(1)
+        assert (result.exit_code, result.post_code) == (0, 130)
+        assert result.problem == "the job's pre-exec command exited with non-zero status (130)"
+
+    on_host(scenario)
+
+
+@pytest.mark.parametrize("starter", ["env STARTED=yes", 'env STARTED=yes sh -c "%USRCMD"'])
+@pytest.mark.parametrize("script", [None, "#!/bin/sh\necho $STARTED\n"])
+def test_a_job_starter_stands_before_or_around_the_command(on_host, starter, script):
+    async def scenario(host):
+        await host.run("printenv STARTED", script=script, job_starter=starter)
+        assert host.executor.read_output(1, 1, "stdout", 0, 100) == b"yes\n"
+
+    on_host(scenario)
+
+
+def test_the_login_shells_files_are_read(on_host):
+    async def scenario(host):
+        (host.root / ".profile").write_text("LOGGED=in; export LOGGED\n")
+        environment = {"HOME": str(host.root), "PATH": "/usr/bin:/bin"}
+        await host.run("echo $LOGGED", login_shell="/bin/sh", environment=environment)
+        assert host.executor.read_output(1, 1, "stdout", 0, 100) == b"in\n"
+        await host.run(script="#!/bin/cat\n$LOGGED\n", login_shell="/bin/bash", environment=environment, job_id=2)
+        assert host.executor.read_output(2, 1, "stdout", 0, 100) == b"#!/bin/cat\n$LOGGED\n"
+
+    on_host(scenario)
+
+
+def test_a_job_is_warned_before_its_end(on_host):
+    async def scenario(host):
+        trap = "trap 'echo warned; exit 5' USR1; while :; do sleep 0.05; done"
+        result = await host.run(trap, run_limit_s=61, warning_signal=int(signal.SIGUSR1), warning_s=60)
+        assert (result.exit_code, result.term_reason) == (5, "")
+        assert host.executor.read_output(1, 1, "stdout", 0, 100) == b"warned\n"
+
+    on_host(scenario)
+
+
+def test_input_that_was_copied_takes_the_place_of_the_file(on_host):
+    async def scenario(host):
+        text = b"a\xff\0b".decode(errors="surrogateescape")
+        await host.run("cat", input_file="gone", input=text)
+        assert host.executor.read_output(1, 1, "stdout", 0, 100) == b"a\xff\0b"
+        await host.run("cat", input="", job_id=2)
+        assert host.ended[2, 1].exit_code == 0
+
+    on_host(scenario)
+
+
+def test_folders_are_made(on_host):
+    async def scenario(host):
+        folder = host.root / "a" / "b"
+        await host.run("echo made", folders=(str(folder),), output_file=str(folder / "out"))
+        assert (folder / "out").read_text() == "made\n"
+
+    on_host(scenario)
+
+
+def test_words_of_a_shell():
+    assert quoted(["/bin/sh", "it's"]) == "'/bin/sh' 'it'\\''s'"
+    assert started_by("nice -5", "a b") == "nice -5 a b"
+    assert started_by('csh -c "%USRCMD" x', "a b") == 'csh -c "a b" x'
+    assert in_login("/bin/zsh", ["a"]) == ["/bin/zsh", "-l", "-c", 'exec "$0" "$@"', "a"]
+    assert in_login("/bin/tcsh", ["a"])[2].endswith("exec $argv:q")
