@@ -14,7 +14,7 @@ import msgspec
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.cluster import ClusterState
 from gsched.core.completion import complete, queue_names, queue_of
-from gsched.core.device_wishes import UNTIL_THEN, Processors, never_bound, never_met
+from gsched.core.device_wishes import UNTIL_THEN, Offered, never_met
 from gsched.core.judgement import Judge, Judged, Usage, lasting
 from gsched.core.observed import Observation
 from gsched.core.values import affinity_processors, slot_limit
@@ -107,24 +107,22 @@ def _admit_to(
     judged = judge(spec.res_req, spec.gpu_req, queue.name, spec.slots, spec.application)
     spec = _check_slots(spec, queue, config, observed, judged)
     _check_choices(judged, spec, queue, config, observed)
-    reports = {host.name: observed(host.name).gpus for host in _usable(spec, queue, config)} if judged.wishes else {}
     usable = _usable(spec, queue, config) if judged.wishes else ()
-    offered = {host.name: _offered(host, observed(host.name)) for host in usable}
-    notes = filter(None, [never_met(judged.wishes, reports), never_bound(judged.wishes, offered)])
+    note = never_met(judged.wishes, {host.name: _offered(host, observed(host.name)) for host in usable})
     own = (text for text in lasting(spec.warnings) if not text.endswith(UNTIL_THEN))
     return msgspec.structs.replace(
         spec,
         combined_req=judged.text,
         combined_gpu_req=judged.gpu_text,
         auto_gpu=not judged.wants_gpus and config.params.gpu_unrequested is GpuUnrequested.AUTO,
-        warnings=tuple(dict.fromkeys((*own, *judged.warnings, *notes))),
+        warnings=tuple(dict.fromkeys((*own, *judged.warnings, *([note] if note else [])))),
     )
 
 
-def _offered(host: HostConfig, seen: Observation) -> Processors | None:
-    """The processors that jobs with affinity[] may have; None while they are not known."""
+def _offered(host: HostConfig, seen: Observation) -> Offered:
+    """What the host has of GPUs and, for jobs with affinity[], of processors."""
     is_unknown = host.affinity is not None and (not seen.connected or seen.topology is None)
-    return None if is_unknown else affinity_processors(host, seen)
+    return Offered(seen.gpus, None if is_unknown else affinity_processors(host, seen))
 
 
 def _check_choices(judged: Judged, spec: JobSpec, queue: Queue, config: ClusterConfig, observed: Observed) -> None:

@@ -3,12 +3,13 @@
 Of GPUs it is about model, memory, links and sockets, of processor units about affinity[].
 
 Unlike a number of GPUs that no host has, such a job is accepted, as in LSF: a host that has them may come. It looks at
-what devices are there, never at who holds them, and says nothing while a host's devices are unknown.
+what devices are there, never at who holds them; a host of which that is unknown may have everything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from gsched.model.host import Gpu, GpuReport
 from gsched.model.host_ledger import HostLedger
@@ -48,52 +49,65 @@ def _wishes(choice: Choice, slots: int) -> Wishes:
     return tuple(term.need(tasks if term.one_host else term.block) for term, tasks in shares)
 
 
-def never_met(alternatives: tuple[Wishes, ...], hosts: Mapping[str, GpuReport | None]) -> str:
-    """Which GPUs of the first alternative no host has, when no alternative can be met; empty when one can, or may be.
+class Offered(NamedTuple):
+    """What a host has, whoever holds it. None: not known."""
 
-    `hosts`: those that the job may use.
+    gpus: GpuReport | None
+    processors: Processors | None = ((), "")
+
+
+class _Host:
+    """A host with empty books."""
+
+    def __init__(self, name: str, offered: Offered) -> None:
+        self.books = HostLedger(name)
+        self.knows_gpus = offered.gpus is not None and offered.gpus.known
+        self.books.observe_gpus(offered.gpus)
+        self.knows_processors = offered.processors is not None
+        if offered.processors is not None:
+            self.books.observe_processors(*offered.processors)
+
+    def has_gpus(self, need: HostNeed) -> bool:
+        """Whether it has GPUs for the need, or may have."""
+        return not need.devices or not self.knows_gpus or not isinstance(choose(self.books, need.devices), Shortage)
+
+    def lacks_units(self, need: HostNeed) -> Reason | None:
+        """What of processor units it does not have; None when it has all, or may have."""
+        if need.affinity is None or not self.knows_processors:
+            return None
+        found = affinity.choose(self.books, need.affinity, need.slots)
+        return found if isinstance(found, Reason) else None
+
+
+def never_met(alternatives: tuple[Wishes, ...], hosts: Mapping[str, Offered]) -> str:
+    """What no host has of the first alternative, when no alternative can be met; empty when one can, or may be.
+
+    `hosts`: those that the job may use. GPUs and processor units of a task must be on one of them.
     """
-    books = {}
-    for name, report in hosts.items() if alternatives else ():
-        if report is None or not report.known:
-            return ""
-        books[name] = HostLedger(name)
-        books[name].observe_gpus(report)
-    return _note([_lacking(wishes, books) for wishes in alternatives])
-
-
-def never_bound(alternatives: tuple[Wishes, ...], hosts: Mapping[str, Processors | None]) -> str:
-    """The same of processor units. `hosts`: None where the processors are not known."""
-    books = []
-    for name, offered in hosts.items() if alternatives else ():
-        if offered is None:
-            return ""
-        books.append(HostLedger(name))
-        books[-1].observe_processors(*offered)
-    books.sort(key=lambda each: -len(each.processors))
-    return _note([next(filter(None, (_lacking_units(need, books) for need in wishes)), "") for wishes in alternatives])
-
-
-def _note(lacking: Sequence[str]) -> str:
-    return f"{lacking[0]}{UNTIL_THEN}" if lacking and all(lacking) else ""
-
-
-def _lacking_units(need: HostNeed, books: Sequence[HostLedger]) -> str:
-    if need.affinity is None:
+    if not alternatives:
         return ""
-    found = [affinity.choose(ledger, need.affinity, need.slots) for ledger in books]
-    if not found or not isinstance(found[0], Reason) or not all(isinstance(each, Reason) for each in found):
+    empty = [_Host(name, offered) for name, offered in hosts.items()]
+    lacking = [next(filter(None, (_lacking(need, empty) for need in wishes)), "") for wishes in alternatives]
+    return f"{lacking[0]}{UNTIL_THEN}" if all(lacking) else ""
+
+
+def _lacking(need: HostNeed, hosts: Sequence[_Host]) -> str:
+    """What no host has of a need; empty when one has all of it, or may have."""
+    if not need.devices and need.affinity is None:
         return ""
+    with_gpus = [host for host in hosts if host.has_gpus(need)]
+    if not with_gpus:
+        return _told(need.devices, [(host.books.host, gpu) for host in hosts for gpu in host.books.gpus.values()])
+    lacks = {host.books.host: host.lacks_units(need) for host in hosts}
+    if any(lacks[host.books.host] is None for host in with_gpus) or need.affinity is None:
+        return ""
+    together = any(reason is None for reason in lacks.values())
+    most = max(with_gpus, key=lambda host: len(host.books.processors))
+    reason = lacks[most.books.host]
+    gpus = " beside such GPUs" if together else ""
+    assert reason is not None
     units = print_affinity(need.affinity)
-    return f"No host that the job may use has the processor units of {units} ({found[0].detail})"
-
-
-def _lacking(wishes: Wishes, books: Mapping[str, HostLedger]) -> str:
-    for wanted in (need.devices for need in wishes if need.devices):
-        if all(isinstance(choose(ledger, wanted), Shortage) for ledger in books.values()):
-            devices = [(name, gpu) for name, ledger in books.items() for gpu in ledger.gpus.values()]
-            return _told(wanted, devices)
-    return ""
+    return f"No host that the job may use has the processor units of {units}{gpus} ({reason.detail})"
 
 
 def _told(wanted: tuple[Devices, ...], devices: list[tuple[str, Gpu]]) -> str:
