@@ -14,10 +14,11 @@ import click
 
 from gsched import __version__
 from gsched.app.entry import OPTION_ENVDIR
+from gsched.app.lsf_words import OF_BADMIN, Words
 from gsched.base.errors import LSF_FAILURE, BadRequest
 
 
-@click.group("gadmin", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("gadmin", cls=Words, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="gadmin")
 def gadmin() -> None:
     """Administer a cluster: its configuration, its hosts and queues, and what fragments its GPUs."""
@@ -28,14 +29,25 @@ def gadmin() -> None:
 @click.option("-v", "verbose", is_flag=True, help="Also show notes: what is not wrong but worth knowing.")
 def ckconfig(envdir: str | None, verbose: bool) -> None:
     """Check the configuration files and report every problem as file:line."""
-    from gsched.base.envdir import conf_dir
+    check_files(envdir, verbose=verbose)
+
+
+def check_files(envdir: str | None, *, verbose: bool) -> None:
+    """Check them and say what was found; ends the command where they have errors."""
     from gsched.config.files import load
 
     click.echo("\nChecking configuration files ...\n", err=True)
-    loaded = load(os.path.abspath(envdir or conf_dir(os.environ)), has_account=_has_account)
+    loaded = load(conf_of(envdir), has_account=_has_account)
     errors = [str(problem) for problem in loaded.problems if problem.severity == "error"]
     notes = [str(problem) for problem in loaded.problems if problem.severity != "error"]
     _report(errors, notes if verbose or not errors else [])
+
+
+def conf_of(envdir: str | None) -> str:
+    """The configuration folder that is meant."""
+    from gsched.base.envdir import conf_dir
+
+    return os.path.abspath(envdir or conf_dir(os.environ))
 
 
 def _has_account(name: str) -> bool:
@@ -50,13 +62,24 @@ def _has_account(name: str) -> bool:
 
 @gadmin.command()
 @OPTION_ENVDIR
-def reconfig(envdir: str | None) -> None:
+@click.option("-v", "verbose", is_flag=True, help="Taken for LSF's sake: problems are always shown.")
+@click.option("-f", "force", is_flag=True, help="Taken for LSF's sake: nothing is asked.")
+@click.option("-C", "comment", default="", metavar="TEXT", help="Taken for LSF's sake.")
+def reconfig(envdir: str | None, verbose: bool, force: bool, comment: str) -> None:
     """Check the files and switch to them while jobs run; a file with an error changes nothing."""
+    if _reconfigured(envdir):
+        click.echo("Reconfiguration initiated")
+
+
+def _reconfigured(envdir: str | None) -> bool:
+    """Whether the master has taken over the files; where it has not, that is said and the command ends."""
     click.echo("\nChecking configuration files ...\n", err=True)
-    with _client(envdir) as client:
+    with connect(envdir) as client:
         result = client.reconfigure(apply=True)
+    if result.problems or not result.applied:
+        click.echo("Reconfiguration aborted.")
     _report(list(result.problems), list(result.notes))
-    click.echo("Reconfiguration initiated" if result.applied else "Reconfiguration aborted.")
+    return bool(result.applied)
 
 
 def _report(errors: list[str], notes: list[str]) -> None:
@@ -86,15 +109,27 @@ def hopen(envdir: str | None, hosts: tuple[str, ...]) -> None:
     _host_control(envdir, "open", hosts, "")
 
 
+_STILL_CLOSED = {
+    "closed_Excl": "an exclusive job",
+    "closed_Wind": "dispatch window",
+    "closed_Full": "job limit",
+    "closed_Busy": "load threshold",
+}
+
+
 def _host_control(envdir: str | None, action: str, hosts: tuple[str, ...], comment: str) -> None:
     from gsched.app.private import host_name
 
-    with _client(envdir) as client:
+    with connect(envdir) as client:
         wanted = list(hosts) or [host_name()]
         if wanted == ["all"]:
             wanted = [host.name for host in client.hosts()]
-        for name in client.host_control(action, wanted, comment):
-            click.echo(f"{action.capitalize()} <{name}> ...... done", err=True)
+        named = client.host_control(action, wanted, comment)
+        states = {host.name: host.status for host in client.hosts(named)} if action == "open" else {}
+    for name in named:
+        why = _STILL_CLOSED.get(states.get(name, ""))
+        rest = f" : host remains closed due to {why}; " if why else ""
+        click.echo(f"{action.capitalize()} <{name}> ...... done{rest}", err=True)
 
 
 @gadmin.command()
@@ -134,7 +169,7 @@ def qact(envdir: str | None, comment: str, queues: tuple[str, ...]) -> None:
 
 
 def _queue_control(envdir: str | None, action: str, queues: tuple[str, ...], comment: str) -> None:
-    with _client(envdir) as client:
+    with connect(envdir) as client:
         wanted = list(queues) or client.cluster().default_queue.split()
         answers = client.queue_control(action, [] if wanted == ["all"] else wanted, comment)
     for answer in answers:
@@ -149,7 +184,7 @@ def frag(envdir: str | None) -> None:
     """Show the largest GPU job that fits now, host by host, and what holds it back."""
     from gsched.cli.render.fragments import render_fragments
 
-    with _client(envdir) as client:
+    with connect(envdir) as client:
         click.echo(render_fragments(client.fragmentation()), nl=False)
 
 
@@ -172,14 +207,26 @@ def showconf(envdir: str | None, daemon: str, hosts: tuple[str, ...]) -> None:
     _showconf(envdir, daemon)
 
 
-@click.group("lsadmin", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("lsadmin", cls=Words, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="lsadmin")
 def lsadmin() -> None:
     """What LSF's lsadmin does of the things that gadmin does."""
 
 
 lsadmin.add_command(ckconfig)
-lsadmin.add_command(reconfig)
+
+
+@lsadmin.command("reconfig")
+@OPTION_ENVDIR
+@click.option("-v", "verbose", is_flag=True, help="Taken for LSF's sake: problems are always shown.")
+@click.option("-f", "force", is_flag=True, help="Taken for LSF's sake: nothing is asked.")
+def reconfig_of_lim(envdir: str | None, verbose: bool, force: bool) -> None:
+    """Check the files, switch to them, and have every host's agent follow."""
+    if _reconfigured(envdir):
+        with connect(envdir) as client:
+            for host in client.hosts():
+                if host.status not in ("unavail", "unreach"):
+                    click.echo(f"Restart LIM on <{host.name}> ...... done", err=True)
 
 
 @lsadmin.command("showconf")
@@ -191,7 +238,8 @@ def showconf_of_lim(envdir: str | None, daemon: str, hosts: tuple[str, ...]) -> 
     _showconf(envdir, daemon)
 
 
-def _client(envdir: str | None) -> Any:
+def connect(envdir: str | None) -> Any:
+    """A client of the cluster's master; it says once on standard error that it waits."""
     from gsched.base.envdir import conf_dir, read_setting
     from gsched.wire.address import read_address
     from gsched.wire.client import DEFAULT_WAIT_S, Client
@@ -206,3 +254,7 @@ def _client(envdir: str | None) -> Any:
     except ValueError:
         raise BadRequest(f"GSCHED_COMMAND_WAIT={text}: not a number of seconds") from None
     return Client(read_address(folder), wait_s=wait_s, on_wait=waiting)
+
+
+for _word in OF_BADMIN:
+    gadmin.add_command(_word)

@@ -11,7 +11,7 @@ import shlex
 import socket
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,22 +98,28 @@ def up(home: Home, *, sim_gpus: str | None, hosts: Sequence[str], gpu_resources:
             _make(home, sim_gpus, list(hosts) or [host_name()], gpu_resources)
         config = home.config()
         private_folder(Path(config.locations.run_dir))
-        _start_missing(home, config)
+        start_missing(home, config)
     say(f"cluster {config.cluster} is up: {', '.join(config.hosts)}")
     _say_gpus(home, say)
     _say_how(home, say)
 
 
-def _start_missing(home: Home, config: ClusterConfig) -> None:
+def start_missing(home: Home, config: ClusterConfig, names: Collection[str] = ()) -> None:
+    """Start the daemons that do not run, or those of them that are named (`master`, `agent-HOST`, `door`)."""
     run_dir = config.locations.run_dir
-    if not daemons.running_pid(run_dir, "master"):
+
+    def is_missing(name: str) -> bool:
+        return (not names or name in names) and not daemons.running_pid(run_dir, name)
+
+    if is_missing("master"):
         _start(home, config, ["master"], "master", _master_answers(home))
     for host in config.hosts:
-        if not daemons.running_pid(run_dir, f"agent-{host}"):
+        if is_missing(f"agent-{host}"):
             _start(home, config, ["agent", "--host", host], f"agent-{host}", _host_is_known(home, host))
     for host in config.hosts:  # an agent that was running finds a new master by itself
-        daemons.wait_a_while(_host_is_known(home, host), HELLO_S)
-    if not daemons.running_pid(run_dir, "door"):
+        if not names or daemons.running_pid(run_dir, f"agent-{host}"):
+            daemons.wait_a_while(_host_is_known(home, host), HELLO_S)
+    if is_missing("door"):
         _start(home, config, ["door"], "door", _door_listens(home))
 
 

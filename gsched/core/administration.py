@@ -56,7 +56,13 @@ def control_queues(
         is_active = now_is.is_active if command.action in ("open", "close") else command.action == "activate"
         decision.record(
             QueueControlled(
-                at=now, queue=name, by=command.user, is_open=is_open, is_active=is_active, comment=command.comment
+                at=now,
+                queue=name,
+                by=command.user,
+                is_open=is_open,
+                is_active=is_active,
+                comment=command.comment,
+                action=command.action,
             )
         )
     decision.reply = [Answer(name=name, text=f"Queue <{name}> is {_QUEUE_WORDS[command.action]}") for name in names]

@@ -122,10 +122,11 @@ class ControlHosts:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigure:
-    """Switch to a configuration that has been checked."""
+    """Switch to a configuration that has been checked. `started`: the master has come up with it."""
 
     user: str
     config: ClusterConfig
+    started: bool = False
 
 
 @dataclass(frozen=True, slots=True)

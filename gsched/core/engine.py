@@ -238,8 +238,13 @@ class Engine:
                 at=now,
                 digest=config.digest,
                 by=command.user,
+                started=command.started,
                 hist_hours=config.params.fairshare.hist_hours,
                 queue_hist_hours=config.queue_hist_hours(),
+                host=config.master_host,
+                cluster=config.cluster,
+                servers=sum(host.server for host in config.hosts.values()),
+                queues=len(config.queues),
             )
         )
         self.config = command.config

@@ -90,7 +90,7 @@ class Master:
         self._asyncio = asyncio.get_running_loop()
         self._loop.start()
         # Not waited for: with a full disk it is stored later, and queries are answered meanwhile.
-        self._loop.put(Item(Reconfigure(user_name(os.getuid()), self._config)))
+        self._loop.put(Item(Reconfigure(user_name(os.getuid()), self._config, started=True)))
         history = History(self._store.path)
         server = grpc.aio.server(options=SERVER_OPTIONS)
         desk = Desk(self._loop, self._board, self._store, OwnerOnly())

@@ -31,6 +31,7 @@ class _Count:
     rsv: int = 0
     pending_jobs: int = 0
     started_jobs: int = 0
+    suspended_jobs: int = 0
     gpus: dict[str, float] = field(default_factory=dict)
 
     def add_job(self, job: JobView) -> None:
@@ -39,6 +40,7 @@ class _Count:
             self.add_pending(1, slots)
             return
         self.started_jobs += 1
+        self.suspended_jobs += job.state in (JobState.SSUSP, JobState.USUSP)
         if job.state == JobState.SSUSP:
             self.ssusp += slots
         elif job.state == JobState.USUSP:
@@ -110,5 +112,6 @@ def _view(name: str, config: ClusterConfig, counts: Mapping[str, _Count]) -> Use
         rsv=sum(count.rsv for count in mine),
         pending_jobs=sum(count.pending_jobs for count in mine),
         started_jobs=sum(count.started_jobs for count in mine),
+        suspended_jobs=sum(count.suspended_jobs for count in mine),
         gpus=gpus,
     )

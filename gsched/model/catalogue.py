@@ -29,6 +29,8 @@ class UserLimitView(msgspec.Struct, frozen=True, kw_only=True):
     """Free slots that are kept for its pending jobs."""
     pending_jobs: int = 0
     started_jobs: int = 0
+    suspended_jobs: int = 0
+    """Of the started ones."""
     gpus: dict[str, float] = {}
     """Claim (ngpus_shared, ngpus_excl_p …) -> GPUs that its started jobs hold, parts of shared ones as fractions."""
 

@@ -250,6 +250,8 @@ class QueueControlled(Event, frozen=True, kw_only=True, tag="queue_controlled"):
     is_open: bool = True
     is_active: bool = True
     comment: str = ""
+    action: str = ""
+    """`open`, `close`, `activate` or `inactivate`; empty in records of before it was written down."""
 
 
 class JobGroupMade(Event, frozen=True, kw_only=True, tag="job_group_made"):
@@ -297,6 +299,12 @@ class ConfigApplied(Event, frozen=True, kw_only=True, tag="config_applied"):
     """HIST_HOURS of that configuration: past use decays by it from now on."""
     queue_hist_hours: dict[str, float] = {}
     """The same of queues that have their own."""
+    host: str = ""
+    """The master's; empty in records of before it was written down, as are the rest."""
+    cluster: str = ""
+    servers: int = 0
+    """Hosts that run jobs."""
+    queues: int = 0
 
 
 AnyEvent = (

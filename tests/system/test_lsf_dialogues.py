@@ -212,3 +212,83 @@ def test_killing_by_name(lsf: Names) -> None:
     killed = lsf.run("bkill -J kill-me")
     assert killed.returncode == 0 and "is being terminated" in killed.stdout, killed.stderr
     assert lsf.ends(job) == "EXIT"
+
+
+# -- monitors and accounting ------------------------------------------------------------------------------------------
+
+LISTINGS = {
+    "lsfMonitor": (
+        *(
+            "bqueues -w",
+            "bqueues -l",
+            "bhosts -w",
+            "bhosts -l",
+            "lsload",
+            "lsload -l",
+            "lshosts -w",
+            "busers all",
+            "lsid",
+        ),
+        *("badmin showconf mbd all", "bjobs -u all -w"),
+    ),
+    "IBM's chatops": ("lsid", "lsload", "bjobs -u all -o stat -noheader"),
+    "Toil": ("bparams -a", "lsadmin showconf lim"),
+}
+
+
+@pytest.mark.parametrize("program", LISTINGS)
+def test_listings(lsf: Names, jobs: dict[str, str], program: str) -> None:
+    for line in LISTINGS[program]:
+        done = lsf.run(line)
+        assert done.returncode == 0 and done.stdout, f"{line}: {done.stderr}"
+
+
+def test_ibms_exporter_of_metrics(lsf: Names, jobs: dict[str, str]) -> None:
+    unit = {"LSB_UNIT_FOR_JOBS_DISPLAY": "M"}
+    (host,) = json.loads(lsf.run("bhosts -o all -R select[mg] -json", **unit).stdout)["RECORDS"]
+    assert (host["HOST_NAME"], float(host["NGPUS"])) == (lsf.host, 2.0)
+    assert float(host["AVAILABLE_MEM"].replace("M", "")) > 0
+    assert json.loads(lsf.run("bhosts -o all -R select[!mg] -json", **unit).stdout)["RECORDS"] == []
+    (load,) = json.loads(lsf.run('lsload -o "*" -R select[mg] -json', **unit).stdout)["RECORDS"]
+    assert load["status"] == "ok" and float(load["mem"].replace("M", "")) > 0
+    assert 0 <= float(load["ut"].replace("%", "")) <= 100 and float(load["r1m"]) >= 0
+    queues = json.loads(lsf.run('bqueues -json -o "queue_name:12 njobs pend run susp rsv ususp ssusp status"').stdout)[
+        "RECORDS"
+    ]
+    assert {"normal", "short"} <= {queue["QUEUE_NAME"] for queue in queues}
+    words = lsf.run("badmin showstatus").stdout.split()
+    assert (words[21], words[23]) == ("1", "1")
+    assert int(words[33]) >= 4 and int(words[41]) >= 2
+
+
+def test_accounts_as_toil_and_ehive_read_them(lsf: Names, jobs: dict[str, str]) -> None:
+    done, failed = (lsf.run(f"bacct -l {jobs[which]}").stdout for which in ("done", "exit"))
+    assert "Completed <done>" in done and "Completed <exit>" in failed
+    records = lsf.run(f"bacct -l {jobs['done']} {jobs['exit']}").stdout.split("-" * 78 + "\n")
+    assert [re.findall(r"^Job <(\d+)>", each, re.MULTILINE) for each in records[1:3]] == [
+        [jobs["done"]],
+        [jobs["exit"]],
+    ]
+    assert all(re.search(r"CPU_T .* MEM +SWAP\n +[\d.]+ ", each) for each in records[1:3])
+    assert f"Job <{jobs['done']}>" in lsf.run("bacct -l -C .-1:, -u all").stdout
+    nothing = lsf.run("bacct -l 999999")
+    assert (nothing.returncode, nothing.stderr) == (255, "No matching job found\n")
+
+
+def test_administrators_words(lsf: Names) -> None:
+    closed = lsf.run(
+        f"badmin hclose -C disk {lsf.host}; badmin hopen {lsf.host}; badmin qinact night; badmin qact night"
+    )
+    assert closed.stderr == f"Close <{lsf.host}> ...... done\nOpen <{lsf.host}> ...... done\n"
+    assert closed.stdout == "Queue <night> is inactivated\nQueue <night> is activated\n"
+    told = lsf.run(f"badmin hhist {lsf.host}").stdout
+    assert re.search(
+        rf"^\w+ \w+ [ \d]+ [\d:]+: Host <{lsf.host}> closed by administrator <\w+> disk\.$", told, re.MULTILINE
+    )
+    assert "Queue <night> activated by user or administrator" in lsf.run("badmin qhist night").stdout
+    assert "mbatchd started on host" in lsf.run("badmin mbdhist").stdout
+    restarted = lsf.run("badmin mbdrestart -f && badmin hrestart")
+    assert restarted.stdout == "MBD restart initiated\n"
+    assert restarted.stderr.endswith(f"Restart slave batch daemon on <{lsf.host}> ...... done\n")
+    refused = lsf.run("badmin perfmon view -json")
+    assert (refused.returncode, refused.stderr) == (255, "badmin: perfmon is not supported\n")
