@@ -13,7 +13,7 @@ import msgspec
 from gsched.base.errors import GschedError
 from gsched.base.ids import show_job
 from gsched.cli.projection import placed, shown_with_gpus, submitted_record
-from gsched.cli.render import history
+from gsched.cli.render import history, job_lines
 from gsched.cli.render.history import HistoryEvent, HistoryRecord, Remark
 from gsched.model import event as events
 from gsched.model.job import AttemptResult, Usage
@@ -157,6 +157,8 @@ class _Teller:
         """The attempt's end, where the job ran, and why it waits again."""
         if event.result is not None and not event.failed_start:
             yield Remark(at=event.at, text=f"Exited {_how(event.result)}; job will be requeued and rerun")
+            if event.result.term_reason:
+                yield Remark(at=event.at, text=job_lines.completion(event.result.term_reason))
         yield history.requeued(event.at, hold=event.hold)
         if event.reason and event.reason != REQUEUED:
             yield Remark(at=event.at, text=f"Pending: {event.reason}")

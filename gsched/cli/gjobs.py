@@ -17,7 +17,7 @@ from gsched.base.ids import array_of, index_of, show_job
 from gsched.cli.call import Call
 from gsched.cli.command import CHOSEN_FIELDS, FILTERS, GENERAL, GROUP, chosen_format, program, read_options
 from gsched.cli.job_filters import NARROWING, chosen_filter
-from gsched.cli.projection import affinity_units, job_record
+from gsched.cli.projection import affinity_units, gpus_of, job_record
 from gsched.cli.render import jobs, jobs_long
 from gsched.cli.render.arrays import render_arrays
 from gsched.cli.render.formats import Format, Setting, render_json, render_text
@@ -31,7 +31,8 @@ from gsched.cli.session import Session, connected, setting
 from gsched.cli.watching import watch
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
-from gsched.model.view import JobFilter
+from gsched.model.host import Gpu
+from gsched.model.view import JobFilter, JobView
 
 _LEVELS = (
     "every reason; with -l the names of the hosts",
@@ -54,6 +55,7 @@ TABLE = OptionTable(
         Option("A", help="a line per job array with the counts of its elements"),
         Option("l", help="everything about each job"),
         Option("UF", help="the same, without folding lines"),
+        Option("gpu", help="with -l: the GPUs of each job one by one"),
         Option("aff", help="with -l: the processor units of each task of a job with affinity[]"),
         Option("w", help="cut nothing"),
         Option("WL", help="as without, and the time that is left until the run limit ends the job"),
@@ -71,7 +73,7 @@ TABLE = OptionTable(
         *NARROWING,
         Option("-watch", help="show it anew whenever something happens to jobs, until ^C"),
         *GENERAL,
-        *unsupported("app", "aps", "cname", "env", "fwd", "gpu", "Lp", "N", "plan"),
+        *unsupported("app", "aps", "cname", "env", "fwd", "Lp", "N", "plan"),
         *unsupported("script", "sla", "ss", "x", "data", "clusters", "gpfsio"),
     ),
     interspersed=True,
@@ -99,8 +101,9 @@ def main(call: Call) -> int:
     options = read_options(call, TABLE)
     if options.has("noheader") and options.has("l", "UF"):
         raise BadRequest(f"{program(call)}: -noheader and -l cannot be given together")
-    if options.has("aff") and not options.has("l", "UF"):
-        raise BadRequest(f"{program(call)}: -aff is given together with -l")
+    for name in ("aff", "gpu"):
+        if options.has(name) and not options.has("l", "UF"):
+            raise BadRequest(f"{program(call)}: -{name} is given together with -l")
     chosen = chosen_format(call, options, JOB_FIELDS, "LSB_BJOBS_FORMAT", "l UF w W WL WP WF A psum sum")
     job_ids = parse_job_ids(options.rest)
     named = () if EVERY in job_ids else job_ids
@@ -162,6 +165,8 @@ class _Listing:
         self._named = named
         self._is_long = options.has("l", "UF")
         self._with_affinity = options.has("aff")
+        self._with_gpus = options.has("gpu")
+        self._gpus: dict[str, Gpu] = {}
         self._level = _level(call, options)
         self._views = session.client.jobs(_wanted(call, options, named))
         self._client = session.client
@@ -180,7 +185,17 @@ class _Listing:
             if self._is_long and external is None:
                 external = self._client.cluster().external_resources
             record = job_record(view, external or (), level=self._level, with_hosts=self._is_long)
-            yield msgspec.structs.replace(record, affinity=affinity_units(view)) if self._with_affinity else record
+            yield self._in_detail(record, view)
+
+    def _in_detail(self, record: JobRecord, view: JobView) -> JobRecord:
+        """With the tables of -aff and -gpu."""
+        if self._with_affinity:
+            record = msgspec.structs.replace(record, affinity=affinity_units(view))
+        if self._with_gpus and record.gpus:
+            if not self._gpus:
+                self._gpus = {each.gpu.uuid: each.gpu for host in self._client.hosts() for each in host.gpus}
+            record = msgspec.structs.replace(record, gpus_held=gpus_of(view, self._gpus))
+        return record
 
     def missing(self) -> list[int]:
         """Jobs that were named and not found, once all records have been gone through."""

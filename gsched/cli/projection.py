@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from gsched.base.ids import array_of, index_of
@@ -10,13 +10,15 @@ from gsched.cli.render.reasons import DEFAULT_LEVEL, reason_texts
 from gsched.cli.render.records import (
     AffinityUnit,
     ExternalValue,
+    GpuOfJob,
     HostRecord,
     HostSlots,
     JobRecord,
     Message,
     QueueRecord,
 )
-from gsched.model.allocation import Allocation, CpuBinding
+from gsched.model.allocation import Allocation, CpuBinding, HeldGpu, HostAllocation
+from gsched.model.host import Gpu
 from gsched.model.job import FINISHED, AttemptResult, JobSpec, Usage
 from gsched.model.view import HostView, JobView, QueueView, ResourceValue
 
@@ -64,6 +66,25 @@ def job_record(
         ),
         warnings=(*view.spec.warnings, *(note for note in view.notes if note not in view.spec.warnings)),
         **ending,
+    )
+
+
+def gpus_of(view: JobView, known: Mapping[str, Gpu]) -> tuple[GpuOfJob, ...]:
+    """The GPUs that the job holds, or held; `known`: the devices of all hosts by UUID, as their probes see them now."""
+    parts = view.allocation.hosts if view.allocation is not None else ()
+    return tuple(_gpu_of(part, held, known.get(held.uuid)) for part in parts for held in part.gpus)
+
+
+def _gpu_of(part: HostAllocation, held: HeldGpu, gpu: Gpu | None) -> GpuOfJob:
+    linked = gpu.links if gpu is not None else ()
+    return GpuOfJob(
+        host=part.host,
+        index=held.index,
+        model=gpu.model if gpu is not None else "",
+        memory_mib=gpu.memory_mib if gpu is not None else None,
+        reserved_mib=held.gmem_mib,
+        socket=gpu.numa if gpu is not None else None,
+        links=tuple("-" if each.uuid == held.uuid else "Y" if each.uuid in linked else "N" for each in part.gpus),
     )
 
 

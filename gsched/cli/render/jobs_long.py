@@ -12,6 +12,7 @@ from datetime import tzinfo
 
 from gsched.cli.render import job_lines
 from gsched.cli.render.fold import INDENT, INDENT_WITH_YEAR, cell, fold, fold_words, left, printable
+from gsched.cli.render.gpu_table import gpu_table
 from gsched.cli.render.limits import job_limits
 from gsched.cli.render.reasons import planned_text
 from gsched.cli.render.records import JobRecord, Message
@@ -69,6 +70,11 @@ def _record(job: JobRecord, layout: _Layout) -> Iterator[str]:
     yield "\n SCHEDULING PARAMETERS:\n" + threshold_table(job.external_indices)
     if job.messages:
         yield "\n EXTERNAL MESSAGES:\n" + message_table(job.messages, layout.zone)
+    yield from _details(job, layout)
+
+
+def _details(job: JobRecord, layout: _Layout) -> Iterator[str]:
+    """What it required, and what it got of GPUs and processors."""
     if job.combined_req:
         yield "\n RESOURCE REQUIREMENT DETAILS:\n" + layout.line(f" Combined: {printable(job.combined_req)}")
         if job.effective_req:
@@ -77,6 +83,8 @@ def _record(job: JobRecord, layout: _Layout) -> Iterator[str]:
         yield "\n GPU REQUIREMENT DETAILS:\n" + layout.line(f" Combined: {printable(job.combined_gpu_req)}")
         if job.started_at is not None:
             yield layout.line(f" Effective: {printable(job.combined_gpu_req)}")
+    if job.gpus_held:
+        yield gpu_table(job.gpus_held)
     if job.affinity:
         yield affinity_table(job.affinity)
     if job.warnings:

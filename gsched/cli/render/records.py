@@ -51,6 +51,18 @@ class AffinityUnit(msgspec.Struct, frozen=True, kw_only=True):
     nodes: str = ""
 
 
+class GpuOfJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A GPU that a job holds. `links`: for each GPU of the job on this host Y or N (linked or not), `-` for itself."""
+
+    host: str
+    index: int
+    model: str = ""
+    memory_mib: float | None = None
+    reserved_mib: float = 0.0
+    socket: int | None = None
+    links: tuple[str, ...] = ()
+
+
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One job, or one element of an array, as `gjobs` shows it."""
 
@@ -135,6 +147,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...] = ()
     affinity: tuple[AffinityUnit, ...] | None = None
     """Its processor units; None when they were not asked for."""
+    gpus_held: tuple[GpuOfJob, ...] = ()
+    """Its GPUs one by one; empty when they were not asked for."""
     warnings: tuple[str, ...] = ()
     """Texts of the scheduler's own, shown at the end of `gjobs -l`."""
 

@@ -13,6 +13,8 @@ from test_cli_gjobs import pending, running
 
 from gsched.cli.job_filters import reserved_names
 from gsched.model import event as events
+from gsched.model.host import Gpu
+from gsched.model.view import GpuView, HostView
 
 NewCall = Callable[..., FakeCall]
 HEADER = "JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME"
@@ -119,3 +121,29 @@ def _until(is_true: Callable[[], bool]) -> None:
     while not is_true():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_the_gpus_of_a_job_one_by_one(master: FakeMaster, call: NewCall) -> None:
+    links = {"GPU-0": ("GPU-1",), "GPU-1": ("GPU-0",), "GPU-2": ()}
+    gpus = tuple(
+        GpuView(gpu=Gpu(uuid=uuid, index=index, model="Tesla V100-PCIE-32GB", memory_mib=32480, numa=8, links=linked))
+        for index, (uuid, linked) in enumerate(links.items())
+    )
+    master.host_views = [HostView(name="ubuntu02", status="ok", gpus=gpus)]
+    master.views = [running(8, allocation=allocation(0, 1, 2))]
+    listing = call("bjobs", "-l", "-gpu", "8")
+    assert listing.run() == 0
+    heading = (
+        " HOST             TASK GPU_ID  GI_PLACEMENT/SIZE    CI_PLACEMENT/SIZE    MODEL        MTOTAL  FACTOR MRSV    "
+        "SOCKET NVLINK/XGMI"
+    )
+    row = "{:<18}0    {}       -                    -                    TeslaV100_PC 31.7G   -      0M      8      {}"
+    lines = [line.rstrip() for line in listing.out.partition(" GPU_ALLOCATION:\n")[2].splitlines()]
+    assert lines == [
+        heading,
+        row.format(" ubuntu02", 0, "-/Y/N"),
+        row.format("", 1, "Y/-/N"),
+        row.format("", 2, "N/N/-"),
+    ]
+    refused = call("bjobs", "-gpu", "8")
+    assert (refused.run(), refused.err) == (255, "bjobs: -gpu is given together with -l\n")
