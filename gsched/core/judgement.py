@@ -8,26 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import lru_cache
 
-from gsched.base.errors import BadRequest
 from gsched.core.device_wishes import Wishes, wishes_of
-from gsched.core.values import LOCAL_TYPE, UNKNOWN_MODEL
+from gsched.core.known import GPUS_OF_LSF, check_gpu, check_requirement, check_units, has_type, is_increasing
 from gsched.model.config import ClusterConfig, GpuUnrequested
-from gsched.model.resource import BUILTIN, GPU_COUNTERS, ResourceType, gpu_counter_claims
+from gsched.model.resource import GPU_COUNTERS, ResourceType, gpu_counter_claims
 from gsched.policy.demand_reader import HONOURED
 from gsched.resreq.ast import (
     Alternatives,
     AnyRequirement,
-    Comparison,
     Compound,
-    Expression,
-    Name,
     Requirement,
     Reservation,
-    Span,
-    Text,
     simple_parts,
 )
 from gsched.resreq.combine import combine
@@ -39,18 +32,15 @@ from gsched.resreq.gpu import (
     merge_gpu,
     parse_gpu,
     print_gpu,
-    unsupported_by_agent,
 )
-from gsched.resreq.lexer import one_line, refuse
-from gsched.resreq.names import canonical, check_names, walk
+from gsched.resreq.lexer import refuse
+from gsched.resreq.names import canonical
 from gsched.resreq.printer import print_any, print_requirement
 from gsched.resreq.simple import with_rusage
-from gsched.resreq.syntax import BAD_NAME, BAD_SYNTAX, parse_any
+from gsched.resreq.syntax import BAD_SYNTAX, parse_any
 
 REMEMBERED = 1024
 """Requirements that are remembered per configuration."""
-GPUS_OF_LSF = "ngpus_physical"
-"""What -gpu counts; in rusage it asks as -gpu does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +108,7 @@ def judge_for(config: ClusterConfig) -> Judge:
 
 
 def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots: int, application: str) -> Judged:
-    increasing = _is_increasing(config)
+    increasing = is_increasing(config)
     profile = config.applications.get(application)
     queue_req, queue_gpu = config.queues[queue].res_req, config.queues[queue].gpu_req
     if profile is not None:
@@ -131,11 +121,11 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
     combined = combine(
         _with_methods(res_req, config),
         _with_methods(queue_req, config),
-        is_boolean=lambda name: _has_type(config, name, ResourceType.BOOLEAN),
+        is_boolean=lambda name: has_type(config, name, ResourceType.BOOLEAN),
         is_increasing=increasing,
     )
     whole = combined.whole
-    _check_units(whole, queue, config)
+    check_units(whole, queue, config)
     gpu = _gpu(gpu_req, queue_gpu, config, _gpu_claims(res_req, increasing))
     gpu_text = print_gpu(gpu) if gpu is not None else ""
     tasks = _tasks(whole, slots)
@@ -163,8 +153,8 @@ def _over(upper: str, lower: str, config: ClusterConfig) -> str:
     return combine(
         upper,
         lower,
-        is_boolean=lambda name: _has_type(config, name, ResourceType.BOOLEAN),
-        is_increasing=_is_increasing(config),
+        is_boolean=lambda name: has_type(config, name, ResourceType.BOOLEAN),
+        is_increasing=is_increasing(config),
     ).text
 
 
@@ -181,115 +171,7 @@ def _with_methods(text: str, config: ClusterConfig) -> str:
         usages = [tuple(map(with_method, usage)) for usage in part.every_rusage]
         return print_requirement(with_rusage(part, usages) if part.rusage else part)
 
-    return print_any(parse_any(text, is_increasing=_is_increasing(config)), spelled)
-
-
-# -- what is known ----------------------------------------------------------------------------------------------------
-
-
-def check_requirement(requirement: AnyRequirement, config: ClusterConfig) -> None:
-    """Raises RequirementError for names the cluster does not know and for what cannot be reserved or sorted by."""
-    source = requirement.source
-    check_names(
-        requirement,
-        lambda name: name == GPUS_OF_LSF or config.resource(canonical(name)) is not None,
-        [*BUILTIN, *config.resources],
-        is_text=lambda name: _has_type(config, name, ResourceType.STRING),
-    )
-    for part in simple_parts(requirement):
-        for key in part.order:
-            if key.expression is None and not _has_type(config, key.name, ResourceType.NUMERIC):
-                detail = f"order[{key.name}]: {key.name} is not a number to sort by"
-                refuse(detail, source, key.position, BAD_NAME)
-        for usage in part.every_rusage:
-            for item in usage:
-                _check_reservable(item, source, config)
-        if part.cu is not None and (not config.compute_units or part.cu.type not in ("", *config.compute_units)):
-            known = f"compute units are {', '.join(config.compute_units)}" if config.compute_units else _NO_UNITS
-            what = f"cu[type={part.cu.type}]" if part.cu.type else "cu[...]"
-            refuse(f"{what}: {known}", source, part.cu.position, BAD_NAME)
-        for expression in walk(part.select) if part.select is not None else ():
-            _check_value(expression, source, config)
-        if part.span is not None:
-            _check_types(part.span, source, config)
-
-
-def _check_units(whole: AnyRequirement, queue: str, config: ClusterConfig) -> None:
-    """Refuse cu[excl] in a queue that does not allow it for units of the type. Source: lsb.queues(5), EXCLUSIVE."""
-    allowed = config.queues[queue].exclusive_units
-    for part in simple_parts(whole):
-        if part.cu is not None and part.cu.excl:
-            wanted = part.cu.type or next(iter(config.compute_units), "")
-            no = f"{queue}: Queue does not accept EXCLUSIVE jobs"
-            if not allowed:
-                raise BadRequest(f"{no}: cu[excl] needs EXCLUSIVE = CU[{wanted}] in lsb.queues")
-            if not _are_within(config.compute_units.get(wanted, {}), config.compute_units.get(allowed, {})):
-                raise BadRequest(f"{no} with cu[excl:type={wanted}]: it has EXCLUSIVE = CU[{allowed}]")
-
-
-def _are_within(inner: Mapping[str, Sequence[str]], outer: Mapping[str, Sequence[str]]) -> bool:
-    """Whether each of the units is part of one of the others, or the same."""
-    return all(any(set(each) <= set(larger) for larger in outer.values()) for each in inner.values())
-
-
-_NO_UNITS = "no compute units are configured (COMPUTE_UNIT_TYPES of lsb.params, ComputeUnit of lsb.hosts)"
-_STATUSES = ("ok", "busy", "lock", "lockU", "lockW", "lockM", "lockUW", "closed", "unreach", "unavail")
-
-
-def _check_value(expression: Expression, source: str, config: ClusterConfig) -> None:
-    """Refuse a host type, model or status that no host can ever have. Source: lsf.shared(5), HostType, HostModel."""
-    match expression:
-        case Comparison(op, Name("type" | "model" | "status" as name, position), Text(value)):
-            known = {"type": config.host_types, "model": config.host_models, "status": _STATUSES}[name]
-            detected = {"type": LOCAL_TYPE, "model": UNKNOWN_MODEL}.get(name, "")
-            if known and value not in (*known, detected, "any", "local"):
-                near = get_close_matches(value, known, n=1)
-                hint = f" (did you mean {near[0]}?)" if near else f"; these are: {', '.join(known)}"
-                detail = f"{name}{op}{one_line(value)}: no host has the {name} {one_line(value)}{hint}"
-                refuse(detail, source, position, BAD_NAME)
-
-
-def _check_types(span: Span, source: str, config: ClusterConfig) -> None:
-    """Refuse a host type or model in span[ptile] that no host can ever have."""
-    known = (*config.host_types, *config.host_models)
-    for word, tasks in span.ptile_types if config.host_types and config.host_models else ():
-        if word not in (*known, LOCAL_TYPE, UNKNOWN_MODEL):
-            near = get_close_matches(word, known, n=1)
-            hint = f" (did you mean {near[0]}?)" if near else f"; these are: {', '.join(known)}"
-            detail = f"span[ptile={one_line(word)}:{tasks}]: no host has the type or model {one_line(word)}{hint}"
-            refuse(detail, source, span.position, BAD_NAME)
-
-
-def _has_type(config: ClusterConfig, name: str, wanted: ResourceType) -> bool:
-    resource = config.resource(canonical(name))
-    return resource is not None and resource.type is wanted
-
-
-def _is_increasing(config: ClusterConfig) -> Callable[[str], bool]:
-    def is_increasing(name: str) -> bool:
-        resource = config.resource(canonical(name))
-        return resource is not None and resource.increasing
-
-    return is_increasing
-
-
-def _check_reservable(item: Reservation, source: str, config: ClusterConfig) -> None:
-    name = canonical(item.name)
-    if name == "ngpuprohibited":
-        detail = "ngpuprohibited cannot be reserved: a prohibited GPU is never used"
-        refuse(detail, source, item.position, BAD_NAME)
-    if name in GPU_COUNTERS or name == GPUS_OF_LSF:
-        if item.amount != int(item.amount):
-            detail = f"{item.name}={item.text}: GPUs are claimed whole; a part of one is asked for by -gpu share="
-            refuse(detail, source, item.position, BAD_SYNTAX)
-        if name == GPUS_OF_LSF and item.amount:
-            _check_gpu(gpu_of(item))
-        return
-    resource = config.resource(name)
-    if resource is not None and not resource.consumable:
-        where = f": set CONSUMABLE to Y in {resource.source}" if resource.source else " (it is built in)"
-        detail = f"{item.name} is not consumable and cannot be reserved by rusage{where}"
-        refuse(detail, source, item.position, BAD_NAME)
+    return print_any(parse_any(text, is_increasing=is_increasing(config)), spelled)
 
 
 # -- GPUs -------------------------------------------------------------------------------------------------------------
@@ -318,14 +200,8 @@ def _gpu(
             refuse(detail, source, item.position, BAD_SYNTAX)
     levels = [parse_gpu(text) if text else None for text in (job, queue, params.gpu_req)]
     gpu = merge_gpu(*levels, per_option=params.gpu_req_merge)
-    _check_gpu(gpu)
+    check_gpu(gpu)
     return gpu
-
-
-def _check_gpu(gpu: GpuRequirement) -> None:
-    missing = unsupported_by_agent(gpu)
-    if missing:
-        raise BadRequest(f"Bad GPU requirement: {missing} is not supported yet")
 
 
 def claim_of(gpu: GpuRequirement) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from gsched.base.errors import BadRequest
-from gsched.core.judgement import check_requirement
+from gsched.core.known import check_requirement
 from gsched.core.values import LOCAL_TYPE
 from gsched.model.config import ClusterConfig
 from gsched.model.resource import Resource, ResourceType
