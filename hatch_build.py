@@ -28,6 +28,7 @@ COMMANDS = (
     "gugroup",
     "gmgroup",
     "gacct",
+    "gapp",
     "gkill",
     "gmod",
     "gswitch",

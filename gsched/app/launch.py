@@ -31,8 +31,8 @@ LOCAL_ONLY = ("elim.gpu",)
 # Commands that change nothing: they are simply run again when the door breaks off before it has said anything.
 READ_ONLY = (
     *("gjobs", "ghosts", "ghist", "gqueues", "gid", "gload", "gparams", "gclusters", "gjgroup", "grsvs", "glimits"),
-    *("glshosts", "glsinfo", "gusers", "gugroup", "gmgroup", "gacct"),
-    *("lshosts", "lsinfo", "busers", "bugroup", "bmgroup", "bacct"),
+    *("glshosts", "glsinfo", "gusers", "gugroup", "gmgroup", "gacct", "gapp"),
+    *("lshosts", "lsinfo", "busers", "bugroup", "bmgroup", "bacct", "bapp"),
     *("bjobs", "bhosts", "bhist", "bqueues", "lsid", "lsload", "bparams", "lsclusters", "bjgroup", "brsvs", "blimits"),
 )
 

@@ -35,6 +35,7 @@ TABLE = OptionTable(
         Option("M", "FILE", "the same, with the hosts in a file"),
         Option("P", "PROJECTS", "only jobs of these projects"),
         Option("U", "RESERVATION", "only jobs of this advance reservation"),
+        Option("app", "APPLICATION", "only jobs of this application profile"),
         Option("C", "TIMES", "only jobs that ended in that time", "-C 2026/11/1,2026/11/30"),
         Option("S", "TIMES", "only jobs that were submitted in that time", "-S .-7,"),
         Option("D", "TIMES", "only jobs that were dispatched in that time", "-D 21/12:00,21/13:00"),
@@ -128,6 +129,7 @@ def _wanted(call: Call, options: Parsed, zone: tzinfo) -> AccountFilter:
         submitted=span("S"),
         dispatched=span("D"),
         reservation=options.last("U"),
+        application=options.last("app"),
     )
 
 

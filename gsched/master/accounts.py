@@ -60,7 +60,9 @@ def _is_within(at: float, span: Span) -> bool:
 def _is_chosen(account: Account, wanted: AccountFilter) -> bool:
     """By what only the submission says."""
     spec = account.job.spec if account.job is not None else None
-    return not wanted.reservation or (spec is not None and spec.reservation == wanted.reservation)
+    if spec is None:
+        return not wanted.reservation and not wanted.application
+    return wanted.reservation in ("", spec.reservation) and wanted.application in ("", spec.application)
 
 
 def _of_rows(store: History, rows: Sequence[JobRow], jobs: bool) -> Iterator[Account]:

@@ -14,6 +14,7 @@ import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.master.accounts import read_accounts
+from gsched.master.applicationviews import application_views
 from gsched.master.replies import filled
 from gsched.master.servicer import Desk
 from gsched.master.userviews import user_views
@@ -49,6 +50,11 @@ class CatalogueServicer(catalogue_pb2_grpc.CatalogueServicer):
         if request.kind not in readers:
             raise BadRequest(f"'{request.kind}' is no kind of group")
         return filled(catalogue_pb2.GroupingsReply(), "groups", readers[request.kind](self._board.config))
+
+    @answers
+    async def Applications(self, request: Any, context: Any) -> Any:
+        found = await asyncio.to_thread(application_views, self._board.config, *self._board.open_jobs())
+        return filled(catalogue_pb2.ApplicationsReply(), "applications", found)
 
     @answers
     async def Resources(self, request: Any, context: Any) -> Any:

@@ -23,7 +23,9 @@ _NO_LIMITS = UserLimits(name="")
 
 
 @dataclass(slots=True)
-class _Count:
+class SlotCount:
+    """Slots and jobs that have not ended, and the GPUs that they hold."""
+
     pend: int = 0
     run: int = 0
     ssusp: int = 0
@@ -67,16 +69,16 @@ def user_views(
 
     Somebody is known who has a row in lsb.users, is a member of a group, or has jobs. Raises NotFound.
     """
-    counts: dict[str, _Count] = {}
+    counts: dict[str, SlotCount] = {}
     for job in jobs:
         if job.state not in FINISHED:
-            counts.setdefault(job.spec.user, _Count()).add_job(job)
+            counts.setdefault(job.spec.user, SlotCount()).add_job(job)
     for array in arrays:
         if array.count:
             spec = array.template.spec
-            counts.setdefault(spec.user, _Count()).add_pending(array.count, array.count * spec.slots)
+            counts.setdefault(spec.user, SlotCount()).add_pending(array.count, array.count * spec.slots)
     for each in kept:
-        counts.setdefault(each.bucket.user, _Count()).rsv += each.slots
+        counts.setdefault(each.bucket.user, SlotCount()).rsv += each.slots
     groups = config.user_groups
     listed = {name for name in config.users if name != "default" and name not in groups and not name.endswith("@")}
     known = {*listed, *counts, *(user for group in groups.values() for user in group.users if user != ALL)}
@@ -89,7 +91,7 @@ def user_views(
     return [_view(name, config, counts) for name in dict.fromkeys(wanted)]
 
 
-def _view(name: str, config: ClusterConfig, counts: Mapping[str, _Count]) -> UserLimitView:
+def _view(name: str, config: ClusterConfig, counts: Mapping[str, SlotCount]) -> UserLimitView:
     group = config.user_groups.get(name)
     limits = config.users.get(name) or (None if group is not None else config.users.get("default")) or _NO_LIMITS
     if group is None:

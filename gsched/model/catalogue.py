@@ -50,6 +50,23 @@ class Grouping(msgspec.Struct, frozen=True, kw_only=True):
     """Of a compute unit."""
 
 
+class ApplicationView(msgspec.Struct, frozen=True, kw_only=True):
+    """An application profile of lsb.applications, and the slots of its jobs that have not ended."""
+
+    name: str
+    description: str = ""
+    pend: int = 0
+    run: int = 0
+    ssusp: int = 0
+    ususp: int = 0
+    rsv: int = 0
+    limits: dict[str, float] = {}
+    """By LSF's names, in the units of model.queue.Queue.limits."""
+    run_limit_s: int | None = None
+    facts: dict[str, str] = {}
+    """Further parameters by LSF's names."""
+
+
 class ResourceView(msgspec.Struct, frozen=True, kw_only=True):
     """A resource as glsinfo lists it. `order` is Inc, Dec or N/A; a static one has interval 0."""
 

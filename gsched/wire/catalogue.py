@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from gsched.model.catalogue import Account, AccountFilter, Definitions, Grouping, Span, UserLimitView
+from gsched.model.catalogue import Account, AccountFilter, ApplicationView, Definitions, Grouping, Span, UserLimitView
 from gsched.model.view import EventRecord
 from gsched.wire.convert import fill, from_proto
 from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc
@@ -32,6 +32,11 @@ class Catalogue:
         """All groups of one kind: "host", "unit" (compute units) or "user"."""
         reply = self._call(self._stub.Groupings, catalogue_pb2.GroupingsRequest(kind=kind))
         return [from_proto(group, Grouping) for group in reply.groups]
+
+    def applications(self) -> list[ApplicationView]:
+        """All application profiles."""
+        reply = self._call(self._stub.Applications, catalogue_pb2.ApplicationsRequest())
+        return [from_proto(each, ApplicationView) for each in reply.applications]
 
     def definitions(self) -> Definitions:
         """Resources, host types and host models that the cluster knows."""

@@ -17,7 +17,7 @@ from gsched.base.ids import array_of
 from gsched.cli.call import Call, run_main
 from gsched.model import event as events
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
-from gsched.model.catalogue import Account, AccountFilter, Definitions, Grouping, Span, UserLimitView
+from gsched.model.catalogue import Account, AccountFilter, ApplicationView, Definitions, Grouping, Span, UserLimitView
 from gsched.model.job import FINISHED, JobSpec
 from gsched.model.view import (
     Answer,
@@ -91,6 +91,7 @@ class FakeMaster(
         self.user_views: list[UserLimitView] = []
         self.groupings: dict[str, list[Grouping]] = {}
         self.definitions = Definitions()
+        self.applications: list[ApplicationView] = []
         self.accounts: list[Account] = []
         self.account_filters: list[AccountFilter] = []
         self.notices: list[EventRecord] = []
@@ -145,6 +146,10 @@ class FakeMaster(
     def Groupings(self, request, context):
         groups = self.groupings.get(request.kind, [])
         return catalogue_pb2.GroupingsReply(groups=[to_proto(each, catalogue_pb2.Grouping) for each in groups])
+
+    def Applications(self, request, context):
+        views = [to_proto(each, catalogue_pb2.ApplicationView) for each in self.applications]
+        return catalogue_pb2.ApplicationsReply(applications=views)
 
     def Resources(self, request, context):
         return to_proto(self.definitions, catalogue_pb2.ResourcesReply)

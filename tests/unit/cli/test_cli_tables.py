@@ -10,6 +10,7 @@ from fake_master import FakeCall, FakeMaster, allocation, spec
 
 from gsched.model.catalogue import (
     Account,
+    ApplicationView,
     Definitions,
     Grouping,
     ModelView,
@@ -274,6 +275,37 @@ def test_queues_that_a_user_or_a_host_has(master: FakeMaster, call: NewCall) -> 
     assert names("-m", "ubuntu02") == ["open", "ann"]
     assert names("-u", "all") == ["open", "ann", "notann"]
     assert "nohost: Bad host name" in refused(call, "bqueues", "-m", "nohost")
+
+
+def test_application_profiles(master: FakeMaster, call: NewCall) -> None:
+    assert refused(call, "bapp") == "No application profile found\n"
+    master.applications = [
+        ApplicationView(
+            name="training",
+            description="long runs",
+            pend=4,
+            run=2,
+            ususp=1,
+            limits={"CPULIMIT": 36000.0, "MEMLIMIT": 2048.0 * 1024},
+            run_limit_s=12000,
+            facts={"TASKLIMIT": "1 2 9", "RERUNNABLE": "Y"},
+        ),
+        ApplicationView(name="other"),
+    ]
+    assert shown(call, "bapp") == (
+        "APP_NAME           NJOBS     PEND      RUN     SUSP\n"
+        "training               7        4        2        1\n"
+        "other                  0        0        0        0\n"
+    )
+    text = shown(call, "bapp", "-l", "training")
+    assert text.startswith(
+        "\nAPPLICATION NAME: training\n -- long runs\n\nSTATISTICS:\n"
+        "   NJOBS     PEND      RUN    SSUSP    USUSP      RSV\n"
+        "       7        4        2        0        1        0\n\nPARAMETERS:\n CPULIMIT "
+    )
+    assert text.endswith("\nTASKLIMIT: 1 2 9\nRERUNNABLE: Y\n")
+    half = call("gapp", "other", "none")
+    assert half.run() == 255 and half.err == "none: No such application profile\n" and "other" in half.out
 
 
 # -- accounting -------------------------------------------------------------------------------------------------------

@@ -27,7 +27,9 @@ from gsched.store.eventlog import EventLog
 from gsched.store.history import History
 from gsched.store.schema import JobRow
 
-TRAIN = JobSpec(command="train", user="ann", queue="normal", project="vision", reservation="ann#1")
+TRAIN = JobSpec(
+    command="train", user="ann", queue="normal", project="vision", reservation="ann#1", application="training"
+)
 SWEEP = JobSpec(command="run", user="bob", queue="normal", name="sweep", indices="1-4")
 FIRST = element_id(2, 1)
 ENDED = AttemptResult(exit_code=0, ended_at=100.0, usage=Usage(cpu_s=12.5, max_mem_mib=5))
@@ -123,6 +125,7 @@ def test_the_job_itself_when_it_was_asked_for(store: History) -> None:
         ({"ids": (element_id(2, 3),)}, ["2[3]"]),
         ({"ids": (3,)}, []),
         ({"reservation": "ann#1"}, ["1"]),
+        ({"application": "training"}, ["1"]),
         ({"completed": Span(since=61.0)}, ["1", "2[1]"]),
         ({"completed": Span(until=60.0)}, ["2[3]", "2[4]"]),
         ({"dispatched": Span(since=45.0, until=50.0)}, ["2[1]"]),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gsched.base.errors import BadRequest, GschedError, NotFound
+from gsched.master.applicationviews import application_views
 from gsched.master.catalogue import compute_units, definitions, host_groups, user_groups
 from gsched.master.hostchoice import admitted
 from gsched.master.userviews import user_views
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.application import Application
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.job import JobSpec
 from gsched.model.resource import Resource, ResourceType
@@ -129,3 +132,17 @@ def test_requirements_that_choose_no_hosts_are_refused() -> None:
         admitted(HOSTS, "select[memm>1]", CONFIG)
     with pytest.raises(BadRequest, match="only select"):
         admitted(HOSTS, "rusage[mem=5]", CONFIG)
+
+
+def test_slots_of_application_profiles() -> None:
+    profile = Application(
+        name="train", run_limit_s=60, limits={"CPULIMIT": 5.0}, task_limit=(1, 2, 3), rerunnable=False
+    )
+    config = msgspec.structs.replace(CONFIG, applications={"train": profile, "idle": Application(name="idle")})
+    jobs = [
+        msgspec.structs.replace(each, spec=msgspec.structs.replace(each.spec, application="train")) for each in JOBS
+    ]
+    train, idle = application_views(config, [], [*jobs, *JOBS])
+    assert (train.pend, train.run, train.ssusp, train.ususp) == (4, 2, 3, 1)
+    assert train.facts == {"TASKLIMIT": "1 2 3", "RERUNNABLE": "N"}
+    assert (idle.pend, idle.run, idle.facts) == (0, 0, {})
