@@ -259,8 +259,6 @@ class Planner:
         early: list[float] = []
         if self._snapshot.ledger.giving_back():
             early = self._future.given_back({self._known.names[number] for number in np.flatnonzero(usable)})
-        if any(need.whole_units for need in needs):
-            early = early + self._ends_beside(usable)
         ends = np.concatenate([*(self._known.soonest(need, usable) for need in needs), early])
         ends = np.unique(np.maximum(ends, self._future.soon))
         times = ends[ends < before].tolist()
@@ -285,14 +283,6 @@ class Planner:
             else:
                 found, at = sooner, middle
         return found
-
-    def _ends_beside(self, usable: Mask) -> list[float]:
-        """When something gets free on hosts of compute units that the job may not use itself; for cu[excl]."""
-        assert self._known is not None
-        units = self._snapshot.compute_units.values()
-        hosts = {host for each in units for members in each.values() for host in members}
-        others = [self._known.names[number] for number in np.flatnonzero(~usable)]
-        return [end for host in others if host in hosts for end in self._future.releases(host) if end < math.inf]
 
     def _givers(self, needs: Sequence[Need], usable: Mask, at: float) -> list[str]:
         """Hosts that could give slots by the time, those that give most first."""

@@ -233,7 +233,9 @@ class Releases:
         return found
 
     def soonest(self, need: Need, usable: npt.NDArray[np.bool_]) -> Floats:
-        """For a job on several hosts: the ends from which on slots could suffice in total, ascending."""
+        """For a job on several hosts: the ends from which on slots could suffice in total, ascending; of all hosts, for
+        one that it may not use may be in the way of cu[excl].
+        """
         now = self._now
         base = self._share(now.slots, now.gpus, need) * usable
         share = self._share(now.slots_after, now.gpus_after, need) * usable[:, np.newaxis]

@@ -125,6 +125,14 @@ def test_what_an_advance_reservation_keeps_is_not_taken_alone() -> None:
     assert "bob#0 keeps 1 slots and 0 GPUs on b, which is wanted alone" in told(plan)[0][0]
 
 
+def test_nothing_is_planned_into_what_is_kept_later_of_a_host_that_it_only_keeps() -> None:
+    window = AdvanceReservation("bob#0", frozenset({"bob"}), NOW + 60.0, NOW + 99.0, {"b": 1}, {})
+    cluster = cluster_of("a", "b", queues=(Queue(name="q", backfill=True),), reservations=(window,))
+    run(cluster, kind("", run_s=50.0), 90, "a", 50.0)
+    (job,) = cluster.add(kind("cu[excl] select[hname==a]", run_s=30.0))
+    assert cluster.plan().planned[job].at in (None, NOW + 99.0)  # not after 50 s, when the host that it uses is free
+
+
 def test_by_force_the_unit_is_its_own_as_well() -> None:
     cluster = cluster_of()
     found = placed_by_force(cluster.snapshot(), RequirementClass("cu[excl]", 1), ["d"])
