@@ -65,7 +65,7 @@ def test_the_application_profile_of_the_examples(config):
         "num=1:mode=exclusive_process",
         "99",
     )
-    assert profile.post_exec == "rm -rf /tmp/train.$LSB_JOBID"
+    assert profile.post_exec == "rm -rf /scratch/train.$LSB_JOBID"
 
 
 def test_the_queues_of_the_examples(config):
