@@ -49,6 +49,7 @@ COMMANDS = (
     "gpost",
     "gread",
     "gwait",
+    "gjdepinfo",
     "gstop",
     "gresume",
     "elim.gpu",

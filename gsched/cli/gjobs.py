@@ -73,7 +73,7 @@ TABLE = OptionTable(
         *NARROWING,
         Option("-watch", help="show it anew whenever something happens to jobs, until ^C"),
         *GENERAL,
-        *unsupported("app", "aps", "cname", "env", "fwd", "Lp", "N", "plan"),
+        *unsupported("aps", "cname", "env", "fwd", "Lp", "N", "plan"),
         *unsupported("script", "sla", "ss", "x", "data", "clusters", "gpfsio"),
     ),
     interspersed=True,

@@ -12,6 +12,7 @@ from gsched.dialect.options import Option, Parsed
 from gsched.model.view import JobView
 
 NARROWING = (
+    Option("app", "PROFILE", "only jobs of this application profile", "-app training"),
     Option("G", "GROUP", "only jobs that were submitted with this user group", "-G physics"),
     Option("Jd", "TEXT", "only jobs of this description; * stands for anything", "-Jd 'first*'"),
     Option("U", "RESERVATION", "only jobs of this advance reservation", "-U ann#0"),
@@ -22,6 +23,8 @@ NARROWING = (
 def chosen_filter(options: Parsed) -> Callable[[JobView], bool]:
     """Whether a job is admitted by all of NARROWING that were given."""
     tests: list[Callable[[JobView], bool]] = []
+    if options.has("app"):
+        tests.append(lambda view: view.spec.application == options.last("app"))
     if options.has("G"):
         tests.append(lambda view: view.spec.user_group == options.last("G"))
     if options.has("Jd"):

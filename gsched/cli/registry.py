@@ -54,6 +54,7 @@ COMMANDS: dict[str, str] = {
     "gpost": "gsched.cli.gpost:main",
     "gread": "gsched.cli.gread:main",
     "gwait": "gsched.cli.gwait:main",
+    "gjdepinfo": "gsched.cli.gjdepinfo:main",
     "gstop": "gsched.cli.gstop:main",
     "gresume": "gsched.cli.gresume:main",
     "elim.gpu": "gsched.probe.elim_gpu:main",
@@ -97,6 +98,7 @@ ALIASES: dict[str, str] = {
     "bpost": "gpost",
     "bread": "gread",
     "bwait": "gwait",
+    "bjdepinfo": "gjdepinfo",
     "bstop": "gstop",
     "bresume": "gresume",
 }

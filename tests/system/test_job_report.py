@@ -79,6 +79,25 @@ def test_the_agent_that_died_before_the_report_leaves_it_to_the_next(cluster: Cl
     assert (cluster.folder / "later").read_text().count("Sender: LSF System <") == 1
 
 
+def test_messages_conditions_and_jobs_that_are_done_by_being_killed(cluster: Cluster) -> None:
+    job = cluster.submit("-J", "메시지", "sleep 60")
+    waiting = cluster.submit("-w", f"done({job})", "true")
+    cluster.starts(job)
+    assert cluster.run("gpost", "-i", "3", "-d", "에폭 12", str(job)).stdout == f"Message posted to job <{job}>\n"
+    assert re.search(r"^ 3 .* 에폭 12 ", cluster.run("gread", str(job)).stdout, re.MULTILINE)
+    assert re.search(r"^ 3 .* 에폭 12 ", cluster.run("gjobs", "-l", str(job)).stdout, re.MULTILINE)
+    assert 'External Message "에폭 12" was posted' in cluster.run("ghist", "-UF", str(job)).stdout
+    assert re.search(
+        rf"^{waiting} +{job} +RUN +메시지 +1$", cluster.run("gjdepinfo", str(waiting)).stdout, re.MULTILINE
+    )
+    cluster.run("gkill", "-d", "-C", "그만", str(job))
+    cluster.run("gwait", "-w", f"done({job}) && done({waiting})")
+    assert cluster.state(job) == "DONE"
+    assert "Job termination reason: 그만;" in cluster.run("ghist", "-UF", str(job)).stdout
+    never = cluster.run("gwait", "-w", f"exit({job})", check=False)
+    assert never.returncode == 255 and never.stderr.startswith("Wait condition is never satisfied: ")
+
+
 def _lives(pid: int | None) -> bool:
     from gsched.run import contain
 

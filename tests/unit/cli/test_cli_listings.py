@@ -66,6 +66,7 @@ def test_slots_are_summed_up_by_state(master: FakeMaster, call: NewCall) -> None
         (("-rusage", "mem,ngpus_excl_p"), ["9"]),
         (("-rusage", "mem"), ["8", "9"]),
         (("-rusage", "mem", "-Jd", "first*"), ["8"]),
+        (("-app", "training"), ["8"]),
         (("-G", "none"), []),
     ],
 )
@@ -74,7 +75,12 @@ def test_filters_that_the_master_does_not_know(
 ) -> None:
     master.views = [
         pending(7, spec=spec(user_group="physics")),
-        pending(8, spec=spec(description="first try", combined_req="select[type == any] rusage[mem=10.00]")),
+        pending(
+            8,
+            spec=spec(
+                description="first try", application="training", combined_req="select[type == any] rusage[mem=10.00]"
+            ),
+        ),
         pending(9, spec=spec(reservation="ann#0", combined_req="rusage[mem=1.00:duration=5,ngpus_excl_p=2.00]")),
     ]
     listing = call("gjobs", "-noheader", "-o", "id", *options)
