@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gsched.base.errors import BadRequest
 from gsched.cli.call import Call
 from gsched.cli.command import CHOSEN_FIELDS, GENERAL, REQUIREMENT, answer_chosen, chosen_format, program, read_options
 from gsched.cli.projection import host_record
-from gsched.cli.render import hosts
+from gsched.cli.render import gpu_tables, hosts
 from gsched.cli.render.host_fields import HOST_FIELDS
 from gsched.cli.render.shared import render_reserved
 from gsched.cli.render.topology import render_topologies
-from gsched.cli.session import connected
+from gsched.cli.session import Session, connected
 from gsched.cli.sharing import shared_resources
 from gsched.dialect.options import Option, OptionTable, unsupported
+from gsched.model.job import FINISHED
+from gsched.model.view import HostView, JobFilter
 
 TABLE = OptionTable(
     summary="show the hosts, their slots and what is left of their resources",
@@ -21,6 +25,7 @@ TABLE = OptionTable(
         Option("w", help="cut nothing, and say why a host is closed"),
         Option("l", help="load, resources left and reserved, and what is worth knowing of each host"),
         Option("aff", help="NUMA nodes, sockets, cores and threads, a * before what a job with affinity[] holds"),
+        Option("gpu", help="a line per GPU: its memory, and the jobs on it"),
         Option("s", help="resources with what is left and reserved of them; names behind it are those of resources"),
         REQUIREMENT,
         Option("a", help="taken for LSF's sake: all hosts are shown anyway"),
@@ -28,7 +33,7 @@ TABLE = OptionTable(
         Option("noheader", help="no heading"),
         *CHOSEN_FIELDS,
         *GENERAL,
-        *unsupported("e", "x", "gpu", "alloc", "rc", "cname", "noLim"),
+        *unsupported("e", "x", "alloc", "rc", "cname", "noLim"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l gpu01"),
@@ -50,6 +55,12 @@ def main(call: Call) -> int:
             return 0
         requirement = options.last("R")
         views = session.client.hosts(options.rest, topology=with_topology, requirement=requirement)
+        if options.has("gpu"):
+            if chosen is not None or options.has("l", "aff"):
+                raise BadRequest(f"{program(call)}: -gpu goes with -w, -R and -noheader only")
+            header = not options.has("noheader")
+            call.write(gpu_tables.render_use(views, _uses(session, views), header=header, wide=options.has("w")))
+            return 0
         records = [host_record(view) for view in views]
     if chosen is not None:
         answer_chosen(call, options, chosen, records, command="bhosts", counted="HOSTS")
@@ -64,3 +75,20 @@ def main(call: Call) -> int:
     else:
         call.write(hosts.render_short(records, header=header))
     return 0
+
+
+def _uses(session: Session, hosts: Iterable[HostView]) -> dict[tuple[str, str], gpu_tables.GpuUse]:
+    """(host, UUID) -> what jobs have of that GPU."""
+    numbers = {int(holder.partition(".")[0]) for host in hosts for gpu in host.gpus for holder in gpu.holders}
+    uses: dict[tuple[str, str], gpu_tables.GpuUse] = {}
+    for job in session.client.jobs(JobFilter(ids=tuple(sorted(numbers)), user="all")) if numbers else ():
+        is_suspended = job.state in ("SSUSP", "USUSP")
+        for part in job.allocation.hosts if job.allocation is not None and job.state not in FINISHED else ():
+            for held in part.gpus:
+                before = uses.get((part.host, held.uuid), gpu_tables.GpuUse())
+                uses[part.host, held.uuid] = gpu_tables.GpuUse(
+                    run=before.run + (not is_suspended),
+                    suspended=before.suspended + is_suspended,
+                    reserved_mib=before.reserved_mib + held.gmem_mib,
+                )
+    return uses

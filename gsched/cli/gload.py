@@ -19,7 +19,7 @@ from gsched.cli.command import (
     size_unit,
 )
 from gsched.cli.projection import host_record
-from gsched.cli.render import load
+from gsched.cli.render import gpu_tables, load
 from gsched.cli.render.records import HostRecord
 from gsched.cli.render.shared import render_values
 from gsched.cli.session import connected
@@ -37,12 +37,14 @@ TABLE = OptionTable(
         REQUIREMENT,
         Option("E", help="CPU run queues for each CPU of the host"),
         Option("N", help="the same, divided by the host's CPU factor"),
+        Option("gpu", help="how many GPUs each host has, and how busy those are that jobs share"),
+        Option("gpuload", help="a line per GPU: mode, temperature, utilization, memory"),
         Option("s", help="resources with their values; names behind it are those of resources"),
         Option("a", help="taken for LSF's sake: all hosts are shown anyway"),
         Option("noheader", help="no heading"),
         *CHOSEN_FIELDS,
         *GENERAL,
-        *unsupported("gpu", "gpuload", "cname"),
+        *unsupported("cname"),
     ),
     interspersed=True,
     examples=(
@@ -65,7 +67,12 @@ def main(call: Call) -> int:
             call.write(render_values(shared_resources(session.client.hosts(), options.rest)))
             return 0
         requirement = options.last("R")
-        records = [host_record(view) for view in session.client.hosts(options.rest, requirement=requirement)]
+        views = session.client.hosts(options.rest, requirement=requirement)
+    if options.has("gpu", "gpuload"):
+        render = gpu_tables.render_load if options.has("gpuload") else gpu_tables.render_summary
+        call.write(render(views, header=not options.has("noheader"), wide=options.has("w")))
+        return 0
+    records = [host_record(view) for view in views]
     external = tuple(dict.fromkeys(value.name for host in records for value in host.external))
     chosen = chosen_format(call, options, load.load_fields(external), "LSF_LSLOAD_FORMAT", "l w I")
     if options.has("E", "N"):
@@ -91,7 +98,9 @@ def main(call: Call) -> int:
 def _check(call: Call, options: Parsed) -> None:
     if options.has("E") and options.has("N"):
         raise BadRequest(f"{program(call)}: -E and -N cannot be given together")
-    if options.has("s") and options.has("l", "w", "I", "n", "R", "E", "N", "o", "json"):
+    if options.has("gpu", "gpuload") and options.has("l", "I", "n", "E", "N", "o", "json"):
+        raise BadRequest(f"{program(call)}: -gpu and -gpuload go with -w, -R and -noheader only")
+    if options.has("s") and options.has("gpu", "gpuload", "l", "w", "I", "n", "R", "E", "N", "o", "json"):
         raise BadRequest(f"{program(call)}: -s stands alone")
 
 

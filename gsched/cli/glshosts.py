@@ -6,6 +6,7 @@ from gsched.base.errors import BadRequest
 from gsched.cli.call import Call
 from gsched.cli.command import GENERAL, REQUIREMENT, program, read_options
 from gsched.cli.projection import host_record
+from gsched.cli.render.gpu_tables import render_models
 from gsched.cli.render.host_info import render_hosts, render_hosts_long
 from gsched.cli.render.shared import render_values
 from gsched.cli.render.topology import render_topologies
@@ -20,11 +21,12 @@ TABLE = OptionTable(
         Option("w", help="cut nothing"),
         Option("l", help="everything: processors, values, thresholds"),
         Option("T", help="NUMA nodes, sockets, cores and threads"),
+        Option("gpu", help="a line per GPU: its model, and the NUMA node it hangs on"),
         Option("s", help="values that hosts share; names behind it are those of resources"),
         REQUIREMENT,
         Option("noheader", help="no heading"),
         *GENERAL,
-        *unsupported("a", "cname", "e", "gpu", "json", "mig", "o"),
+        *unsupported("a", "cname", "e", "json", "mig", "o"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l gpu01", 'PROGRAM -R "select[maxmem>100000]"'),
@@ -34,8 +36,10 @@ TABLE = OptionTable(
 def main(call: Call) -> int:
     """Run `glshosts`."""
     options = read_options(call, TABLE)
-    if len([name for name in ("w", "l", "T", "s") if options.has(name)]) > 1:
-        raise BadRequest(f"{program(call)}: only one of -w, -l, -T and -s can be given")
+    if len([name for name in ("w", "l", "T", "s") if options.has(name)]) > 1 or (
+        options.has("gpu") and options.has("l", "T", "s")
+    ):
+        raise BadRequest(f"{program(call)}: only one of -w, -l, -T and -s can be given, and -gpu only with -w")
     if options.has("s") and options.has("R"):
         raise BadRequest(f"{program(call)}: -s and -R cannot be given together")
     with connected(call) as session:
@@ -46,10 +50,13 @@ def main(call: Call) -> int:
         wants_processors = options.has("l", "T")
         hosts = client.hosts(options.rest, topology=wants_processors, requirement=options.last("R"))
         external = client.cluster().external_resources if options.has("l") else ()
-    if options.has("T"):
+    header = not options.has("noheader")
+    if options.has("gpu"):
+        call.write(render_models(hosts, header=header, wide=options.has("w")))
+    elif options.has("T"):
         call.write(render_topologies(host_record(host) for host in hosts))
     elif options.has("l"):
         call.write(render_hosts_long(hosts, external))
     else:
-        call.write(render_hosts(hosts, wide=options.has("w"), header=not options.has("noheader")))
+        call.write(render_hosts(hosts, wide=options.has("w"), header=header))
     return 0

@@ -8,6 +8,11 @@ from gsched.cli.render.fold import cell, left, printable
 from gsched.cli.render.limits import limit_tables
 from gsched.model.catalogue import ApplicationView
 
+_ORDER = (
+    *("TASKLIMIT", "RUNTIME", "RES_REQ", "GPU_REQ", "RERUNNABLE", "REQUEUE_EXIT_VALUES", "MAX_JOB_REQUEUE"),
+    *("PRE_EXEC", "POST_EXEC", "JOB_STARTER"),
+)
+"""Of the parameters: on the wire they have none."""
 _SEPARATOR = "-" * 79 + "\n\n"
 
 
@@ -40,5 +45,6 @@ def _record(profile: ApplicationView) -> str:
     ]
     times = {"CPULIMIT": profile.limits.get("CPULIMIT"), "RUNLIMIT": profile.run_limit_s}
     parts += [table + "\n" for table in limit_tables(times, profile.limits)]
-    parts += [f"{name}: {printable(text)}\n" for name, text in profile.facts.items()]
+    names = (*(name for name in _ORDER if name in profile.facts), *sorted(profile.facts.keys() - set(_ORDER)))
+    parts += [f"{name}: {printable(profile.facts[name])}\n" for name in names]
     return "".join(parts)

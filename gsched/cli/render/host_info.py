@@ -76,7 +76,7 @@ def _record(host: HostView, names: Sequence[str]) -> Iterator[str]:
     )
     cells = (right(printable(each), width) for each, width in zip(facts, _LONG[1:], strict=True))
     yield f"{left(printable(host.type), _LONG[0])} {' '.join(cells)}\n"
-    values = [f"{name}={_value(value)}" for name, value in host.values.items()]
+    values = [f"{name}={_value(value)}" for name, value in sorted(host.values.items())]
     if values:
         yield f"\nVALUES: {printable(' '.join(values))}\n"
     listed = " ".join(_resources(host))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
 from fake_master import FakeCall, FakeMaster, allocation, spec
 
+from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.catalogue import (
     Account,
     ApplicationView,
@@ -18,8 +20,9 @@ from gsched.model.catalogue import (
     Span,
     UserLimitView,
 )
+from gsched.model.host import ComputeMode, Gpu
 from gsched.model.job import AttemptResult, Usage
-from gsched.model.view import HostView, JobView, QueueView, ResourceValue
+from gsched.model.view import GpuView, HostView, JobView, QueueView, ResourceValue
 
 NewCall = Callable[..., FakeCall]
 
@@ -275,6 +278,56 @@ def test_queues_that_a_user_or_a_host_has(master: FakeMaster, call: NewCall) -> 
     assert names("-m", "ubuntu02") == ["open", "ann"]
     assert names("-u", "all") == ["open", "ann", "notann"]
     assert "nohost: Bad host name" in refused(call, "bqueues", "-m", "nohost")
+
+
+GPUS = HostView(
+    name="ac922a",
+    status="ok",
+    gpu_provider="nvml",
+    gpus=tuple(
+        GpuView(
+            gpu=Gpu(
+                uuid=f"GPU-{index}",
+                index=index,
+                model="Tesla V100-SXM2-16GB",
+                mode=(ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_PROCESS)[index],
+                memory_mib=32480,
+                used_mib=2048 * index,
+                utilization_percent=40,
+                temperature_c=46,
+                numa=8 * index,
+            ),
+            holders=("7.1",) if index else (),
+        )
+        for index in (0, 1)
+    ),
+)
+
+
+def test_gpus_of_hosts(master: FakeMaster, call: NewCall) -> None:
+    master.host_views = [GPUS, HostView(name="gone", status="unavail")]
+    held = HeldGpu(uuid="GPU-1", index=1, claim="ngpus_excl_p", gmem_mib=4096.0)
+    where = Allocation(hosts=(HostAllocation(host="ac922a", slots=1, gpus=(held,)),))
+    master.views = [JobView(job_id=7, spec=spec(), state="USUSP", submitted_at=1.0, allocation=where)]
+    assert shown(call, "bhosts", "-w", "-gpu") == (
+        "HOST_NAME            GPU_ID                MODEL     MUSED      MRSV  NJOBS    RUN   SUSP    RSV \n"
+        "ac922a                    0  TeslaV100-SXM2-16GB        0G        0G      0      0      0      0 \n"
+        "                          1  TeslaV100-SXM2-16GB        2G        4G      1      0      1      0 \n"
+    )
+    assert shown(call, "lsload", "-gpu") == (
+        "HOST_NAME       status  ngpus  gpu_shared_avg_mut  gpu_shared_avg_ut  ngpus_physical\n"
+        "ac922a              ok      2                   -                40%               2\n"
+        "gone            unavail      -                   -                  -               -\n"
+    )
+    header, first, second = shown(call, "lsload", "-gpuload").splitlines()
+    ends = [21, 33, 44, 54, 64, 72, 81, 92, 102, 115, 128, 140]
+    assert [match.end() for match in re.finditer(r"gpu\S+", header)] == ends
+    assert first.split() == ["ac922a", "0", "TeslaV100-S", "0.0", "46C", "-", "40%", "-", "31.7G", "0M", "-", "ok", "-"]
+    assert second.split()[:3] == ["1", "TeslaV100-S", "3.0"] and len(second) == 140
+    models = shown(call, "lshosts", "-gpu").splitlines()
+    assert [match.end() for match in re.finditer(r"\S+", models[0])][1:] == [18, 34, 47, 60, 73]
+    assert models[2].split() == ["1", "TeslaV100-SXM2-", "-", "-", "8"]
+    assert "-gpu goes with" in refused(call, "bhosts", "-gpu", "-l")
 
 
 def test_application_profiles(master: FakeMaster, call: NewCall) -> None:
