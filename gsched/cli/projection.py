@@ -176,6 +176,20 @@ def _submitted(job_id: int, spec: JobSpec, submitted_at: float) -> dict[str, Any
         "requeue_exit_values": spec.requeue_exit_values,
         "estimate_s": spec.estimate_s,
         "limits": spec.limits,
+        "application": spec.application,
+        "mail_user": spec.mail_user,
+        "notify": "/".join(
+            word
+            for word, is_set in (("begins", spec.notify_begin), ("ends", spec.notify_end or spec.notify_error))
+            if is_set
+        ),
+        "file_copies": spec.file_copies,
+        "login_shell": spec.login_shell,
+        "pre_exec": spec.pre_exec,
+        "post_exec": spec.post_exec,
+        "output_dir": spec.output_dir,
+        "warning_signal": spec.warning_signal,
+        "warning_s": spec.warning_s,
     }
 
 

@@ -161,6 +161,11 @@ TIME_COLUMNS: dict[str, tuple[str, Value[JobRecord]]] = {
 }
 """Options of gjobs that add one column about time to the usual ones."""
 
+
+def _warning_time(job: JobRecord) -> str | None:
+    return None if job.warning_s is None else f"{job.warning_s / 60:g}"
+
+
 _GIVEN: tuple[Field[JobRecord], ...] = (
     Field("jobid", 7, _plain(lambda job: str(job.job_id)), ("id",)),
     Field("jobindex", 8, _plain(lambda job: str(job.index))),
@@ -236,16 +241,22 @@ _GIVEN: tuple[Field[JobRecord], ...] = (
     Field("sub_cwd", 10, _plain(lambda job: job.cwd)),
     Field("exec_home", 10, _plain(lambda job: job.exec_home)),
     Field("exec_cwd", 10, _plain(lambda job: job.exec_cwd)),
+    Field("application", 13, _plain(lambda job: job.application), ("app",)),
+    Field("pre_exec_command", 16, _plain(lambda job: job.pre_exec), ("pre_cmd",)),
+    Field("post_exec_command", 17, _plain(lambda job: job.post_exec), ("post_cmd",)),
+    Field("warning_action", 15, _plain(lambda job: job.warning_signal), ("warn_act",)),
+    Field("action_warning_time", 19, _plain(_warning_time), ("warn_time",)),
+    Field("output_dir", 15, _plain(lambda job: job.output_dir)),
 )
 
 _EMPTY = (
-    "application:13:app service_class:13:sla esub:20 kill_reason:50 resume_reason:50 kill_issue_host:50 "
-    "suspend_issue_host:50 resume_issue_host:50 pre_exec_command:16:pre_cmd post_exec_command:17:post_cmd "
+    "service_class:13:sla esub:20 kill_reason:50 resume_reason:50 kill_issue_host:50 "
+    "suspend_issue_host:50 resume_issue_host:50 "
     "resize_notification_command:27:resize_cmd interactive:11 host_file:10 ru_utime:12 ru_stime:12 "
-    "warning_action:15:warn_act action_warning_time:19:warn_time ependtime:12 ipendtime:12 "
+    "ependtime:12 ipendtime:12 "
     "estimated_sim_start_time:24:esstart_time effective_plimit:18 plimit_remain:15 effective_eplimit:19 "
     "eplimit_remain:16 idle_factor:11 exception_status:16:except_stat hrusage:50 network_req:15 plimit:10 "
-    "eplimit:10 output_dir:15 licproject:20 forward_cluster:15:fwd_cluster forward_time:15:fwd_time srcjobid:8 "
+    "eplimit:10 licproject:20 forward_cluster:15:fwd_cluster forward_time:15:fwd_time srcjobid:8 "
     "dstjobid:8 source_cluster:15:srcluster energy:10 gpfsio:10 cpu_peak:10 cpu_peak_efficiency:10 "
     "mem_efficiency:10 average_cpu_efficiency:10 cpu_peak_reached_duration:10"
 )

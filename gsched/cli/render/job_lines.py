@@ -21,8 +21,12 @@ def header(job: JobRecord, *, with_state: bool) -> str:
     if job.name or job.index or job.array_spec:
         parts.append(f"Job Name <{printable(job.display_name)}>")
     parts += [f"User <{job.user}>", f"Project <{printable(job.project)}>"]
+    if job.application:
+        parts.append(f"Application <{printable(job.application)}>")
     if job.user_group:
         parts.append(f"User Group <{printable(job.user_group)}>")
+    if job.mail_user:
+        parts.append(f"Mail <{printable(job.mail_user)}>")
     if with_state:
         parts += [f"Status <{job.stat}>", f"Queue <{job.queue}>"]
         if job.priority is not None:
@@ -43,6 +47,7 @@ def submission(job: JobRecord, *, with_queue: bool, zone: tzinfo = UTC) -> str:
     if with_queue:
         parts.append(f"to Queue <{job.queue}>")
     parts += [f"{label} <{printable(value)}>" for label, value in _submitted_options(job) if value]
+    parts += [f'Copy Files "{printable(text)}"' for text in job.file_copies]
     parts += [text for text, is_set in _flags(job) if is_set]
     if job.slots > 1 or job.max_slots > 1:
         most = f"-{job.max_slots}" if job.max_slots else ""
@@ -53,6 +58,7 @@ def submission(job: JobRecord, *, with_queue: bool, zone: tzinfo = UTC) -> str:
         parts.append("Requested GPU" + ("" if job.gpu_req == "-" else f" <{printable(job.gpu_req)}>"))
     if job.dependency:
         parts.append(f"Dependency Condition <{printable(job.dependency)}>")
+    parts += [f"{label} <{printable(value)}>" for label, value in _submitted_steps(job) if value]
     if job.hosts_asked:
         parts.append("Specified Hosts " + ", ".join(f"<{host}>" for host in job.hosts_asked))
     parts += [f"{label} <{printable(value)}>" for label, value in _submitted_policies(job, zone) if value]
@@ -60,8 +66,15 @@ def submission(job: JobRecord, *, with_queue: bool, zone: tzinfo = UTC) -> str:
 
 
 def _flags(job: JobRecord) -> Iterator[tuple[str, bool]]:
+    yield f"Notify when job {job.notify}", bool(job.notify)
     yield "Exclusive Execution", job.exclusive
     yield "Re-runnable", job.rerunnable
+
+
+def _submitted_steps(job: JobRecord) -> Iterator[tuple[str, str]]:
+    yield "Login Shell", job.login_shell
+    yield "Pre-execute Command", job.pre_exec
+    yield "Post-execute Command", job.post_exec
 
 
 def _submitted_policies(job: JobRecord, zone: tzinfo) -> Iterator[tuple[str, str]]:
@@ -70,6 +83,8 @@ def _submitted_policies(job: JobRecord, zone: tzinfo) -> Iterator[tuple[str, str
     yield "Specified Termination Time", "" if job.terminate_at is None else long_stamp(job.terminate_at, zone)
     yield "Reservation", job.reservation
     yield "Requeue Exit Values", job.requeue_exit_values
+    yield "Warning Action", job.warning_signal
+    yield "Warning Time", "" if job.warning_s is None else f"{job.warning_s / 60:g} min"
 
 
 def _submitted_options(job: JobRecord) -> Iterator[tuple[str, str]]:
@@ -77,6 +92,7 @@ def _submitted_options(job: JobRecord) -> Iterator[tuple[str, str]]:
     yield "Specified CWD", job.specified_cwd
     yield "Input File", job.input_file
     yield "Output File (overwrite)" if job.output_overwrite else "Output File", job.output_file
+    yield "Output Directory", job.output_dir
     yield "Error File (overwrite)" if job.error_overwrite else "Error File", job.error_file
 
 

@@ -131,6 +131,7 @@ LIMITS = (
 _REST = (
     *("CPU_TIME_FACTOR", "RUN_TIME_FACTOR", "RUN_JOB_FACTOR", "COMMITTED_RUN_TIME_FACTOR", "GPU_RUN_TIME_FACTOR"),
     *("HIST_HOURS", "ENABLE_HIST_RUN_TIME", "ENABLE_GPU_HIST_RUN_TIME"),
+    *("PRE_EXEC", "POST_EXEC", "JOB_STARTER"),
     *("MAX_JOB_REQUEUE", "RERUNNABLE", "STOP_COND", "RESUME_COND", "ADMIN_COMMENT"),
 )
 """Parameters behind those of LSF's table; further ones come after them, by name."""

@@ -107,6 +107,17 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     user_group: str = ""
     group: str = ""
     """Job group."""
+    application: str = ""
+    mail_user: str = ""
+    file_copies: tuple[str, ...] = ()
+    notify: str = ""
+    """When mail is sent: `begins`, `ends`, `begins/ends`."""
+    login_shell: str = ""
+    pre_exec: str = ""
+    post_exec: str = ""
+    output_dir: str = ""
+    warning_signal: str = ""
+    warning_s: int | None = None
     priority: int | None = None
     description: str = ""
     begin_at: float | None = None

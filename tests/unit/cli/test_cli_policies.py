@@ -228,6 +228,18 @@ def test_everything_that_was_asked_for_is_told(master: FakeMaster, call: NewCall
         description="nightly run",
         reservation="ann#0",
         requeue_exit_values="30",
+        application="care",
+        mail_user="ann@site",
+        notify_begin=True,
+        notify_error=True,
+        file_copies=("in > /tmp/in",),
+        login_shell="/bin/bash",
+        pre_exec="./check",
+        post_exec="./clean",
+        output_dir="/out",
+        output_file="log",
+        warning_signal="URG",
+        warning_s=120,
         run_limit_s=600,
         estimate_s=300,
         limits={"MEMLIMIT": 2048.0, "CORELIMIT": 0.0, "CPULIMIT": 3600.0, "PROCESSLIMIT": 20.0},
@@ -237,12 +249,16 @@ def test_everything_that_was_asked_for_is_told(master: FakeMaster, call: NewCall
     gjobs = call("gjobs", "-UF", "1271")
     assert gjobs.run() == 0
     for text in (
-        "Project <default>, User Group <red>, Status <PEND>, Queue <normal>, Job Priority <7>, Command <",
+        "Project <default>, Application <care>, User Group <red>, Mail <ann@site>, Status <PEND>, Queue <normal>, "
+        "Job Priority <7>, Command <",
         ", Job Description <nightly run>, Job Group </night>",
-        ", Exclusive Execution, Re-runnable, 2-6 Task(s), Requested GPU <num=2:mode=shared>, "
-        'Dependency Condition <done("prepare")>, Specified Hosts <one+2>, <two!>, <others>, User Priority <7>, '
+        ', Output File <log>, Output Directory </out>, Copy Files "in > /tmp/in", Notify when job begins/ends, '
+        "Exclusive Execution, Re-runnable, 2-6 Task(s), Requested GPU <num=2:mode=shared>, "
+        'Dependency Condition <done("prepare")>, Login Shell </bin/bash>, Pre-execute Command <./check>, '
+        "Post-execute Command <./clean>, Specified Hosts <one+2>, <two!>, <others>, User Priority <7>, "
         "Specified Start Time <Sat Nov 21 12:00:00>, Specified Termination Time <Sat Nov 21 12:01:00>, "
-        "Reservation <ann#0>, Requeue Exit Values <30>;",
+        "Reservation <ann#0>, Requeue Exit Values <30>, "
+        "Warning Action <URG>, Warning Time <2 min>;",
         "Sat Nov 21 12:00:00: Job will start no sooner than indicated time stamp on host(s) <one>, it waits for the "
         "end of job <7>;",
         " GPU REQUIREMENT DETAILS:\n Combined: num=2:mode=shared:j_exclusive=no\n",
