@@ -10,13 +10,14 @@ import grp
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from gsched.agent.affinity import affinity_lines, bound_to
 from gsched.agent.environment import attempt_line, host_lines, job_environment, output_path
+from gsched.agent.mail import send
 from gsched.agent.outputs import KeptOutputs
 from gsched.agent.settling import copies, settled
 from gsched.base.clock import Clock
@@ -29,7 +30,7 @@ from gsched.model.job import AttemptResult, JobSpec
 from gsched.probe.topology import has_several_nodes
 from gsched.run.executor import ProcessExecutor
 from gsched.run.jobreport import Facts
-from gsched.run.order import Limits, Order, StartedInfo, Step
+from gsched.run.order import Limits, Mail, Order, StartedInfo, Step
 from gsched.wire.auth import user_name
 from gsched.wire.convert import fill, from_proto
 from gsched.wire.v1 import agent_pb2
@@ -51,6 +52,8 @@ def _group_name(gid: int) -> str:
         return str(gid)
 
 
+MAIL_PATIENCE_S = 30.0
+"""How long the end of a job waits for its mail to be handed over."""
 MOST_LINE_BYTES = 100 * 1024
 """A command line that is longer goes into a file: the kernel takes no more than 128 KiB in one argument."""
 
@@ -106,7 +109,9 @@ class Attempts:
         self._reasons: dict[AttemptKey, str] = {}
         """LSF's keywords for attempts that are being ended."""
         self._facts: dict[AttemptKey, Facts] = {}
+        self._mails: dict[AttemptKey, Mail] = {}
         self._reports: set[asyncio.Task[None]] = set()
+        self._mailing: set[asyncio.Task[None]] = set()
         self._outputs = KeptOutputs(spool / "outputs")
         self.terminate_interval_s = 10.0
         self._executor = ProcessExecutor(
@@ -122,6 +127,8 @@ class Attempts:
                 self._parts[key] = order.holding
             if order is not None and order.report is not None and key not in self._ended:
                 self._facts[key] = order.report
+            if order is not None and order.mail is not None and key not in self._ended:
+                self._mails[key] = order.mail
         return len(keys)
 
     async def settle(self) -> None:
@@ -165,6 +172,8 @@ class Attempts:
         order = self._order(message, spec, allocation, part)
         if order.report is not None:
             self._facts[key] = order.report
+        if order.mail is not None:
+            self._mails[key] = order.mail
         await self._executor.start(order)
 
     def _order(
@@ -226,8 +235,21 @@ class Attempts:
             affinity_hostfile=affinity_lines(allocation),
             attempt_line=attempt_line(job_id, message.attempt, self._host, self._clock.now(), message.earlier_runs),
             gpu_lock_uuids=tuple(gpu.uuid for gpu in part.gpus) if self._locks_gpus() else (),
+            mail=self._mail(message, spec, allocation) if message.mail_to else None,
             report=self._report_facts(message, spec, allocation) if message.report and spec.output_file else None,
             holding=part,
+        )
+
+    def _mail(self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation) -> Mail:
+        return Mail(
+            to=message.mail_to,
+            sender=f"LSF System <{self._user}@{self._host}>",
+            facts=self._report_facts(message, spec, allocation),
+            program=message.mail_program,
+            server=message.mail_server,
+            begin=spec.notify_begin,
+            end=spec.notify_end,
+            error=spec.notify_error,
         )
 
     def _report_facts(self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation) -> Facts:
@@ -332,6 +354,9 @@ class Attempts:
     def _on_started(self, job_id: int, attempt: int, info: StartedInfo) -> None:
         self._started[job_id, attempt] = info
         self._tell_started((job_id, attempt))
+        mail = self._mails.get((job_id, attempt))
+        if mail is not None and mail.begin:
+            self._beside(self._mail_start((job_id, attempt), mail), self._mailing)
 
     def _on_ended(self, job_id: int, attempt: int, result: AttemptResult) -> None:
         key = (job_id, attempt)
@@ -343,12 +368,58 @@ class Attempts:
         if key not in self._parts:  # it ended while no agent was here
             order = self._executor.order(*key)
             facts = order.report if order is not None else None
+            mail = order.mail if order is not None else None
+        else:
+            mail = self._mails.pop(key, None)
+        if mail is not None and not result.pre_failed and (mail.end or (mail.error and not result.succeeded)):
+            self._beside(self._mail_end(key, mail, result), self._reports)
+            return
         if facts is None or result.pre_failed or self._executor.started(*key) is None:
             self._tell_ended(key)
             return
-        task = asyncio.get_running_loop().create_task(self._report(key, facts, result))
-        self._reports.add(task)
-        task.add_done_callback(self._reports.discard)
+        self._beside(self._report(key, facts, result), self._reports)
+
+    def _beside(self, work: Coroutine[object, object, None], among: set[asyncio.Task[None]]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        among.add(task)
+        task.add_done_callback(among.discard)
+
+    async def _mail_start(self, key: AttemptKey, mail: Mail) -> None:
+        """-B, once for each attempt."""
+        subject = f"Job {mail.facts.job}: <{mail.facts.name}> started."
+        hosts = " ".join(f"<{host}>" for host, _ in mail.facts.hosts)
+        text = f"Job <{mail.facts.name}> of user <{mail.facts.user}> has started on host(s) {hosts}.\n"
+        await self._mailed(key, mail, "mailed.start", subject, lambda: text)
+
+    async def _mail_end(self, key: AttemptKey, mail: Mail, result: AttemptResult) -> None:
+        """-N: the report, then the master is told, and whether there was no mail."""
+        how = "Done" if result.succeeded else "Exited"
+        subject = f"Job {mail.facts.job}: <{mail.facts.name}> in cluster <{mail.facts.cluster}> {how}"
+        problem = await self._mailed(
+            key, mail, "mailed.end", subject, lambda: self._executor.report_text(*key, mail.facts, result)
+        )
+        if key in self._ended:
+            if problem:
+                told = "; ".join(text for text in (result.problem, problem) if text)
+                self._ended[key] = msgspec.structs.replace(result, problem=told)
+            self._tell_ended(key)
+
+    async def _mailed(self, key: AttemptKey, mail: Mail, mark: str, subject: str, text: Callable[[], str]) -> str:
+        """Send it unless an earlier agent has begun to. A mail that cannot be sent holds nothing up for long: what is
+        wrong is the answer.
+        """
+
+        def work() -> None:
+            if self._executor.is_first(*key, mark):
+                send(mail, subject, text())
+
+        try:
+            await asyncio.wait_for(asyncio.to_thread(work), MAIL_PATIENCE_S)
+        except (OSError, TimeoutError) as error:
+            problem = f"no mail to {mail.to}: {error or 'it takes too long'}"
+            log.warning("%s: %s", attempt_name(*key), problem)
+            return problem
+        return ""
 
     async def _report(self, key: AttemptKey, facts: Facts, result: AttemptResult) -> None:
         """Put the report below the output, then tell the master: whoever hears that a job is done can read it.

@@ -11,7 +11,16 @@ from gsched.config.findings import Findings, Place, show
 from gsched.config.requirements import gpu_requirement
 from gsched.config.sections import MAX_FILE_BYTES, Entry, decode, read_assignments
 from gsched.config.unsupported import REFUSED_CONF, WITHOUT_EFFECT_CONF
-from gsched.config.values import Settings, absolute_path, host_name, integer, plain_text, seconds, yes_or_no
+from gsched.config.values import (
+    Settings,
+    absolute_path,
+    command_line,
+    host_name,
+    integer,
+    plain_text,
+    seconds,
+    yes_or_no,
+)
 from gsched.model.config import Locations, Params, Timing
 
 MAX_RUN_DIR_BYTES = 91
@@ -38,6 +47,9 @@ class LsfConf:
     master_at: Place | None
     max_dispatch_per_cycle: int | None
     job_report: bool
+    mail_to: str
+    mail_program: str
+    mail_server: str
     gpu_req: str
     gpu_req_at: Place | None
 
@@ -60,6 +72,9 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
         master=settings.take("LSF_MASTER_LIST", _master, None),
         master_at=settings.place("LSF_MASTER_LIST"),
         max_dispatch_per_cycle=settings.take("LSB_MAX_JOB_DISPATCH_PER_SESSION", integer(1, 2**31 - 2), None),
+        mail_to=settings.take("LSB_MAILTO", _mail_to, Params().mail_to),
+        mail_program=settings.take("LSB_MAILPROG", command_line, ""),
+        mail_server=settings.take("LSB_MAILSERVER", _mail_server, ""),
         job_report=settings.take("LSB_JOB_REPORT_MAIL", yes_or_no, True),
         gpu_req=settings.take("LSB_GPU_REQ", gpu_requirement, ""),
         gpu_req_at=settings.place("LSB_GPU_REQ"),
@@ -138,6 +153,22 @@ def _locations(path: str, conf_dir: str, settings: Settings, findings: Findings)
         run_dir=run_dir,
         spool_dir=spool_dir,
     )
+
+
+def _mail_to(text: str) -> str:
+    """`!U`, `!U@site`: !U is the user. Raises BadRequest."""
+    if not text or not text.isprintable() or " " in text:
+        raise BadRequest(f"'{show(text)}' is not of the form !U or !U@HOST")
+    return text
+
+
+def _mail_server(text: str) -> str:
+    """`SMTP:host[:port]` without its first word. Raises BadRequest."""
+    kind, _, server = text.partition(":")
+    host, _, port = server.partition(":")
+    if kind.upper() != "SMTP" or not host or not (not port or (port.isascii() and port.isdigit() and len(port) < 6)):
+        raise BadRequest(f"'{show(text)}' is not of the form SMTP:HOST[:PORT]")
+    return server
 
 
 def _parse_script(text: str) -> bool:

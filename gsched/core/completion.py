@@ -106,7 +106,7 @@ def complete(
             _reservation(spec, user, config, state) if _is_new(("reservation",), spec, old) else spec.reservation
         ),
         terminate_at=_times(spec, now),
-        warnings=(*spec.warnings, *(text for text in _mail(spec) if text not in spec.warnings)),
+        warnings=(*(each for each in spec.warnings if not each.startswith(NO_MAIL)), *_mail(spec, params)),
         conditions=(_conditions(spec, user, config, state) if _is_new(("dependency",), spec, old) else spec.conditions),
     )
 
@@ -303,9 +303,16 @@ def members_of(names: tuple[str, ...], config: ClusterConfig) -> Iterator[str]:
         yield from group.users if group is not None else (name,)
 
 
-def _mail(spec: JobSpec) -> Iterator[str]:
+NO_MAIL = "Warning: no mail will be sent"
+
+
+def _mail(spec: JobSpec, params: Params) -> Iterator[str]:
+    """What is to be said of -B, -N, -Ne and -u where they do not do what they say."""
     if spec.notify_begin or spec.notify_end or spec.notify_error:
-        yield "Warning: no mail will be sent: the cluster has none configured"
+        if not params.mail_program and not params.mail_server:
+            yield f"{NO_MAIL}: lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER"
+    elif spec.mail_user:
+        yield f"{NO_MAIL}: -u says to whom, -B, -N or -Ne when"
 
 
 def _times(spec: JobSpec, now: float) -> float | None:

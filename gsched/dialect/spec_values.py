@@ -284,6 +284,12 @@ def _login_shell(text: str, around: Surroundings) -> Values:
     return {"login_shell": text}
 
 
+def _mail_user(text: str, around: Surroundings) -> Values:
+    if len(text.split()) != 1 or text.startswith("-") or len(text) > MAX_TEXT:
+        raise BadRequest(f"-u: '{text[:60]}' is not an address for mail")
+    return {"mail_user": text.strip()}
+
+
 def _copy(text: str) -> str:
     found = _COPY.fullmatch(text.strip())
     if found is None:
@@ -335,7 +341,7 @@ READERS: Mapping[str, Reader] = {
     "wa": _warning_signal,
     "wt": _minutes("wt", "warning_s", "a time before the end"),
     "ti": _constant("end_orphan", True),
-    "u": _word("u", "mail_user", "an address for mail"),
+    "u": _mail_user,
     "B": _constant("notify_begin", True),
     "N": _constant("notify_end", True),
     "Ne": _constant("notify_error", True),

@@ -205,6 +205,11 @@ class Sessions:
         ):
             if command:
                 steps.add(command=command, what=what)
+        notifies = spec.notify_begin or spec.notify_end or spec.notify_error
+        params = self._board.config.params
+        if notifies and (params.mail_program or params.mail_server):
+            start.mail_to = spec.mail_user or params.mail_to.replace("!U", spec.user)
+            start.mail_program, start.mail_server = params.mail_program, params.mail_server
         start.job_starter = profile.job_starter or queue.job_starter
 
     def _limit(self, job_id: int, attempt: int) -> agent_pb2.MasterMessage | None:

@@ -61,6 +61,12 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     default_queues: tuple[str, ...] = ("normal",)
     """DEFAULT_QUEUE: of jobs that name no queue; of several the first that accepts the job."""
     default_project: str = "default"
+    mail_to: str = "!U"
+    """LSB_MAILTO: address of mail about jobs; !U is the user."""
+    mail_program: str = ""
+    """LSB_MAILPROG; empty, with an empty `mail_server`: no mail is sent."""
+    mail_server: str = ""
+    """LSB_MAILSERVER: `host[:port]`."""
     default_application: str = ""
     """DEFAULT_APPLICATION: of jobs that name no application profile."""
     master_sleep_s: float = 10.0

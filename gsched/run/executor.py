@@ -29,6 +29,8 @@ from gsched.run.orphan import Orphan
 from gsched.run.shellline import in_place
 from gsched.run.spool import Claim, Spool, Started
 
+MAILED_OUTPUT = 1 << 20
+"""Bytes of a job's output in a mail at most."""
 _MAX_TRIES = 3
 """Supervisors that may die before they have claimed an attempt, until it is given up."""
 _LOOK_AGAIN_S = 0.05
@@ -202,6 +204,16 @@ class ProcessExecutor:
         Raises OSError.
         """
         self._spool.report(attempt_name(job_id, attempt), facts, result, self._clock.now())
+
+    def report_text(self, job_id: int, attempt: int, facts: Facts, result: AttemptResult) -> str:
+        """The report as it is mailed. Raises OSError."""
+        name, most = attempt_name(job_id, attempt), MAILED_OUTPUT
+        output = "" if facts.output_file else self._spool.read_output(name, "stdout", 0, most).decode(errors="replace")
+        return self._spool.report_text(name, facts, result, self._clock.now(), output)
+
+    def is_first(self, job_id: int, attempt: int, what: str) -> bool:
+        """Whether nobody has asked this before, of that attempt and that matter. Raises OSError."""
+        return self._spool.is_first(attempt_name(job_id, attempt), what)
 
     def order(self, job_id: int, attempt: int) -> Order | None:
         """The order of an attempt that is held here; None for another one."""

@@ -55,8 +55,9 @@ def report_text(
     started_at: float,
     now: float,
     script: str | None = None,
+    output: str | None = None,
 ) -> str:
-    """The whole report, from `Sender:` to the blank line at its end."""
+    """The whole report, from `Sender:` to the blank line at its end; with `output` below it where that is given."""
     how = "Done" if result.succeeded else "Exited"
     lines = [
         f"Sender: LSF System <{facts.sender}>",
@@ -84,9 +85,7 @@ def report_text(
         "",
         *(f"    {label} :".ljust(_LABEL_WIDTH + 4) + value for label, value in _used(facts, result)),
         "",
-        "The output (if any) is above this job summary.",
-        "",
-        *_elsewhere(facts),
+        *_below(facts, output),
     ]
     return "\n".join(lines) + "\n"
 
@@ -151,6 +150,17 @@ def _whole(value: float | None, unit: str = "") -> str:
 
 def _exact(mib: float | None) -> str:
     return "-" if mib is None else f"{mib:.2f} MB"
+
+
+def _below(facts: Facts, output: str | None) -> list[str]:
+    """Where the output is: above, here, or in the file of -o."""
+    if output is None:
+        return ["The output (if any) is above this job summary.", "", *_elsewhere(facts)]
+    if not facts.output_file:
+        return ["The output (if any) follows:", "", output]
+    what = "stdout" if _elsewhere(facts) else "stdout and stderr"
+    lines = ["", "PS:", "", f"Read file <{facts.output_file}> for {what} output of this job."]
+    return [*lines, *(line for line in _elsewhere(facts) if line.startswith("Read")), ""]
 
 
 def _elsewhere(facts: Facts) -> list[str]:

@@ -25,6 +25,22 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """Configured by the site: runs in /tmp with a plain PATH, not in the job's directory with the job's PATH."""
 
 
+class Mail(msgspec.Struct, frozen=True, kw_only=True):
+    """Mail about one job: where it goes, by what, and when."""
+
+    to: str
+    sender: str
+    facts: Facts
+    program: str = ""
+    """Command line of a program that takes the address as its last argument and the mail as its input."""
+    server: str = ""
+    """`host[:port]`, where there is no program."""
+    begin: bool = False
+    end: bool = False
+    error: bool = False
+    """At the end of a job that fails."""
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt to be run."""
 
@@ -89,6 +105,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Real GPUs to lock machine-wide against other clusters."""
     report: Facts | None = None
     """For the report below the output; None: there is none."""
+    mail: Mail | None = None
+    """None: no mail is sent."""
     holding: HostAllocation | None = None
     """What the attempt holds on this host; kept for the hello after a restart, the executor does not look at it."""
 

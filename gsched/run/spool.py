@@ -191,6 +191,30 @@ class Spool:
         finally:
             os.close(fd)
 
+    def report_text(self, name: str, facts: Facts, result: AttemptResult, now: float, output: str) -> str:
+        """The report as it is mailed, with what the job printed where that is in no file of its own."""
+        started = self.started(name)
+        if started is None:
+            raise OSError("the attempt was never started")
+        return report_text(
+            facts,
+            result,
+            home=started.exec_home,
+            cwd=started.exec_cwd,
+            started_at=started.started_at,
+            now=now,
+            script=self._script(name),
+            output=output,
+        )
+
+    def is_first(self, name: str, what: str) -> bool:
+        """Whether nobody has asked this before, of that attempt and that matter. Raises OSError."""
+        try:
+            os.close(os.open(self.folder(name) / what, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            return False
+        return True
+
     def report(self, name: str, facts: Facts, result: AttemptResult, now: float) -> None:
         """Put the report below the output file that the job was given with -o, once. Raises OSError."""
         folder, started = self.folder(name), self.started(name)

@@ -242,6 +242,36 @@ def test_what_was_asked_for_can_be_changed_and_taken_back(cluster: Cluster) -> N
     assert (spec.mail_user, spec.notify_begin, spec.notify_end, spec.end_orphan) == ("", False, False, False)
 
 
+def test_mail_at_the_start_and_at_the_end(cluster: Cluster) -> None:
+    done = cluster.run("gsub", "-N", "true")
+    assert done.stderr == "Warning: no mail will be sent: lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER\n"
+    box = cluster.folder / "box"
+    box.mkdir()
+    program = cluster.folder / "mailer"
+    program.write_text(f'#!/bin/sh\nto=$2; cat > {box}/new.$$; mv {box}/new.$$ "{box}/$to.$(ls {box} | wc -l)"\n')
+    program.chmod(0o700)
+    cluster.configure(lsf_conf=f'LSB_MAILPROG="{program} -oi"\nLSB_MAILTO=!U@site\n')
+    job = cluster.submit("-B", "-N", "-u", "ann@other", "-o", "log.%J", "-J", "mailed", "echo printed")
+    cluster.wait(job)
+    cluster.until(lambda: len(list(box.glob("ann@other.*"))) == 2, "no mail")
+    texts = sorted(path.read_text() for path in box.iterdir())
+    assert any(f"Subject: Job {job}: <mailed> started." in text for text in texts)
+    end = next(text for text in texts if "Done" in text)
+    assert (
+        "Successfully completed." in end and f"Read file <log.{job}> for stdout and stderr output of this job." in end
+    )
+    assert (cluster.folder / f"log.{job}").read_text() == "printed\n"
+    job = cluster.submit("-Ne", "echo lost; exit 3")
+    cluster.wait(job, cluster.submit("-Ne", "true"))
+    mine = [path for path in box.iterdir() if not path.name.startswith("ann@other")]
+    assert [path.name.partition("@")[2][:4] for path in mine] == ["site"]
+    assert "The output (if any) follows:\n\nlost\n" in mine[0].read_text()
+    program.write_text("#!/bin/sh\nexit 5\n")
+    job = cluster.submit("-N", "true")
+    cluster.wait(job)
+    assert "mailer failed with exit code 5" in re.sub("\n {21}", "", cluster.run("ghist", "-l", str(job)).stdout)
+
+
 def test_a_file_of_submissions_is_submitted_in_few_calls(cluster: Cluster) -> None:
     (cluster.folder / "jobs").write_text("".join(f"-H -J n{number} true\n" for number in range(1, 1201)))
     done = cluster.run("gsub", "-pack", "jobs")

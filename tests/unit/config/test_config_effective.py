@@ -65,7 +65,15 @@ def test_every_parameter_has_a_place() -> None:
     shown = {name: effective_parameters(configured(*text.split("\n"))) for name, text in (("", ""), ("all", UNUSUAL))}
     assert len(shown["all"]) == len(UNUSUAL.split("\n")) - 2
     assert all(parameter not in shown["all"] for parameter in shown[""] if parameter.name != "DEFAULT_QUEUE")
-    of_lsf_conf = {"host_lost_after_s", "root_may_submit", "max_dispatch_per_cycle", "job_report"}
+    of_lsf_conf = {
+        "host_lost_after_s",
+        "root_may_submit",
+        "max_dispatch_per_cycle",
+        "job_report",
+        "mail_to",
+        "mail_program",
+        "mail_server",
+    }
     usual, unusual = configured().params, configured(*UNUSUAL.split("\n")).params
     same = {name for name in msgspec.structs.asdict(usual) if getattr(usual, name) == getattr(unusual, name)}
     assert same - of_lsf_conf == {"default_queues", "default_application"}

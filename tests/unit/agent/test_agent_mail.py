@@ -1,0 +1,104 @@
+"""Mail about jobs, by a program and by a server."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from gsched.agent.mail import send
+from gsched.run.jobreport import Facts
+from gsched.run.order import Mail
+
+FACTS = Facts(
+    job="7",
+    name="n",
+    command="c",
+    sender="ann@h",
+    cluster="c",
+    submit_host="h",
+    user="ann",
+    hosts=(("h", 1),),
+    queue="normal",
+    submitted_at=0.0,
+    dispatched_at=0.0,
+)
+
+
+def mail(**how: str) -> Mail:
+    return Mail(to="ann@site", sender="LSF System <ann@h>", facts=FACTS, **how)
+
+
+def program(folder: Path, text: str) -> str:
+    path = folder / "mailer"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o700)
+    return f"{path} -oi"
+
+
+def test_a_program_is_given_the_address_and_the_mail(tmp_path):
+    send(
+        mail(program=program(tmp_path, f'echo "$@" > {tmp_path}/args; cat > {tmp_path}/mail')),
+        "한글\nDone",
+        "결과 \udcff\n",
+    )
+    assert (tmp_path / "args").read_text() == "-oi ann@site\n"
+    from email import policy
+    from email.parser import BytesParser
+
+    got = BytesParser(policy=policy.default).parsebytes((tmp_path / "mail").read_bytes())
+    assert (got["To"], got["Subject"], got["From"]) == ("ann@site", "한글 Done", "LSF System <ann@h>")
+    assert got.get_content() == "결과 \ufffd\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("echo no such user >&2; exit 67", "mailer failed with exit code 67: no such user"), (None, "No such file")],
+)
+def test_a_program_that_fails_is_told_of(tmp_path, text, problem):
+    words = program(tmp_path, text) if text else "/nosuch/mailer"
+    with pytest.raises(OSError, match=problem):
+        send(mail(program=words), "s", "b")
+
+
+def serve(listening: socket.socket, heard: list[bytes], greeting: bytes) -> None:
+    connection, _ = listening.accept()
+    with connection, connection.makefile("rwb", buffering=0) as file:
+        file.write(greeting)
+        in_data = False
+        for line in file:
+            heard.append(line.rstrip())
+            if in_data:
+                in_data = line != b".\r\n"
+                if in_data:
+                    continue
+            in_data = line.startswith((b"data", b"DATA"))
+            if line.lower().startswith(b"quit"):
+                file.write(b"221 bye\r\n")
+                return
+            file.write(b"354 go on\r\n" if in_data else b"250 ok\r\n")
+
+
+@pytest.fixture
+def server():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+
+
+def test_a_server_is_given_the_mail(server):
+    heard: list[bytes] = []
+    thread = threading.Thread(target=serve, args=(server, heard, b"220 hello\r\n"))
+    thread.start()
+    send(mail(server=f"127.0.0.1:{server.getsockname()[1]}"), "Job 7", "report\n")
+    thread.join(20)
+    assert b"rcpt TO:<ann@site>" in heard and b"Subject: Job 7" in heard and b"report" in heard
+
+
+def test_a_server_that_refuses_is_told_of(server):
+    thread = threading.Thread(target=serve, args=(server, [], b"554 go away\r\n"))
+    thread.start()
+    with pytest.raises(OSError, match="go away"):
+        send(mail(server=f"127.0.0.1:{server.getsockname()[1]}"), "Job 7", "report\n")
+    thread.join(20)
