@@ -58,6 +58,7 @@ class Reservations:
         self._snapshot = snapshot
         self._now = now
         self.future = Future(snapshot, now)
+        self._trial = trial
         self._planner = Planner(self.future, trial)
         self.guard = Guard(self.future, self._planner)
         self._promises: dict[int, Promise] = {}
@@ -309,6 +310,8 @@ class Reservations:
                 return None
             if self._planner.searches < MOST_SEARCHES:
                 found, text = self._planner.search(job_id, bucket, demand, kept)
+                if found is not None and kept is None and self._is_another_before(found):
+                    found, text = None, OTHERS_FIRST
                 kept, searched_at, seen_open = found or kept, self._now, self._open_hosts
         if kept is None:
             text = text or "unknown: not looked at yet"
@@ -336,10 +339,19 @@ class Reservations:
             found = None
             if self._planner.searches < MOST_SEARCHES and len(self.future.bookings) < MOST_RESERVED:
                 found, text = self._planner.search(job_id, bucket, demand, None)
-            if found is None:
+            if found is None or self._is_another_before(found):
                 self._without_place.append((job_id, bucket, demand))
             else:
                 self._enter(found, found.start, text, self._now, self._now)
+
+    def _is_another_before(self, found: Booking) -> bool:
+        """Whether a job that comes before it, and has no place yet, could use a host of the plan."""
+        if not self._without_place:
+            return False
+        hosts = {part.host for part in found.allocation.hosts}
+        return any(
+            not hosts.isdisjoint(self._trial.candidates(bucket, demand)) for _, bucket, demand in self._without_place
+        )
 
     def _has_room(self, bucket: Bucket, kept: Booking | None) -> bool:
         """Whether one more job may be reserved for; if need be a lower queue's plan of the cycle before gives way."""

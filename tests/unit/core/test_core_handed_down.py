@@ -30,3 +30,25 @@ def test_who_waits_for_all_is_not_passed_by_a_class_of_small_jobs(old_plan: bool
     for job_id in later:  # those that came after it wait for it
         assert world.state(job_id) == "PEND", job_id
     assert world.state(big) == "RUN"
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_who_waits_for_all_is_not_passed_by_many_classes_in_turn(classes: int) -> None:
+    """Each class has a job that came before the big one, and more after it."""
+    world = World(make_config([HostConfig(name="a", max_slots=classes)]))
+    one_of_each = [spec(res_req=f"rusage[mem={1 + number}]") for number in range(classes)]
+    running = world.run(*one_of_each)
+    before = world.submit(*one_of_each)
+    world.settle()
+    (big,) = world.submit(spec(slots=classes))
+    world.settle()
+    for _ in range(3):
+        world.submit(*one_of_each)
+        world.settle()
+    ended = set()
+    for _ in range(2 * classes):
+        job_id = next(each for each in sorted(world.engine.state.jobs) if world.state(each) == "RUN")
+        end(world, job_id)
+        ended.add(job_id)
+    assert ended == {*running, *before}
+    assert world.state(big) == "RUN"
