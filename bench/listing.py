@@ -37,6 +37,7 @@ def main() -> int:
     with private_cluster("--sim-gpus", "8:exclusive_process") as environment:
         with client_of(environment) as client:
             fill(client, jobs)
+            worst = worst_answer_s(client, environment)
         one = median_s(["gid"], environment)[1]
         print(f"{jobs} pending jobs; gid takes {one * 1000:.0f} ms")
         for words in LISTINGS:
@@ -45,6 +46,8 @@ def main() -> int:
             figures |= {f"{name}_first_line_s": first, f"{name}_s": last}
             shown = " ".join(words)
             print(f"{shown:<46} first line {first:6.3f} s ({first / one:5.1f} x gid), all {last:6.2f} s")
+        print(f"the longest that a short question took while gjobs was answered: {worst * 1000:.0f} ms")
+        figures["worst_answer_meanwhile_s"] = worst
     report("listing", figures)
     return 0
 
@@ -62,6 +65,18 @@ def waiting(number: int) -> Submission:
     requirement = f"select[mem>{1 + kind // 8}] rusage[mem={1 + kind // 8},ngpus_excl_p={1 + kind % 8}]"
     spec = msgspec.structs.replace(plain.spec, name=f"sweep-{number}", res_req=requirement)
     return Submission(spec=spec, environment=plain.environment)
+
+
+def worst_answer_s(client: Client, environment: dict[str, str]) -> float:
+    """The longest that the master took for a short question while it answered gjobs: what orders to agents wait too."""
+    worst = 0.0
+    with subprocess.Popen([str(BIN / "gjobs")], env=environment, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            start = time.perf_counter()
+            client.cluster()
+            worst = max(worst, time.perf_counter() - start)
+            time.sleep(0.002)
+    return worst
 
 
 def median_s(words: Sequence[str], environment: dict[str, str]) -> tuple[float, float]:

@@ -45,6 +45,8 @@ MOST_PER_JOB = 48 << 20
 """Bytes of one submission: its order must fit into one message to an agent."""
 HISTORY_LIMIT = 10_000
 EVENTS_PER_PAGE = 2_000
+FEW = 100
+"""Jobs that are looked up at once when they are asked for by number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,13 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     async def Jobs(self, request: Any, context: Any) -> AsyncIterator[Any]:
         wanted = from_proto(request, JobFilter)
         check_filter(wanted, self._board)
-        for reply in job_replies(self._board.jobs(wanted)):
+        if 0 < len(wanted.ids) <= FEW:
+            for found in job_replies(self._board.jobs(wanted)):
+                yield found
+            return
+        # A pass over all jobs takes a while: not in the loop, where orders to agents would wait behind it.
+        replies = job_replies(await asyncio.to_thread(self._board.jobs, wanted))
+        while (reply := await asyncio.to_thread(next, replies, None)) is not None:
             yield reply
 
     @answers
@@ -171,7 +179,8 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
 
     @answers
     async def Queues(self, request: Any, context: Any) -> Any:
-        queues = queue_views(
+        queues = await asyncio.to_thread(
+            queue_views,
             self._board.config,
             self._board.shared.queue_states,
             *self._board.open_jobs(),
