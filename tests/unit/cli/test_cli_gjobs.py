@@ -171,7 +171,7 @@ def test_times_are_those_of_the_caller(master: FakeMaster, call: NewCall) -> Non
         (["-A"], "No job array found\n", 0),
         (["-A", "12"], "Job array <12> is not found\n", 255),
         (["-g", "/n"], "No unfinished job found in job group /n\n", 0),
-        (["-zap"], "gjobs: unknown option -zap (-h lists the options)\n", 255),
+        (["-zqx"], "gjobs: unknown option -zqx (-h lists the options)\n", 255),
         (["-sla", "x"], "gjobs: option -sla is not supported yet (-h lists the options)\n", 255),
     ],
 )
