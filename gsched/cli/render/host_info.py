@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from gsched.base.units import format_scaled_mib
-from gsched.cli.render.fold import cell, left, printable, right
+from gsched.cli.render.fold import cell, head, left, printable, right
 from gsched.model.catalogue import ModelView, ResourceView
 from gsched.model.resource import LOAD_INDICES
 from gsched.model.view import HostView
@@ -33,7 +33,10 @@ def render_hosts(hosts: Iterable[HostView], *, wide: bool = False, header: bool 
         lines.append(f"{left('HOST_NAME', name_width)} {' '.join(titles)}\n")
     for host in hosts:
         facts = (host.type, host.model, f"{host.cpu_factor:.1f}", *_amounts(host), "Yes" if host.server else "No")
-        texts = (each if wide else each[:width] for each, width in zip(facts, widths, strict=False))
+        texts = (
+            printable(each) if wide else head(printable(each), width)
+            for each, width in zip(facts, widths, strict=False)
+        )
         cells = (right(each, width) for each, width in zip(texts, widths, strict=False))
         lines.append(f"{lay(host.name, name_width)} {' '.join(cells)} ({' '.join(_resources(host))})\n")
     return "".join(lines)
