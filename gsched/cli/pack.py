@@ -50,6 +50,7 @@ class _Pack:
         self._call, self._session, self._path, self._announce = call, session, path, announce
         self._skips = call.env.get(SKIP, "").upper() == "Y"
         self._parsed = self._errors = self._done = 0
+        self._bar = ""
 
     def lines(self, read: Read) -> list[_Line]:
         """The submissions of the file."""
@@ -77,6 +78,7 @@ class _Pack:
                 if not self._submit(part):
                     break
                 self._show(len(lines))
+        self._clear()
         self._call.write(
             f"{self._parsed} lines parsed, {self._done} jobs submitted, {self._errors} errors found.\n",
         )
@@ -98,6 +100,7 @@ class _Pack:
                 self._fail(part[0].number, type(error)(rejected(error.text)))
             return False
         self._done += len(jobs)
+        self._clear()
         for line, job in zip(part, jobs, strict=True):
             self._announce(job, line.submission)
         self._call.flush()
@@ -105,6 +108,7 @@ class _Pack:
 
     def _fail(self, number: int, error: GschedError) -> None:
         self._errors += 1
+        self._clear()
         self._call.error(f"{self._path}, line {number}: {error.text}\n")
 
     def _show(self, total: int) -> None:
@@ -112,8 +116,16 @@ class _Pack:
         if not self._call.stderr_is_tty or total <= JOBS_PER_CALL:
             return
         filled = BAR * self._done // total
-        end = "\n" if self._done == total else ""
-        self._call.error(f"\r[{'#' * filled}{'.' * (BAR - filled)}] {self._done}/{total} jobs{end}")
+        self._bar = f"[{'#' * filled}{'.' * (BAR - filled)}] {self._done}/{total} jobs"
+        self._call.error(self._bar)
+        if self._done == total:
+            self._clear()
+
+    def _clear(self) -> None:
+        """Take the bar away: what comes next begins in the first column."""
+        if self._bar:
+            self._call.error("\r" + " " * len(self._bar) + "\r")
+            self._bar = ""
 
 
 def _parts(lines: list[_Line]) -> Iterator[list[_Line]]:

@@ -47,6 +47,8 @@ class Course(msgspec.Struct, omit_defaults=True):
     known_state: JobState | None = None
     """While UNKWN: the state it was in before."""
     failed_starts: int = 0
+    start_problem: str = ""
+    """Why the last start failed."""
     not_before: float = 0.0
     avoid_host: str = ""
     stale: tuple[int, ...] = ()
@@ -148,6 +150,7 @@ class Job(msgspec.Struct, kw_only=True):
     stopped_by = _Kept[str]("stopped_by")
     known_state = _Kept[JobState | None]("known_state")
     failed_starts = _Kept[int]("failed_starts")
+    start_problem = _Kept[str]("start_problem")
     not_before = _Kept[float]("not_before")
     avoid_host = _Kept[str]("avoid_host")
     stale = _Kept[tuple[int, ...]]("stale")

@@ -145,6 +145,7 @@ def requeued(state: ClusterState, event: JobRequeued) -> None:
     _forget_attempt(job)
     if event.failed_start:
         job.failed_starts += 1
+        job.start_problem = event.reason
     else:
         job.requeues += 1
     job.avoid_host, job.not_before = event.avoid_host, event.not_before

@@ -5,6 +5,7 @@ Never empty for a pending job. It changes nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gsched.base.errors import BadRequest
@@ -30,12 +31,18 @@ FORCED = PendingReason("The job is forced to run and waits for its host")
 Reasons = Mapping[Bucket | tuple[str, RequirementClass], tuple[PendingReason, ...]]
 
 
-def waiting_to_retry(host: str) -> PendingReason:
+PRE_EXEC_FAILED = re.compile(r"(The \w+'s pre-exec command exited with non-zero status) \((\d+)\)")
+"""How an agent says that a command before the job failed. The first part is LSF's pending reason."""
+
+
+def waiting_to_retry(host: str, problem: str = "") -> PendingReason:
     """The reason of a job whose last attempt could not be started on `host`, until it may be tried again."""
     where = f"; the last one failed on {host}" if host else ""
-    return PendingReason(
-        "Job execution initialization failed", detail=f"waiting before the next attempt to start it{where}"
-    )
+    detail = f"waiting before the next attempt to start it{where}"
+    found = PRE_EXEC_FAILED.match(problem)
+    if found is not None:
+        return PendingReason(found[1], detail=f"{detail} with exit code {found[2]}")
+    return PendingReason("Job execution initialization failed", detail=detail)
 
 
 def own_reasons(state: ClusterState, dependents: Dependents, number: int) -> tuple[PendingReason, ...]:
@@ -53,7 +60,7 @@ def own_reasons(state: ClusterState, dependents: Dependents, number: int) -> tup
         if (item.spec.begin_at or 0.0) >= item.not_before:
             return (PendingReason(START_TIME),)
         if isinstance(item, Job) and item.failed_starts:
-            return (waiting_to_retry(item.avoid_host),)
+            return (waiting_to_retry(item.avoid_host, item.start_problem),)
         return (NEW,)
     return (FORCED,) if number in state.waits.forced else ()
 

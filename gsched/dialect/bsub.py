@@ -126,7 +126,7 @@ def _source(line: Parsed, reading: _Reading, *, parse_script: bool) -> _Source:
         return _spooled(words, command, reading)
     script = _script_file(words[0], reading.file) if parse_script else None
     is_script = script is not None and any(True for _ in directives(script))
-    if script is None or not (is_script or (len(words) == 1 and not reading.is_program(words[0]) and script.strip())):
+    if script is None or not (is_script or (len(words) == 1 and not reading.is_program(words[0]))):
         # A plain program or script runs where it lies: its $0 and its neighbours are what its author expects.
         return _Source(check_text(command, "the command"))
     if len(words) == 1:

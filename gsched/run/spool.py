@@ -208,11 +208,16 @@ class Spool:
         )
 
     def is_first(self, name: str, what: str) -> bool:
-        """Whether nobody has asked this before, of that attempt and that matter. Raises OSError."""
+        """Whether nobody has asked this before, of that attempt and that matter. Raises OSError.
+
+        Of an attempt that is forgotten already nobody can ask a second time.
+        """
         try:
             os.close(os.open(self.folder(name) / what, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except FileExistsError:
             return False
+        except FileNotFoundError:
+            return True
         return True
 
     def report(self, name: str, facts: Facts, result: AttemptResult, now: float) -> None:

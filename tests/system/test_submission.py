@@ -98,6 +98,7 @@ def test_a_script_with_the_line_ends_of_windows_runs(cluster: Cluster) -> None:
         ("#BSUB -J 'open\nls\n", "line 1 of the script: the quote ' in '-J 'open' is not closed. Job not submitted.\n"),
         ("\x7fELF\0\0", "The script is a binary file, not text. Job not submitted.\n"),
         ("#!/bin/sh\n#BSUB -n 2\n", "No command is specified. Job not submitted.\n"),
+        ("", "No command is specified. Job not submitted.\n"),
         ("#BSUB -I\nls\n", "line 1 of the script: option -I is not supported: jobs are not interactive;"),
     ],
 )
@@ -248,7 +249,7 @@ def test_mail_at_the_start_and_at_the_end(cluster: Cluster) -> None:
     box = cluster.folder / "box"
     box.mkdir()
     program = cluster.folder / "mailer"
-    program.write_text(f'#!/bin/sh\nto=$2; cat > {box}/new.$$; mv {box}/new.$$ "{box}/$to.$(ls {box} | wc -l)"\n')
+    program.write_text(f'#!/bin/sh\nto=$2; cat > {box}/new.$$; mv {box}/new.$$ "{box}/$to.$$"\n')
     program.chmod(0o700)
     cluster.configure(lsf_conf=f'LSB_MAILPROG="{program} -oi"\nLSB_MAILTO=!U@site\n')
     job = cluster.submit("-B", "-N", "-u", "ann@other", "-o", "log.%J", "-J", "mailed", "echo printed")

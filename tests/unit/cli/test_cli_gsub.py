@@ -161,6 +161,17 @@ def test_a_file_of_submissions(master: FakeMaster, call: NewCall) -> None:
     ]
 
 
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_person_sees_how_far_a_long_file_is(master: FakeMaster, call: NewCall, is_terminal: bool) -> None:
+    gsub = call("gsub", "-pack", "jobs")
+    gsub.files["jobs"] = b"true\n" * 750
+    gsub.stderr_is_tty = is_terminal
+    assert gsub.run() == 0
+    assert gsub.out.count("\n") == 751
+    bar = "[####################..........] 500/750 jobs"
+    assert (bar in gsub.err, gsub.err.endswith("\r")) == (is_terminal, is_terminal)
+
+
 @pytest.mark.parametrize(("skip", "submitted"), [("", 0), ("Y", 2)])
 def test_a_line_that_cannot_be_read_holds_up_the_others(
     master: FakeMaster, call: NewCall, skip: str, submitted: int

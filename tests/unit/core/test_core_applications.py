@@ -110,6 +110,10 @@ def test_a_job_whose_pre_exec_command_fails_waits_again_though_it_was_started() 
     world.ended(number, exit_code=None, started=False, pre_failed=True, problem=problem)
     job = world.job(number)
     assert (job.state, job.failed_starts, job.started_at) == (JobState.PEND, 1, None)
+    assert world.reasons(number) == (
+        "The job's pre-exec command exited with non-zero status (waiting before the next attempt to start it; "
+        "the last one failed on a with exit code 4)",
+    )
     world.wait(60)
     world.settle()
     world.started(number)
