@@ -15,6 +15,7 @@ from gsched.dialect.directives import split_words
 from gsched.dialect.job_limits import COUNTS, LIMITS, SIZES_MIB, read_limit
 from gsched.dialect.options import Parsed
 from gsched.dialect.spec_values import Surroundings
+from gsched.resreq.syntax import merge
 
 ABORT = 97
 """Exit code of an esub that refuses the submission (LSB_SUB_ABORT_VALUE)."""
@@ -91,7 +92,7 @@ def parameters(options: Parsed, command: str, around: Surroundings) -> dict[str,
                 found[name] = "Y"
         elif option in ("R", "a"):
             if options.has(option):
-                found[name] = " ".join(options.all(option))
+                found[name] = merge(options.all(option)) if option == "R" else " ".join(options.all(option))
         elif given is not None:
             found[name] = _told(option, given[1], around)
     least, comma, most = found.get("LSB_SUB_NUM_PROCESSORS", "").partition(",")

@@ -1,0 +1,118 @@
+"""Options of bsub around a job: steps, copies, warnings, copied files, defaults of the environment, esubs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gsched.base.errors import BadRequest
+from gsched.dialect.bsub import Submission, read_submission
+from gsched.dialect.bsub_options import BSUB
+from gsched.dialect.esub import changed, parameters, read_lines, write_lines
+from gsched.dialect.spec_values import Surroundings
+
+NOON = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC).timestamp()
+AROUND = Surroundings(cwd="/home/ann/dir", now=NOON, zone=UTC)
+
+
+def submit(*words: str, stdin: bytes = b"", files: dict[str, bytes] | None = None, **env: str) -> Submission:
+    def read_file(path: str) -> bytes:
+        if path not in (files or {}):
+            raise FileNotFoundError(2, "No such file or directory")
+        return (files or {})[path]
+
+    return read_submission(
+        words,
+        read_stdin=lambda: stdin,
+        read_file=read_file,
+        env=env,
+        around=AROUND,
+        parse_script=True,
+        is_program=lambda word: word.startswith("/bin/"),
+    )
+
+
+def test_what_stands_around_a_job() -> None:
+    words = ["-E", "a; b", "-Ep", "c", "-L", "/bin/zsh", "-outdir", "out.%J", "-app", "care", "-ti", "-u", "ann", "-B"]
+    spec = submit(*words, "-Ne", "-f", "a > b", "-f", "c <<", "-f", "d >< e", "-wa", "sigurg", "-wt", "1:05", "x").spec
+    assert (spec.pre_exec, spec.post_exec, spec.login_shell) == ("a; b", "c", "/bin/zsh")
+    assert (spec.output_dir, spec.application, spec.end_orphan) == ("/home/ann/dir/out.%J", "care", True)
+    assert (spec.mail_user, spec.notify_begin, spec.notify_end, spec.notify_error) == ("ann", True, False, True)
+    assert spec.file_copies == ("a > b", "c << c", "d >< e")
+    assert (spec.warning_signal, spec.warning_s) == ("URG", 3900)
+
+
+def test_defaults_of_the_environment() -> None:
+    names = {"LSB_DEFAULT_JOBGROUP": "/g", "LSB_DEFAULT_USERGROUP": "ml", "LSB_DEFAULTPROJECT": "p"}
+    spec = submit("x", **names).spec
+    assert (spec.group, spec.user_group, spec.project) == ("/g", "ml", "p")
+    own = submit("-g", "/mine", "-G", "red", "-P", "q", "x", **names).spec
+    assert (own.group, own.user_group, own.project) == ("/mine", "red", "q")
+
+
+def test_a_limit_scaled_by_a_host_is_told_of() -> None:
+    spec = submit("-W", "1:30/gpu01", "x").spec
+    assert spec.run_limit_s == 5400
+    note = "Warning: -W 1:30/gpu01: times are not scaled by the speed of hosts; 1:30 counts on every host"
+    assert spec.warnings == (note,)
+
+
+def test_a_script_of_windows_is_run_with_the_line_ends_of_unix() -> None:
+    job = submit(stdin=b"#!/bin/sh\r\n#BSUB-J win # why\r\necho a\r\n")
+    assert (job.script, job.spec.name) == (b"#!/bin/sh\n#BSUB-J win # why\necho a\n", "win")
+    assert job.spec.warnings == (
+        "Line 1 of the script ends with CR LF (Windows): it is run with the line ends of Unix",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "script"),
+    [
+        (["plain.sh"], b"hostname\n"),
+        (["/bin/plain.sh"], None),
+        (["-Zs", "/bin/plain.sh"], b"hostname\n"),
+        (["plain.sh", "1"], None),
+    ],
+)
+def test_which_scripts_are_copied(words: list[str], script: bytes | None) -> None:
+    files = dict.fromkeys(("plain.sh", "/bin/plain.sh"), b"hostname\n")
+    assert submit(*words, files=files).script == script
+
+
+@given(
+    st.dictionaries(st.from_regex(r"[A-Z_]{1,9}", fullmatch=True), st.text(st.characters(codec="utf-8"), max_size=20))
+)
+def test_lines_for_esubs_can_be_read_again(values: dict[str, str]) -> None:
+    values = {name: "".join(value.split("\r")) for name, value in values.items()}
+    values = {name: " ".join(value.splitlines()) for name, value in values.items()}
+    assert read_lines(write_lines(values), "x") == values
+
+
+def test_what_an_esub_is_told_and_may_change() -> None:
+    options = BSUB.read(["-n", "2,4", "-W", "1:00", "-M", "2G", "-x", "-R", "a", "-R", "b", "-oo", "f", "prog"])
+    told = parameters(options, "prog 1", AROUND)
+    assert told == {
+        "LSB_SUB_NUM_PROCESSORS": "2",
+        "LSB_SUB_MAX_NUM_PROCESSORS": "4",
+        "LSB_SUB_RLIMIT_RUN": "3600",
+        "LSB_SUB_RLIMIT_RSS": str(2 * 1024 * 1024),
+        "LSB_SUB_EXCLUSIVE": "Y",
+        "LSB_SUB_RES_REQ": "select[(a)&&(b)]",
+        "LSB_SUB_OUT_FILE": "f",
+        "LSB_SUB_COMMANDNAME": "prog",
+        "LSB_SUB_COMMAND_LINE": "prog 1",
+    }
+    changes = {"LSB_SUB_EXCLUSIVE": "SUB_RESET", "LSB_SUB_OUT_FILE": "g", "LSB_SUB_RES_REQ": "c", "LSB_SUB_HOLD": "Y"}
+    found = changed(options, changes)
+    assert (found.has("x"), found.last("o"), found.has("oo"), found.all("R"), found.has("H")) == (
+        False,
+        "g",
+        False,
+        ("c",),
+        True,
+    )
+    with pytest.raises(BadRequest, match="not a number"):
+        changed(options, {"LSB_SUB_RLIMIT_RUN": "soon"})
