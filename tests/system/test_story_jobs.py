@@ -59,7 +59,7 @@ def test_the_line_after_submission(cluster: Cluster) -> None:
         (["echo one; echo two > /dev/null; echo three"], "one\nthree\n"),
         (["sh", "-c", 'echo "$0|$1"', "x y", "it's"], "x y|it's\n"),
         (["echo", "a", ";", "echo", "b"], "a\nb\n"),
-        (["printf", "%s,", "a b", '"', "(", "\\", "$HOME"], 'a b,",(,\\,$HOME,'),
+        (["printf", "%s,", "a b", '"', "(", "\\", "$HOME"], 'a b,",(,\\,$HOME,\n'),
     ],
 )
 def test_command_words(cluster: Cluster, words: list[str], wanted: str) -> None:
@@ -389,5 +389,5 @@ def test_jobs_inherit_the_environment_and_the_umask(cluster: Cluster) -> None:
     finally:
         os.umask(before)
     cluster.wait(job)
-    assert (cluster.folder / "masked").read_text() == "0037\n두 단어\n"
+    assert printed(cluster.folder / "masked") == "0037\n두 단어\n"
     assert (cluster.folder / "masked").stat().st_mode & 0o777 == 0o640
