@@ -107,10 +107,13 @@ def size_unit(call: Call) -> str:
 
 
 def answer_chosen(
-    call: Call, options: Parsed, chosen: Format[R], records: Sequence[R], *, command: str, counted: str
+    call: Call, options: Parsed, chosen: Format[R], records: Sequence[R], *, command: str, counted: str, unit: str = ""
 ) -> None:
-    """Write records in the format that was chosen, as text or (-json) under LSF's names."""
-    setting = Setting(zone=zone_of(call.env), now=time.time(), size_unit=size_unit(call))
+    """Write records in the format that was chosen, as text or (-json) under LSF's names.
+
+    `unit` is that of sizes where the caller wants none: K, M, G or T; empty for one that fits each size.
+    """
+    setting = Setting(zone=zone_of(call.env), now=time.time(), size_unit=size_unit(call) or unit)
     if options.has("json"):
         call.write(render_json(records, chosen, setting, command=command, counted=counted))
     else:

@@ -81,7 +81,9 @@ def main(call: Call) -> int:
         records.sort(key=_busy)
     records = records[: _count(call, options) or None]
     if chosen is not None:
-        answer_chosen(call, options, chosen, records, command="lsload", counted="HOSTS")
+        # IBM's lsf-prometheus-exporter 1.0.2 takes every size of lsload -json for a number of megabytes.
+        unit = "M" if options.has("json") else ""
+        answer_chosen(call, options, chosen, records, command="lsload", counted="HOSTS", unit=unit)
         return 0
     is_long = options.has("l")
     columns = _columns(call, options, external)

@@ -47,6 +47,8 @@ def read_simple(cursor: Cursor, limits: Limits) -> Requirement:
             pieces.append(_section(cursor, limits))
         elif not pieces:
             pieces.append(Requirement(select=_select(cursor, limits)))
+        elif token.text == "]" and cursor.peek(1).kind == "end":
+            cursor.take()  # TorchX 0.7.0 writes span[hosts=1]] for a job without memory; one ] too many says nothing
         else:
             _refuse_stray(cursor, token)
     joined = join(pieces, cursor.source)

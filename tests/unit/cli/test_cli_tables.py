@@ -240,7 +240,7 @@ def test_the_master_chooses_hosts_by_requirement(master: FakeMaster, call: NewCa
 
 def test_load_as_an_exporter_of_metrics_reads_it(master: FakeMaster, call: NewCall) -> None:
     master.host_views = HOSTS[:1]
-    text = shown(call, "lsload", "-o", "*", "-R", "select[!mg]", "-json", LSB_UNIT_FOR_JOBS_DISPLAY="M")
+    text = shown(call, "lsload", "-o", "*", "-R", "select[!mg]", "-json")
     found = json.loads(text)
     (record,) = found["RECORDS"]
     assert (found["COMMAND"], found["HOSTS"]) == ("lsload", 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -161,6 +162,14 @@ def test_all_sections() -> None:
 @pytest.mark.parametrize(("text", "span"), [("span[hosts=-1]", Span(hosts=-1)), ("span[ptile=3]", Span(ptile=3))])
 def test_span(text: str, span: Span) -> None:
     assert parse(text).span == span
+
+
+def test_one_bracket_too_many_at_the_end_says_nothing() -> None:
+    """TorchX 0.7.0 writes so for a job without memory."""
+    assert parse("span[hosts=1]]") == replace(parse("span[hosts=1]"), source="span[hosts=1]]")
+    for text in ("span[hosts=1]]]", "span[hosts=1]] mem>1", "]", "{span[hosts=1]]} || {a}"):
+        with pytest.raises(RequirementError):
+            parse(text)
 
 
 def test_an_empty_text_requires_nothing() -> None:
