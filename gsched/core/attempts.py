@@ -46,7 +46,7 @@ SYSTEM = "_system_"
 RETRY_FIRST_S = 1.0
 RETRY_MOST_S = 60.0
 HOW_TO_ASK = (
-    'No GPU was requested, so the job sees none; to get one: gsub -R "select[ngpus>0] rusage[ngpus_excl_p=1]" '
+    'No GPU was requested, so the job sees none; to get one: -R "select[ngpus>0] rusage[ngpus_excl_p=1]" '
     "(ngpus_shared for a shared one)"
 )
 

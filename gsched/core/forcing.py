@@ -13,6 +13,7 @@ from gsched.core.dispatch import Dispatcher
 from gsched.core.job import Job
 from gsched.model.allocation import Allocation
 from gsched.model.config import ClusterConfig
+from gsched.model.event import JobNoted
 from gsched.model.snapshot import Snapshot
 from gsched.policy.force import placed_by_force
 
@@ -34,6 +35,9 @@ def force(
             continue
         allocation = placed_by_force(snapshot(now), job.bucket().requirement, job.forced_hosts)
         if allocation is not None and _is_free(state, job, allocation):
+            if job.spec.application and job.spec.application not in config.applications:
+                text = f"The application profile {job.spec.application} no longer exists: its commands are not run"
+                decision.record(JobNoted(at=now, job_id=job_id, text=text))
             dispatcher.start(job, allocation, "", now, decision)
 
 

@@ -233,7 +233,16 @@ class Job(msgspec.Struct, kw_only=True):
             excluded_hosts=self.excluded_hosts,
         )
         array = array_of(self.job_id) if spec.array_limit else 0
-        return Bucket(spec.queue, spec.user, requirement, spec.project, spec.user_group, spec.group, array)
+        return Bucket(
+            spec.queue,
+            spec.user,
+            requirement,
+            spec.project,
+            spec.user_group,
+            spec.group,
+            array,
+            spec.application,
+        )
 
     def rank(self) -> Rank:
         """Its place within the queue; a submission that is older by t has gained `t * aging_per_s` of priority."""

@@ -89,6 +89,7 @@ class Outlook:
             queue_user_slots=state.queue_user_slots,
             running=state.running,
             inactive_queues=self._inactive(config, minute),
+            applications=config.applications.keys(),
             limits=config.limits,
             gpu_seconds=state.accounts.gpu_seconds(config.limits, now) if fixed.budgets else {},
             minute_of_week=minute,

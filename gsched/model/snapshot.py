@@ -6,7 +6,7 @@ and columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
@@ -73,6 +73,8 @@ class Bucket(NamedTuple):
     job_group: str = ""
     array: int = 0
     """Number of the array when it has a slot limit (%n), else 0."""
+    application: str = ""
+    """Application profile."""
 
 
 class JobKind(NamedTuple):
@@ -240,6 +242,8 @@ class Snapshot:
     running: Mapping[int, Running] = field(default_factory=dict)
     inactive_queues: Mapping[str, str] = field(default_factory=dict)
     """Queue -> why it starts nothing now (inactivated, window closed), as a pending reason."""
+    applications: Container[str] | None = None
+    """Application profiles that exist; None: all that jobs name."""
     limits: tuple[Limit, ...] = ()
     gpu_seconds: Mapping[str, float] = field(default_factory=dict)
     """Budget limit's name and member (`NAME`, `NAME/user`) -> GPU seconds used within its window."""

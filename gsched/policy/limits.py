@@ -125,11 +125,13 @@ class LimitUse:
 
     def says_nothing(self, bucket: Bucket) -> bool:
         """Whether no limit at all concerns the bucket's jobs: then there is nothing to ask and nothing to count."""
-        return bucket.queue in self._free_queues and not bucket.array and not bucket.job_group
+        if bucket.array or bucket.job_group or bucket.application:
+            return False
+        return bucket.queue in self._free_queues
 
     @cached_property
     def _free_queues(self) -> frozenset[str]:
-        """Queues whose jobs, unless they are of an array or a job group, no limit concerns and no limit counts."""
+        """Queues of whose jobs no limit concerns or counts any but those of an array, a group or a profile."""
         snapshot = self._snapshot
         is_limited = self._has_user_limits or snapshot.limits or snapshot.processor_limits
         if is_limited or self._limits_users_of_hosts():
@@ -260,6 +262,8 @@ class LimitUse:
 
     def _counted_denial(self, bucket: Bucket) -> Denial | None:
         snapshot = self._snapshot
+        if bucket.application and snapshot.applications is not None and bucket.application not in snapshot.applications:
+            return Denial(f"The application profile {bucket.application} no longer exists")
         if bucket.array:
             limit = snapshot.array_limits.get(bucket.array)
             started = snapshot.array_jobs.get(bucket.array, 0) + self._arrays.get(bucket.array, 0)

@@ -314,5 +314,5 @@ def test_a_job_without_a_gpu_requirement_sees_what_gpu_unrequested_says(
         assert f'External Message "{cluster.host}:gpus={value[1]};"' in history
     else:
         assert value[1] == seen
-    hint = 'No GPU was requested, so the job sees none; to get one: gsub -R "select[ngpus>0] rusage[ngpus_excl_p=1]"'
+    hint = 'No GPU was requested, so the job sees none; to get one: -R "select[ngpus>0] rusage[ngpus_excl_p=1]"'
     assert (hint in history) == (setting == "hide")

@@ -124,7 +124,7 @@ def test_a_job_without_a_gpu_runs_and_its_history_says_how_to_get_one(cluster: C
     assert [view.state for view in cluster.wait(job)] == ["DONE"]
     history = unfolded(cluster.run("ghist", "-l", str(job)).stdout)
     assert (
-        ': No GPU was requested, so the job sees none; to get one: gsub -R "select[ngpus>0] rusage[ngpus_excl_p=1]"'
+        ': No GPU was requested, so the job sees none; to get one: -R "select[ngpus>0] rusage[ngpus_excl_p=1]"'
         in history
     )
     assert "Effective RES_REQ <select[type == local] order[r15s:pg] >;\n" in history

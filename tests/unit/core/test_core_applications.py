@@ -10,6 +10,7 @@ from gsched.base.errors import BadRequest
 from gsched.core.command import Submit
 from gsched.model.application import Application
 from gsched.model.config import ClusterConfig
+from gsched.model.event import JobNoted
 from gsched.model.job import JobState
 from gsched.model.queue import RunLimits
 
@@ -88,6 +89,31 @@ def test_what_a_profile_does_not_allow_is_refused(changes: dict[str, object], re
     with pytest.raises(BadRequest) as caught:
         world.do(Submit("ann", "", (spec(**changes),)))
     assert caught.value.text == reason
+
+
+def test_jobs_wait_while_their_profile_does_not_exist() -> None:
+    world = World(config())
+    without = msgspec.structs.replace(world.config, applications={})
+    world.run(spec(slots=16))
+    profiled = spec(application="care", slots=2)
+    alone, array, other, forced = world.submit(
+        profiled, msgspec.structs.replace(profiled, indices="1-2"), spec(), profiled
+    )
+    world.reconfigure(without)
+    world.started(1)
+    world.ended(1, exit_code=0)
+    world.settle()
+    assert world.state(other) == JobState.RUN, "it has no profile"
+    said = ("The application profile care no longer exists",)
+    assert world.reasons(alone) == world.reasons(array) == said
+    assert world.order("run", forced, user="root", hosts=("a",)) == [""]
+    world.settle()
+    (note,) = [event.text for event in world.events if isinstance(event, JobNoted) and event.job_id == forced]
+    assert note == f"{said[0]}: its commands are not run", "an administrator's word counts more, and that is said"
+    world.reconfigure(config())
+    world.settle()
+    assert (world.state(alone), world.state(forced)) == (JobState.RUN, JobState.RUN)
+    world.check_replay()
 
 
 def test_the_profiles_most_requeues_count_before_the_queues() -> None:
