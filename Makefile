@@ -14,7 +14,7 @@ PROTOS := $(shell find proto bin -type f)
 SOURCES := $(shell find gsched proto bin hatch_build.py pyproject.toml -type f -not -name '*_pb2*' -not -name '*.pyc' 2>/dev/null | sed 's/ /\\ /g')
 
 # As tests/clients/NAME.txt and drive_NAME.py.
-CLIENTS := psij dask snakemake toil
+CLIENTS := psij dask snakemake toil parsl
 
 .PHONY: help install demo test test-clients check faults nightly bench clean
 

@@ -16,7 +16,7 @@ from live_cluster import Cluster
 ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = ROOT / "tests" / "clients"
 QUICK = "psij"
-SLOW = ("dask", "snakemake", "toil")
+SLOW = ("dask", "snakemake", "toil", "parsl")
 
 
 @pytest.fixture(scope="module")

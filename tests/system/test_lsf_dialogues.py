@@ -44,7 +44,7 @@ class Names:
 
     def submit(self, line: str, stdin: str = "") -> str:
         """Job number; the sentence must be all of standard output."""
-        done = self.run(line, stdin.format(host=self.host))
+        done = self.run(line, stdin.format(host=self.host, folder=self.folder))
         found = SUBMITTED.fullmatch(done.stdout)
         assert done.returncode == 0 and found is not None, done.stdout + done.stderr
         return found[1]
@@ -90,6 +90,23 @@ SCRIPTS = {
         *(' -R "select[mem>=100MB]"', ' -R "select[tmp>=1MB]"', ' -R "select[ncpus>=1]"', " -We 5", " -gpu num=1"),
     ),
     "MaestroWF": script(" -nnodes 1", " -q normal", " -W 00:05", " -J maestro", " -o out", " -e err"),
+    "ReFrame": script(
+        *(" -J rfm_Hello", " -o rfm_job.out", " -e rfm_job.err", " -nnodes 1", " -W 2"),
+        ' -gpu "num=1"',
+    ),
+    # The directives of its template behind the blanks of the program's own text are none.
+    "ipyparallel": "#!/bin/sh\n#BSUB -J ipengine[1-2]\n#BSUB -q normal\n#BSUB -o ipengine.log\n#BSUB -e ipengine.log\n"
+    "\n    #BSUB -J ipengine-1\n    #BSUB -env all\n    exit 0\n",
+    "DPDispatcher": script(
+        *(" -e %J.err", " -o %J.out", " -n 2", " -R 'span[ptile=2]'", " -q normal"),
+        " -gpu 'num=1:mode=shared:j_exclusive=yes'",
+    ),
+    "jobqueues": script(
+        *(" -J run_12345", ' -q "normal"', " -n 1", ' -gpu "num=1:mode=shared"', " -M 200", " -cwd {folder}"),
+        *(" -outdir {folder}", " -o lsf.%J.out", " -e lsf.%J.err"),
+    ),
+    "FireWorks": script(" -n 1", " -W 00:05", " -q normal", " -J fw", " -o fw-%J.out", " -e fw-%J.error"),
+    "law": script(" -q normal", " -J law", " -o stdout.txt", " -e stderr.txt", " -gpu num=1"),
     "scripts of the wild": script(
         *(" -q short", " -q normal", ' -gpu "num=1"', ' -R "rusage[mem=1GB]"', " -oo out -eo err # two at once", ""),
     ),
@@ -115,6 +132,12 @@ LINES = {
     "MATLAB": 'bsub -J "m[1-2]" -o out -env "none" -n 1 "exit 0"',
     "Luigi": "bsub -q normal -n 1 -M 100 -R rusage[mem=100] -W 5 -J task -o out -e err ./ok.sh",
     "Parsl": "bsub nodes.sh",
+    "MyQueue": (
+        "bsub -J sleep -W 00:10 -n 1 -o sleep.%J.out -e sleep.%J.err -R 'rusage[mem=1G]' -R 'span[hosts=1]' "
+        "<<EOF\n#!/bin/bash -l\n(touch mq-0 && touch mq-1) || (touch mq-2; exit 1)\nEOF"
+    ),
+    "nipype": "bsub -q normal -gpu num=1 -o batch.log -e batch.log -J a0.w.ann sh ok.sh",
+    "TorchX without memory": """bsub -P APP -J name -n 1 -R "span[hosts=1]]" << EOF\nexit 0\nEOF""",
     "TorchX": (
         'bsub -P APP -J name -m $(lsid | tail -1 | cut -d" " -f5) -cwd . -oo out -eo err -n 1 '
         '-R "span[hosts=1] rusage[mem=100]" -gpu "num=1:mode=shared:j_exclusive=yes" <<EOF\nexit 0\nEOF'
@@ -249,8 +272,8 @@ def test_ibms_exporter_of_metrics(lsf: Names, jobs: dict[str, str]) -> None:
     assert (host["HOST_NAME"], float(host["NGPUS"])) == (lsf.host, 2.0)
     assert float(host["AVAILABLE_MEM"].replace("M", "")) > 0
     assert json.loads(lsf.run("bhosts -o all -R select[!mg] -json", **unit).stdout)["RECORDS"] == []
-    (load,) = json.loads(lsf.run('lsload -o "*" -R select[mg] -json', **unit).stdout)["RECORDS"]
-    assert load["status"] == "ok" and float(load["mem"].replace("M", "")) > 0
+    (load,) = json.loads(lsf.run('lsload -o "*" -R select[mg] -json').stdout)["RECORDS"]
+    assert load["status"] == "ok" and all(float(load[size].replace("M", "")) >= 0 for size in ("tmp", "swp", "mem"))
     assert 0 <= float(load["ut"].replace("%", "")) <= 100 and float(load["r1m"]) >= 0
     queues = json.loads(lsf.run('bqueues -json -o "queue_name:12 njobs pend run susp rsv ususp ssusp status"').stdout)[
         "RECORDS"
