@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gsched.app import administration, entry
 from gsched.cli.registry import ALIASES, COMMANDS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -66,6 +67,24 @@ def test_names_of_lsf_mean_what_the_guide_says() -> None:
     for theirs, ours in rows("from-lsf.md", "| LSF | gsched |"):
         named = [ALIASES.get(name, "gadmin") for name in re.findall(r"\w+", theirs)]
         assert set(named) == set(re.findall(r"\w+", ours)), theirs
+
+
+def test_what_the_guide_offers_for_what_one_knows_is_there() -> None:
+    ours = " ".join(here for _, here in rows("from-lsf.md", "| you know | here |"))
+    named = re.findall(r"`(g[a-z]+)(?: (-?\w+))?[^`]*`", ours)
+    assert {"gsched", "gadmin", "ghist", "gacct", "gjobs", "gsub"} <= {name for name, _ in named}
+    for name, word in named:
+        assert name in COMMANDS or name in ("gsched", "gadmin"), name
+        known = {"gsched": set(entry._gsched.commands), "gadmin": set(administration.gadmin.commands)}.get(name, {word})
+        assert word in known, (name, word)
+
+
+def test_names_that_the_guide_says_are_not_there_are_not() -> None:
+    text = (ROOT / "docs" / "from-lsf.md").read_text()
+    told = re.search(r"^Not there, .*?: (.*?)\.$", text, re.MULTILINE | re.DOTALL)
+    assert told is not None
+    names = re.findall(r"`(\w+)`", told[1])
+    assert len(names) > 5 and not set(names) & set(ALIASES)
 
 
 def test_the_programs_that_are_driven_are_those_of_the_guide() -> None:
