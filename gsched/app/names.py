@@ -49,8 +49,19 @@ exec "$python" {flags} -S -X utf8 -c '
 import sys
 folder, locale, name, *rest = sys.argv[1:]
 sys.path.insert(0, folder)
-from gsched.app.launch import start
-del sys.path[0]
+try:
+    from gsched.app.launch import start
+    del sys.path[0]
+except ModuleNotFoundError:
+    # Installed anew in another way, such as editable.
+    del sys.path[0]
+    import site
+    site.main()
+    try:
+        from gsched.app.launch import start
+    except ModuleNotFoundError:
+        print(name + ": {gone}", file=sys.stderr)
+        sys.exit(255)
 start(name, rest, locale)
 ' {folder} "${{LC_CTYPE-}}" {name} "$@"
 """
@@ -59,11 +70,17 @@ exec "$python" {flags} -X utf8 -c '
 import sys
 _, folder, *sys.argv = sys.argv
 sys.path.insert(0, folder)
-from gsched.app.entry import {function}
+try:
+    from gsched.app.entry import {function}
+except ModuleNotFoundError:
+    print("{name}: {gone}", file=sys.stderr)
+    sys.exit(255)
 del sys.path[0]
 {function}()
 ' {folder} {name} "$@"
 """
+# Within double quotes within single quotes.
+_GONE = 'gsched is not installed for " + sys.executable + " any more; gsched names lsf writes these commands anew'
 _PROFILE = """\
 # LSF's environment for sh and bash, {mark}:  . {path}
 LSF_ENVDIR={conf}
@@ -118,6 +135,7 @@ def _texts(target: Path, envdir: str) -> dict[str, str]:
         "python": shlex.quote(os.path.abspath(sys.executable)),
         "flags": _flags(place),
         "folder": shlex.quote(str(place)),
+        "gone": _GONE,
     }
     texts = {name: (_HEAD + _COMMAND).format(name=name, **values) for name in sorted({*ALIASES, *LOCAL_ONLY})}
     for name, function in ADMINISTRATION.items():

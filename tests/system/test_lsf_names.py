@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster
 
+import gsched
+
 pytestmark = pytest.mark.system
 
 
@@ -45,6 +47,20 @@ def test_without_the_door_it_is_the_same(cluster: Cluster) -> None:
     asked = run(cluster, "lsid", GSCHED_DOOR="off")
     assert asked.stdout.splitlines()[-2:] == run(cluster, "lsid").stdout.splitlines()[-2:]
     assert asked.stdout.splitlines()[-2] == "My cluster name is private"
+
+
+def test_an_installation_of_another_kind_in_its_place_is_found(cluster: Cluster) -> None:
+    """As when `make install` and `make test` take turns: gsched is there, but not where it was."""
+    path = cluster.folder / "bin" / "bjobs"
+    text = path.read_text()
+    place = f"' {Path(gsched.__file__).parent.parent} "
+    assert place in text
+    path.write_text(text.replace(place, "' /gone/site-packages "))
+    try:
+        asked = run(cluster, "bjobs")
+    finally:
+        path.write_text(text)
+    assert (asked.returncode, asked.stderr) == (0, "No unfinished job found\n")
 
 
 def test_another_configuration_is_meant_when_it_is_named(cluster: Cluster, tmp_path: Path) -> None:

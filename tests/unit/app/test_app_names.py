@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import venv
 from pathlib import Path
 
 import pytest
 
+import gsched
 from gsched.app.names import PROFILE, write_lsf_names
 from gsched.base.errors import BadRequest, Conflict
 from gsched.cli.registry import ALIASES, LOCAL_ONLY
@@ -123,3 +126,15 @@ def test_an_installation_that_is_gone_is_named(tmp_path: Path, conf: Path) -> No
     (tmp_path / "bin" / "bjobs").write_text(text.replace(python, "python=/gone/python"))
     told = run(tmp_path / "bin" / "bjobs")
     assert told.returncode == 255 and told.stderr.startswith("bjobs: there is no /gone/python any more")
+
+
+def test_an_interpreter_without_gsched_is_named(tmp_path: Path, conf: Path) -> None:
+    put(tmp_path / "bin", conf)
+    venv.create(tmp_path / "venv", with_pip=False)
+    for name in ("bjobs", "badmin"):
+        path = tmp_path / "bin" / name
+        text = path.read_text().replace(str(Path(gsched.__file__).parent.parent), "/gone/site-packages")
+        path.write_text(re.sub("(?m)^python=.*", f"python={tmp_path}/venv/bin/python", text))
+        told = run(path)
+        assert told.returncode == 255 and "Traceback" not in told.stderr
+        assert told.stderr.startswith(f"{name}: gsched is not installed for {tmp_path}/venv/bin/python any more")
