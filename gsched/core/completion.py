@@ -44,8 +44,15 @@ def _defaulted(asked: JobSpec, limits: dict[str, float]) -> tuple[str, ...]:
 
 
 def queue_names(spec: JobSpec, config: ClusterConfig) -> tuple[str, ...]:
-    """The queues that the job may go to, the first that accepts it: those it names, else the default ones."""
-    return tuple(spec.queue.split()) or config.params.default_queues
+    """The queues that the job may go to, the first that accepts it: those it names, else the default ones.
+
+    Raises BadRequest if it names one that does not exist, whether or not it would come to it.
+    """
+    named = tuple(spec.queue.split())
+    for name in named:
+        if name not in config.queues:
+            raise BadRequest(f"{name}: No such queue")
+    return named or config.params.default_queues
 
 
 def queue_of(name: str, user: str, config: ClusterConfig, state: ClusterState, old: JobSpec | None = None) -> Queue:

@@ -60,15 +60,23 @@ def test_several_default_queues() -> None:
 def test_when_none_accepts_each_says_why() -> None:
     here = world()
     with pytest.raises(BadRequest) as caught:
-        here.submit(spec(queue="theirs onb nosuch", hosts=("a",)))
-    assert caught.value.text == (
-        "theirs: User cannot use the queue; onb: a: Host or host group is not used by the queue; nosuch: No such queue"
-    )
+        here.submit(spec(queue="theirs onb", hosts=("a",)))
+    assert caught.value.text == "theirs: User cannot use the queue; onb: a: Host or host group is not used by the queue"
     with pytest.raises(BadRequest) as caught:
         here.submit(gpu_spec(99, queue="quick normal"))
     assert caught.value.text.count("No host can ever provide") == 1
     with pytest.raises(PermissionDenied):
         here.submit(spec(queue="theirs theirs"))
+
+
+def test_an_unknown_queue_is_refused_wherever_it_stands() -> None:
+    here = world()
+    for queues in ("normal nosuch", "nosuch normal", "nosuch"):
+        with pytest.raises(BadRequest) as caught:
+            here.submit(spec(queue=queues))
+        assert caught.value.text == "nosuch: No such queue"
+    (job_id,) = here.submit(spec(queue="normal", hold=True))
+    assert here.modify(job_id, queue="quick nosuch") == ["nosuch: No such queue"]
 
 
 def test_a_modification_goes_to_the_first_that_accepts() -> None:
