@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
-from gsched.base.ids import array_of, index_of
+from gsched.base.ids import array_of, element_id, index_of
+from gsched.base.indices import Indices
 from gsched.core.array import indices_of
+from gsched.master.listing import split_name
 from gsched.model.event import (
     ArrayElementsFinished,
     ArrayElementsRequeued,
@@ -43,6 +46,10 @@ class Histories:
 
     def _all(self, wanted: JobFilter) -> Iterator[JobHistory]:
         """Of whatever group: the store does not tell them apart."""
+        indices, name = split_name(wanted.name)
+        if indices is not None:
+            yield from self._named(msgspec.structs.replace(wanted, name=name), indices)
+            return
         found: set[int] = set()
         for row in self._store.find_jobs(wanted, self._limit):
             found.add(row.job_id)
@@ -58,6 +65,23 @@ class Histories:
                         yield self._element(element.job_id)
         for job_id in wanted.ids:
             if index_of(job_id) and job_id not in found and self._is_element(job_id):
+                yield self._element(job_id)
+
+    def _named(self, wanted: JobFilter, indices: Indices) -> Iterator[JobHistory]:
+        """Of the elements with these indices: an array's row stands for those that have not been jobs of their own."""
+        for row in self._store.find_jobs(wanted, self._limit):
+            if index_of(row.job_id):
+                if index_of(row.job_id) in indices:
+                    yield self._element(row.job_id)
+            elif row.state:
+                yield from self._in_record(row.job_id, indices)
+
+    def _in_record(self, array_id: int, indices: Indices) -> Iterator[JobHistory]:
+        own = spec_indices(self._events_of_array(array_id))
+        if own:
+            started = {element.job_id for element in self._store.elements_of(array_id, self._limit)}
+            ids = (element_id(array_id, index) for index in indices_of(own) if index in indices)
+            for job_id in islice((each for each in ids if each not in started), self._limit):
                 yield self._element(job_id)
 
     def _is_element(self, job_id: int) -> bool:

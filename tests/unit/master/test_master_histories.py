@@ -82,6 +82,14 @@ def test_an_arrays_number_means_its_elements_too(history: History) -> None:
     assert list(told(history, name="sweep[2]", finished=True)) == ["2[2]"]
 
 
+def test_a_name_with_an_index_finds_elements_that_have_not_started(history: History) -> None:
+    assert list(told(history, name="sweep[3]", finished=True)) == ["2[3]"]
+    assert list(told(history, name="sweep[1,3-4]", finished=True)) == ["2[3]", "2[4]", "2[1]"]
+    assert list(told(history, name="sw*[2-3]")) == ["2[2]"], "the others have finished"
+    assert list(told(history, name="sweep[6]", finished=True)) == []
+    assert list(told(history, name="other[3]", finished=True)) == []
+
+
 def test_an_array_all_of_whose_elements_have_started_is_its_elements(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "store.db")
     modified = JobModified(at=2.0, job_id=2, by="ann", spec=ARRAY)
