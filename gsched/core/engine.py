@@ -53,7 +53,7 @@ from gsched.model.job import JobSpec
 from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.snapshot import Bucket, Plan, RequirementClass, Snapshot
 from gsched.policy import cycle
-from gsched.policy.reserve import Promise
+from gsched.policy.promise import Promise
 
 Schedule = Callable[[Snapshot, float, int], Plan]
 Waiter = Bucket | tuple[str, RequirementClass]

@@ -15,7 +15,7 @@ import msgspec
 from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket
 from gsched.model.view import HostView, QueueView
-from gsched.policy.reserve import Promise
+from gsched.policy.promise import Promise
 
 
 class Withheld(NamedTuple):

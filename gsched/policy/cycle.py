@@ -17,6 +17,7 @@ from gsched.model.snapshot import Bucket, Placement, Plan, Preempted, Requiremen
 from gsched.policy.columns_cycle import CycleColumns
 from gsched.policy.demand import Demand
 from gsched.policy.feasible import Rules
+from gsched.policy.heads import Kind
 from gsched.policy.limit_sections import BUCKET, CLASS, QUEUE
 from gsched.policy.limits import LimitUse
 from gsched.policy.order import ReasonKey, ServingOrder
@@ -62,7 +63,7 @@ class _Cycle:
         """Of the streak's jobs, see Placement."""
         self._last: tuple[RequirementClass, str] | None = None
         """Of the job that was placed last: its class and queue."""
-        self._only_planned: set[tuple[str, RequirementClass]] = set()
+        self._only_planned: set[Kind] = set()
         """Classes of a queue that fit nowhere and are served all the same: nothing was planned for them yet."""
         self._full: dict[str, Bucket] = {}
         """Queue that a limit on all of it has stopped -> the bucket that ran into it."""
@@ -85,7 +86,8 @@ class _Cycle:
         resumed = () if truncated else tuple(self._preemptor.resumable())
         if not truncated:
             waiting = [key for key in passed_over if not isinstance(key, Bucket)]
-            self._reservations.reserve_rest(waiting, self._plannable, order.trees)
+            started = {placement.job_id for placement in self._placements}
+            self._reservations.reserve_rest(waiting, self._plannable, order.trees, started)
         self._field.close()
         return Plan(
             tuple(self._placements),
@@ -201,18 +203,19 @@ class _Cycle:
             queue.preemption.preemptive is not None or queue.preemption.preemptable_by is not None
             for queue in queues.values()
         )
-        found = set()
+        able: set[Kind] = set()
+        others: list[Kind] = []
         for requirement in self._snapshot.pending:
             for name in queues_of(self._snapshot.pending, requirement):
                 queue = queues.get(name)
                 if queue is None:
                     continue
-                if not may_preempt and not self._placer.could_start(queue, requirement):
-                    if not self._reservations.wants_plan(name, requirement):
-                        continue
-                    self._only_planned.add((name, requirement))
-                found.add(requirement)
-        return found
+                if may_preempt or self._placer.could_start(queue, requirement):
+                    able.add((name, requirement))
+                else:
+                    others.append((name, requirement))
+        self._only_planned = self._reservations.wanting_plans(others, able)
+        return {requirement for _, requirement in (*able, *self._only_planned)}
 
     def _reason_of(self, key: ReasonKey) -> tuple[PendingReason, ...]:
         """Why the jobs wait of a bucket or class that was dropped before it had its turn."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from gsched.model.snapshot import Bucket, Line, Rank, RequirementClass, Snapshot
@@ -20,16 +20,27 @@ def kind_of(bucket: Bucket) -> Kind:
     return bucket.queue, bucket.requirement
 
 
+def is_first(snapshot: Snapshot, job_id: int, bucket: Bucket) -> bool:
+    """Whether the job is the first that waits in its bucket."""
+    line = snapshot.pending.get(bucket.requirement, {}).get(bucket)
+    head = None if line is None else next(iter(line), None)
+    return head is not None and head[1] == job_id
+
+
 def first_jobs(
-    snapshot: Snapshot, kinds: Iterable[Kind], trees: Mapping[str, ShareTree] | None = None
+    snapshot: Snapshot,
+    kinds: Iterable[Kind],
+    trees: Mapping[str, ShareTree] | None = None,
+    started: Collection[int] = (),
 ) -> list[tuple[int, Bucket]]:
     """The first job of each class of a queue, in serving order. `trees`: share trees with what the cycle has placed.
 
-    Only so many buckets are looked at, those of queues of high priority first.
+    `started`: jobs that the cycle has placed; the snapshot shows them as waiting still. Only so many buckets are looked
+    at, those of queues of high priority first.
     """
     kinds = list(kinds)
     if any(_is_fair(snapshot, name) for name, _ in kinds):
-        return _by_turns(snapshot, kinds, trees or {})
+        return _by_turns(snapshot, kinds, trees or {}, started)
     queues = snapshot.queues
     found: list[tuple[int, Rank, int, Bucket]] = []
     looked = 0
@@ -39,7 +50,7 @@ def first_jobs(
             if bucket.queue != name:
                 continue
             looked += 1
-            head = next(iter(line), None)
+            head = next((each for each in line if each[1] not in started), None)
             if head is not None and (best is None or head < best[:2]):
                 best = (*head, bucket)
         if best is not None and name in queues:
@@ -55,7 +66,9 @@ def _is_fair(snapshot: Snapshot, name: str) -> bool:
     return queue is not None and queue.fairshare is not None
 
 
-def _by_turns(snapshot: Snapshot, kinds: list[Kind], trees: Mapping[str, ShareTree]) -> list[tuple[int, Bucket]]:
+def _by_turns(
+    snapshot: Snapshot, kinds: list[Kind], trees: Mapping[str, ShareTree], started: Collection[int]
+) -> list[tuple[int, Bucket]]:
     """The same where shares say who comes first: what a cycle would serve that had only these classes."""
     queues = snapshot.queues
     pending: dict[RequirementClass, dict[Bucket, Line]] = {}
@@ -72,6 +85,8 @@ def _by_turns(snapshot: Snapshot, kinds: list[Kind], trees: Mapping[str, ShareTr
     order = ServingOrder(replace(snapshot, pending=pending), trees=trees)
     found = []
     for job_id, bucket in order:
+        if job_id in started:
+            continue
         found.append((job_id, bucket))
         order.drop_class(bucket.queue, bucket.requirement)
     return found

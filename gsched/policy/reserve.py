@@ -2,14 +2,15 @@
 
 Planned jobs hold devices, slots and amounts, never whole hosts. A job may start beside them when what it takes is free
 also from their planned starts on; in a queue with BACKFILL=Y it may also use what they wait for, if it ends by then.
-A plan once made is kept while it holds, and only a job of a queue of higher priority may break it. Advance
+A plan once made is kept while it holds, and only a job of a queue of higher priority may break it; who may have one,
+gsched.policy.places says. Advance
 reservations and the slots of preempted jobs are guarded here too. It places nothing itself.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -23,32 +24,15 @@ from gsched.policy.explain import Reason
 from gsched.policy.fairshare import ShareTree
 from gsched.policy.future import CANDIDATE, Booking, Future
 from gsched.policy.guard import Guard
-from gsched.policy.heads import Kind, first_jobs, kind_of
+from gsched.policy.heads import Kind, first_jobs, is_first, kind_of
+from gsched.policy.places import Lacking, Places
 from gsched.policy.planner import OTHERS_FIRST, Planner, Trial, show_time
+from gsched.policy.promise import NOT_LOOKED_AT, Obstacles, Promise, show_hosts, start_of
 
-MOST_RESERVED = 8
-"""Jobs that something is reserved for at a time."""
 MOST_SEARCHES = 8
 """Searches over the whole cluster in one cycle."""
-MOST_PLANNED = 64
-"""Jobs with a planned start, reserved for or not."""
 SEARCH_AGAIN_S = 60.0
 """After so long a plan that holds is looked at again: something better may have come up."""
-
-
-class Promise(PlannedStart, frozen=True, kw_only=True):
-    """A planned start with what a later cycle needs to keep it."""
-
-    bucket: Bucket
-    allocation: Allocation | None
-    """None when nothing is reserved."""
-    since: float
-    """When something was reserved first."""
-    searched_at: float
-    victims_at: float = -math.inf
-    """When it was looked in vain for jobs to displace."""
-    open_hosts: int = 0
-    """How many hosts were open when a search found no place: it is looked again as soon as that changes."""
 
 
 class Reservations:
@@ -58,19 +42,11 @@ class Reservations:
         self._snapshot = snapshot
         self._now = now
         self.future = Future(snapshot, now)
-        self._trial = trial
         self._planner = Planner(self.future, trial)
         self.guard = Guard(self.future, self._planner)
-        self._promises: dict[int, Promise] = {}
-        self._confirmed: set[int] = set()
+        self._places = Places(self.future, self._planner, trial)
         self._served: set[Kind] = set()
-        self._paused: set[int] = set()
         self._sought: dict[Kind, float] = {}
-        self._enter_old()
-        self._planned_before = {kind_of(each.bucket) for each in self._promises.values() if each.text != OTHERS_FIRST}
-        """Classes of a queue that the cycle before planned for."""
-        self._without_place: list[tuple[int, Bucket, Demand]] = []
-        """Jobs of this cycle, in serving order, that the plans of others leave no place to."""
 
     # -- what a job may use ---------------------------------------------------------------------------------------
 
@@ -98,9 +74,9 @@ class Reservations:
         Another place of the same job could be refused for the sake of those who are planned beside this one.
         """
         kind = kind_of(bucket)
-        for job_id, promise in self._promises.items():
+        for job_id, promise in self._places.promises.items():
             booking = self.future.bookings.get(job_id)
-            if booking is None or job_id in self._confirmed or kind_of(promise.bucket) != kind:
+            if booking is None or job_id in self._places.confirmed or kind_of(promise.bucket) != kind:
                 continue
             books = self._snapshot.ledger.host
             parts = [self.future.refit(part, books(part.host)) for part in booking.allocation.parts]
@@ -112,20 +88,16 @@ class Reservations:
 
     def awaits(self, queue: str, requirement: RequirementClass) -> bool:
         """Whether the cycle before planned for a job of the class, and this one has not yet come to it."""
-        kind = (queue, requirement)
-        return any(
-            kind_of(promise.bucket) == kind
-            for job_id, promise in self._promises.items()
-            if job_id not in self._confirmed
-        )
+        return self._places.of_class((queue, requirement)) is not None
 
-    def wants_plan(self, queue: str, requirement: RequirementClass) -> bool:
-        """Whether nothing was planned for the class yet, so that its first job must have its turn before others take
-        what it will wait for. While as much is reserved for as may be, it gets no plan anyway.
+    def wanting_plans(self, kinds: Iterable[Kind], able: Collection[Kind]) -> set[Kind]:
+        """Those of the classes, which fit nowhere, whose first job must have its turn before others take what it will
+        wait for: nothing was planned for them yet. None while as much is reserved for as may be, unless a job of the
+        `able` classes, which could start, may leave its place.
         """
-        if len(self.future.bookings) >= MOST_RESERVED:
-            return False
-        return (queue, requirement) not in self._planned_before
+        if not self._places.may_change(able):
+            return set()
+        return {kind for kind in kinds if kind not in self._places.planned_before}
 
     def may_go_on(self, part: HostAllocation, ends_at: float, bucket: Bucket) -> bool:
         """Whether a preempted job of the bucket may have its slots (`part`) again, which are free now."""
@@ -142,9 +114,9 @@ class Reservations:
         """
         self.future.placed(part, ends_at, bucket)
         if may_fulfil and bucket is not None:
-            self._drop_own(bucket)
+            self._places.fulfilled(bucket)
         if part.host in self.future.booked_hosts():
-            self._settle(part.host)
+            self._places.settle(part.host)
 
     # -- planning -------------------------------------------------------------------------------------------------
 
@@ -155,18 +127,17 @@ class Reservations:
         """
         kind = kind_of(bucket)
         if kind in self._served:
-            return self._promises.get(job_id)
+            return self._places.promises.get(job_id)
         self._served.add(kind)
-        if job_id in self._paused or bucket.requirement.reservation:
+        if job_id in self._places.paused or bucket.requirement.reservation:
             return None
-        aside = self._set_aside(bucket)
-        promise = self._plan(job_id, bucket, demand, self._own(job_id, bucket))
-        self._put_back(aside)
-        if promise is not None and promise.text == OTHERS_FIRST:
-            self._without_place.append((job_id, bucket, demand))
-        if promise is not None and len(self._confirmed) < MOST_PLANNED:
-            self._promises[job_id] = promise
-            self._confirmed.add(job_id)
+        aside = self._places.set_aside(bucket)
+        promise = self._plan(job_id, bucket, demand, self._places.own(job_id, bucket))
+        self._places.put_back(aside)
+        if promise is None or promise.lacks_place:
+            self._places.turn_away(job_id, bucket, demand, None if promise is None else promise.obstacles)
+        if promise is not None:
+            self._places.confirm(job_id, promise)
         return promise
 
     def reserve_rest(
@@ -174,42 +145,47 @@ class Reservations:
         waiting: Iterable[Kind],
         demand_of: Callable[[Bucket], Demand | None],
         trees: Mapping[str, ShareTree] | None = None,
+        started: Collection[int] = (),
     ) -> None:
         """Do the same for classes that the cycle passed over, since they fit nowhere now.
 
         `waiting`: (queue, class) pairs; `demand_of`: None for a bucket whose jobs may not start whatever is free;
-        `trees`: the share trees of the cycle. The
-        cost is that of the plans that are kept, and of the first jobs of classes while more may be reserved for.
+        `trees`: the share trees of the cycle; `started`: jobs that it has placed. The cost is that of the plans that
+        are kept, and of the first jobs of classes while more may be reserved for.
         """
         rest = [kind for kind in waiting if kind not in self._served]
-        if not rest:
-            return
-        known = {kind_of(each.bucket): (job_id, each) for job_id, each in self._promises.items()}
+        known = {kind_of(each.bucket): (job_id, each) for job_id, each in self._places.promises.items()}
+        handed_on = []
         for kind in rest:
-            if kind in known:
-                job_id, promise = known[kind]
-                demand = demand_of(promise.bucket)
-                if demand is not None:
-                    self.reserve(job_id, promise.bucket, demand)
-        new = [kind for kind in rest if kind not in known]
-        if len(self.future.bookings) >= MOST_RESERVED or len(self._confirmed) >= MOST_PLANNED:
-            new = []
-        for job_id, bucket in first_jobs(self._snapshot, new, trees):
-            if self._planner.searches >= MOST_SEARCHES:
-                return
+            if kind not in known:
+                continue
+            job_id, promise = known[kind]
+            if not is_first(self._snapshot, job_id, promise.bucket):
+                handed_on.append(kind)
+                continue
+            demand = demand_of(promise.bucket)
+            if demand is not None:
+                self.reserve(job_id, promise.bucket, demand)
+        self._plan_those_before()
+        held = sum(known[kind][0] in self.future.bookings for kind in handed_on)
+        if self._places.is_room() or held:
+            handed_on += [kind for kind in rest if kind not in known]
+        for job_id, bucket in first_jobs(self._snapshot, handed_on, trees, started):
+            if kind_of(bucket) not in known and not self._may_search():
+                continue
             demand = demand_of(bucket)
             if demand is not None:
                 self.reserve(job_id, bucket, demand)
 
     def hold(self, job_id: int, bucket: Bucket, allocation: Allocation, at: float) -> PlannedStart | None:
         """Hold an allocation for a job whose victims are ending and that starts at `at`; None if it may not have it."""
-        old = self._own(job_id, bucket)
+        old = self._places.own(job_id, bucket)
         if old is not None:
-            self._forget(old[0])
-        aside = self._set_aside(bucket)
+            self._places.forget(old[0])
+        aside = self._places.set_aside(bucket)
         booking = self._planner.booking(job_id, bucket, allocation, at)
         promise = self._enter(booking, at, "", self._now, self._now) if self._planner.fits(booking) else None
-        self._put_back(aside)
+        self._places.put_back(aside)
         if promise is not None:
             self._served.add(kind_of(bucket))
         return promise
@@ -228,160 +204,133 @@ class Reservations:
 
         `truncated`: the cycle did not come to all jobs; the plans of those stay.
         """
-        return {job_id: promise for job_id, promise in self._promises.items() if truncated or job_id in self._confirmed}
-
-    # -- plans of the cycle before --------------------------------------------------------------------------------
-
-    def _enter_old(self) -> None:
-        old = [(job_id, each) for job_id, each in self._snapshot.planned.items() if isinstance(each, Promise)]
-        for job_id, promise in sorted(old, key=lambda item: (_at(item[1]), item[0])):
-            queue = self._snapshot.queues.get(promise.bucket.queue)
-            if queue is None or not self._waits(promise.bucket):
-                continue
-            if promise.allocation is None:
-                self._promises[job_id] = promise
-            elif queue.reserve_s is not None and self._now - promise.since >= queue.reserve_s:
-                self._paused.add(job_id)
-            else:
-                self._enter_again(job_id, promise, promise.allocation)
-
-    def _waits(self, bucket: Bucket) -> bool:
-        """Whether there is still a job that a plan of the bucket's class can be for."""
-        buckets = self._snapshot.pending.get(bucket.requirement, {})
-        return bucket in buckets or any(each.queue == bucket.queue for each in buckets)
-
-    def _enter_again(self, job_id: int, promise: Promise, allocation: Allocation) -> None:
-        hosts = self._snapshot.hosts
-        if any(part.host not in hosts or hosts[part.host].closed for part in allocation.hosts):
-            return
-        start = max(_at(promise), self.future.soon)
-        booking = self._planner.slipped(self._planner.booking(job_id, promise.bucket, allocation, start))
-        if booking is not None:
-            self.future.book(booking)
-            self._promises[job_id] = promise
-
-    def _own(self, job_id: int, bucket: Bucket) -> tuple[int, Promise] | None:
-        """The plan that the job has, or takes over from another of its class that was to come before it."""
-        promise = self._promises.get(job_id)
-        if promise is not None:
-            if kind_of(promise.bucket) == kind_of(bucket):
-                return job_id, promise
-            self._forget(job_id)
-        for other, promise in self._promises.items():
-            if other not in self._confirmed and kind_of(promise.bucket) == kind_of(bucket):
-                return other, promise
-        return None
-
-    def _drop_own(self, bucket: Bucket) -> None:
-        """A job of the class has started: the plan of its class has been fulfilled."""
-        for job_id, promise in self._promises.items():
-            if job_id not in self._confirmed and kind_of(promise.bucket) == kind_of(bucket):
-                self._forget(job_id)
-                return
-
-    def _forget(self, job_id: int) -> None:
-        self._promises.pop(job_id, None)
-        self._confirmed.discard(job_id)
-        if job_id in self.future.bookings:
-            self.future.unbook(job_id)
+        places = self._places
+        return {job_id: each for job_id, each in places.promises.items() if truncated or job_id in places.confirmed}
 
     # -- making and keeping plans ---------------------------------------------------------------------------------
 
     def _plan(self, job_id: int, bucket: Bucket, demand: Demand, old: tuple[int, Promise] | None) -> Promise | None:
-        """The plan of a class: the old one while it holds, else (or now and then) what a search finds."""
+        """The plan of a class: the old one while it holds, else (or now and then) what a search finds.
+
+        None when there is no place to look for.
+        """
         kept: Booking | None = None
         before = old[1] if old is not None else None
         if old is not None:
             kept = self.future.bookings.get(old[0])
-            self._forget(old[0])
-        if kept is None or (before is not None and _at(before) + SEARCH_AGAIN_S < self._now):
+            self._places.forget(old[0])
+        if kept is None or (before is not None and start_of(before) + SEARCH_AGAIN_S < self._now):
             kept = None  # its time is long past, and it has not started: look elsewhere
         else:
             kept = self._planner.earlier(replace(kept, job_id=job_id, bucket=bucket), demand)
-        has_answer = kept is not None or (
-            before is not None and before.allocation is None and before.open_hosts == self._open_hosts
-        )
-        text, searched_at = ("", -math.inf) if before is None else (before.text, before.searched_at)
-        seen_open = -1 if before is None else before.open_hosts
-        if not has_answer or self._now - searched_at >= SEARCH_AGAIN_S:
-            if kept is None:
-                self._plan_those_before()
-            if not self._has_room(bucket, kept):
-                return None
-            if self._planner.searches < MOST_SEARCHES:
-                found, text = self._planner.search(job_id, bucket, demand, kept)
-                if found is not None and kept is None and self._is_another_before(found):
-                    found, text = None, OTHERS_FIRST
-                kept, searched_at, seen_open = found or kept, self._now, self._open_hosts
+        searched_at = -math.inf if before is None else before.searched_at
+        if before is None or not (kept is not None or self._is_answered(before)):
+            searched_at = -math.inf
+        if self._now - searched_at < SEARCH_AGAIN_S:
+            assert before is not None
+            if kept is not None:
+                return self._keep(kept, before, before.text, searched_at)
+            return self._answer(job_id, bucket, before.text, searched_at, before.open_hosts, before.obstacles)
         if kept is None:
-            text = text or "unknown: not looked at yet"
-            return Promise(
-                text=text,
-                bucket=bucket,
-                allocation=None,
-                since=self._now,
-                searched_at=searched_at,
-                victims_at=self._victims_at(job_id, bucket),
-                open_hosts=seen_open,
-            )
-        since = self._now if before is None or before.allocation is None else before.since
-        is_overdue = before is not None and _at(before) <= self._now and kept.start <= self.future.soon
-        at = _at(before) if before is not None and is_overdue else kept.start
-        return self._enter(kept, at, text, since, searched_at)
+            self._plan_those_before()
+            if not self._places.is_room():
+                return None
+        return self._search(job_id, bucket, demand, kept, before)
+
+    def _is_answered(self, before: Promise) -> bool:
+        """Whether nothing was found by a search, and nothing has changed that it depended on."""
+        return (
+            before.allocation is None
+            and before.open_hosts == self._open_hosts
+            and self._places.is_blocked(before.obstacles)
+        )
+
+    def _search(
+        self,
+        job_id: int,
+        bucket: Bucket,
+        demand: Demand,
+        kept: Booking | None,
+        before: Promise | None,
+        others: Iterable[Lacking] | None = None,
+    ) -> Promise:
+        """What a search finds that is better than `kept`, if it may still be made.
+
+        `others`: who comes before the job and has no place yet; None: all who lack one.
+        """
+        text, searched_at, open_hosts, obstacles = "", -math.inf, -1, Obstacles()
+        if before is not None:
+            text = before.text if before.allocation is None or kept is not None else ""
+            searched_at, open_hosts, obstacles = before.searched_at, before.open_hosts, before.obstacles
+        if self._may_search():
+            found, text = self._planner.search(job_id, bucket, demand, kept)
+            searched_at, open_hosts, obstacles = self._now, self._open_hosts, self._places.in_the_way()
+            if found is not None and kept is None:
+                first = self._places.before(found, self._places.lacking.values() if others is None else others)
+                if first is not None:
+                    found, text, obstacles = None, OTHERS_FIRST, first
+            kept = found or kept
+        if kept is not None:
+            return self._keep(kept, before, text, searched_at)
+        return self._answer(job_id, bucket, text or NOT_LOOKED_AT, searched_at, open_hosts, obstacles)
 
     def _plan_those_before(self) -> None:
-        """Before a further job gets a place: has a plan been fulfilled that left none to jobs who come before it?
+        """Before a further job gets a place: has one come up for jobs who come before it?
 
         Otherwise each job of a class could hand its place down to the next, and who waits for all of it waits for ever.
         """
-        waiting, self._without_place = self._without_place, []
-        for job_id, bucket, demand in waiting:
-            found = None
-            if self._planner.searches < MOST_SEARCHES and len(self.future.bookings) < MOST_RESERVED:
-                found, text = self._planner.search(job_id, bucket, demand, None)
-            if found is None or self._is_another_before(found):
-                self._without_place.append((job_id, bucket, demand))
-            else:
-                self._enter(found, found.start, text, self._now, self._now)
+        others: list[Lacking] = []
+        for each in list(self._places.lacking.values()):
+            if not self._may_search() or not self._places.is_room():
+                return
+            if each.obstacles is None or not self._places.is_blocked(each.obstacles):
+                old = self._places.promises.get(each.job_id)
+                promise = self._search(each.job_id, each.bucket, each.demand, None, old, others)
+                self._places.look_at(each, promise)
+            if each.job_id in self._places.lacking:
+                others.append(self._places.lacking[each.job_id])
 
-    def _is_another_before(self, found: Booking) -> bool:
-        """Whether a job that comes before it, and has no place yet, could use a host of the plan."""
-        if not self._without_place:
-            return False
-        hosts = {part.host for part in found.allocation.hosts}
-        return any(
-            not hosts.isdisjoint(self._trial.candidates(bucket, demand)) for _, bucket, demand in self._without_place
+    def _may_search(self) -> bool:
+        return self._planner.searches < MOST_SEARCHES
+
+    def _answer(
+        self, job_id: int, bucket: Bucket, text: str, searched_at: float, open_hosts: int, obstacles: Obstacles
+    ) -> Promise:
+        """Why nothing is reserved."""
+        return Promise(
+            text=text,
+            bucket=bucket,
+            allocation=None,
+            since=self._now,
+            searched_at=searched_at,
+            victims_at=self._victims_at(job_id, bucket),
+            open_hosts=open_hosts,
+            obstacles=obstacles,
         )
 
-    def _has_room(self, bucket: Bucket, kept: Booking | None) -> bool:
-        """Whether one more job may be reserved for; if need be a lower queue's plan of the cycle before gives way."""
-        if kept is not None or len(self.future.bookings) < MOST_RESERVED:
-            return True
-        others = [each for job_id, each in self.future.bookings.items() if job_id not in self._confirmed]
-        lowest = min(others, key=lambda each: (each.priority, -each.start, -each.job_id), default=None)
-        if lowest is None or lowest.priority >= self.future.priority(bucket):
-            return False
-        self._forget(lowest.job_id)
-        return True
+    def _keep(self, kept: Booking, before: Promise | None, text: str, searched_at: float) -> Promise:
+        since = self._now if before is None or before.allocation is None else before.since
+        is_overdue = before is not None and start_of(before) <= self._now and kept.start <= self.future.soon
+        at = start_of(before) if before is not None and is_overdue else kept.start
+        return self._enter(kept, at, text, since, searched_at)
 
     def _enter(self, booking: Booking, at: float, text: str, since: float, searched_at: float) -> Promise:
         """`at`: the time that is told; it may have passed."""
         self.future.book(booking)
         for part in booking.allocation.parts:
-            self._settle(part.host)
+            self._places.settle(part.host)
         hosts = tuple(part.host for part in booking.allocation.hosts)
         promise = Promise(
             at=None if math.isinf(at) else at,
             hosts=hosts,
-            text=text if math.isinf(at) else f"{show_time(at)} on {_show_hosts(hosts)}",
+            text=text if math.isinf(at) else f"{show_time(at)} on {show_hosts(hosts)}",
             bucket=booking.bucket,
             allocation=booking.allocation,
             since=since,
             searched_at=searched_at,
             victims_at=self._victims_at(booking.job_id, booking.bucket),
         )
-        self._promises[booking.job_id] = promise
-        self._confirmed.add(booking.job_id)
+        self._places.confirm(booking.job_id, promise)
         return promise
 
     @cached_property
@@ -394,38 +343,6 @@ class Reservations:
     def _victims_at(self, job_id: int, bucket: Bucket) -> float:
         kind = kind_of(bucket)
         return self._sought[kind] if kind in self._sought else self.victims_sought_at(job_id, bucket)
-
-    def _set_aside(self, bucket: Bucket) -> list[tuple[Booking, Promise]]:
-        """Take out the plans of the cycle before that jobs of the bucket need not respect."""
-        priority = self.future.priority(bucket)
-        lower = [
-            each
-            for job_id, each in self.future.bookings.items()
-            if job_id not in self._confirmed and each.priority < priority
-        ]
-        aside = [(each, self._promises[each.job_id]) for each in lower]
-        for booking, _ in aside:
-            self._forget(booking.job_id)
-        return aside
-
-    def _put_back(self, aside: list[tuple[Booking, Promise]]) -> None:
-        """Enter them again where they still fit."""
-        for booking, promise in aside:
-            if self._planner.fits(booking):
-                self.future.book(booking)
-                self._promises[booking.job_id] = promise
-
-    def _settle(self, host: str) -> None:
-        """Let the planned jobs of a host choose their devices anew; whoever no longer fits loses the plan."""
-        bookings = self.future.booked(host)
-        while bookings:
-            settled = self.future.settle(host, bookings)
-            if isinstance(settled, list):
-                for booking in settled:
-                    self.future.book(booking)
-                return
-            self._forget(settled.job_id)
-            bookings = self.future.booked(host)
 
     # -- guards ---------------------------------------------------------------------------------------------------
 
@@ -447,7 +364,7 @@ class Reservations:
             each
             for each in self.future.booked(part.host)
             if (not goes_on or (each.priority > priority and each.start < math.inf))
-            and (each.job_id in self._confirmed or (each.priority >= priority and kind_of(each.bucket) != kind))
+            and (each.job_id in self._places.confirmed or (each.priority >= priority and kind_of(each.bucket) != kind))
         ]
         if all(each.start >= end and end < math.inf for each in respected):
             return None
@@ -456,10 +373,6 @@ class Reservations:
         if isinstance(settled, list):
             return None
         return _delays(settled, part, ends_at, backfills=backfills)
-
-
-def _at(promise: Promise) -> float:
-    return math.inf if promise.at is None else promise.at
 
 
 def _delays(booking: Booking, part: HostAllocation, ends_at: float, *, backfills: bool) -> Reason:
@@ -476,9 +389,3 @@ def _delays(booking: Booking, part: HostAllocation, ends_at: float, *, backfills
         f"Resources are reserved for job <{show_job(booking.job_id)}>",
         f"{f'{wanted.slots} slots{gpus}' if wanted.slots else 'all'} on {part.host}, planned start {start}; {why}",
     )
-
-
-def _show_hosts(hosts: Sequence[str]) -> str:
-    """The first few names and how many more there are."""
-    more = f" and {len(hosts) - 4} more hosts" if len(hosts) > 4 else ""
-    return ", ".join(hosts[:4]) + more

@@ -6,6 +6,8 @@ import pytest
 from core_world import World, gpu_spec, make_config, spec
 
 from gsched.model.host import HostConfig
+from gsched.policy.places import MOST_RESERVED
+from gsched.policy.promise import Promise
 
 
 def end(world: World, job_id: int) -> None:
@@ -14,6 +16,12 @@ def end(world: World, job_id: int) -> None:
     host = world.job(job_id).allocation.first_host  # type: ignore[union-attr]
     world.ended(job_id, 1, host)
     world.settle()
+
+
+def reserved(world: World) -> set[int]:
+    """Jobs that something is reserved for."""
+    plans = world.engine.planned.items()
+    return {job_id for job_id, plan in plans if isinstance(plan, Promise) and plan.allocation is not None}
 
 
 @pytest.mark.parametrize("old_plan", [True, False])
@@ -32,7 +40,7 @@ def test_who_waits_for_all_is_not_passed_by_a_class_of_small_jobs(old_plan: bool
     assert world.state(big) == "RUN"
 
 
-@pytest.mark.parametrize("classes", [2, 3, 7])
+@pytest.mark.parametrize("classes", [2, 3, 7, 8, 9, 12])
 def test_who_waits_for_all_is_not_passed_by_many_classes_in_turn(classes: int) -> None:
     """Each class has a job that came before the big one, and more after it."""
     world = World(make_config([HostConfig(name="a", max_slots=classes)]))
@@ -52,3 +60,34 @@ def test_who_waits_for_all_is_not_passed_by_many_classes_in_turn(classes: int) -
         ended.add(job_id)
     assert ended == {*running, *before}
     assert world.state(big) == "RUN"
+
+
+@pytest.mark.parametrize("classes", [2, 8, 12])
+def test_who_has_no_place_is_looked_at_at_once_when_a_plan_before_it_goes(classes: int) -> None:
+    """No minute passes: a plan that left it none is dropped with its job."""
+    world = World(make_config([HostConfig(name="a", max_slots=classes)]))
+    one_of_each = [spec(res_req=f"rusage[mem={1 + number}]") for number in range(classes)]
+    world.run(*one_of_each)
+    before = world.submit(*one_of_each)
+    world.settle()
+    (big,) = world.submit(spec(slots=classes))
+    world.settle()
+    world.submit(*one_of_each)
+    world.settle()
+    assert big not in reserved(world)
+    for job_id in before:
+        world.control("kill", job_id)
+        world.settle()
+    assert reserved(world) == {big}
+
+
+def test_a_place_goes_to_the_eldest_of_many_who_have_none() -> None:
+    """More classes than there are places: as each job ends, the next in order of submission starts."""
+    world = World(make_config([HostConfig(name="a", max_slots=10)]))
+    one_of_each = [spec(res_req=f"rusage[mem={1 + number}]", slots=10) for number in range(11)]
+    first, *rest = world.run(one_of_each[0]) + world.submit(*one_of_each[1:]) + world.submit(*one_of_each[:4])
+    world.settle()
+    for job_id, following in zip([first, *rest], rest, strict=False):
+        assert len(reserved(world)) <= MOST_RESERVED
+        end(world, job_id)
+        assert world.state(following) == "RUN"

@@ -14,7 +14,7 @@ from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket, RequirementClass
 from gsched.model.user import Share
 from gsched.model.view import HostView, QueueView
-from gsched.policy.reserve import Promise
+from gsched.policy.promise import Promise
 
 ANN, BOB = (Bucket("normal", user, RequirementClass("", slots=8)) for user in ("ann", "bob"))
 

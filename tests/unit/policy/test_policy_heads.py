@@ -54,3 +54,11 @@ def test_what_the_cycle_has_placed_counts() -> None:
 
 def test_without_fairshare_the_first_come() -> None:
     assert firsts(cluster(of("bob", 8, "plain"), of("ann", 8, "plain"), of("ann", 7, "plain"))) == [1, 3]
+
+
+def test_who_has_been_placed_waits_no_more() -> None:
+    plain = cluster(of("bob", 8, "plain"), of("ann", 8, "plain"), of("ann", 7, "plain"))
+    assert firsts(plain, started={1, 3}) == [2]
+    fair = cluster(of("ann"), of("bob"), of("bob"), of("ann", 7))
+    assert firsts(fair, started={2}) == [3, 4]
+    assert firsts(fair, started={2, 3, 4}) == [1]

@@ -20,7 +20,7 @@ from gsched.policy.demand_reader import demand_of
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import Rules
 from gsched.policy.parallel import Offer, assemble, dealt_round
-from gsched.policy.reserve import Promise
+from gsched.policy.promise import Promise
 from gsched.policy.trial import Trial
 
 
