@@ -3,8 +3,8 @@
 Planned jobs hold devices, slots and amounts, never whole hosts. A job may start beside them when what it takes is free
 also from their planned starts on; in a queue with BACKFILL=Y it may also use what they wait for, if it ends by then.
 A plan once made is kept while it holds, and only a job of a queue of higher priority may break it; who may have one,
-gsched.policy.places says. Advance
-reservations and the slots of preempted jobs are guarded here too. It places nothing itself.
+gsched.policy.places says. Advance reservations and the slots of preempted jobs are guarded here too. It places nothing
+itself.
 """
 
 from __future__ import annotations
