@@ -90,6 +90,7 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
             for gpu in gpus
         ),
         gpu_provider=seen.gpus.provider if seen.gpus is not None else "",
+        gpu_driver=seen.gpus.driver if seen.gpus is not None else "",
         notes=tuple(_notes(host, config, ledger, seen)),
         comment=state.closed_hosts.get(host.name, ("", ""))[1],
         affinity=(format_idset(host.affinity) or "all") if host.affinity is not None else "",

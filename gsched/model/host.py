@@ -31,6 +31,32 @@ COUNTER_OF_MODE: dict[ComputeMode, str] = {
 """Which elim counter a GPU is counted in. Source: what elim.gpu of LSF 10.1 prints."""
 
 
+MOST_PROCESSES = 64
+"""Of one GPU's processes so many are reported."""
+
+
+class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that has a context on a GPU."""
+
+    pid: int
+    user: str = ""
+    """Login name; the number where the host has no name for it; empty when the process cannot be seen."""
+    used_mib: int | None = None
+    job: str = ""
+    """The attempt that it belongs to, `17.1`; empty: none that this cluster knows of."""
+
+
+class MigDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a GPU that is split by MIG. Source: NVIDIA's Multi-Instance GPU user guide."""
+
+    uuid: str
+    profile: str = ""
+    """`1g.10gb` …"""
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+    memory_mib: int | None = None
+
+
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU as a probe saw it. Its identity is the UUID; `index` is NVML's (nvidia-smi's) number on the host."""
 
@@ -51,6 +77,29 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the socket (NUMA node) that the GPU hangs on; None when nobody knows."""
     links: tuple[str, ...] = ()
     """UUIDs of the GPUs of the host that it is linked with (NVLink, xGMI); empty when there are none, or unknown."""
+    reserved_mib: int | None = None
+    """What the driver keeps of the memory for itself; `used_mib` counts it only where this is None."""
+    memory_utilization_percent: int | None = None
+    """Share of the time in which memory was read or written."""
+    power_w: int | None = None
+    ecc_errors: int | None = None
+    """Memory errors that could not be corrected, since the driver was loaded."""
+    pstate: int | None = None
+    """Performance state, 0 the fastest to 15."""
+    process_count: int | None = None
+    """Processes with a context on it; None when nobody knows."""
+    processes: tuple[GpuProcess, ...] = ()
+    """Those that use the most memory, MOST_PROCESSES at most."""
+    foreign_mib: int | None = None
+    """Memory in use that no process of a known attempt accounts for; None when nobody knows."""
+    mig: bool | None = None
+    """Whether it is split by MIG; None when it cannot be."""
+    mig_devices: tuple[MigDevice, ...] = ()
+
+    @property
+    def usable_mib(self) -> int | None:
+        """Memory that all jobs on it may have together: what the driver keeps is never to be had."""
+        return None if self.memory_mib is None else max(0, self.memory_mib - (self.reserved_mib or 0))
 
 
 class GpuReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -232,6 +232,7 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     """External resources of the host in lsf.shared's order."""
     gpus: tuple[GpuView, ...] = ()
     gpu_provider: str = ""
+    gpu_driver: str = ""
     notes: tuple[str, ...] = ()
     """Lines that explain: why there are no GPUs, an elim that died, a disagreement about a count."""
     comment: str = ""

@@ -4,7 +4,12 @@ An inventory is a list of objects, one per GPU; every key but the braces is opti
 
     [{"uuid": "GPU-...", "index": 0, "model": "Tesla K80", "memory_mib": 11441, "compute_mode": "exclusive_process",
       "minor": 0, "pci_bus_id": "00000000:04:00.0", "used_mib": 0, "utilization_percent": 0, "temperature_c": 30,
-      "numa": 0, "links": ["GPU-..."], "problem": ""}]
+      "numa": 0, "links": ["GPU-..."], "problem": "", "reserved_mib": 600, "memory_utilization_percent": 0,
+      "power_w": 60, "ecc_errors": 0, "pstate": 8, "processes": [{"pid": 4711, "user": "ann", "used_mib": 500}],
+      "mig": true, "mig_devices": [{"uuid": "MIG-...", "profile": "1g.10gb", "gpu_instance": 7, "compute_instance": 0,
+      "memory_mib": 9856}]}]
+
+Without `processes` nobody knows who is on the GPU; an empty list says that nobody is.
 
 Files are replaced whole, never written in place, so that a probe never reads half of one. Nothing here may invent a
 GPU that the file does not list, or drop one that it does.
@@ -25,7 +30,7 @@ from pathlib import Path
 import msgspec
 
 from gsched.base.errors import BadRequest, Conflict, GschedError
-from gsched.model.host import ComputeMode, Gpu
+from gsched.model.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, MigDevice
 
 MAX_GPUS = 1024
 """Most GPUs of one simulated host."""
@@ -39,6 +44,20 @@ DEFAULT_MEMORY_MIB = 11441
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "simulated-gpu.gsched")
 _SPEC = re.compile(r"([0-9]+)(?::([a-z_]+))?", re.ASCII)
 _MODES = {**{mode.value: mode for mode in ComputeMode}, "shared": ComputeMode.DEFAULT}
+
+
+class _Process(msgspec.Struct, forbid_unknown_fields=True):
+    pid: int
+    user: str = ""
+    used_mib: int | None = None
+
+
+class _Part(msgspec.Struct, forbid_unknown_fields=True):
+    uuid: str
+    profile: str = ""
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+    memory_mib: int | None = None
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
@@ -57,6 +76,14 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
     numa: int | None = None
     links: list[str] = []
     problem: str = ""
+    reserved_mib: int | None = None
+    memory_utilization_percent: int | None = None
+    power_w: int | None = None
+    ecc_errors: int | None = None
+    pstate: int | None = None
+    processes: list[_Process] | None = None
+    mig: bool | None = None
+    mig_devices: list[_Part] = []
 
 
 def simulated_uuid(host: str, index: int) -> str:
@@ -133,7 +160,8 @@ def change(
 ) -> tuple[Gpu, ...]:
     """Change some GPUs of an inventory file, as `gsched sim-gpu 0-3 compute_mode=default` asks; gives all GPUs after.
 
-    Keys: compute_mode, used_mib, utilization_percent, temperature_c (`-`: not known), problem (empty: there is none).
+    Keys: compute_mode, problem (empty: there is none), and what a probe reads: used_mib, utilization_percent,
+    memory_utilization_percent, temperature_c, power_w, ecc_errors, pstate (`-`: not known).
     Writers wait for each other. Raises BadRequest naming an unknown index, key or value; then nothing is changed.
     Raises Conflict when the file cannot be written.
     """
@@ -199,8 +227,25 @@ def _checked(entry: _Entry, place: int, host: str) -> Gpu:
         _within(name, getattr(entry, name), low, high)
     for name in ("uuid", "model", "pci_bus_id", "problem"):
         _one_line(name, getattr(entry, name))
+    _check_lists(entry)
     mode = None if entry.compute_mode is None else parse_mode(entry.compute_mode)
     return _gpu(entry, index, host, mode)
+
+
+def _check_lists(entry: _Entry) -> None:
+    for name, listed in (("processes", entry.processes or []), ("mig_devices", entry.mig_devices)):
+        if len(listed) > MOST_PROCESSES:
+            raise BadRequest(f"{name}: more than {MOST_PROCESSES}")
+    for process in entry.processes or []:
+        _within("pid", process.pid, 1, 1 << 31)
+        _within("used_mib", process.used_mib, *_RANGES["used_mib"])
+        _one_line("user", process.user)
+    for part in entry.mig_devices:
+        for name in ("gpu_instance", "compute_instance"):
+            _within(name, getattr(part, name), 0, 1_000)
+        _within("memory_mib", part.memory_mib, *_RANGES["memory_mib"])
+        for name in ("uuid", "profile"):
+            _one_line(name, getattr(part, name))
 
 
 def _gpu(entry: _Entry, index: int, host: str, mode: ComputeMode | None) -> Gpu:
@@ -218,6 +263,26 @@ def _gpu(entry: _Entry, index: int, host: str, mode: ComputeMode | None) -> Gpu:
         numa=entry.numa,
         links=tuple(entry.links),
         problem=entry.problem,
+        reserved_mib=entry.reserved_mib,
+        memory_utilization_percent=entry.memory_utilization_percent,
+        power_w=entry.power_w,
+        ecc_errors=entry.ecc_errors,
+        pstate=entry.pstate,
+        process_count=None if entry.processes is None else len(entry.processes),
+        processes=tuple(
+            GpuProcess(pid=each.pid, user=each.user, used_mib=each.used_mib) for each in entry.processes or []
+        ),
+        mig=entry.mig,
+        mig_devices=tuple(
+            MigDevice(
+                uuid=each.uuid,
+                profile=each.profile,
+                gpu_instance=each.gpu_instance,
+                compute_instance=each.compute_instance,
+                memory_mib=each.memory_mib,
+            )
+            for each in entry.mig_devices
+        ),
     )
 
 
@@ -236,6 +301,11 @@ _RANGES: dict[str, tuple[int, int]] = {
     "used_mib": (0, 1 << 40),
     "utilization_percent": (0, 100),
     "temperature_c": (-273, 1000),
+    "reserved_mib": (0, 1 << 40),
+    "memory_utilization_percent": (0, 100),
+    "power_w": (0, 100_000),
+    "ecc_errors": (0, 1 << 40),
+    "pstate": (0, 15),
 }
 
 
@@ -264,6 +334,7 @@ _SETTABLE: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "used_mib": ("used_mib", _number),
     "utilization_percent": ("utilization_percent", _number),
     "temperature_c": ("temperature_c", _number),
+    **{name: (name, _number) for name in ("memory_utilization_percent", "power_w", "ecc_errors", "pstate")},
     "problem": ("problem", _one_line),
 }
 
@@ -292,6 +363,11 @@ def _replace(target: Path, gpus: Iterable[Gpu]) -> None:
     for gpu in gpus:
         item = msgspec.to_builtins(gpu)
         item["compute_mode"] = item.pop("mode")
+        if item.pop("process_count") is None:
+            item["processes"] = None
+        for process in item["processes"] or ():
+            del process["job"]
+        del item["foreign_mib"]
         objects.append(json.dumps(item, ensure_ascii=False))
     text = "[\n" + ",\n".join(objects) + "\n]\n"
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)

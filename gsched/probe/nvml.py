@@ -15,14 +15,13 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from gsched.model.host import ComputeMode, Gpu, GpuReport
-
-T = TypeVar("T")
+from gsched.probe.nvml_facts import Facts, processes_of, read_facts, read_links, read_mig
+from gsched.probe.nvml_read import Readings, one_line, value_of
 
 LIBRARY = "libnvidia-ml.so.1"
 
@@ -34,7 +33,11 @@ MODES: dict[int, ComputeMode] = {
 }
 """NVML's compute modes. Current drivers no longer let 1 be set."""
 
+MOST_GPUS = 1024
 _MIB = 1024 * 1024
+_UNCORRECTED = 1
+_VOLATILE = 0
+_SLOWEST = 15
 _PR_SET_PDEATHSIG = 1
 
 
@@ -53,6 +56,9 @@ class Nvml:
         self._api: Any = None
         self._seen: dict[int, Gpu] = {}
         """The last good sight of each index: a GPU that is lost no longer tells its UUID."""
+        self._facts: dict[str, Facts] = {}
+        """UUID -> what cannot change while the driver is loaded."""
+        self._links: dict[str, tuple[str, ...]] = {}
 
     def sample(self) -> GpuReport:
         """All GPUs now. Without library or driver the host is known to have none; any other failure is unknown."""
@@ -63,10 +69,10 @@ class Nvml:
         try:
             self._begin(pynvml)
             count = pynvml.nvmlDeviceGetCount()
-            driver = str(_value(pynvml.nvmlSystemGetDriverVersion) or "")
+            driver = one_line(value_of(pynvml.nvmlSystemGetDriverVersion))
         except pynvml.NVMLError as problem:
             return self._failed(pynvml, problem)
-        gpus = tuple(self._gpu(index) for index in range(count))
+        gpus = self._linked(tuple(self._gpu(index) for index in range(min(count, MOST_GPUS))))
         reason = "" if gpus else "the driver sees no GPU"
         return GpuReport(gpus=gpus, reason=reason, provider="nvml", driver=driver)
 
@@ -98,8 +104,9 @@ class Nvml:
     def _failed(self, pynvml: Any, problem: Exception) -> GpuReport:
         """The report after NVML as a whole has failed; the next sample starts from the beginning."""
         if self._api is not None:
-            _value(pynvml.nvmlShutdown)
+            value_of(pynvml.nvmlShutdown)
             self._api = None
+            self._facts, self._links = {}, {}
         if isinstance(problem, pynvml.NVMLError_LibraryNotFound):
             reason = _library_problem()
             absent = reason.startswith(f"{LIBRARY}: ") and "No such file" in reason
@@ -117,76 +124,71 @@ class Nvml:
         except api.NVMLError as problem:
             before = self._seen.get(index, Gpu(uuid=f"GPU-unknown-{index}", index=index))
             return msgspec.structs.replace(before, mode=None, problem=f"NVML: {problem}", **_NO_READINGS)
-        read = _Readings(api, handle)
-        memory = read("nvmlDeviceGetMemoryInfo")
+        read = Readings(api, handle)
+        facts = self._facts.get(uuid)
+        if facts is None or not facts.is_whole:
+            facts = self._facts[uuid] = read_facts(read)
+        memory = read("nvmlDeviceGetMemoryInfo", getattr(api, "nvmlMemory_v2", 0))
+        reserved = None if memory is None else memory.reserved // _MIB
+        if memory is None:  # a driver before 510 has the first version alone
+            memory = read("nvmlDeviceGetMemoryInfo")
         mode = read("nvmlDeviceGetComputeMode")
-        pci = read("nvmlDeviceGetPciInfo")
         use = read("nvmlDeviceGetUtilizationRates")
+        power = read("nvmlDeviceGetPowerUsage")
+        pstate = read("nvmlDeviceGetPerformanceState")
+        process_count, processes = processes_of(read)
+        mig, mig_devices = read_mig(api, read) if facts.can_mig else (None, ())
         gpu = Gpu(
             uuid=uuid,
             index=index,
-            model=str(read("nvmlDeviceGetName") or ""),
+            model=facts.model,
             mode=MODES.get(mode) if mode is not None else None,
             memory_mib=None if memory is None else memory.total // _MIB,
             used_mib=None if memory is None else memory.used // _MIB,
+            reserved_mib=reserved,
             utilization_percent=None if use is None else use.gpu,
+            memory_utilization_percent=None if use is None else use.memory,
             temperature_c=_temperature(api, read),
-            pci_bus_id="" if pci is None else _text(pci.busId),
-            minor=read("nvmlDeviceGetMinorNumber"),
+            power_w=None if power is None else round(power / 1000),
+            ecc_errors=read("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE),
+            pstate=pstate if pstate is not None and 0 <= pstate <= _SLOWEST else None,
+            process_count=process_count,
+            processes=processes,
+            pci_bus_id=facts.pci_bus_id,
+            minor=facts.minor,
+            numa=facts.numa,
+            mig=mig,
+            mig_devices=mig_devices,
             problem=read.problem,
         )
         if not gpu.problem:
             self._seen[index] = gpu
         return gpu
 
-
-_NO_READINGS: dict[str, None] = {"used_mib": None, "utilization_percent": None, "temperature_c": None}
-
-
-class _Readings:
-    """Reads values of one GPU: None for what it does not have, and `problem` when the GPU itself is ill."""
-
-    def __init__(self, api: Any, handle: Any) -> None:
-        self._api = api
-        self._handle = handle
-        self.problem = ""
-
-    def __call__(self, function: str, *arguments: object) -> Any:
-        """What the NVML function called `function` says, None if it cannot."""
-        api = self._api
-        try:
-            return getattr(api, function)(self._handle, *arguments)
-        except (AttributeError, UnicodeDecodeError):  # bindings older than the function; a name that is no text
-            return None
-        except api.NVMLError as error:
-            if isinstance(error, (api.NVMLError_NotSupported, api.NVMLError_FunctionNotFound)):
-                return None
-            if error.value in (api.NVML_ERROR_GPU_IS_LOST, api.NVML_ERROR_RESET_REQUIRED):
-                self.problem = f"NVML: {error}"
-            elif function == "nvmlDeviceGetComputeMode":
-                # The one value without which a GPU cannot be offered: say why.
-                self.problem = self.problem or f"NVML: compute mode cannot be read: {error}"
-            return None
+    def _linked(self, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+        """The GPUs with their peers, which are asked for once for each set of GPUs."""
+        uuids = [gpu.uuid for gpu in gpus]
+        if not self._links.keys() >= set(uuids):
+            self._links = read_links(self._api, {gpu.index: gpu.uuid for gpu in gpus})
+        links = self._links
+        return tuple(
+            msgspec.structs.replace(gpu, links=links.get(gpu.uuid, ())) if links.get(gpu.uuid) else gpu for gpu in gpus
+        )
 
 
-def _temperature(api: Any, read: _Readings) -> int | None:
+_NO_READINGS: dict[str, Any] = {
+    **dict.fromkeys(("used_mib", "utilization_percent", "temperature_c", "memory_utilization_percent", "power_w")),
+    **dict.fromkeys(("ecc_errors", "pstate", "process_count")),
+    "processes": (),
+}
+
+
+def _temperature(api: Any, read: Readings) -> int | None:
     sensor = getattr(api, "NVML_TEMPERATURE_GPU", 0)
     value = read("nvmlDeviceGetTemperatureV", sensor)  # newer drivers; the one below goes away with CUDA 14
     if value is None:
         value = read("nvmlDeviceGetTemperature", sensor)
     return None if value is None else int(value)
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode("ascii", "replace") if isinstance(value, bytes) else value
-
-
-def _value(function: Callable[[], T]) -> T | None:
-    """What a function of pynvml gives, None if it fails in any way."""
-    try:
-        return function()
-    except Exception:  # pynvml's errors, and what ctypes makes of a library that is not what it seems
-        return None
 
 
 def _library_problem() -> str:

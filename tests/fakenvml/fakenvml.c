@@ -6,7 +6,11 @@
  *
  *   count=4                        GPUs of the machine
  *   driver=535.161.07
- *   gpu.0.name= .uuid= .minor= .mode=0..3 .mem_mib= .used_mib= .util= .temp= .procs=PID:BYTES,PID:BYTES
+ *   gpu.0.name= .uuid= .minor= .mode=0..3 .mem_mib= .used_mib= .reserved_mib= .util= .mem_util= .temp= .power_mw=
+ *        .pstate= .ecc= .procs=PID:BYTES,PID:BYTES .graphics=PID:BYTES .mps=PID:BYTES
+ *   gpu.0.peers=1,3                it is linked with these over NVLink (told from the lower index)
+ *   gpu.0.mig_mode=1               it is split; absent: it cannot be
+ *   gpu.0.mig.2.uuid= .name= .gi= .ci= .mem_mib=   its part 2
  *   gpu.0.err=15                   every call about GPU 0 fails with this code, its handle can still be got
  *   gpu.0.handle_err=15            its handle cannot be got either
  *   init_err=9                     nvmlInit fails
@@ -31,11 +35,12 @@
 #define INSUFFICIENT_SIZE 7
 
 typedef int code;
-typedef struct gpu { unsigned index; } *device;
+typedef struct gpu { unsigned index; int part; } *device; /* part: -1 the whole GPU, else one that MIG made */
 typedef struct { unsigned long long total, free, used; } memory_v1;
 typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory_v2;
 typedef struct { unsigned gpu, memory; } utilization;
 typedef struct { unsigned version, sensor; int value; } temperature_v1;
+struct attributes { unsigned counts[8]; unsigned long long memory_mib; };
 typedef struct { unsigned pid; unsigned long long used; unsigned gi, ci; } process_v2;
 typedef struct {
     char legacy[16];
@@ -44,7 +49,8 @@ typedef struct {
 } pci_v3;
 
 #define MOST 64
-static struct gpu gpus[MOST];
+#define MOST_PARTS 8
+static struct gpu gpus[MOST], parts[MOST][MOST_PARTS];
 static int begun;
 
 static int lookup(const char *key, char *value, size_t size) {
@@ -69,15 +75,20 @@ static long number(const char *key, long otherwise) {
     return lookup(key, value, sizeof value) ? strtol(value, NULL, 0) : otherwise;
 }
 
+static void name_key(device gpu, const char *name, char *key, size_t size) {
+    if (gpu->part < 0) snprintf(key, size, "gpu.%u.%s", gpu->index, name);
+    else snprintf(key, size, "gpu.%u.mig.%d.%s", gpu->index, gpu->part, name);
+}
+
 static long of_gpu(device gpu, const char *name, long otherwise) {
     char key[128];
-    snprintf(key, sizeof key, "gpu.%u.%s", gpu->index, name);
+    name_key(gpu, name, key, sizeof key);
     return number(key, otherwise);
 }
 
 static code text(device gpu, const char *name, const char *otherwise, char *out, unsigned size) {
     char key[128], value[1024];
-    snprintf(key, sizeof key, "gpu.%u.%s", gpu->index, name);
+    name_key(gpu, name, key, sizeof key);
     if (!lookup(key, value, sizeof value)) snprintf(value, sizeof value, "%s", otherwise);
     if (strlen(value) + 1 > size) return INSUFFICIENT_SIZE;
     strcpy(out, value);
@@ -152,6 +163,7 @@ EXPORT code nvmlDeviceGetHandleByIndex_v2(unsigned index, device *gpu) {
     ENTER(NULL);
     if (index >= MOST || index >= (unsigned)number("count", 0)) return INVALID_ARGUMENT;
     gpus[index].index = index;
+    gpus[index].part = -1;
     code result = (code)of_gpu(&gpus[index], "handle_err", OK);
     if (result == OK) *gpu = &gpus[index];
     return result;
@@ -236,8 +248,8 @@ EXPORT code nvmlDeviceGetMemoryInfo_v2(device gpu, memory_v2 *memory) {
     code result = nvmlDeviceGetMemoryInfo(gpu, &plain);
     if (result != OK) return result;
     memory->total = plain.total;
-    memory->reserved = 0;
-    memory->free = plain.free;
+    memory->reserved = (unsigned long long)of_gpu(gpu, "reserved_mib", 0) * MIB;
+    memory->free = plain.free - memory->reserved;
     memory->used = plain.used;
     return OK;
 }
@@ -245,7 +257,7 @@ EXPORT code nvmlDeviceGetMemoryInfo_v2(device gpu, memory_v2 *memory) {
 EXPORT code nvmlDeviceGetUtilizationRates(device gpu, utilization *rates) {
     ENTER(gpu);
     rates->gpu = (unsigned)of_gpu(gpu, "util", 0);
-    rates->memory = 0;
+    rates->memory = (unsigned)of_gpu(gpu, "mem_util", 0);
     return OK;
 }
 
@@ -263,11 +275,29 @@ EXPORT code nvmlDeviceGetTemperatureV(device gpu, temperature_v1 *value) {
     return OK;
 }
 
-EXPORT code nvmlDeviceGetComputeRunningProcesses_v3(device gpu, unsigned *count, process_v2 *list) {
+EXPORT code nvmlDeviceGetPowerUsage(device gpu, unsigned *milliwatts) {
     ENTER(gpu);
+    *milliwatts = (unsigned)of_gpu(gpu, "power_mw", 60000);
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetPerformanceState(device gpu, unsigned *state) {
+    ENTER(gpu);
+    *state = (unsigned)of_gpu(gpu, "pstate", 0);
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetTotalEccErrors(device gpu, unsigned kind, unsigned counter, unsigned long long *errors) {
+    ENTER(gpu);
+    if (kind > 1 || counter > 1) return INVALID_ARGUMENT;
+    *errors = (unsigned long long)of_gpu(gpu, kind == 1 ? "ecc" : "ecc_corrected", 0);
+    return OK;
+}
+
+static code list_processes(device gpu, const char *name, unsigned *count, process_v2 *list) {
     char value[1024] = "";
     unsigned found = 0;
-    code result = text(gpu, "procs", "", value, sizeof value);
+    code result = text(gpu, name, "", value, sizeof value);
     if (result != OK) return result;
     for (char *rest, *part = strtok_r(value, ",", &rest); part; part = strtok_r(NULL, ",", &rest), found++) {
         if (found >= *count) continue;
@@ -278,4 +308,73 @@ EXPORT code nvmlDeviceGetComputeRunningProcesses_v3(device gpu, unsigned *count,
     result = found > *count ? INSUFFICIENT_SIZE : OK;
     *count = found;
     return result;
+}
+
+EXPORT code nvmlDeviceGetComputeRunningProcesses_v3(device gpu, unsigned *count, process_v2 *list) {
+    ENTER(gpu);
+    return list_processes(gpu, "procs", count, list);
+}
+
+EXPORT code nvmlDeviceGetGraphicsRunningProcesses_v3(device gpu, unsigned *count, process_v2 *list) {
+    ENTER(gpu);
+    return list_processes(gpu, "graphics", count, list);
+}
+
+EXPORT code nvmlDeviceGetMPSComputeRunningProcesses_v3(device gpu, unsigned *count, process_v2 *list) {
+    ENTER(gpu);
+    return list_processes(gpu, "mps", count, list);
+}
+
+/* Links and parts */
+
+EXPORT code nvmlDeviceGetP2PStatus(device one, device other, unsigned kind, unsigned *status) {
+    ENTER(one);
+    char value[1024] = "";
+    code result = text(one, "peers", "", value, sizeof value);
+    *status = kind == 2 ? 1 : 2; /* not supported by the chipset */
+    for (char *rest, *part = strtok_r(value, ",", &rest); part && kind == 2; part = strtok_r(NULL, ",", &rest))
+        if (strtoul(part, NULL, 10) == other->index) *status = 0;
+    return result;
+}
+
+EXPORT code nvmlDeviceGetMigMode(device gpu, unsigned *current, unsigned *pending) {
+    ENTER(gpu);
+    long mode = of_gpu(gpu, "mig_mode", -1);
+    if (mode < 0) return NOT_SUPPORTED;
+    *current = *pending = (unsigned)mode;
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetMaxMigDeviceCount(device gpu, unsigned *count) {
+    ENTER(gpu);
+    *count = MOST_PARTS;
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetMigDeviceHandleByIndex(device gpu, unsigned place, device *part) {
+    ENTER(gpu);
+    if (place >= MOST_PARTS) return INVALID_ARGUMENT;
+    parts[gpu->index][place] = (struct gpu){gpu->index, (int)place};
+    if (of_gpu(&parts[gpu->index][place], "gi", -1) < 0) return NOT_FOUND;
+    *part = &parts[gpu->index][place];
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetGpuInstanceId(device part, unsigned *number) {
+    ENTER(part);
+    *number = (unsigned)of_gpu(part, "gi", 0);
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetComputeInstanceId(device part, unsigned *number) {
+    ENTER(part);
+    *number = (unsigned)of_gpu(part, "ci", 0);
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetAttributes_v2(device part, struct attributes *found) {
+    ENTER(part);
+    memset(found, 0, sizeof *found);
+    found->memory_mib = (unsigned long long)of_gpu(part, "mem_mib", 0);
+    return OK;
 }

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest, Conflict
-from gsched.model.host import ComputeMode
+from gsched.model.host import ComputeMode, GpuProcess, MigDevice
 from gsched.probe.inventory import change, parse_sim_spec, read_inventory, simulated_gpu, write_inventory
 
 
@@ -182,3 +182,38 @@ def test_replacing_keeps_the_mode_of_the_file_and_leaves_nothing_behind(path: Pa
     change(path, "h1", [0], {"used_mib": "1"})
     assert path.stat().st_mode & 0o777 == 0o640
     assert sorted(file.name for file in path.parent.iterdir()) == [".h1.json.lock", "h1.json"]
+
+
+def test_everything_that_a_file_may_say_of_a_gpu_survives_a_change(tmp_path: Path) -> None:
+    path = tmp_path / "h1.json"
+    path.write_text(
+        '[{"index": 3, "minor": 0, "numa": 1, "links": ["GPU-b"], "reserved_mib": 600, "power_w": 70, "ecc_errors": 1,'
+        ' "pstate": 8, "memory_utilization_percent": 4, "processes": [{"pid": 7, "user": "ann", "used_mib": 5}],'
+        ' "mig": true, "mig_devices": [{"uuid": "MIG-a", "profile": "1g.10gb", "gpu_instance": 7}]}, {"index": 4}]'
+    )
+    gpu, plain = read_inventory(path, "h1")
+    assert (gpu.minor, gpu.numa, gpu.reserved_mib, gpu.power_w, gpu.ecc_errors, gpu.pstate) == (0, 1, 600, 70, 1, 8)
+    assert (gpu.process_count, gpu.processes) == (1, (GpuProcess(pid=7, user="ann", used_mib=5),))
+    assert (gpu.mig, gpu.mig_devices) == (True, (MigDevice(uuid="MIG-a", profile="1g.10gb", gpu_instance=7),))
+    assert (plain.process_count, plain.mig, plain.power_w) == (None, None, None)
+    (changed, other) = change(path, "h1", [3], {"power_w": "300", "ecc_errors": "-"})
+    assert (changed.power_w, changed.ecc_errors) == (300, None)
+    assert read_inventory(path, "h1") == (changed, other)
+    assert (changed.processes, changed.mig_devices, other) == (gpu.processes, gpu.mig_devices, plain)
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ('{"processes": [{"pid": 0}]}', "pid 0 is not between 1 and"),
+        ('{"processes": [{"pid": 1, "job": "17.1"}]}', "unknown field `job`"),
+        ('{"pstate": 16}', "pstate 16 is not between 0 and 15"),
+        ('{"mig_devices": [{"uuid": "a\\nb"}]}', "uuid: one line of at most"),
+        ('{"processes": [' + ", ".join(['{"pid": 1}'] * 65) + "]}", "processes: more than 64"),
+    ],
+)
+def test_what_cannot_be_of_processes_and_parts_is_refused(tmp_path: Path, entry: str, why: str) -> None:
+    (tmp_path / "h1.json").write_text(f"[{entry}]")
+    with pytest.raises(BadRequest) as caught:
+        read_inventory(tmp_path / "h1.json", "h1")
+    assert why in caught.value.text

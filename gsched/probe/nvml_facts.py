@@ -1,0 +1,157 @@
+"""What NVML tells of a GPU beside its readings: identity, peers, MIG layout, and the processes on it.
+
+Read-only. Runs in the process of gsched.probe.nvml, where a call that hangs harms nobody else. Source of functions:
+NVIDIA's NVML API reference; of NUMA nodes: the kernel's Documentation/ABI/testing/sysfs-bus-pci.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gsched.model.host import MOST_PROCESSES, GpuProcess, MigDevice
+from gsched.probe.nvml_read import Readings, one_line, value_of
+
+DEVICES = Path("/sys/bus/pci/devices")
+MOST_MIG_DEVICES = 64
+MOST_LINKED = 64
+"""Peers are asked for pair by pair; on a host with more GPUs than this they are unknown."""
+
+_MIB = 1024 * 1024
+_NVLINK = 2
+_PEER_OK = 0
+_PROCESS_LISTS = (
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetGraphicsRunningProcesses",
+    "nvmlDeviceGetMPSComputeRunningProcesses",
+)
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What cannot change while the driver is loaded. `minor` is that of /dev/nvidiaMINOR, which is not the index."""
+
+    model: str
+    pci_bus_id: str
+    minor: int | None
+    numa: int | None
+    can_mig: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing that a later look could find."""
+        return bool(self.model and self.pci_bus_id) and self.minor is not None
+
+
+def read_facts(read: Readings, devices: Path = DEVICES) -> Facts:
+    """The facts of one GPU."""
+    pci = read("nvmlDeviceGetPciInfo")
+    bus = "" if pci is None else one_line(pci.busId)
+    return Facts(
+        model=one_line(read("nvmlDeviceGetName")),
+        pci_bus_id=bus,
+        minor=read("nvmlDeviceGetMinorNumber"),
+        numa=numa_node(bus, devices) if bus else None,
+        can_mig=read("nvmlDeviceGetMigMode") is not None,
+    )
+
+
+def numa_node(pci_bus_id: str, devices: Path = DEVICES) -> int | None:
+    """The NUMA node that a PCI device hangs on; None where the kernel does not know it."""
+    domain, _, rest = pci_bus_id.lower().partition(":")
+    try:
+        node = int((devices / f"{domain[-4:].rjust(4, '0')}:{rest}" / "numa_node").read_text("ascii"))
+    except (OSError, ValueError):
+        return None
+    return node if node >= 0 else None
+
+
+def read_links(api: Any, uuids: Mapping[int, str]) -> dict[str, tuple[str, ...]]:
+    """UUID -> UUIDs of the GPUs that it reaches over NVLink, directly or by a switch. `uuids`: by index."""
+    linked: dict[str, list[str]] = {uuid: [] for uuid in uuids.values()}
+    handles = {index: value_of(lambda number=index: api.nvmlDeviceGetHandleByIndex(number)) for index in uuids}  # type: ignore[misc]
+    for one in uuids if len(uuids) <= MOST_LINKED else ():
+        for other in uuids:
+            if other > one and _are_peers(api, handles[one], handles[other]):
+                linked[uuids[one]].append(uuids[other])
+                linked[uuids[other]].append(uuids[one])
+    return {uuid: tuple(peers) for uuid, peers in linked.items()}
+
+
+def _are_peers(api: Any, one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return False
+    return value_of(lambda: api.nvmlDeviceGetP2PStatus(one, other, _NVLINK)) == _PEER_OK
+
+
+def read_mig(api: Any, read: Readings) -> tuple[bool | None, tuple[MigDevice, ...]]:
+    """Whether the GPU is split now, and into what."""
+    modes = read("nvmlDeviceGetMigMode")
+    if not modes or not modes[0]:
+        return (None if not modes else False), ()
+    most = min(read("nvmlDeviceGetMaxMigDeviceCount") or 0, MOST_MIG_DEVICES)
+    return True, tuple(part for place in range(most) if (part := _mig_device(api, read, place)) is not None)
+
+
+def _mig_device(api: Any, read: Readings, place: int) -> MigDevice | None:
+    handle = read("nvmlDeviceGetMigDeviceHandleByIndex", place)
+    if handle is None:
+        return None
+    of_part = Readings(api, handle)
+    uuid = one_line(of_part("nvmlDeviceGetUUID"))
+    attributes = of_part("nvmlDeviceGetAttributes")
+    return MigDevice(
+        uuid=uuid,
+        profile=one_line(of_part("nvmlDeviceGetName")).rpartition("MIG ")[2],
+        gpu_instance=of_part("nvmlDeviceGetGpuInstanceId"),
+        compute_instance=of_part("nvmlDeviceGetComputeInstanceId"),
+        memory_mib=None if attributes is None else attributes.memorySizeMB,
+    )
+
+
+def processes_of(read: Readings) -> tuple[int | None, tuple[GpuProcess, ...]]:
+    """How many processes have a context on the GPU, and those that use the most memory. (None, ()): nobody knows.
+
+    Their users are told by number.
+    """
+    used: dict[int, int | None] = {}
+    is_known = False
+    for function in _PROCESS_LISTS:
+        listed = _listed(read, function)
+        is_known = is_known or listed is not None
+        for pid, total in _by_pid(listed or ()).items():
+            # A program that computes and draws is in two lists, with the same memory in both.
+            before = used.get(pid)
+            used[pid] = total if before is None else before if total is None else max(before, total)
+    if not is_known:
+        return None, ()
+    found = sorted(used.items(), key=lambda each: (-(each[1] or 0), each[0]))[:MOST_PROCESSES]
+    return len(used), tuple(
+        GpuProcess(pid=pid, user=_owner(pid), used_mib=None if total is None else total // _MIB) for pid, total in found
+    )
+
+
+def _listed(read: Readings, function: str) -> Any:
+    """The list by its newest version: the name without one is refused where driver and bindings differ in age."""
+    newest = read(f"{function}_v3")
+    return newest if newest is not None else read(f"{function}_v2")
+
+
+def _by_pid(listed: Iterable[Any]) -> dict[int, int | None]:
+    """Memory of each process in bytes; on a GPU that is split one process may be listed for several parts."""
+    found: dict[int, int | None] = {}
+    for each in listed:
+        before = found.get(each.pid)
+        found[each.pid] = each.usedGpuMemory if before is None else before + (each.usedGpuMemory or 0)
+    return found
+
+
+def _owner(pid: int) -> str:
+    """The user's number; empty for a process that is gone, or of a machine around this container."""
+    try:
+        return str(os.stat(f"/proc/{pid}").st_uid)
+    except OSError:
+        return ""

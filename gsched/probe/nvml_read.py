@@ -1,0 +1,54 @@
+"""One value of one GPU at a time from NVML: what a driver, or a GPU, cannot tell is None and hides nothing else.
+
+Never raises, and never changes anything. Source of functions and errors: NVIDIA's NVML API reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+MOST_CHARACTERS = 200
+"""A name that is longer is cut."""
+
+
+class Readings:
+    """Reads values of one GPU: None for what it does not have, and `problem` when the GPU itself is ill."""
+
+    def __init__(self, api: Any, handle: Any) -> None:
+        self._api = api
+        self.handle = handle
+        self.problem = ""
+
+    def __call__(self, function: str, *arguments: object) -> Any:
+        """What the NVML function called `function` says, None if it cannot."""
+        api = self._api
+        try:
+            return getattr(api, function)(self.handle, *arguments)
+        except (AttributeError, UnicodeDecodeError):  # bindings older than the function; a name that is no text
+            return None
+        except api.NVMLError as error:
+            if isinstance(error, (api.NVMLError_NotSupported, api.NVMLError_FunctionNotFound)):
+                return None
+            if error.value in (api.NVML_ERROR_GPU_IS_LOST, api.NVML_ERROR_RESET_REQUIRED):
+                self.problem = f"NVML: {error}"
+            elif function == "nvmlDeviceGetComputeMode":
+                # The one value without which a GPU cannot be offered: say why.
+                self.problem = self.problem or f"NVML: compute mode cannot be read: {error}"
+            return None
+
+
+def value_of(function: Callable[[], T]) -> T | None:
+    """What a function of pynvml gives, None if it fails in any way."""
+    try:
+        return function()
+    except Exception:  # pynvml's errors, and what ctypes makes of a library that is not what it seems
+        return None
+
+
+def one_line(value: object) -> str:
+    """A name as one short printable line; empty for None."""
+    text = "" if value is None else value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
+    return "".join(each for each in text[:MOST_CHARACTERS] if each.isprintable())
