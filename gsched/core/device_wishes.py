@@ -128,7 +128,7 @@ def _model_or_memory(kind: DeviceKind, devices: list[tuple[str, Gpu]]) -> str:
             models = f"models are {', '.join(there)}" if there else "they have none"
             return f"No host that the job may use has a GPU of gmodel={kind.model} ({models})"
     if kind.gmem_mib and devices:
-        most, host = max((float(gpu.memory_mib or 0), name) for name, gpu in devices)
+        most, host = max((float(gpu.usable_mib or 0), name) for name, gpu in devices)
         if most < kind.gmem_mib:
             of_model = f" of gmodel={kind.model}" if kind.model else ""
             asked = f"a GPU{of_model} with gmem={print_size(kind.gmem_mib)}"

@@ -48,6 +48,7 @@ from gsched.core.submission import answered_before, each_once, submitted
 from gsched.core.timeouts import Timeouts
 from gsched.core.values import affinity_processors, slot_limit
 from gsched.model.config import ClusterConfig
+from gsched.model.devices import offer_of
 from gsched.model.event import ConfigApplied, JobSubmitted
 from gsched.model.job import JobSpec
 from gsched.model.reason import PendingReason, PlannedStart
@@ -276,7 +277,7 @@ class Engine:
         self.state.touched.update(job_id for job_id, _ in command.usage)
         if command.load is None and command.gpus is None:
             return
-        changed = command.gpus is not None and command.gpus != seen.gpus
+        changed = command.gpus is not None and offer_of(command.gpus) != offer_of(seen.gpus)
         if command.load is not None:
             changed = changed or seen.load is None or command.load.external != seen.load.external
             seen.load = command.load

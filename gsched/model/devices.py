@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM
-from gsched.model.host import ComputeMode, Gpu
+from gsched.model.host import ComputeMode, Gpu, GpuReport
 
 MODE_OF_CLAIM = {
     "ngpus_shared": ComputeMode.DEFAULT,
@@ -50,3 +52,45 @@ def usable_by_claim(gpus: Mapping[str, Gpu]) -> dict[str, tuple[Gpu, ...]]:
     usable = tuple(gpu for gpu in sound if gpu.mode is not None and gpu.mode is not ComputeMode.PROHIBITED)
     found = {claim: tuple(gpu for gpu in usable if gpu.mode is mode) for claim, mode in MODE_OF_CLAIM.items()}
     return {"": tuple(sound), "ngpus": usable, **found}
+
+
+_FOREIGN_STEP_MIB = 256
+"""Memory of strangers counts in steps of so much: what flickers is no news."""
+
+
+def room_mib(gpu: Gpu, *, is_held: bool) -> int | None:
+    """Memory that jobs may have of the GPU together now; None when its size is unknown.
+
+    What the driver keeps and what processes of nobody's job use is not to be had. Where processes cannot be seen, all
+    that is in use on a GPU that no job holds is foreign; on a held one it is taken for the jobs'.
+    """
+    usable = gpu.usable_mib
+    if usable is None:
+        return None
+    unseen = 0 if is_held else gpu.used_mib
+    foreign = gpu.foreign_mib if gpu.foreign_mib is not None else unseen
+    return max(0, usable - (foreign or 0))
+
+
+def offer_of(report: GpuReport | None) -> GpuReport | None:
+    """The report without what moves all the time: two that have the same offer let the same jobs start."""
+    if report is None:
+        return None
+    return msgspec.structs.replace(report, gpus=tuple(_offer_of(gpu) for gpu in report.gpus))
+
+
+def _offer_of(gpu: Gpu) -> Gpu:
+    foreign = gpu.foreign_mib if gpu.foreign_mib is not None else gpu.used_mib
+    return msgspec.structs.replace(
+        gpu,
+        used_mib=None,
+        foreign_mib=None if foreign is None else -(-foreign // _FOREIGN_STEP_MIB),
+        utilization_percent=None,
+        memory_utilization_percent=None,
+        temperature_c=None,
+        power_w=None,
+        ecc_errors=None,
+        pstate=None,
+        process_count=None,
+        processes=(),
+    )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gsched.model.allocation import COUNTER_OF_CLAIM, SHARING, HeldGpu, HostAllocation
-from gsched.model.devices import MODE_OF_CLAIM, islands_of, usable_by_claim
+from gsched.model.devices import MODE_OF_CLAIM, islands_of, room_mib, usable_by_claim
 from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport
 from gsched.model.topology import Processor
 
@@ -135,7 +135,7 @@ class HostLedger:
         holders = self.holders
         devices = self._usable.get(claim, ())
         if gmem_mib:
-            devices = tuple(gpu for gpu in devices if gpu.memory_mib is not None and gmem_mib <= gpu.memory_mib)
+            devices = tuple(gpu for gpu in devices if self._has_room(gpu, gmem_mib))
         free = [gpu for gpu in devices if gpu.uuid not in holders]
         if claim in SHARING and len(free) < len(devices):
             shared = [gpu for gpu in devices if gpu.uuid in holders and self._can_share(gpu, share, gmem_mib)]
@@ -353,7 +353,7 @@ class HostLedger:
     def _may_claim(self, gpu: Gpu, claim: str, share: float = 1.0, gmem_mib: float = 0.0) -> bool:
         if gpu.problem or gpu.mode is None or gpu.mode is ComputeMode.PROHIBITED:
             return False
-        if gmem_mib and (gpu.memory_mib is None or gmem_mib > gpu.memory_mib):
+        if gmem_mib and not self._has_room(gpu, gmem_mib):
             return False
         holders = self.holders.get(gpu.uuid)
         if claim == "ngpus":
@@ -370,7 +370,12 @@ class HostLedger:
                 return False
             parts += self._part(held.share)
             memory += held.gmem_mib
-        return parts <= 1.0 + _ROUNDING and (not memory or (gpu.memory_mib is not None and memory <= gpu.memory_mib))
+        return parts <= 1.0 + _ROUNDING and (not memory or self._has_room(gpu, memory))
+
+    def _has_room(self, gpu: Gpu, gmem_mib: float) -> bool:
+        """Whether so much memory is left of the GPU by the driver and by what is not ours."""
+        room = room_mib(gpu, is_held=gpu.uuid in self.holders)
+        return room is not None and gmem_mib <= room
 
     def _part(self, share: float) -> float:
         return share if share < 1.0 else 1.0 / max(1, self.shared_jobs)

@@ -117,7 +117,7 @@ def _there(ledger: HostLedger, kind: DeviceKind) -> int:
     """How many devices of the host are of the kind, held or not."""
     if not kind.model and not kind.gmem_mib:
         return ledger.devices_in_mode(COUNTER_OF_CLAIM.get(kind.claim, kind.claim))
-    large = (gpu for gpu in ledger.gpus.values() if (gpu.memory_mib or 0) >= kind.gmem_mib)
+    large = (gpu for gpu in ledger.gpus.values() if (gpu.usable_mib or 0) >= kind.gmem_mib)
     return sum(not kind.model or model_matches(kind.model, gpu.model, gpu.memory_mib or 0) for gpu in large)
 
 

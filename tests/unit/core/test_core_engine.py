@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from core_world import EXCLUSIVE, SHARED, START, World, gpu_spec, gpus, load, make_config, spec
 
@@ -167,6 +168,12 @@ def test_a_host_that_just_started_a_job_takes_the_next_after_the_interval() -> N
 # -- what wakes the scheduler -----------------------------------------------------------------------------------------
 
 
+def busier(report: GpuReport) -> GpuReport:
+    """The same GPUs, with readings that have moved."""
+    moved = {"utilization_percent": 90, "power_w": 300, "temperature_c": 70, "process_count": 1}
+    return msgspec.structs.replace(report, gpus=tuple(msgspec.structs.replace(gpu, **moved) for gpu in report.gpus))
+
+
 def test_news_wake_the_scheduler_and_load_alone_does_not() -> None:
     world = World()
     world.run(gpu_spec(4))
@@ -175,6 +182,7 @@ def test_news_wake_the_scheduler_and_load_alone_does_not() -> None:
     for report, wakes in (
         ({"load": load(ut=0.5)}, False),
         ({"gpus": gpus(4)}, False),
+        ({"gpus": busier(gpus(4))}, False),
         ({"load": load(external={"seats": 1.0})}, True),
         ({"gpus": gpus(5)}, True),
         ({}, False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.devices import offer_of
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.model.host_ledger import Counter, HostLedger
 from gsched.model.ledger import Ledger, double_owners
@@ -207,3 +208,44 @@ def test_double_owners_are_named_and_sharers_are_not() -> None:
     assert double_owners([ledger]) == []
     ledger.take((3, 1), part(0, claim="ngpus"))
     assert double_owners([ledger]) == ["GPU G0 of a is held by [(1, 1), (2, 1), (3, 1)]"]
+
+
+def gmem_report(**facts: int | None) -> GpuReport:
+    return GpuReport(gpus=(Gpu(uuid="G0", index=0, mode=SHARED, memory_mib=80_000, **facts),))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("facts", "room_mib"),
+    [
+        ({}, 80_000),
+        ({"reserved_mib": 600}, 79_400),  # what the driver keeps
+        ({"reserved_mib": 600, "used_mib": 10_000, "foreign_mib": 9_000}, 70_400),
+        ({"used_mib": 10_000, "foreign_mib": 0}, 80_000),  # jobs' own
+        ({"used_mib": 10_000}, 70_000),  # nobody holds it, and its processes cannot be seen
+        ({"reserved_mib": 90_000}, 0),
+    ],
+)
+def test_gmem_is_what_is_really_free(facts: dict[str, int | None], room_mib: int) -> None:
+    ledger = books()
+    ledger.observe_gpus(gmem_report(**facts))
+    assert [gpu.index for gpu in ledger.claimable("gpu_shared", gmem_mib=room_mib)] == [0]
+    assert ledger.claimable("gpu_shared", gmem_mib=room_mib + 1) == []
+    wish = HeldGpu(uuid="G0", index=0, claim="gpu_shared", gmem_mib=room_mib + 1.0)
+    assert "cannot be claimed" in ledger.misfit(HostAllocation(host="a", slots=1, gpus=(wish,)))
+
+
+def test_memory_of_strangers_is_taken_from_what_jobs_share() -> None:
+    ledger = books(shared_jobs=4)
+    ledger.observe_gpus(gmem_report(foreign_mib=30_000, used_mib=70_000))
+    held = HeldGpu(uuid="G0", index=0, claim="gpu_shared", gmem_mib=40_000.0)
+    ledger.take((1, 1), HostAllocation(host="a", slots=1, gpus=(held,)))
+    assert ledger.claimable("gpu_shared", gmem_mib=10_000) and not ledger.claimable("gpu_shared", gmem_mib=10_001)
+
+
+def test_readings_that_move_are_no_other_offer() -> None:
+    before, after = (
+        gmem_report(used_mib=used, power_w=used, utilization_percent=used, foreign_mib=5 * used) for used in (41, 42)
+    )
+    assert offer_of(before) == offer_of(after)
+    assert offer_of(before) != offer_of(gmem_report(used_mib=41, foreign_mib=6_000))
+    assert offer_of(before) != offer_of(gmem_report(used_mib=41, foreign_mib=205, reserved_mib=600))
