@@ -10,7 +10,7 @@ import grp
 import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -271,6 +271,10 @@ class Attempts:
             output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
             error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
         )
+
+    def owners(self, pids: Iterable[int]) -> Mapping[int, str]:
+        """Process id -> the attempt (`17.1`) that it belongs to, of those that belong to one."""
+        return self._executor.owners(pids)
 
     async def terminate(self, key: AttemptKey, reason: str = "") -> None:
         """End it; an attempt that is not here is over. `reason`: LSF's keyword for why."""

@@ -8,7 +8,7 @@ import fcntl
 import logging
 import os
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,14 @@ class Agent:
         """Adopt, then keep a session with the master until a signal comes."""
         clock = SystemClock()
         cluster = f"{self._config.cluster}:{self._spool}"
-        self._reporter = HostReporter(self._host, self._config.locations.conf_dir, cluster, clock, send=self._send)
+        self._reporter = HostReporter(
+            self._host,
+            self._config.locations.conf_dir,
+            cluster,
+            clock,
+            send=self._send,
+            owners=self._owners_of,
+        )
         self._attempts = Attempts(
             self._host,
             self._spool,
@@ -117,6 +124,9 @@ class Agent:
         self._attempts.close()
         log.info("agent of %s ends; its jobs go on", self._host)
         return 0
+
+    def _owners_of(self, pids: Iterable[int]) -> Mapping[int, str]:
+        return self._attempts.owners(pids)
 
     # -- the session ----------------------------------------------------------------------------------------------
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from gsched.agent.gpuowners import GpuOwners, Owners
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError
 from gsched.base.gpulock import GpuLockError, lock_gpus, release
+from gsched.model.devices import offer_of
 from gsched.model.host import ComputeMode, Gpu, GpuReport, LoadReport
 from gsched.probe.elim import ElimResource, ElimRunner
 from gsched.probe.gpu import GpuProbe, probe_for
@@ -26,11 +28,29 @@ from gsched.wire.v1 import agent_pb2
 log = logging.getLogger(__name__)
 
 
+def no_owners(pids: Iterable[int]) -> Mapping[int, str]:
+    """Of no process it is known whose it is."""
+    return {}
+
+
+def shown_of(report: GpuReport | None) -> tuple[GpuReport | None, object]:
+    """What is told as soon as it changes: what can be claimed, and who is on the GPUs."""
+    gpus = () if report is None else report.gpus
+    return offer_of(report), [[(each.pid, each.job) for each in gpu.processes] for gpu in gpus]
+
+
 class HostReporter:
     """Samples and sends. `send` puts a message into the stream to the master (or drops it when there is none)."""
 
     def __init__(
-        self, host: str, conf_dir: str, cluster: str, clock: Clock, *, send: Callable[[agent_pb2.AgentMessage], None]
+        self,
+        host: str,
+        conf_dir: str,
+        cluster: str,
+        clock: Clock,
+        *,
+        send: Callable[[agent_pb2.AgentMessage], None],
+        owners: Owners = no_owners,
     ) -> None:
         self._host = host
         self._conf_dir = conf_dir
@@ -43,6 +63,9 @@ class HostReporter:
         self._provider = ""
         self._elims: ElimRunner | None = None
         self._gpus: GpuReport | None = None
+        self._sent: tuple[float, GpuReport | None] = (0.0, None)
+        """When (monotonic) and what the master was told of the GPUs last."""
+        self._owners = GpuOwners(owners)
         self._notes: tuple[str, ...] = ()
         self._mode_set = ""
         self._tasks: list[asyncio.Task[None]] = []
@@ -138,9 +161,17 @@ class HostReporter:
         except Exception as error:  # unknown, not zero and not the end of reporting
             log.exception("the GPUs cannot be probed")
             report = GpuReport(known=False, reason=f"the probe failed: {error}")
-        if report != self._gpus:
-            self._gpus = report
+        self._gpus = report
+        if self._is_news(report):
             self._send_gpus(report)
+
+    def _is_news(self, report: GpuReport) -> bool:
+        """Readings move all the time and go at the load's pace; what else changes is told at once."""
+        at, before = self._sent
+        if report == before:
+            return False
+        is_due = self._settings is None or self._clock.monotonic() - at >= self._settings.exchange_s
+        return is_due or shown_of(report) != shown_of(before)
 
     async def _gpu_report(self) -> GpuReport:
         if self._probe is None:
@@ -148,7 +179,7 @@ class HostReporter:
         report = await self._probe.sample()
         if report.provider == "nvml" and report.known:
             report = msgspec.structs.replace(report, gpus=tuple(self._unlocked(gpu) for gpu in report.gpus))
-        return report
+        return await self._owners.told(report)
 
     def _unlocked(self, gpu: Gpu) -> Gpu:
         """The GPU, marked when another cluster on this machine uses it."""
@@ -159,6 +190,7 @@ class HostReporter:
         return gpu
 
     def _send_gpus(self, report: GpuReport) -> None:
+        self._sent = (self._clock.monotonic(), report)
         message = agent_pb2.AgentMessage()
         fill(message.gpus, report)
         message.gpus.SetInParent()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 MARK_VARIABLE = "GSCHED_ATTEMPT_ID"
 """Environment variable whose value is unique to one attempt of one cluster."""
@@ -86,6 +86,22 @@ def scan() -> dict[int, Process]:
             if process is not None:
                 table[process.pid] = process
     return table
+
+
+def ancestors(pid: int) -> Iterator[Process]:
+    """The process itself, its parent and so on up, as they are now."""
+    seen: set[int] = set()
+    while pid > 0 and pid not in seen and (process := read_process(pid)) is not None:
+        seen.add(pid)
+        yield process
+        pid = process.ppid
+
+
+def mark_of(pid: int) -> str:
+    """The mark in the environment of a process; empty where there is none, or none that this user may read."""
+    prefix = f"{MARK_VARIABLE}=".encode()
+    found = next((each for each in _read(f"/proc/{pid}/environ").split(b"\0") if each.startswith(prefix)), prefix)
+    return found[len(prefix) :].decode(errors="replace")
 
 
 def descendants(root: int, table: dict[int, Process]) -> list[Process]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
 
 import msgspec
@@ -176,6 +176,23 @@ class ProcessExecutor:
             self._table = (time.monotonic(), table)
         reaper = table.get(held.supervisor[0]) if held.supervisor else None
         return held.usage.sample(self._members(held, table), reaper, held.started.pid, self._clock.now())
+
+    def owners(self, pids: Iterable[int]) -> dict[int, str]:
+        """Process id -> name of the attempt that it belongs to, of those that belong to one that has not ended.
+
+        By descent from a supervisor, whatever the environment says; by mark where the supervisor is gone.
+        """
+        living = [held for held in self._held.values() if not held.ended.is_set()]
+        supervised = {held.supervisor: held.name for held in living if held.supervisor is not None}
+        marks = {held.mark: held.name for held in living if held.mark}
+        found = {}
+        for pid in pids:
+            above = ((each.pid, each.start) for each in contain.ancestors(pid))
+            name = next((supervised[each] for each in above if each in supervised), "")
+            name = name or marks.get(contain.mark_of(pid), "")
+            if name:
+                found[pid] = name
+        return found
 
     def running(self) -> list[Key]:
         """Attempts that have not ended."""

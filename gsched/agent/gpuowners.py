@@ -1,0 +1,74 @@
+"""Whose processes are on the GPUs: users by name, attempts of this host, and what memory is nobody's of ours.
+
+Looks at processes, never at what a user wrote; it signals nothing. What cannot be seen stays unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from gsched.model.host import Gpu, GpuProcess, GpuReport
+from gsched.wire.auth import user_name
+
+log = logging.getLogger(__name__)
+
+Owners = Callable[[Iterable[int]], Mapping[int, str]]
+"""Process ids -> the attempt (`17.1`) of each that belongs to one."""
+
+NAME_PATIENCE_S = 2.0
+"""How long a directory of users may take to name one; after that its number serves."""
+
+
+class GpuOwners:
+    """Completes what a probe saw."""
+
+    def __init__(self, owners: Owners) -> None:
+        self._owners = owners
+        self._names: dict[str, str] = {}
+        """Number -> login name."""
+
+    async def told(self, report: GpuReport) -> GpuReport:
+        """The report with the users and attempts of its processes, and the memory that is nobody's of ours."""
+        pids = {process.pid for gpu in report.gpus for process in gpu.processes}
+        try:
+            attempts = self._owners(pids) if pids else {}
+        except OSError as error:
+            log.warning("nobody knows whose the processes on the GPUs are: %s", error)
+            return report
+        for process in (process for gpu in report.gpus for process in gpu.processes):
+            await self._learn(process.user)
+        return msgspec.structs.replace(report, gpus=tuple(self._gpu(gpu, attempts) for gpu in report.gpus))
+
+    def _gpu(self, gpu: Gpu, attempts: Mapping[int, str]) -> Gpu:
+        if gpu.process_count is None:
+            return gpu
+        processes = tuple(
+            msgspec.structs.replace(
+                each, user=self._names.get(each.user, each.user), job=attempts.get(each.pid, each.job)
+            )
+            for each in gpu.processes
+        )
+        return msgspec.structs.replace(gpu, processes=processes, foreign_mib=_foreign_mib(gpu, processes))
+
+    async def _learn(self, number: str) -> None:
+        if not number.isdigit() or number in self._names:
+            return
+        self._names[number] = number
+        try:
+            # Apart: a directory server that hangs must not hold up the agent.
+            name = asyncio.to_thread(user_name, int(number))
+            self._names[number] = await asyncio.wait_for(name, NAME_PATIENCE_S)
+        except (OSError, OverflowError, TimeoutError) as error:
+            log.warning("user %s has no name: %s", number, error or "the directory of users hangs")
+
+
+def _foreign_mib(gpu: Gpu, processes: Iterable[GpuProcess]) -> int | None:
+    """Memory in use that no attempt's process accounts for."""
+    own = [each.used_mib for each in processes if each.job]
+    if None in own:  # the driver does not say how much is theirs: what it says of others is all that is known
+        return sum(each.used_mib or 0 for each in processes if not each.job)
+    return None if gpu.used_mib is None else max(0, gpu.used_mib - sum(each or 0 for each in own))

@@ -1,0 +1,57 @@
+"""Whose processes are on the GPUs, and what of their memory is nobody's of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from gsched.agent.gpuowners import GpuOwners
+from gsched.model.host import Gpu, GpuProcess, GpuReport
+from gsched.wire.auth import user_name
+
+ME = str(os.getuid())
+
+
+def told(gpu: Gpu, attempts: Mapping[int, str]) -> Gpu:
+    def owners(pids: Iterable[int]) -> Mapping[int, str]:
+        return {pid: attempts[pid] for pid in pids if pid in attempts}
+
+    return asyncio.run(GpuOwners(owners).told(GpuReport(gpus=(gpu,)))).gpus[0]
+
+
+def gpu(used_mib: int | None, *processes: GpuProcess) -> Gpu:
+    return Gpu(uuid="GPU-a", index=0, used_mib=used_mib, process_count=len(processes), processes=processes)
+
+
+def test_users_by_name_and_attempts() -> None:
+    seen = told(gpu(800, GpuProcess(pid=4, user=ME, used_mib=500), GpuProcess(pid=5, used_mib=300)), {4: "17.1"})
+    assert seen.processes == (
+        GpuProcess(pid=4, user=user_name(os.getuid()), used_mib=500, job="17.1"),
+        GpuProcess(pid=5, used_mib=300),
+    )
+    assert seen.foreign_mib == 300
+
+
+def test_user_without_a_name_keeps_the_number() -> None:
+    assert told(gpu(0, GpuProcess(pid=4, user="3999999999")), {}).processes[0].user == "3999999999"
+
+
+@pytest.mark.parametrize(
+    ("used_mib", "processes", "foreign_mib"),
+    [
+        (700, (), 700),  # somebody in another container
+        (None, (GpuProcess(pid=4, used_mib=500),), None),
+        (500, (GpuProcess(pid=4, used_mib=510),), 0),
+        (900, (GpuProcess(pid=4), GpuProcess(pid=5, used_mib=300)), 300),  # the job's own memory is not told
+    ],
+)
+def test_memory_of_strangers(used_mib: int | None, processes: tuple[GpuProcess, ...], foreign_mib: int | None) -> None:
+    assert told(gpu(used_mib, *processes), {4: "17.1"}).foreign_mib == foreign_mib
+
+
+def test_where_processes_cannot_be_seen_nothing_is_said() -> None:
+    seen = Gpu(uuid="GPU-a", index=0, used_mib=700)
+    assert told(seen, {}) == seen

@@ -1,0 +1,51 @@
+"""When the master hears of GPUs: what can be claimed and who is on them at once, readings at the load's pace."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from gsched.agent.report import HostReporter
+from gsched.base.clock import ManualClock
+from gsched.model.host import ComputeMode
+from gsched.probe.inventory import simulated_gpu, write_inventory
+from gsched.wire.v1 import agent_pb2
+
+
+def test_readings_are_told_at_the_pace_of_the_load_and_news_at_once(tmp_path: Path) -> None:
+    clock, heard = ManualClock(), []
+    file = tmp_path / "h.json"
+    gpu = simulated_gpu("h", 0)
+
+    def tell(message: agent_pb2.AgentMessage) -> None:
+        heard.extend([message.gpus] if message.HasField("gpus") else [])
+
+    async def story() -> None:
+        reporter = HostReporter("h", str(tmp_path), "c", clock, send=tell)
+        settings = agent_pb2.Settings(gpu_provider=f"sim:{tmp_path}", exchange_s=15, gpu_probe_s=1000)
+
+        async def sampled(**facts: object) -> int:
+            write_inventory(file, [msgspec.structs.replace(gpu, **facts)])
+            before = len(heard)
+            await reporter._sample_gpus()
+            return len(heard) - before
+
+        write_inventory(file, [gpu])
+        try:
+            await reporter.configure(settings)
+            assert await sampled() == 0
+            assert await sampled(temperature_c=50) == 0
+            assert await sampled(temperature_c=50, mode=ComputeMode.PROHIBITED) == 1
+            clock.advance(14.0)
+            assert await sampled(temperature_c=51, mode=ComputeMode.PROHIBITED) == 0
+            clock.advance(1.0)
+            assert await sampled(temperature_c=52, mode=ComputeMode.PROHIBITED) == 1
+            assert heard[-1].gpus[0].temperature_c == 52
+            clock.advance(60.0)
+            assert await sampled(temperature_c=52, mode=ComputeMode.PROHIBITED) == 0
+        finally:
+            await reporter.close()
+
+    asyncio.run(story())
