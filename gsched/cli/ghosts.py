@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gsched.base.errors import BadRequest
+from gsched.base.ids import show_job
 from gsched.cli.call import Call
 from gsched.cli.command import CHOSEN_FIELDS, GENERAL, REQUIREMENT, answer_chosen, chosen_format, program, read_options
+from gsched.cli.gpu_answer import write_gpu_table
 from gsched.cli.projection import host_record
 from gsched.cli.render import gpu_tables, hosts
+from gsched.cli.render.gpu_long import render_long_gpus
 from gsched.cli.render.host_fields import HOST_FIELDS
 from gsched.cli.render.shared import render_reserved
 from gsched.cli.render.topology import render_topologies
 from gsched.cli.session import Session, connected
 from gsched.cli.sharing import shared_resources
-from gsched.dialect.options import Option, OptionTable, unsupported
+from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
+from gsched.model.allocation import ALONE_CLAIM
 from gsched.model.job import FINISHED
 from gsched.model.view import HostView, JobFilter
 
@@ -25,7 +29,9 @@ TABLE = OptionTable(
         Option("w", help="cut nothing, and say why a host is closed"),
         Option("l", help="load, resources left and reserved, and what is worth knowing of each host"),
         Option("aff", help="NUMA nodes, sockets, cores and threads, a * before what a job with affinity[] holds"),
-        Option("gpu", help="a line per GPU: its memory, and the jobs on it"),
+        Option(
+            "gpu", help="a line per GPU: its memory, and the jobs on it; with -l all of each, and the processes on it"
+        ),
         Option("s", help="resources with what is left and reserved of them; names behind it are those of resources"),
         REQUIREMENT,
         Option("a", help="taken for LSF's sake: all hosts are shown anyway"),
@@ -43,7 +49,7 @@ TABLE = OptionTable(
 def main(call: Call) -> int:
     """Run `ghosts`."""
     options = read_options(call, TABLE)
-    chosen = chosen_format(call, options, HOST_FIELDS, "LSB_BHOSTS_FORMAT", "l w")
+    chosen = None if options.has("gpu") else chosen_format(call, options, HOST_FIELDS, "LSB_BHOSTS_FORMAT", "l w")
     with_topology = options.has("aff")
     if with_topology and (chosen is not None or options.has("w")):
         raise BadRequest(f"{program(call)}: -aff stands alone or with -l")
@@ -56,10 +62,7 @@ def main(call: Call) -> int:
         requirement = options.last("R")
         views = session.client.hosts(options.rest, topology=with_topology, requirement=requirement)
         if options.has("gpu"):
-            if chosen is not None or options.has("l", "aff"):
-                raise BadRequest(f"{program(call)}: -gpu goes with -w, -R and -noheader only")
-            header = not options.has("noheader")
-            call.write(gpu_tables.render_use(views, _uses(session, views), header=header, wide=options.has("w")))
+            _show_gpus(call, options, views, _uses(session, views))
             return 0
         records = [host_record(view) for view in views]
     if chosen is not None:
@@ -77,18 +80,29 @@ def main(call: Call) -> int:
     return 0
 
 
+def _show_gpus(call: Call, options: Parsed, hosts: Sequence[HostView], uses: gpu_tables.Uses) -> None:
+    if options.has("aff", "o") or (options.has("l") and options.has("w", "json", "noheader")):
+        raise BadRequest(f"{program(call)}: -gpu goes with -R and -l, or with -w, -json and -noheader")
+    if options.has("l"):
+        call.write(render_long_gpus(hosts, uses))
+        return
+    write_gpu_table(call, options, gpu_tables.USE, gpu_tables.use_rows(hosts, uses), command="bhosts")
+
+
 def _uses(session: Session, hosts: Iterable[HostView]) -> dict[tuple[str, str], gpu_tables.GpuUse]:
     """(host, UUID) -> what jobs have of that GPU."""
     numbers = {int(holder.partition(".")[0]) for host in hosts for gpu in host.gpus for holder in gpu.holders}
     uses: dict[tuple[str, str], gpu_tables.GpuUse] = {}
     for job in session.client.jobs(JobFilter(ids=tuple(sorted(numbers)), user="all")) if numbers else ():
+        name = (show_job(job.job_id),)
         is_suspended = job.state in ("SSUSP", "USUSP")
         for part in job.allocation.hosts if job.allocation is not None and job.state not in FINISHED else ():
             for held in part.gpus:
                 before = uses.get((part.host, held.uuid), gpu_tables.GpuUse())
                 uses[part.host, held.uuid] = gpu_tables.GpuUse(
-                    run=before.run + (not is_suspended),
-                    suspended=before.suspended + is_suspended,
+                    running=before.running + (() if is_suspended else name),
+                    suspended=before.suspended + (name if is_suspended else ()),
                     reserved_mib=before.reserved_mib + held.gmem_mib,
+                    alone=before.alone or held.claim == ALONE_CLAIM,
                 )
     return uses

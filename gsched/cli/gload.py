@@ -18,6 +18,7 @@ from gsched.cli.command import (
     read_options,
     size_unit,
 )
+from gsched.cli.gpu_answer import write_gpu_table
 from gsched.cli.projection import host_record
 from gsched.cli.render import gpu_tables, load
 from gsched.cli.render.records import HostRecord
@@ -25,6 +26,7 @@ from gsched.cli.render.shared import render_values
 from gsched.cli.session import connected
 from gsched.cli.sharing import shared_resources
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
+from gsched.model.view import HostView
 
 TABLE = OptionTable(
     summary="show the load of the hosts, the least loaded first",
@@ -38,7 +40,7 @@ TABLE = OptionTable(
         Option("E", help="CPU run queues for each CPU of the host"),
         Option("N", help="the same, divided by the host's CPU factor"),
         Option("gpu", help="how many GPUs each host has, and how busy those are that jobs share"),
-        Option("gpuload", help="a line per GPU: mode, temperature, utilization, memory"),
+        Option("gpuload", help="a line per GPU: mode, temperature, ECC errors, utilization, memory, health"),
         Option("s", help="resources with their values; names behind it are those of resources"),
         Option("a", help="taken for LSF's sake: all hosts are shown anyway"),
         Option("noheader", help="no heading"),
@@ -69,8 +71,7 @@ def main(call: Call) -> int:
         requirement = options.last("R")
         views = session.client.hosts(options.rest, requirement=requirement)
     if options.has("gpu", "gpuload"):
-        render = gpu_tables.render_load if options.has("gpuload") else gpu_tables.render_summary
-        call.write(render(views, header=not options.has("noheader"), wide=options.has("w")))
+        _show_gpus(call, options, views)
         return 0
     records = [host_record(view) for view in views]
     external = tuple(dict.fromkeys(value.name for host in records for value in host.external))
@@ -97,11 +98,18 @@ def main(call: Call) -> int:
     return 0
 
 
+def _show_gpus(call: Call, options: Parsed, hosts: Sequence[HostView]) -> None:
+    if options.has("gpuload"):
+        write_gpu_table(call, options, gpu_tables.LOAD, gpu_tables.load_rows(hosts), command="lsload")
+    else:
+        write_gpu_table(call, options, gpu_tables.SUMMARY, gpu_tables.summary_rows(hosts), command="lsload")
+
+
 def _check(call: Call, options: Parsed) -> None:
     if options.has("E") and options.has("N"):
         raise BadRequest(f"{program(call)}: -E and -N cannot be given together")
-    if options.has("gpu", "gpuload") and options.has("l", "I", "n", "E", "N", "o", "json"):
-        raise BadRequest(f"{program(call)}: -gpu and -gpuload go with -w, -R and -noheader only")
+    if options.has("gpu", "gpuload") and options.has("l", "I", "n", "E", "N", "o"):
+        raise BadRequest(f"{program(call)}: -gpu and -gpuload go with -w, -R, -json and -noheader only")
     if options.has("s") and options.has("gpu", "gpuload", "l", "w", "I", "n", "R", "E", "N", "o", "json"):
         raise BadRequest(f"{program(call)}: -s stands alone")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from gsched.base.errors import BadRequest
 from gsched.cli.call import Call
 from gsched.cli.command import GENERAL, REQUIREMENT, program, read_options
+from gsched.cli.gpu_answer import write_gpu_table
 from gsched.cli.projection import host_record
-from gsched.cli.render.gpu_tables import render_models
+from gsched.cli.render.gpu_tables import MODELS, model_rows
 from gsched.cli.render.host_info import render_hosts, render_hosts_long
 from gsched.cli.render.shared import render_values
 from gsched.cli.render.topology import render_topologies
@@ -21,12 +22,13 @@ TABLE = OptionTable(
         Option("w", help="cut nothing"),
         Option("l", help="everything: processors, values, thresholds"),
         Option("T", help="NUMA nodes, sockets, cores and threads"),
-        Option("gpu", help="a line per GPU: its model, and the NUMA node it hangs on"),
+        Option("gpu", help="a line per GPU: its model, driver, and the NUMA node it hangs on"),
         Option("s", help="values that hosts share; names behind it are those of resources"),
         REQUIREMENT,
         Option("noheader", help="no heading"),
+        Option("json", help="with -gpu: as JSON"),
         *GENERAL,
-        *unsupported("a", "cname", "e", "json", "mig", "o"),
+        *unsupported("a", "cname", "e", "mig", "o"),
     ),
     interspersed=True,
     examples=("PROGRAM", "PROGRAM -l gpu01", 'PROGRAM -R "select[maxmem>100000]"'),
@@ -40,6 +42,8 @@ def main(call: Call) -> int:
         options.has("gpu") and options.has("l", "T", "s")
     ):
         raise BadRequest(f"{program(call)}: only one of -w, -l, -T and -s can be given, and -gpu only with -w")
+    if options.has("json") and not options.has("gpu"):
+        raise BadRequest(f"{program(call)}: -json goes with -gpu only")
     if options.has("s") and options.has("R"):
         raise BadRequest(f"{program(call)}: -s and -R cannot be given together")
     with connected(call) as session:
@@ -52,7 +56,7 @@ def main(call: Call) -> int:
         external = client.cluster().external_resources if options.has("l") else ()
     header = not options.has("noheader")
     if options.has("gpu"):
-        call.write(render_models(hosts, header=header, wide=options.has("w")))
+        write_gpu_table(call, options, MODELS, model_rows(hosts), command="lshosts")
     elif options.has("T"):
         call.write(render_topologies(host_record(host) for host in hosts))
     elif options.has("l"):

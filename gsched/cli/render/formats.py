@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Generic, TypeVar
@@ -178,7 +178,11 @@ def render_json(
     """
     setting = replace(setting, json=True)
     shown = [{column.field.key: column.text(record, setting) for column in chosen.columns} for record in records]
-    shown += errors
+    return json_text([*shown, *errors], command=command, counted=counted)
+
+
+def json_text(shown: Sequence[Mapping[str, str]], *, command: str, counted: str) -> str:
+    """Records as LSF lays them out in JSON; see render_json."""
     lines = ["{", f'  "COMMAND":{_quoted(command)},', f'  "{counted}":{len(shown)},']
     if not shown:
         return "\n".join([*lines, '  "RECORDS":[]', "}\n"])

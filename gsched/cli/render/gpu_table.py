@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from gsched.base.units import format_scaled_mib
 from gsched.cli.render.fold import cell, left, printable
+from gsched.cli.render.gpu_tables import model_name
 from gsched.cli.render.records import GpuOfJob
 
 _COLUMNS = (
@@ -38,7 +39,7 @@ def gpu_table(gpus: Iterable[GpuOfJob]) -> str:
             str(gpu.index),
             "-",
             "-",
-            cell(_model(gpu.model), _MODEL_WIDTH),
+            cell(model_name(gpu.model), _MODEL_WIDTH),
             "-" if gpu.memory_mib is None else format_scaled_mib(gpu.memory_mib),
             "-",
             format_scaled_mib(gpu.reserved_mib),
@@ -48,8 +49,3 @@ def gpu_table(gpus: Iterable[GpuOfJob]) -> str:
         host = gpu.host
         lines.append(" " + "".join(left(text, width) for text, (_, width) in zip(cells, _COLUMNS, strict=True)) + "\n")
     return "\n GPU_ALLOCATION:\n" + "".join(lines)
-
-
-def _model(name: str) -> str:
-    """`TeslaV100_PCIE_32GB` for NVML's `Tesla V100-PCIE-32GB`, as LSF writes models."""
-    return printable(name).replace(" ", "").replace("-", "_") or "-"

@@ -24,138 +24,199 @@ _MODE_NUMBER = {
 }
 """NVML's numbers."""
 
+Row = dict[str, str]
+"""Column -> what stands there."""
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """A layout: how wide the host's name is, and each column with the blanks before it."""
+
+    name_width: int
+    columns: dict[str, int]
+    ends_with_blank: bool = False
+
+
+USE = Table(
+    name_width=20,
+    columns={"GPU_ID": 7, "MODEL": 21, "MUSED": 10, "MRSV": 10, "NJOBS": 7, "RUN": 7, "SUSP": 7, "RSV": 7},
+    ends_with_blank=True,
+)
+"""`ghosts -gpu`."""
+
+SUMMARY = Table(
+    name_width=15,
+    columns={"status": 7, "ngpus": 7, "gpu_shared_avg_mut": 20, "gpu_shared_avg_ut": 19, "ngpus_physical": 16},
+)
+"""`gload -gpu`."""
+
+LOAD = Table(
+    name_width=15,
+    columns={
+        "gpuid": 6,
+        "gpu_model": 12,
+        "gpu_mode": 11,
+        "gpu_temp": 10,
+        "gpu_ecc": 10,
+        "gpu_ut": 8,
+        "gpu_mut": 9,
+        "gpu_mtotal": 11,
+        "gpu_mused": 10,
+        "gpu_pstate": 13,
+        "gpu_status": 13,
+        "gpu_error": 12,
+    },
+)
+"""`gload -gpuload`."""
+
+MODELS = Table(name_width=11, columns={"gpu_id": 7, "gpu_model": 16, "gpu_driver": 13, "gpu_factor": 13, "numa_id": 13})
+"""`glshosts -gpu`."""
+
+_CUT = {"MODEL": 20, "gpu_model": 11}
+
 
 class GpuUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What jobs have of one GPU."""
+    """What jobs have of one GPU. Jobs as people name them."""
 
-    run: int = 0
-    suspended: int = 0
+    running: tuple[str, ...] = ()
+    suspended: tuple[str, ...] = ()
     reserved_mib: float = 0.0
+    alone: bool = False
+    """A job has it with j_exclusive=yes."""
 
 
-def render_use(
-    hosts: Iterable[HostView],
-    uses: Mapping[tuple[str, str], GpuUse],
-    *,
-    header: bool = True,
-    wide: bool = False,
-) -> str:
-    """`ghosts -gpu`; `uses`: (host, UUID) -> what jobs have of it. `wide` (-w) cuts nothing."""
-    titles = ("GPU_ID", "MODEL", "MUSED", "MRSV", "NJOBS", "RUN", "SUSP", "RSV")
-    widths = (6, 20, 9, 9, 6, 6, 6, 6)
-    lines = [_use_line("HOST_NAME", titles, widths, wide)] if header else []
-    for name, host, gpu in _gpus(hosts):
-        use = uses.get((host.name, gpu.uuid), GpuUse())
-        cells = (
-            *(str(gpu.index), _model(gpu), _gigabytes(gpu.used_mib), _gigabytes(use.reserved_mib)),
-            *(str(use.run + use.suspended), str(use.run), str(use.suspended), "0"),
-        )
-        lines.append(_use_line(name, cells, widths, wide))
+Uses = Mapping[tuple[str, str], GpuUse]
+"""(host, UUID) -> what jobs have of it."""
+
+
+def render_table(table: Table, rows: Iterable[tuple[str, Row]], *, header: bool = True, wide: bool = False) -> str:
+    """The lines; `rows`: the host, and its row. `wide` (-w) cuts nothing."""
+    lines = [_line(table, "HOST_NAME", {title: title for title in table.columns}, wide=False)] if header else []
+    before = ""
+    for host, row in rows:
+        lines.append(_line(table, "" if host == before else host, row, wide=wide))
+        before = host
     return "".join(lines)
 
 
-def _use_line(name: str, cells: Sequence[str], widths: Sequence[int], wide: bool) -> str:
-    shown = (right(text if wide else head(text, width), width) for text, width in zip(cells, widths, strict=True))
-    return f"{left(name, 20) if wide else cell(name, 20)} {' '.join(shown)} \n"
+def _line(table: Table, name: str, row: Row, *, wide: bool) -> str:
+    cells = (
+        " " + right(_cut(table, title, row.get(title, "-"), wide), size - 1) for title, size in table.columns.items()
+    )
+    shown = left(printable(name), table.name_width) if wide else cell(printable(name), table.name_width)
+    return shown + "".join(cells) + (" \n" if table.ends_with_blank else "\n")
 
 
-def _gpus(hosts: Iterable[HostView]) -> Iterator[tuple[str, HostView, Gpu]]:
-    """Every GPU with its host, and the name to print before it."""
+def _cut(table: Table, title: str, text: str, wide: bool) -> str:
+    if wide or title not in _CUT:
+        return text
+    return head(text, 15 if table is MODELS else _CUT[title])
+
+
+def gpus_of(hosts: Iterable[HostView]) -> Iterator[tuple[HostView, Gpu]]:
+    """Every GPU with its host, by index."""
     for host in hosts:
-        name = host.name
         for view in sorted(host.gpus, key=lambda view: view.gpu.index):
-            yield name, host, view.gpu
-            name = ""
+            yield host, view.gpu
 
 
-def _model(gpu: Gpu) -> str:
-    """One word, as LSF joins them."""
-    return "".join(printable(gpu.model).split()) or "-"
+def model_name(name: str) -> str:
+    """`TeslaV100_PCIE_32GB` for NVML's `Tesla V100-PCIE-32GB`: one word, as LSF writes models."""
+    text = printable(name).removeprefix("NVIDIA ")
+    return "".join(text.split()).replace("-", "_") or "-"
 
 
-def _gigabytes(mib: float | None) -> str:
+def gigabytes(mib: float | None) -> str:
+    """`2G`, `31.7G`."""
     return "-" if mib is None else f"{mib / 1024:.1f}".removesuffix(".0") + "G"
 
 
-def render_summary(hosts: Iterable[HostView], *, header: bool = True, wide: bool = False) -> str:
-    """`gload -gpu`: a line per host; utilization is the mean of the GPUs that jobs share."""
-    titles = ("status", "ngpus", "gpu_shared_avg_mut", "gpu_shared_avg_ut", "ngpus_physical")
-    widths = (6, 6, 19, 18, 15)
-    lines = [_line("HOST_NAME", titles, widths, wide)] if header else []
+def size(mib: float | None) -> str:
+    """`542M`, `31.7G`."""
+    return "-" if mib is None else format_scaled_mib(mib)
+
+
+def number(value: float | None, unit: str = "") -> str:
+    """With its unit; `-` when nobody knows."""
+    return "-" if value is None else f"{value:g}{unit}"
+
+
+def use_rows(hosts: Iterable[HostView], uses: Uses) -> Iterator[tuple[str, Row]]:
+    """`ghosts -gpu`: what jobs have of each GPU."""
+    for host, gpu in gpus_of(hosts):
+        use = uses.get((host.name, gpu.uuid), GpuUse())
+        yield (
+            host.name,
+            {
+                "GPU_ID": str(gpu.index),
+                "MODEL": model_name(gpu.model),
+                "MUSED": gigabytes(gpu.used_mib),
+                "MRSV": gigabytes(use.reserved_mib),
+                "NJOBS": str(len(use.running) + len(use.suspended)),
+                "RUN": str(len(use.running)),
+                "SUSP": str(len(use.suspended)),
+                "RSV": "0",
+            },
+        )
+
+
+def summary_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, Row]]:
+    """`gload -gpu`: a line per host; utilization is the mean of the GPUs that jobs may share."""
     for host in hosts:
         status = load_status(host.status)
         count = "-" if status == "unavail" or not host.gpu_provider else str(len(host.gpus))
-        lines.append(_line(host.name, (status, count, "-", _shared_utilization(host), count), widths, wide))
-    return "".join(lines)
+        shared = [view.gpu for view in host.gpus if view.gpu.mode is ComputeMode.DEFAULT]
+        row = {
+            "status": status,
+            "ngpus": count,
+            "gpu_shared_avg_mut": _mean(gpu.memory_utilization_percent for gpu in shared),
+            "gpu_shared_avg_ut": _mean(gpu.utilization_percent for gpu in shared),
+            "ngpus_physical": count,
+        }
+        yield host.name, row
 
 
-def _shared_utilization(host: HostView) -> str:
-    known = [
-        view.gpu.utilization_percent
-        for view in host.gpus
-        if view.gpu.mode is ComputeMode.DEFAULT and view.gpu.utilization_percent is not None
-    ]
+def _mean(values: Iterable[int | None]) -> str:
+    known = [value for value in values if value is not None]
     return f"{sum(known) / len(known):.0f}%" if known else "-"
 
 
-def _line(name: str, cells: Sequence[str], widths: Sequence[int], wide: bool) -> str:
-    shown = (right(text, width) for text, width in zip(cells, widths, strict=True))
-    return f"{left(name, 15) if wide else cell(name, 15)} {' '.join(shown)}\n"
-
-
-_LOAD = {
-    "gpuid": 6,
-    "gpu_model": 12,
-    "gpu_mode": 11,
-    "gpu_temp": 10,
-    "gpu_ecc": 10,
-    "gpu_ut": 8,
-    "gpu_mut": 9,
-    "gpu_mtotal": 11,
-    "gpu_mused": 10,
-    "gpu_pstate": 13,
-    "gpu_status": 13,
-    "gpu_error": 12,
-}
-"""Column -> its width with the blanks before it."""
-
-
-def render_load(hosts: Iterable[HostView], *, header: bool = True, wide: bool = False) -> str:
-    """`gload -gpuload`: a line per GPU."""
-    lines = [_columns("HOST_NAME", dict.fromkeys(_LOAD, ""), wide, titles=True)] if header else []
-    for name, _, gpu in _gpus(hosts):
-        mode = "-" if gpu.mode is None else f"{_MODE_NUMBER[gpu.mode]}.0"
-        values = {
+def load_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, Row]]:
+    """`gload -gpuload`: how each GPU is doing."""
+    for host, gpu in gpus_of(hosts):
+        row = {
             "gpuid": str(gpu.index),
-            "gpu_model": head(_model(gpu), 11),
-            "gpu_mode": mode,
-            "gpu_temp": "-" if gpu.temperature_c is None else f"{gpu.temperature_c}C",
-            "gpu_ut": "-" if gpu.utilization_percent is None else f"{gpu.utilization_percent}%",
-            "gpu_mtotal": "-" if gpu.memory_mib is None else format_scaled_mib(gpu.memory_mib),
-            "gpu_mused": "-" if gpu.used_mib is None else format_scaled_mib(gpu.used_mib),
-            "gpu_status": "error" if gpu.problem else "ok",
+            "gpu_model": model_name(gpu.model),
+            "gpu_mode": "-" if gpu.mode is None else f"{_MODE_NUMBER[gpu.mode]}.0",
+            "gpu_temp": number(gpu.temperature_c, "C"),
+            "gpu_ecc": "-" if gpu.ecc_errors is None else f"{gpu.ecc_errors}.0",
+            "gpu_ut": number(gpu.utilization_percent, "%"),
+            "gpu_mut": number(gpu.memory_utilization_percent, "%"),
+            "gpu_mtotal": size(gpu.memory_mib),
+            "gpu_mused": size(gpu.used_mib),
+            "gpu_pstate": number(gpu.pstate),
+            "gpu_status": health(gpu),
             "gpu_error": printable(gpu.problem) or "-",
         }
-        lines.append(_columns(name, values, wide))
-    return "".join(lines)
+        yield host.name, row
 
 
-def _columns(name: str, values: Mapping[str, str], wide: bool, *, titles: bool = False) -> str:
-    cells = (" " + right(title if titles else values.get(title, "-"), size - 1) for title, size in _LOAD.items())
-    return (left(name, 15) if wide else cell(name, 15)) + "".join(cells) + "\n"
+def health(gpu: Gpu) -> str:
+    """`ok`, or `error` for one that is not offered."""
+    return "error" if gpu.problem else "ok"
 
 
-def render_models(hosts: Iterable[HostView], *, header: bool = True, wide: bool = False) -> str:
-    """`glshosts -gpu`: a line per GPU; its driver and factor are not told."""
-    titles, widths = ("gpu_id", "gpu_model", "gpu_driver", "gpu_factor", "numa_id"), (6, 15, 12, 12, 12)
-    lines = [_models_line("HOST_NAME", titles, widths, wide)] if header else []
-    for name, _, gpu in _gpus(hosts):
-        numa = "-" if gpu.numa is None else str(gpu.numa)
-        model = _model(gpu) if wide else head(_model(gpu), 15)
-        lines.append(_models_line(name, (str(gpu.index), model, "-", "-", numa), widths, wide))
-    return "".join(lines)
+def model_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, Row]]:
+    """`glshosts -gpu`: what each GPU is. LSF's factor is not known here."""
+    for host, gpu in gpus_of(hosts):
+        row = {
+            "gpu_id": str(gpu.index),
+            "gpu_model": model_name(gpu.model),
+            "gpu_driver": printable(host.gpu_driver) or "-",
+            "numa_id": number(gpu.numa),
+        }
+        yield host.name, row
 
 
-def _models_line(name: str, cells: Sequence[str], widths: Sequence[int], wide: bool) -> str:
-    shown = (right(text, width) for text, width in zip(cells, widths, strict=True))
-    return f"{left(name, 11) if wide else cell(name, 11)} {' '.join(shown)}\n"
+def json_records(table: Table, rows: Iterable[tuple[str, Row]]) -> Sequence[Row]:
+    """The rows as -json has them: every one with its host, nothing cut."""
+    return [{"HOST_NAME": name, **{title: row.get(title, "-") for title in table.columns}} for name, row in rows]

@@ -311,8 +311,8 @@ def test_gpus_of_hosts(master: FakeMaster, call: NewCall) -> None:
     master.views = [JobView(job_id=7, spec=spec(), state="USUSP", submitted_at=1.0, allocation=where)]
     assert shown(call, "bhosts", "-w", "-gpu") == (
         "HOST_NAME            GPU_ID                MODEL     MUSED      MRSV  NJOBS    RUN   SUSP    RSV \n"
-        "ac922a                    0  TeslaV100-SXM2-16GB        0G        0G      0      0      0      0 \n"
-        "                          1  TeslaV100-SXM2-16GB        2G        4G      1      0      1      0 \n"
+        "ac922a                    0  TeslaV100_SXM2_16GB        0G        0G      0      0      0      0 \n"
+        "                          1  TeslaV100_SXM2_16GB        2G        4G      1      0      1      0 \n"
     )
     assert shown(call, "lsload", "-gpu") == (
         "HOST_NAME       status  ngpus  gpu_shared_avg_mut  gpu_shared_avg_ut  ngpus_physical\n"
@@ -322,12 +322,12 @@ def test_gpus_of_hosts(master: FakeMaster, call: NewCall) -> None:
     header, first, second = shown(call, "lsload", "-gpuload").splitlines()
     ends = [21, 33, 44, 54, 64, 72, 81, 92, 102, 115, 128, 140]
     assert [match.end() for match in re.finditer(r"gpu\S+", header)] == ends
-    assert first.split() == ["ac922a", "0", "TeslaV100-S", "0.0", "46C", "-", "40%", "-", "31.7G", "0M", "-", "ok", "-"]
-    assert second.split()[:3] == ["1", "TeslaV100-S", "3.0"] and len(second) == 140
+    assert first.split() == ["ac922a", "0", "TeslaV100_S", "0.0", "46C", "-", "40%", "-", "31.7G", "0M", "-", "ok", "-"]
+    assert second.split()[:3] == ["1", "TeslaV100_S", "3.0"] and len(second) == 140
     models = shown(call, "lshosts", "-gpu").splitlines()
     assert [match.end() for match in re.finditer(r"\S+", models[0])][1:] == [18, 34, 47, 60, 73]
-    assert models[2].split() == ["1", "TeslaV100-SXM2-", "-", "-", "8"]
-    assert "-gpu goes with" in refused(call, "bhosts", "-gpu", "-l")
+    assert models[2].split() == ["1", "TeslaV100_SXM2_", "-", "-", "8"]
+    assert "-gpu goes with" in refused(call, "bhosts", "-gpu", "-l", "-w")
 
 
 def test_application_profiles(master: FakeMaster, call: NewCall) -> None:

@@ -1,0 +1,97 @@
+"""Who is on which GPU, on a machine whose device minors run against its indices (a stand-in for the driver)."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from live_cluster import Cluster
+
+ROOT = str(Path(__file__).resolve().parents[2])
+if ROOT not in sys.path:
+    sys.path.insert(0, ROOT)
+
+from tests.fakenvml.build import NoCompiler, build  # noqa: E402 - the line above makes it importable
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the library and of its state file."""
+    folder = tmp_path_factory.mktemp("nvml")
+    try:
+        build(folder)
+    except NoCompiler as problem:
+        pytest.skip(str(problem))
+    lines = ["count=4", "driver=570.86.10"]
+    for index in range(4):
+        lines += [f"gpu.{index}.uuid={uuid_of(index)}", f"gpu.{index}.minor={3 - index}", f"gpu.{index}.mode=3"]
+        lines += [f"gpu.{index}.mem_mib=81559", f"gpu.{index}.reserved_mib=559"]
+    (folder / "state").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def uuid_of(index: int) -> str:
+    """Of this run alone: the locks on GPUs are the whole machine's."""
+    return f"GPU-{os.getpid():08x}-1111-4000-8000-{index:012d}"
+
+
+@pytest.fixture(scope="module")
+def cluster(module_cluster: Callable[..., Cluster], machine: Path) -> Cluster:
+    return module_cluster(LD_LIBRARY_PATH=str(machine), GSCHED_FAKE_NVML=str(machine / "state"))
+
+
+def rows(cluster: Cluster, section: str) -> list[list[str]]:
+    """The rows of one section of ghosts -gpu -l."""
+    said = cluster.run("ghosts", "-gpu", "-l").stdout
+    return [line.split() for line in said.partition(f"{section}\n")[2].partition("\n\n")[0].splitlines()[1:]]
+
+
+def test_uuid_index_and_minor_are_never_confused(cluster: Cluster) -> None:
+    shown = {row[0]: row for row in rows(cluster, "STATIC ATTRIBUTES")}
+    for index in range(4):
+        assert shown[str(index)][-3:] == [f"/dev/nvidia{3 - index}", uuid_of(index), "570.86.10"]
+    code = "import json, os; print(json.dumps(dict(os.environ)))"
+    jobs = [
+        cluster.submit("-R", "rusage[ngpus_excl_p=1]", "-o", f"env.{turn}", sys.executable, "-c", code)
+        for turn in (0, 1)
+    ]
+    for turn, view in enumerate(cluster.wait(*jobs)):
+        assert view.allocation is not None
+        (held,) = view.allocation.hosts[0].gpus
+        said = json.loads((cluster.folder / f"env.{turn}").read_text().splitlines()[0])
+        assert said["GSCHED_GPU_UUIDS"] == held.uuid == uuid_of(held.index)
+
+
+def test_who_is_on_a_gpu(cluster: Cluster, machine: Path) -> None:
+    job = cluster.submit("-R", "rusage[ngpus_excl_p=1]", "sleep", "600")
+    view = cluster.starts(job)
+    assert view.allocation is not None and view.pid is not None
+    index = view.allocation.hosts[0].gpus[0].index
+    with (machine / "state").open("a") as state:
+        state.write(f"gpu.{index}.procs={view.pid}:{500 * MIB}\ngpu.{index}.used_mib=500\n")
+        state.write(f"gpu.3.procs={os.getpid()}:{700 * MIB},999999999\ngpu.3.used_mib=800\n")
+    me = getpass.getuser()
+    wanted = [
+        [str(index), str(view.pid), me, "500M", str(job)],
+        ["3", str(os.getpid()), me, "700M", "foreign"],
+        ["3", "999999999", "-", "-", "foreign"],
+    ]
+    cluster.until(lambda: rows(cluster, "GPU PROCESSES") == wanted, "the processes are not shown")
+    free = {row[0]: row[-2] for row in rows(cluster, "DYNAMIC ATTRIBUTES")}
+    assert (free[str(index)], free["3"]) == ("79.1G", "78.3G")  # 81559 - 559 MiB; less 800 of a stranger
+    assert next(row for row in rows(cluster, "GPU JOB INFORMATION") if row[0] == str(index))[2] == str(job)
+    # What is really free counts: three GPUs have that much only when the stranger has gone.
+    wide = cluster.submit("-gpu", "num=3:mode=exclusive_process:gmem=80300M", "true")
+    cluster.why_pending(wide)
+    with (machine / "state").open("a") as state:
+        state.write("gpu.3.procs=\ngpu.3.used_mib=0\n")
+    assert cluster.wait(wide)[0].state == "DONE"
+    cluster.run("gkill", str(job))
+    cluster.wait(job)
