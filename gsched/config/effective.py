@@ -54,6 +54,8 @@ def _of_preemption(params: Params) -> dict[str, object]:
         "PREEMPT_ACTION": "requeue" if params.preempt_requeue else "suspend",
         "MIN_RUN_BEFORE_PREEMPT": params.min_run_before_preempt_s,
         "MAX_JOB_PREEMPT": params.max_job_preempt,
+        "LOCAL_MAX_PREEXEC_RETRY": params.max_preexec_retry,
+        "LOCAL_MAX_PREEXEC_RETRY_ACTION": "EXIT" if params.preexec_exit else "SUSPEND",
     }
 
 

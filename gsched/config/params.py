@@ -107,6 +107,12 @@ def _params(settings: Settings, sleep_s: float) -> Params:
         min_run_before_preempt_s=settings.take("MIN_RUN_BEFORE_PREEMPT", seconds(0), default.min_run_before_preempt_s),
         preempt_requeue=settings.take("PREEMPT_ACTION", _preempt_action, default.preempt_requeue),
         max_job_preempt=settings.take("MAX_JOB_PREEMPT", integer(1, _LARGEST), None),
+        max_preexec_retry=settings.take(
+            "LOCAL_MAX_PREEXEC_RETRY",
+            integer(1, _LARGEST),
+            settings.take("MAX_PREEXEC_RETRY", integer(1, _LARGEST), None),
+        ),
+        preexec_exit=settings.take("LOCAL_MAX_PREEXEC_RETRY_ACTION", _retry_action, default.preexec_exit),
         fairshare=FairshareFactors(**read_factors(settings)),
     )
 
@@ -174,6 +180,12 @@ def _preempt_action(text: str) -> bool:
     if text.casefold() not in _WORDS_OF_PREEMPTION:
         raise BadRequest(f"'{show(text)}' is neither suspend nor requeue")
     return _WORDS_OF_PREEMPTION[text.casefold()]
+
+
+def _retry_action(text: str) -> bool:
+    if text.casefold() not in ("suspend", "exit"):
+        raise BadRequest(f"'{show(text)}' is neither SUSPEND nor EXIT")
+    return text.casefold() == "exit"
 
 
 def _unit_types(text: str) -> tuple[str, ...]:

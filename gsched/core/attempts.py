@@ -198,7 +198,13 @@ def attempt_ended(
     result = report.result
     never_ran = not result.started and job.started_at is None and result.exit_code is None and result.signal is None
     if (never_ran or result.pre_failed) and not job.kill_by and not job.requeue_by:
-        _requeue(job, report, now, decision)
+        most = config.params.max_preexec_retry
+        if not result.pre_failed or most is None or job.failed_starts + 1 < most:
+            _requeue(job, report, now, decision)
+        elif config.params.preexec_exit:
+            _finish(job, result, now, decision)
+        else:
+            _suspend_for_good(job, report, now, decision)
         return
     _end(job, config, result, _within(job, result.ended_at, now), decision)
 
@@ -242,6 +248,17 @@ def _requeue(job: Job, report: AttemptEnded, now: float, decision: Decision) -> 
     )
     if stopped_by:
         decision.record(JobSuspended(at=now, job_id=job.job_id, by=stopped_by))
+
+
+def _suspend_for_good(job: Job, report: AttemptEnded, now: float, decision: Decision) -> None:
+    """Its pre-execution command has failed as often as it may: pending and suspended until its owner resumes it."""
+    failed = report.result.problem or "a pre-exec command failed"
+    reason = f"{failed}; {job.failed_starts + 1} failed starts are the most (MAX_PREEXEC_RETRY), so it is suspended"
+    decision.record(
+        JobRequeued(
+            at=now, job_id=job.job_id, attempt=job.attempt, reason=reason, by="", avoid_host=report.host, hold=True
+        )
+    )
 
 
 def _end(job: Job, config: ClusterConfig, result: AttemptResult, at: float, decision: Decision) -> None:

@@ -53,7 +53,12 @@ def own_reasons(state: ClusterState, dependents: Dependents, number: int) -> tup
     if item.stopped_by and (isinstance(item, JobArray) or item.state is JobState.PSUSP):
         return (SUSPENDED if item.stopped_by == item.spec.user else SUSPENDED_BY_ADMIN,)
     if isinstance(item, Job) and item.state is JobState.PSUSP:
-        return (SUSPENDED,)
+        failed = PRE_EXEC_FAILED.match(item.start_problem)
+        return (
+            (PendingReason(failed[1], detail=f"suspended after {item.failed_starts} failed starts"),)
+            if failed
+            else (SUSPENDED,)
+        )
     if number in state.waits.blocked:
         return (dependents.reason(number),)
     if number in state.waits.delayed:

@@ -106,6 +106,11 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     suspended. GPUs are only ever freed that way: a suspended process keeps its memory on the device."""
     max_job_preempt: int | None = None
     """MAX_JOB_PREEMPT: how often one job may be preempted."""
+    max_preexec_retry: int | None = None
+    """LOCAL_MAX_PREEXEC_RETRY or MAX_PREEXEC_RETRY: starts of a job that may fail before its command at pre-execution
+    runs to its end; None: any number."""
+    preexec_exit: bool = False
+    """LOCAL_MAX_PREEXEC_RETRY_ACTION=EXIT: the job ends then; otherwise it is suspended (PSUSP)."""
     max_dispatch_per_cycle: int | None = None
     fairshare: FairshareFactors = FairshareFactors()
 

@@ -30,6 +30,8 @@ _MEANINGS: dict[str, tuple[str, str]] = {
     "PREEMPT_ACTION": ("What happens to a job that is preempted", ""),
     "MIN_RUN_BEFORE_PREEMPT": ("How long a job runs before it may be preempted", "seconds"),
     "MAX_JOB_PREEMPT": ("How often one job may be preempted", "times"),
+    "LOCAL_MAX_PREEXEC_RETRY": ("How often a job's pre-execution command may fail", "times"),
+    "LOCAL_MAX_PREEXEC_RETRY_ACTION": ("What happens to the job then", ""),
     "CPU_TIME_FACTOR": ("Weight of CPU time in fairshare", ""),
     "RUN_TIME_FACTOR": ("Weight of run time in fairshare", ""),
     "RUN_JOB_FACTOR": ("Weight of the slots in use in fairshare", ""),

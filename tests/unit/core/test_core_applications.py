@@ -10,7 +10,7 @@ from gsched.base.errors import BadRequest
 from gsched.core.command import Submit
 from gsched.model.application import Application
 from gsched.model.config import ClusterConfig
-from gsched.model.event import JobNoted
+from gsched.model.event import JobNoted, JobRequeued
 from gsched.model.job import JobState
 from gsched.model.queue import RunLimits
 
@@ -145,6 +145,34 @@ def test_a_job_whose_pre_exec_command_fails_waits_again_though_it_was_started() 
     world.started(number)
     world.ended(number, attempt=2, exit_code=0)
     assert world.state(number) == JobState.DONE
+    world.check_replay()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_pre_exec_command_may_fail_so_often_only(ends: bool) -> None:
+    world = World()
+    world.reconfigure(world.with_params(max_preexec_retry=2, preexec_exit=ends))
+    (number,) = world.run(spec())
+
+    def fails(attempt: int) -> None:
+        world.started(number)
+        problem = "The job's pre-exec command exited with non-zero status (4)"
+        world.ended(number, attempt=attempt, exit_code=None, started=False, pre_failed=True, problem=problem)
+
+    fails(1)
+    assert world.state(number) == JobState.PEND
+    world.wait(60)
+    world.settle()
+    fails(2)
+    assert world.state(number) == (JobState.EXIT if ends else JobState.PSUSP)
+    if not ends:
+        (last,) = [event for event in world.events if isinstance(event, JobRequeued) and event.hold]
+        assert last.reason.endswith("; 2 failed starts are the most (MAX_PREEXEC_RETRY), so it is suspended")
+        said = "The job's pre-exec command exited with non-zero status (suspended after 2 failed starts)"
+        assert world.reasons(number) == (said,)
+        assert world.control("resume", number) == [""], "its owner may"
+        world.settle()
+        assert world.state(number) == JobState.RUN
     world.check_replay()
 
 
