@@ -21,7 +21,7 @@ BOOKED = -2
 KEPT = -3
 """Attempt number under which advance reservations stand in books."""
 CANDIDATE = 0
-"""Job id of a candidate that is looked at as if it were planned; no job has it."""
+"""Job id of a candidate that is looked at as if it were planned; no job has it, nor any that is less."""
 OVERRUN_S = 60.0
 """A job this long beyond its run limit is no longer expected to end soon: its end is unknown."""
 NEVER_ENDS = math.inf
@@ -130,6 +130,22 @@ class Future:
                 return end
         return NEVER_ENDS
 
+    def staying(self, host: str, since: float) -> list[Booking]:
+        """Jobs of unknown end that have started on the host since a job was planned there for an unknown time.
+
+        That one waits for those who ran before. If it waited for these too, others could take turns beside it for ever.
+        """
+        found: list[Booking] = []
+        for key, part in self.snapshot.ledger.host(host).held.items():
+            bucket, running = self._bucket_of(host, key, part), self.snapshot.running.get(key[0])
+            is_placed_now = running is None or running.attempt != key[1]
+            if bucket is None or (self.now if is_placed_now or running is None else running.started_at) <= since:
+                continue
+            if math.isinf(self.end_of(host, key, part)):
+                job_id = CANDIDATE - 1 - len(found)
+                found.append(Booking(job_id, bucket, 0, self.now, NEVER_ENDS, Allocation(hosts=(part,))))
+        return found
+
     def placed(self, part: HostAllocation, ends_at: float, bucket: Bucket | None) -> None:
         """A job was placed in this cycle and stands in its books."""
         self._placed.setdefault(part.host, []).append((part, ends_at, bucket))
@@ -223,11 +239,11 @@ class Future:
     def settle(self, host: str, bookings: Iterable[Booking]) -> list[Booking] | Booking:
         """The planned jobs as they fit on the host one after the other; or the first that does not fit.
 
-        One with job id 0 is a candidate that starts now: its part is known to fit and is left as it is.
+        One without a job's number is a candidate that starts now, or runs: its part is left as it is.
         """
         settled: list[Booking] = []
         for booking in sorted(bookings, key=lambda each: (each.start, each.job_id)):
-            if booking.job_id == CANDIDATE:
+            if booking.job_id <= CANDIDATE:
                 settled.append(booking)
                 continue
             others = [each for each in settled if each.is_active(booking.start)]

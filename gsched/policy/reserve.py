@@ -369,7 +369,9 @@ class Reservations:
         if all(each.start >= end and end < math.inf for each in respected):
             return None
         candidate = Booking(CANDIDATE, bucket, priority, self._now, end, Allocation(hosts=(part,)))
-        settled = self.future.settle(part.host, [candidate, *respected])
+        sinces = [self._places.promises[each.job_id].since for each in respected if math.isinf(each.start)]
+        staying = self.future.staying(part.host, min(sinces)) if sinces and math.isinf(end) else []
+        settled = self.future.settle(part.host, [candidate, *staying, *respected])
         if isinstance(settled, list):
             return None
         return _delays(settled, part, ends_at, backfills=backfills)

@@ -91,3 +91,20 @@ def test_a_place_goes_to_the_eldest_of_many_who_have_none() -> None:
         assert len(reserved(world)) <= MOST_RESERVED
         end(world, job_id)
         assert world.state(following) == "RUN"
+
+
+def test_small_jobs_do_not_take_turns_beside_a_place_that_is_held_for_an_unknown_time() -> None:
+    """Nobody has a run limit. What ran before may end in any order; what started since counts as staying."""
+    world = World(make_config([HostConfig(name="a", max_slots=7)]))
+    running = world.run(*(spec() for _ in range(7)))
+    (head,) = world.submit(spec(slots=3))
+    world.settle()
+    world.now += 1
+    world.submit(*(spec(res_req="rusage[mem=1]") for _ in range(30)))
+    world.settle()
+    for job_id in running:
+        assert world.state(head) == "PEND"
+        started = [each for each in world.engine.state.jobs if each > head and world.state(each) == "RUN"]
+        assert len(started) <= 4, "three slots are kept"
+        end(world, job_id)
+    assert world.state(head) == "RUN"
