@@ -276,6 +276,15 @@ class Attempts:
         """Process id -> the attempt (`17.1`) that it belongs to, of those that belong to one."""
         return self._executor.owners(pids)
 
+    def given_gmem(self) -> Mapping[tuple[str, str], float]:
+        """(attempt, UUID) -> the gmem= in MiB that it has of that GPU, of those that have one."""
+        return {
+            (attempt_name(*key), gpu.uuid): gpu.gmem_mib
+            for key, part in self._parts.items()
+            for gpu in part.gpus
+            if gpu.gmem_mib
+        }
+
     async def terminate(self, key: AttemptKey, reason: str = "") -> None:
         """End it; an attempt that is not here is over. `reason`: LSF's keyword for why."""
         self._explain(key, reason)

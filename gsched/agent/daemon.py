@@ -96,6 +96,7 @@ class Agent:
             clock,
             send=self._send,
             owners=self._owners_of,
+            given=self._given_gmem,
         )
         self._attempts = Attempts(
             self._host,
@@ -127,6 +128,9 @@ class Agent:
 
     def _owners_of(self, pids: Iterable[int]) -> Mapping[int, str]:
         return self._attempts.owners(pids)
+
+    def _given_gmem(self) -> Mapping[tuple[str, str], float]:
+        return self._attempts.given_gmem()
 
     # -- the session ----------------------------------------------------------------------------------------------
 

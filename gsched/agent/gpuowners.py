@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from gsched.model.host import Gpu, GpuProcess, GpuReport
+from gsched.model.host import OVERUSE_PROBES, Gpu, GpuProcess, GpuReport
 from gsched.wire.auth import user_name
 
 log = logging.getLogger(__name__)
@@ -23,11 +23,18 @@ NAME_PATIENCE_S = 2.0
 """How long a directory of users may take to name one; after that its number serves."""
 
 
+Given = Callable[[], Mapping[tuple[str, str], float]]
+"""(attempt, UUID) -> the gmem= that it was given of that GPU, in MiB; only of those that asked for one."""
+
+
 class GpuOwners:
     """Completes what a probe saw."""
 
-    def __init__(self, owners: Owners) -> None:
+    def __init__(self, owners: Owners, given: Given = dict) -> None:
         self._owners = owners
+        self._given = given
+        self._over: dict[tuple[str, str], int] = {}
+        """(attempt, UUID) -> how many looks running it was beyond its gmem=."""
         self._names: dict[str, str] = {}
         """Number -> login name."""
 
@@ -41,7 +48,23 @@ class GpuOwners:
             return report
         for process in (process for gpu in report.gpus for process in gpu.processes):
             await self._learn(process.user)
-        return msgspec.structs.replace(report, gpus=tuple(self._gpu(gpu, attempts) for gpu in report.gpus))
+        gpus = tuple(self._gpu(gpu, attempts) for gpu in report.gpus)
+        self._count_overuse(gpus)
+        return msgspec.structs.replace(report, gpus=tuple(self._accused(gpu) for gpu in gpus))
+
+    def _count_overuse(self, gpus: Iterable[Gpu]) -> None:
+        used: dict[tuple[str, str], int] = {}
+        for gpu in gpus:
+            for each in gpu.processes:
+                used[each.job, gpu.uuid] = used.get((each.job, gpu.uuid), 0) + (each.used_mib or 0)
+        beyond = [key for key, given_mib in self._given().items() if used.get(key, 0) > given_mib]
+        self._over = {key: self._over.get(key, 0) + 1 for key in beyond}
+
+    def _accused(self, gpu: Gpu) -> Gpu:
+        names = sorted(
+            name for (name, uuid), looks in self._over.items() if uuid == gpu.uuid and looks >= OVERUSE_PROBES
+        )
+        return msgspec.structs.replace(gpu, over_gmem=tuple(names)) if names else gpu
 
     def _gpu(self, gpu: Gpu, attempts: Mapping[int, str]) -> Gpu:
         if gpu.process_count is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gsched.agent.gpuowners import GpuOwners, Owners
+from gsched.agent.gpuowners import Given, GpuOwners, Owners
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError
 from gsched.base.gpulock import GpuLockError, lock_gpus, release
@@ -36,7 +36,7 @@ def no_owners(pids: Iterable[int]) -> Mapping[int, str]:
 def shown_of(report: GpuReport | None) -> tuple[GpuReport | None, object]:
     """What is told as soon as it changes: what can be claimed, and who is on the GPUs."""
     gpus = () if report is None else report.gpus
-    return offer_of(report), [[(each.pid, each.job) for each in gpu.processes] for gpu in gpus]
+    return offer_of(report), [([(each.pid, each.job) for each in gpu.processes], gpu.over_gmem) for gpu in gpus]
 
 
 class HostReporter:
@@ -51,6 +51,7 @@ class HostReporter:
         *,
         send: Callable[[agent_pb2.AgentMessage], None],
         owners: Owners = no_owners,
+        given: Given = dict,
     ) -> None:
         self._host = host
         self._conf_dir = conf_dir
@@ -65,7 +66,7 @@ class HostReporter:
         self._gpus: GpuReport | None = None
         self._sent: tuple[float, GpuReport | None] = (0.0, None)
         """When (monotonic) and what the master was told of the GPUs last."""
-        self._owners = GpuOwners(owners)
+        self._owners = GpuOwners(owners, given)
         self._notes: tuple[str, ...] = ()
         self._mode_set = ""
         self._tasks: list[asyncio.Task[None]] = []

@@ -44,6 +44,7 @@ def _of_gpus(params: Params) -> dict[str, object]:
         "GPU_REQ_MERGE": params.gpu_req_merge,
         "GPU_SHARED_JOBS": params.gpu_shared_jobs,
         "GPU_UNREQUESTED": "auto=1" if unrequested == "auto" else unrequested,
+        "GMEM_ACTION": params.gmem_action.value,
         "GPU_PLACEMENT": params.gpu_placement.value,
         "RESERVE_CORES_PER_GPU": params.reserve_cores_per_gpu,
     }

@@ -1,6 +1,6 @@
 """lsb.params: what holds for the whole cluster.
 
-Source: lsb.params(5); GPU_PLACEMENT, GPU_SHARED_JOBS, GPU_UNREQUESTED, KILL_ON_INVALID_DEPENDENCY,
+Source: lsb.params(5); GMEM_ACTION, GPU_PLACEMENT, GPU_SHARED_JOBS, GPU_UNREQUESTED, KILL_ON_INVALID_DEPENDENCY,
 MIN_RUN_BEFORE_PREEMPT, PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
 """
 
@@ -17,7 +17,7 @@ from gsched.config.sections import Entry, Section, read_entries
 from gsched.config.shares import read_factors
 from gsched.config.unsupported import REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS
 from gsched.config.values import Settings, group_name, integer, plain_text, queue_name, real, seconds, yes_or_no
-from gsched.model.config import FairshareFactors, GpuPlacement, GpuUnrequested, Params, Timing
+from gsched.model.config import FairshareFactors, GmemAction, GpuPlacement, GpuUnrequested, Params, Timing
 from gsched.model.queue import Queue
 from gsched.model.resource import BUILTIN, GPU_COUNTERS, Resource
 
@@ -93,6 +93,7 @@ def _params(settings: Settings, sleep_s: float) -> Params:
         job_terminate_interval_s=settings.take("JOB_TERMINATE_INTERVAL", seconds(0), default.job_terminate_interval_s),
         gpu_shared_jobs=settings.take("GPU_SHARED_JOBS", integer(1, 1024), default.gpu_shared_jobs),
         gpu_unrequested=settings.take("GPU_UNREQUESTED", _unrequested, default.gpu_unrequested),
+        gmem_action=settings.take("GMEM_ACTION", _gmem_action, default.gmem_action),
         gpu_placement=settings.take("GPU_PLACEMENT", _placement, default.gpu_placement),
         max_array_size=settings.take("MAX_JOB_ARRAY_SIZE", integer(1, _LARGEST), default.max_array_size),
         max_user_priority=settings.take("MAX_USER_PRIORITY", integer(1, _LARGEST), None),
@@ -156,6 +157,12 @@ def _unrequested(text: str) -> GpuUnrequested:
     if text.casefold() in ("hide", "allow"):
         return GpuUnrequested(text.casefold())
     raise BadRequest(f"'{show(text)}' is none of hide, allow and auto=1")
+
+
+def _gmem_action(text: str) -> GmemAction:
+    if text.casefold() not in list(GmemAction):
+        raise BadRequest(f"'{show(text)}' is none of none, notify and kill")
+    return GmemAction(text.casefold())
 
 
 def _placement(text: str) -> GpuPlacement:

@@ -42,6 +42,7 @@ from gsched.core.job import Job
 from gsched.core.judgement import judge_for
 from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
+from gsched.core.overuse import judge_gmem
 from gsched.core.rejudging import Rejudging
 from gsched.core.returning import Returning
 from gsched.core.submission import answered_before, each_once, submitted
@@ -283,6 +284,7 @@ class Engine:
             seen.load = command.load
         if command.gpus is not None:
             seen.gpus = command.gpus
+            judge_gmem(self.state, self.config, command.host, command.gpus, now, decision)
         self._observe(command.host)
         if command.load is not None:
             self._timeouts.relieve(self.config, now, decision, command.host)

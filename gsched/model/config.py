@@ -27,6 +27,15 @@ class GpuUnrequested(StrEnum):
     """One shared or exclusive GPU is asked for on the job's behalf (auto=1)."""
 
 
+class GmemAction(StrEnum):
+    """GMEM_ACTION: what is done about a job that uses more GPU memory than its gmem=."""
+
+    NONE = "none"
+    NOTIFY = "notify"
+    """Its history and gjobs -l say so."""
+    KILL = "kill"
+
+
 class GpuPlacement(StrEnum):
     """GPU_PLACEMENT: what decides among hosts and devices that could take a job."""
 
@@ -77,6 +86,7 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     job_terminate_interval_s: float = 10.0
     gpu_shared_jobs: int = 1
     gpu_unrequested: GpuUnrequested = GpuUnrequested.HIDE
+    gmem_action: GmemAction = GmemAction.NOTIFY
     gpu_placement: GpuPlacement = GpuPlacement.PACK
     """GPU_PLACEMENT (ours)."""
     host_lost_after_s: float = 30.0

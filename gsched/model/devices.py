@@ -93,4 +93,5 @@ def _offer_of(gpu: Gpu) -> Gpu:
         pstate=None,
         process_count=None,
         processes=(),
+        over_gmem=(),
     )

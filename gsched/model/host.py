@@ -35,6 +35,10 @@ MOST_PROCESSES = 64
 """Of one GPU's processes so many are reported."""
 
 
+OVERUSE_PROBES = 3
+"""So often running must a job be seen beyond its gmem= before anything is said of it."""
+
+
 class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
     """A process that has a context on a GPU."""
 
@@ -92,6 +96,8 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     """Those that use the most memory, MOST_PROCESSES at most."""
     foreign_mib: int | None = None
     """Memory in use that no process of a known attempt accounts for; None when nobody knows."""
+    over_gmem: tuple[str, ...] = ()
+    """Attempts (`17.1`) whose processes use more of it than their gmem=, at OVERUSE_PROBES looks running."""
     mig: bool | None = None
     """Whether it is split by MIG; None when it cannot be."""
     mig_devices: tuple[MigDevice, ...] = ()

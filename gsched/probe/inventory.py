@@ -367,7 +367,7 @@ def _replace(target: Path, gpus: Iterable[Gpu]) -> None:
             item["processes"] = None
         for process in item["processes"] or ():
             del process["job"]
-        del item["foreign_mib"]
+        del item["foreign_mib"], item["over_gmem"]
         objects.append(json.dumps(item, ensure_ascii=False))
     text = "[\n" + ",\n".join(objects) + "\n]\n"
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)

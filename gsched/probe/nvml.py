@@ -120,7 +120,7 @@ class Nvml:
         api = self._api
         try:
             handle = api.nvmlDeviceGetHandleByIndex(index)
-            uuid = str(api.nvmlDeviceGetUUID(handle))
+            uuid = one_line(api.nvmlDeviceGetUUID(handle))
         except api.NVMLError as problem:
             before = self._seen.get(index, Gpu(uuid=f"GPU-unknown-{index}", index=index))
             return msgspec.structs.replace(before, mode=None, problem=f"NVML: {problem}", **_NO_READINGS)

@@ -95,3 +95,16 @@ def test_who_is_on_a_gpu(cluster: Cluster, machine: Path) -> None:
     assert cluster.wait(wide)[0].state == "DONE"
     cluster.run("gkill", str(job))
     cluster.wait(job)
+
+
+def test_a_job_beyond_its_gmem_is_told_so(cluster: Cluster, machine: Path) -> None:
+    job = cluster.submit("-gpu", "num=1:mode=exclusive_process:gmem=1G", "sleep", "600")
+    view = cluster.starts(job)
+    assert view.allocation is not None and view.pid is not None
+    index = view.allocation.hosts[0].gpus[0].index
+    with (machine / "state").open("a") as state:
+        state.write(f"gpu.{index}.procs={view.pid}:{2000 * MIB}\ngpu.{index}.used_mib=2000\n")
+    text = f"Run 1 uses more memory of GPU {index} ({uuid_of(index)})"
+    cluster.until(lambda: any(note.startswith(text) for note in cluster.job(job).notes), "nobody is told")
+    cluster.run("gkill", str(job))
+    cluster.wait(job)

@@ -55,3 +55,19 @@ def test_memory_of_strangers(used_mib: int | None, processes: tuple[GpuProcess, 
 def test_where_processes_cannot_be_seen_nothing_is_said() -> None:
     seen = Gpu(uuid="GPU-a", index=0, used_mib=700)
     assert told(seen, {}) == seen
+
+
+def test_overuse_is_told_after_three_looks_running() -> None:
+    asker = GpuOwners(
+        lambda pids: dict.fromkeys(pids, "17.1"), lambda: {("17.1", "GPU-a"): 500.0, ("18.1", "GPU-a"): 1.0}
+    )
+
+    def look(*used_mib: int) -> tuple[str, ...]:
+        processes = (GpuProcess(pid=pid, used_mib=used) for pid, used in enumerate(used_mib, 4))
+        return asyncio.run(asker.told(GpuReport(gpus=(gpu(900, *processes),)))).gpus[0].over_gmem
+
+    assert [look(300, 201), look(501), look(500), look(501), look(501), look(501), look(501), look(1)] == [
+        *[()] * 5,
+        *[("17.1",)] * 2,
+        (),
+    ]
