@@ -17,6 +17,7 @@ import msgspec
 
 from gsched.agent.affinity import affinity_lines, bound_to
 from gsched.agent.environment import attempt_line, host_lines, job_environment, output_path
+from gsched.agent.fencing import Fencing
 from gsched.agent.mail import send
 from gsched.agent.outputs import KeptOutputs
 from gsched.agent.settling import copies, settled
@@ -30,7 +31,7 @@ from gsched.model.job import AttemptResult, JobSpec
 from gsched.probe.topology import has_several_nodes
 from gsched.run.executor import ProcessExecutor
 from gsched.run.jobreport import Facts
-from gsched.run.order import Limits, Mail, Order, StartedInfo, Step
+from gsched.run.order import Fence, Limits, Mail, Order, StartedInfo, Step
 from gsched.wire.auth import user_name
 from gsched.wire.convert import fill, from_proto
 from gsched.wire.v1 import agent_pb2
@@ -91,11 +92,13 @@ class Attempts:
         send: Callable[[agent_pb2.AgentMessage], None],
         locks_gpus: Callable[[], bool],
         places: Mapping[str, str],
+        fencing: Fencing | None = None,
     ) -> None:
         """`locks_gpus()` tells whether the host's GPUs are real ones, which other clusters may want too; `places` are
         the variables that tell jobs where the cluster lies.
         """
         self._places = places
+        self._fencing = fencing
         self._unix_group = _group_name(os.getgid())
         self._host = host
         self._spool = spool
@@ -129,6 +132,9 @@ class Attempts:
                 self._facts[key] = order.report
             if order is not None and order.mail is not None and key not in self._ended:
                 self._mails[key] = order.mail
+        if self._fencing is not None:
+            for name in self._fencing.clear(attempt_name(*key) for key in keys):
+                log.warning("processes of attempt %s, of which nothing is known, are still there", name)
         return len(keys)
 
     async def settle(self) -> None:
@@ -139,6 +145,8 @@ class Attempts:
     def close(self) -> None:
         """Stop watching; jobs go on."""
         self._executor.close()
+        if self._fencing is not None:
+            self._fencing.leave()
 
     # -- what the master orders -----------------------------------------------------------------------------------
 
@@ -169,7 +177,10 @@ class Attempts:
         if part is None:
             raise Internal(f"attempt {attempt_name(*key)} was sent to {self._host}, but is not for it")
         self._parts[key] = part
-        order = self._order(message, spec, allocation, part)
+        fence = None
+        if self._fencing is not None:
+            fence = await self._fencing.fence_of(attempt_name(*key), part, message.gpu_unrequested)
+        order = self._order(message, spec, allocation, part, fence)
         if order.report is not None:
             self._facts[key] = order.report
         if order.mail is not None:
@@ -177,7 +188,12 @@ class Attempts:
         await self._executor.start(order)
 
     def _order(
-        self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation, part: HostAllocation
+        self,
+        message: agent_pb2.StartAttempt,
+        spec: JobSpec,
+        allocation: Allocation,
+        part: HostAllocation,
+        fence: Fence | None,
     ) -> Order:
         job_id = message.job_id
         spec, folders = settled(spec, job_id, self._user, self._unix_group)
@@ -200,6 +216,7 @@ class Attempts:
             script_file=self._executor.script_file(job_id, message.attempt) if message.script else "",
             places=self._places,
             unix_group=self._unix_group,
+            fenced=fence is not None,
         )
         cpus, memory_nodes = bound_to(part)
         return Order(
@@ -238,6 +255,7 @@ class Attempts:
             mail=self._mail(message, spec, allocation) if message.mail_to else None,
             report=self._report_facts(message, spec, allocation) if message.report and spec.output_file else None,
             holding=part,
+            fence=fence,
         )
 
     def _mail(self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation) -> Mail:

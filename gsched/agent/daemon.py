@@ -17,14 +17,16 @@ import grpc.aio
 
 from gsched import __version__
 from gsched.agent.attempts import Attempts
+from gsched.agent.fencing import Fencing, standing_note
 from gsched.agent.report import HostReporter
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError
 from gsched.config.files import load
-from gsched.model.config import ClusterConfig
+from gsched.model.config import ClusterConfig, GpuFence
 from gsched.model.host_ledger import AttemptKey
 from gsched.probe.topology import read_topology
 from gsched.run.contain import boot_id
+from gsched.run.fence.ground import Ground, find_ground
 from gsched.wire.address import read_address
 from gsched.wire.batch import next_batch
 from gsched.wire.client import CHANNEL_OPTIONS
@@ -48,7 +50,15 @@ def run(conf_dir: str, host: str) -> int:
     spool = Path(config.locations.spool_dir) / host
     spool.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _only_one(spool, host):
-        return asyncio.run(Agent(config, host, spool).serve())
+        # Before there are threads: it forks.
+        is_wanted = config.gpu_fence is not GpuFence.OFF
+        ground = find_ground(_key(config, spool), spool) if is_wanted else "it is turned off"
+        return asyncio.run(Agent(config, host, spool, ground).serve())
+
+
+def _key(config: ClusterConfig, spool: Path) -> str:
+    """Tells this cluster's host from all others on the machine."""
+    return f"{config.cluster}:{spool}"
 
 
 @contextlib.contextmanager
@@ -69,8 +79,9 @@ def _only_one(spool: Path, host: str) -> Any:
 class Agent:
     """The pieces of one agent and how they are wired."""
 
-    def __init__(self, config: ClusterConfig, host: str, spool: Path) -> None:
+    def __init__(self, config: ClusterConfig, host: str, spool: Path, ground: Ground | str) -> None:
         self._config = config
+        self._ground = ground
         self._host = host
         self._spool = spool
         self._outgoing: asyncio.Queue[agent_pb2.AgentMessage] | None = None
@@ -88,7 +99,7 @@ class Agent:
     async def serve(self) -> int:
         """Adopt, then keep a session with the master until a signal comes."""
         clock = SystemClock()
-        cluster = f"{self._config.cluster}:{self._spool}"
+        cluster = _key(self._config, self._spool)
         self._reporter = HostReporter(
             self._host,
             self._config.locations.conf_dir,
@@ -98,6 +109,7 @@ class Agent:
             owners=self._owners_of,
             given=self._given_gmem,
         )
+        self._reporter.unfenced = standing_note(self._config.gpu_fence, self._ground)
         self._attempts = Attempts(
             self._host,
             self._spool,
@@ -110,9 +122,16 @@ class Agent:
                 "LSF_ENVDIR": self._config.locations.conf_dir,
                 "LSF_SERVERDIR": self._config.locations.server_dir,
             },
+            fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter),
         )
         adopted = await self._attempts.adopt()
         log.info("gsched %s: agent of %s, %d attempts adopted", __version__, self._host, adopted)
+        if self._reporter.unfenced:
+            log.warning(
+                "no GPU fence (%s): jobs are told their GPUs by CUDA_VISIBLE_DEVICES alone", self._reporter.unfenced
+            )
+        else:
+            log.info("GPU fence: %s", self._ground)
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)

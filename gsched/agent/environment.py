@@ -64,9 +64,12 @@ def job_environment(
     script_file: str = "",
     places: Mapping[str, str] | None = None,
     unix_group: str = "",
+    fenced: bool = False,
 ) -> dict[str, str]:
     """The complete environment of the attempt on `host`; `hostfile` and `affinity_hostfile` are the paths of
     the files that `host_lines` and `affinity_lines` fill, `script_file` that of its script (empty: it has none).
+
+    `fenced`: the job can open its own GPUs alone, so CUDA numbers these from 0.
 
     `places`: where the cluster lies (LSF_ENVDIR …), for a job that was submitted without them.
     """
@@ -94,7 +97,7 @@ def job_environment(
         found["LSB_JOBFILENAME"] = found["LSB_CHKFILENAME"] = script_file
     if unix_group:
         found["LSB_UNIXGROUP"] = unix_group
-    _set_gpus(found, part, gpu_unrequested)
+    _set_gpus(found, part, gpu_unrequested, fenced)
     if len(allocation.hosts) > 1 and (message := allocation.gpu_message()):
         found["GSCHED_HOST_GPUS"] = message
     return found
@@ -166,9 +169,11 @@ def _places(job_id: int, spec: JobSpec) -> Mapping[str, str]:
     return found
 
 
-def _set_gpus(environment: dict[str, str], part: HostAllocation, gpu_unrequested: str) -> None:
+def _set_gpus(environment: dict[str, str], part: HostAllocation, gpu_unrequested: str, fenced: bool) -> None:
+    """In a fence the driver counts what can be opened, without one all that there is."""
     if part.gpus:
-        environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu.index) for gpu in part.gpus)
+        numbers = range(len(part.gpus)) if fenced else [gpu.index for gpu in part.gpus]
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, numbers))
         environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         environment["GSCHED_GPU_UUIDS"] = ",".join(gpu.uuid for gpu in part.gpus)
         if (share := min(gpu.share for gpu in part.gpus)) < 1:

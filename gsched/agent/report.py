@@ -67,11 +67,25 @@ class HostReporter:
         self._sent: tuple[float, GpuReport | None] = (0.0, None)
         """When (monotonic) and what the master was told of the GPUs last."""
         self._owners = GpuOwners(owners, given)
+        self._looked = asyncio.Event()
+        self.unfenced = ""
+        """Why jobs of this host are not fenced off from foreign GPUs; goes into every report."""
         self._notes: tuple[str, ...] = ()
         self._mode_set = ""
         self._tasks: list[asyncio.Task[None]] = []
         self._configuring = asyncio.Lock()
         self._load_due = asyncio.Event()
+
+    @property
+    def gpus(self) -> GpuReport | None:
+        """What was seen last; None before the first look."""
+        return self._gpus
+
+    async def first_gpus(self) -> GpuReport:
+        """What was seen last, as soon as anything was."""
+        await self._looked.wait()
+        assert self._gpus is not None
+        return self._gpus
 
     @property
     def has_real_gpus(self) -> bool:
@@ -162,7 +176,9 @@ class HostReporter:
         except Exception as error:  # unknown, not zero and not the end of reporting
             log.exception("the GPUs cannot be probed")
             report = GpuReport(known=False, reason=f"the probe failed: {error}")
+        report = msgspec.structs.replace(report, unfenced=self.unfenced)
         self._gpus = report
+        self._looked.set()
         if self._is_news(report):
             self._send_gpus(report)
 

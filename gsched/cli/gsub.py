@@ -35,6 +35,7 @@ from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.command_line import drops_environment
 from gsched.dialect.environment import environment_block
 from gsched.model import view
+from gsched.model.devices import SUDO_WARNING
 from gsched.model.event import JobDispatched, JobFinished, JobRequeued, JobStarted, decode_event
 from gsched.model.job import FINISHED, AttemptResult, JobSpec, JobState
 from gsched.model.view import ArrayView, JobFilter, Submitted
@@ -44,10 +45,6 @@ TERMINATED_WHILE_PENDING = 126
 
 _MOST_PAUSE_S = 2.0
 _REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted)
-_SUDO_WARNING = (
-    "Warning: sudo does not pass on CUDA_VISIBLE_DEVICES, so the program sees every GPU of the host; "
-    "write sudo --preserve-env=CUDA_VISIBLE_DEVICES (or sudo -E)"
-)
 
 
 def main(call: Call) -> int:
@@ -118,7 +115,7 @@ def _submission(call: Call, asked: Submission) -> view.Submission:
     spec, warnings = asked.spec, asked.spec.warnings
     wants_gpus = bool(spec.gpu_req) or "ngpus" in spec.res_req
     if wants_gpus and asked.script is None and drops_environment(spec.command):
-        warnings += (_SUDO_WARNING,)
+        warnings += (SUDO_WARNING,)  # the master takes it back where hosts are fenced
     spec = msgspec.structs.replace(
         spec,
         home=call.env.get("HOME", ""),
@@ -148,7 +145,7 @@ def _announce(call: Call, job: Submitted, spec: JobSpec) -> None:
     line += f"Job <{job.job_id}> is submitted to {default}queue <{job.queue}>.\n"
     if "BSUB_QUIET" not in call.env:
         (call.error if "BSUB_STDERR" in call.env else call.write)(line)
-    for text in dict.fromkeys((*spec.warnings, *job.warnings)):
+    for text in job.warnings:
         call.error(text + "\n")
 
 

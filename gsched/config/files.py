@@ -196,6 +196,7 @@ def _build(
             ),
             locations=conf.locations,
             gpu_provider=conf.gpu_provider,
+            gpu_fence=conf.gpu_fence,
             host_types=tuple(shared.types),
             host_models=tuple(shared.models),
             limits=tuple(resources.limits),

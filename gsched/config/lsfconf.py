@@ -21,7 +21,7 @@ from gsched.config.values import (
     seconds,
     yes_or_no,
 )
-from gsched.model.config import Locations, Params, Timing
+from gsched.model.config import GpuFence, Locations, Params, Timing
 
 MAX_RUN_DIR_BYTES = 91
 """A Unix socket's path may have 107 bytes; the rest is left for the names of the sockets."""
@@ -43,6 +43,7 @@ class LsfConf:
     host_lost_at: Place | None
     root_may_submit: bool
     gpu_provider: str
+    gpu_fence: GpuFence
     master: str | None
     master_at: Place | None
     max_dispatch_per_cycle: int | None
@@ -69,6 +70,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
         host_lost_at=settings.place("GSCHED_HOST_LOST"),
         root_may_submit=settings.take("LSF_ROOT_USER", yes_or_no, False),
         gpu_provider=settings.take("GSCHED_GPU_PROVIDER", read_gpu_provider, DEFAULT_GPU_PROVIDER),
+        gpu_fence=_fence(settings, findings),
         master=settings.take("LSF_MASTER_LIST", _master, None),
         master_at=settings.place("LSF_MASTER_LIST"),
         max_dispatch_per_cycle=settings.take("LSB_MAX_JOB_DISPATCH_PER_SESSION", integer(1, 2**31 - 2), None),
@@ -126,6 +128,33 @@ def read_gpu_provider(text: str) -> str:
     if kind == "sim" and colon:
         return f"sim:{absolute_path(folder)}"
     raise BadRequest(f"'{show(text)}' is none of nvml, none and sim:FOLDER")
+
+
+def _fence(settings: Settings, findings: Findings) -> GpuFence:
+    """GSCHED_GPU_FENCE, and LSF's word for the same wish: what each says must go together."""
+    fence = settings.take("GSCHED_GPU_FENCE", _fence_wish, GpuFence.ON)
+    enforced = settings.take("LSB_RESOURCE_ENFORCE", _enforced, ())
+    at = settings.place("LSB_RESOURCE_ENFORCE")
+    if "gpu" in enforced and fence is GpuFence.OFF and at is not None:
+        findings.error(at, "LSB_RESOURCE_ENFORCE asks for what GSCHED_GPU_FENCE=N turns off")
+    return fence
+
+
+def _fence_wish(text: str) -> GpuFence:
+    if text.casefold() == GpuFence.REQUIRED:
+        return GpuFence.REQUIRED
+    try:
+        return GpuFence.ON if yes_or_no(text) else GpuFence.OFF
+    except BadRequest:
+        raise BadRequest(f"'{show(text)}' is none of Y, N and required") from None
+
+
+def _enforced(text: str) -> tuple[str, ...]:
+    words = tuple(text.casefold().split())
+    for word in words:
+        if word != "gpu":
+            raise BadRequest(f"'{show(word)}' is not supported yet; gpu is")
+    return words
 
 
 def _locations(path: str, conf_dir: str, settings: Settings, findings: Findings) -> Locations | None:

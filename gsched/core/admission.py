@@ -19,6 +19,7 @@ from gsched.core.judgement import Judge, Judged, Usage, lasting
 from gsched.core.observed import Observation
 from gsched.core.values import affinity_processors, slot_limit
 from gsched.model.config import ClusterConfig, GpuUnrequested
+from gsched.model.devices import SUDO_WARNING
 from gsched.model.host import ComputeMode, HostConfig, LoadReport
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
@@ -109,7 +110,9 @@ def _admit_to(
     _check_choices(judged, spec, queue, config, observed)
     usable = _usable(spec, queue, config) if judged.wishes else ()
     note = never_met(judged.wishes, {host.name: _offered(host, observed(host.name)) for host in usable})
-    own = (text for text in lasting(spec.warnings) if not text.endswith(UNTIL_THEN))
+    own = [text for text in lasting(spec.warnings) if not text.endswith(UNTIL_THEN)]
+    if SUDO_WARNING in own and _all_fenced([observed(host.name) for host in _usable(spec, queue, config)]):
+        own.remove(SUDO_WARNING)
     return msgspec.structs.replace(
         spec,
         combined_req=judged.text,
@@ -117,6 +120,11 @@ def _admit_to(
         auto_gpu=not judged.wants_gpus and config.params.gpu_unrequested is GpuUnrequested.AUTO,
         warnings=tuple(dict.fromkeys((*own, *judged.warnings, *([note] if note else [])))),
     )
+
+
+def _all_fenced(seen: Sequence[Observation]) -> bool:
+    """Whether a job reaches its own GPUs alone wherever it may be placed. What is not known yet is not fenced."""
+    return all(each.gpus is not None and not (each.gpus.gpus and each.gpus.unfenced) for each in seen)
 
 
 def _offered(host: HostConfig, seen: Observation) -> Offered:

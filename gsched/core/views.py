@@ -167,6 +167,8 @@ def _notes(host: HostConfig, config: ClusterConfig, ledger: HostLedger, seen: Ob
         yield f"the {len(seen.gpus.gpus)} GPUs of this host are simulated"
     elif not seen.gpus.gpus:
         yield f"no GPUs: {seen.gpus.reason}" if seen.gpus.reason else "no GPUs"
+    if seen.gpus is not None and seen.gpus.gpus and seen.gpus.unfenced:
+        yield f"jobs are told their GPUs, but could use others (no fence: {seen.gpus.unfenced})"
     if seen.gpus is not None:
         yield from (
             f"GPU {gpu.index} ({gpu.uuid}) is not offered: {gpu.problem}" for gpu in seen.gpus.gpus if gpu.problem

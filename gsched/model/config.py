@@ -36,6 +36,16 @@ class GmemAction(StrEnum):
     KILL = "kill"
 
 
+class GpuFence(StrEnum):
+    """GSCHED_GPU_FENCE: whether jobs are kept from opening GPUs that are not theirs."""
+
+    ON = "on"
+    """Where the host can do it; jobs of another host are only told their GPUs."""
+    OFF = "off"
+    REQUIRED = "required"
+    """Jobs with GPUs do not start on a host that cannot do it."""
+
+
 class GpuPlacement(StrEnum):
     """GPU_PLACEMENT: what decides among hosts and devices that could take a job."""
 
@@ -175,6 +185,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     locations: Locations
     gpu_provider: str = "nvml"
     """GSCHED_GPU_PROVIDER: "nvml", "none" or "sim:FOLDER" (inventory FOLDER/HOST.json)."""
+    gpu_fence: GpuFence = GpuFence.ON
+    """GSCHED_GPU_FENCE; an agent goes by what it read at its start."""
     host_types: tuple[str, ...] = ()
     """Names of lsf.shared's HostType section."""
     host_models: tuple[str, ...] = ()

@@ -19,6 +19,12 @@ MODE_OF_CLAIM = {
 }
 """Claim -> the compute mode that a GPU must be in for it; plain `ngpus` takes any."""
 
+SUDO_WARNING = (
+    "Warning: sudo does not pass on CUDA_VISIBLE_DEVICES, so the program sees every GPU of the host; "
+    "write sudo --preserve-env=CUDA_VISIBLE_DEVICES (or sudo -E)"
+)
+"""What gsub says of a job that wants GPUs and begins with sudo; true of hosts without a fence alone."""
+
 
 def islands_of(gpus: Mapping[str, Gpu]) -> dict[str, int]:
     """Groups of GPUs that are of one model and linked with each other, directly or over others; {} if there is one.

@@ -121,6 +121,8 @@ class GpuReport(msgspec.Struct, frozen=True, kw_only=True):
     provider: str = ""
     """"nvml", "simulated" or "none"."""
     driver: str = ""
+    unfenced: str = ""
+    """Why jobs could open GPUs of the host that are not theirs; empty when they cannot, or when nobody said."""
 
 
 class LoadReport(msgspec.Struct, frozen=True, kw_only=True):

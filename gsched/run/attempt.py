@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from gsched.run import contain
+from gsched.run.fence.group import Group, group_of
 from gsched.run.launch import Watch
 from gsched.run.order import Key, Limits, Order
 from gsched.run.orphan import Orphan
@@ -20,6 +21,8 @@ class Attempt:
         self.key: Key = (order.job_id, order.attempt)
         self.mark = order.environment.get(contain.MARK_VARIABLE, "")
         self.limits = Limits(run_limit_s=order.run_limit_s, limits=order.limits)
+        fence = order.fence
+        self.group: Group | None = group_of(fence.kind, fence.folders) if fence is not None else None
         self.terminate_interval_s = order.terminate_interval_s
         self.awaits_answer = False
         self.tries = 0

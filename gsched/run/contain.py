@@ -158,6 +158,13 @@ def marked(mark: str, table: dict[int, Process]) -> list[Process]:
     return list(found.values())
 
 
+def joined(found: list[Process], pids: Iterable[int], table: dict[int, Process] | None = None) -> list[Process]:
+    """`found`, and the living ones of these pids behind it: read from `table` where there is one."""
+    known = {process.pid for process in found}
+    more = [table.get(pid) if table is not None else read_process(pid) for pid in pids if pid not in known]
+    return [*found, *(process for process in more if process is not None and not process.is_dead)]
+
+
 def send(process: Process, signum: int) -> str:
     """Signal exactly this process. Empty when sent or when it is gone already, else why it could not be."""
     try:

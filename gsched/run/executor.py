@@ -37,6 +37,8 @@ _LOOK_AGAIN_S = 0.05
 _MAX_LOOKS = 40
 _KILL_PATIENCE_S = 2.0
 _KILL_AGAIN_S = 1.0
+_FREEZE_LOOK_S = 0.001
+_FREEZE_LOOKS = 100
 _LOOKS_S = (0.02, 0.1, 0.5)
 """When, after a signal, one looks again for processes that it has not reached."""
 
@@ -117,6 +119,8 @@ class ProcessExecutor:
         await held.let_go.wait()
         if everything:
             contain.send_all(self._tree(held), signum)
+            if signum == signal.SIGKILL and held.group is not None:
+                held.group.thaw()  # else it arrives when the job is resumed
         elif held.started is not None:
             main = contain.read_process(held.started.pid)
             if main is not None and main.start == held.started.start:
@@ -142,8 +146,21 @@ class ProcessExecutor:
         await held.let_go.wait()
         if not held.ended.is_set():
             self._spool.set_suspended(held.name, True)
-            contain.stop(lambda: self._tree(held))
+            await self._stop(held)
             self._poke(held)
+
+    async def _stop(self, held: Attempt) -> None:
+        """Freeze the attempt's group, which it does not notice; SIGSTOP for what is not in a group."""
+        group = held.group
+        if group is None or not group.freeze():
+            contain.stop(lambda: self._tree(held))
+            return
+        for _ in range(_FREEZE_LOOKS):
+            if group.is_frozen():
+                break
+            await asyncio.sleep(_FREEZE_LOOK_S)
+        inside = set(group.pids())
+        contain.stop(lambda: [each for each in self._tree(held) if each.pid not in inside])
 
     async def resume(self, job_id: int, attempt: int) -> None:
         """Let every process of the attempt go on."""
@@ -151,6 +168,8 @@ class ProcessExecutor:
         if held is not None:
             self._spool.set_suspended(held.name, False)
             self._poke(held)
+            if held.group is not None:
+                held.group.thaw()
             contain.resume(lambda: self._tree(held))
 
     async def limit(self, job_id: int, attempt: int, limits: Limits) -> None:
@@ -410,6 +429,8 @@ class ProcessExecutor:
             )
 
     async def _sweep_orphans(self, held: Attempt) -> None:
+        if held.group is not None:
+            held.group.kill()
         held.problem = contain.kill(lambda: self._tree(held), _KILL_PATIENCE_S)
         what = "the job's supervisor was killed, so its exit status is not known"
         self._finish(held, self._unknown_end(held, "; ".join(text for text in (what, held.problem) if text)))
@@ -428,6 +449,8 @@ class ProcessExecutor:
         self._unwatch(held)
         if held.orphan is not None:
             held.orphan.close()
+        if held.group is not None:
+            held.group.remove()  # its supervisor does; unless that was killed
         held.ended.set()
         held.let_go.set()
         if not result.ended_at:
@@ -445,6 +468,8 @@ class ProcessExecutor:
                 return
         while ends_steps or not self._spool.is_past_job(held.name):
             contain.send_all(self._tree(held), signal.SIGKILL)
+            if held.group is not None:
+                held.group.kill()
             if await self._ends_within(held, _KILL_AGAIN_S):
                 return
 
@@ -464,6 +489,8 @@ class ProcessExecutor:
             seen.update((each.pid, each.start, each.name) for each in fresh)
             contain.send_all(fresh, signum)
             if self._spool.is_suspended(held.name):  # a stopped process takes no notice until it goes on
+                if held.group is not None:
+                    held.group.thaw()
                 contain.send_all(fresh, signal.SIGCONT)
             until_s = min(at_s, interval_s)
             if await self._ends_within(held, until_s - looked_s):
@@ -491,7 +518,11 @@ class ProcessExecutor:
         return self._members(held, contain.scan())
 
     def _members(self, held: Attempt, table: dict[int, contain.Process]) -> list[contain.Process]:
-        """Living processes of the attempt: below its supervisor, or by their mark where that is gone."""
+        """Living processes of the attempt: its group's, and those below its supervisor, or marked if that is gone."""
+        found = self._relatives(held, table)
+        return contain.joined(found, held.group.pids(), table) if held.group is not None else found
+
+    def _relatives(self, held: Attempt, table: dict[int, contain.Process]) -> list[contain.Process]:
         if held.supervisor is not None:
             reaper = table.get(held.supervisor[0])
             if reaper is not None and reaper.start == held.supervisor[1] and not reaper.is_dead:

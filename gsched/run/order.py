@@ -41,6 +41,18 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True):
     """At the end of a job that fails."""
 
 
+class Fence(msgspec.Struct, frozen=True, kw_only=True):
+    """The control group that an attempt runs in, and what cannot be opened there."""
+
+    kind: str
+    """"v1" or "v2"."""
+    folders: tuple[str, ...]
+    minors: tuple[int, ...] | None = None
+    """Device minors of the GPUs that it may open; None: all, the group is there to stop and end what runs in it."""
+    denied: tuple[tuple[int, int], ...] = ()
+    """Major and minor of other devices that it may not open: render nodes of foreign GPUs, GPUs of high numbers."""
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt to be run."""
 
@@ -103,6 +115,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Not empty: the job has run before. Its output files are not overwritten; this line goes in between."""
     gpu_lock_uuids: tuple[str, ...] = ()
     """Real GPUs to lock machine-wide against other clusters."""
+    fence: Fence | None = None
+    """None: none, and its processes are found by their parents and by their mark."""
     report: Facts | None = None
     """For the report below the output; None: there is none."""
     mail: Mail | None = None

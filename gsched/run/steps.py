@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 
 ABORT = 99
 """Exit code of a pre-execution command after which the job is not tried again (LSB_EXIT_PRE_ABORT)."""
@@ -33,12 +34,19 @@ def default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def fork_step(step: dict[str, object], environment: dict[str, str]) -> int:
-    """Start the step as a child; its process id. Raises OSError when there can be none."""
+def fork_step(
+    step: dict[str, object], environment: dict[str, str], enter: Callable[[int], object] | None = None
+) -> int:
+    """Start the step as a child; its process id. Raises OSError when there can be none.
+
+    `enter` puts the child, by its process id, where it must be before it executes anything; else it does not.
+    """
     pid = os.fork()
     if pid:
         return pid
     try:
+        if enter is not None:
+            enter(os.getpid())
         default_signals()
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):

@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 from gsched.base import gpulock
 from gsched.run import contain, limits, steps
+from gsched.run.fence.group import Group, group_of
 from gsched.run.jobprocess import GO, Output, become_job, interpreter, why
 from gsched.run.shellline import plain_words
 
@@ -37,6 +38,7 @@ SWEEP_PATIENCE_S = 10.0
 FINAL_FAILURE = 2
 """Exit code of a job that could not be executed and would fail again: no working directory, no input file."""
 
+_NO_FENCE = "the job cannot be fenced off from GPUs that are not its own"
 _POKE = signal.SIGUSR1
 _AWAITED = frozenset({signal.SIGCHLD, _POKE})
 """Signals that a supervisor takes with sigwaitinfo(2). The agent pokes it after it has suspended or resumed the job,
@@ -100,6 +102,7 @@ class Supervisor:
         self.folder = f"{settings.spool}/{name}"
         self.notes: list[str] = []
         self.locks: list[int] = []
+        self.group: Group | None = None
         self.pid = 0
         self.main_status: int | None = None
         self.cpu_s = 0.0
@@ -120,15 +123,18 @@ class Supervisor:
         try:
             self._begin()
         except _FinalFailure as failure:
+            self._leave_group()
             self._write_status({"exit_code": FINAL_FAILURE, "term_reason": failure.term_reason}, failure.problem)
         except Exception as error:
             text = str(error) if isinstance(error, _NotStarted) else f"{type(error).__name__}: {error}"
+            self._leave_group()
             self._write_status({"started": False}, text)
         else:
             self._watch()
             ended_at, run_s = time.time(), time.monotonic() - self.began
             self._note(self._sweep())
             result = self._result(ended_at, run_s) | self._after()
+            self._leave_group()
             self._write_status(result, "; ".join(self.notes))
 
     # -- before the job ------------------------------------------------------------------------------------------
@@ -176,6 +182,7 @@ class Supervisor:
             raise _FinalFailure(problem, "TERM_CWD_NOTEXIST") from error
         streams = self._open_streams()
         os.umask(0o077)
+        self._make_group()
         gate_in, gate_out = os.pipe()
         # Blocked until the child no longer ignores what we ignore: a signal that comes early must not be lost.
         signal.pthread_sigmask(signal.SIG_SETMASK, _IGNORED | _AWAITED)
@@ -203,6 +210,11 @@ class Supervisor:
             os.close(fd)
         os.chdir("/")  # do not keep the job's file system busy
         try:
+            self._enter_group()
+        except OSError as error:
+            os.close(gate_out)  # nothing runs outside of its fence
+            raise _NotStarted(f"{_NO_FENCE}: {why(error)}") from error
+        try:
             self._record_start()
         except OSError as error:
             os.close(gate_out)  # the job leaves without having executed anything
@@ -216,6 +228,33 @@ class Supervisor:
             pass
         os.close(gate_out)
         tell(self.settings.notify_fd, self.name)
+
+    def _make_group(self) -> None:
+        """The fence stands before the job does."""
+        fence = self.order.get("fence")
+        if fence is None:
+            return
+        group = group_of(fence["kind"], fence["folders"])
+        try:
+            group.make()
+            self.group = group
+            if fence["minors"] is not None:
+                group.fence(fence["minors"], [(major, minor) for major, minor in fence["denied"]])
+        except OSError as error:
+            raise _NotStarted(f"{_NO_FENCE}: {why(error)}") from error
+
+    def _enter_group(self) -> None:
+        """Put the job, which waits at its gate, inside. Raises OSError."""
+        if self.group is None:
+            return
+        try:
+            self.group.add(self.pid)
+        except ProcessLookupError:  # killed already; its status will tell
+            pass
+
+    def _leave_group(self) -> None:
+        if self.group is not None:
+            self.group.remove()
 
     def _bind(self) -> None:
         """affinity[...]: the job inherits the supervisor's CPUs and nodes."""
@@ -374,7 +413,8 @@ class Supervisor:
         self.stopped_at = now if os.path.exists(f"{self.folder}/{SUSPENDED}") else None
 
     def _tree(self) -> list[contain.Process]:
-        return contain.descendants(os.getpid(), contain.scan())
+        found = contain.descendants(os.getpid(), contain.scan())
+        return contain.joined(found, self.group.pids()) if self.group is not None else found
 
     # -- after the job -------------------------------------------------------------------------------------------
 
@@ -412,7 +452,7 @@ class Supervisor:
             write_file(f"{self.folder}/{LAST}", b"")
             os.umask(self.order["umask"])
             os.chdir(steps.SITE_FOLDER if step["is_site"] else self.order["cwd"])
-            self.step_pid = steps.fork_step(step, environment)
+            self.step_pid = steps.fork_step(step, environment, self.group.add if self.group is not None else None)
         except OSError as error:
             self._note(f"{step['what']}: {why(error)}")
             return 126
@@ -426,6 +466,8 @@ class Supervisor:
 
     def _sweep(self) -> str:
         """End whatever the job left running; the text names what could not be ended."""
+        if self.group is not None:
+            self.group.thaw()  # also for the steps that follow
         if not self._reap():
             return ""
         left = self._tree()
@@ -437,6 +479,8 @@ class Supervisor:
         deadline = time.monotonic() + SWEEP_PATIENCE_S
         while time.monotonic() < deadline:
             problem = contain.send_all(self._tree(), signal.SIGKILL)
+            if self.group is not None:
+                self.group.kill()
             if self._wait_childless(0.05):
                 return ""
         names = ", ".join(f"process {process}" for process in self._tree()[:10])

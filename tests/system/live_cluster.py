@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gsched.app import daemons
@@ -78,6 +78,22 @@ class Cluster:
 
         self.until(has_started, f"job {job_id} does not run", timeout_s)
         return self.job(job_id)
+
+    def granted(self, environment: Mapping[str, str]) -> str:
+        """Indexes of the GPUs that a job with this environment was given, as `0,2`; checks what CUDA is told.
+
+        In a fence CUDA counts what the job can open, without one all GPUs of the host.
+        """
+        with self.client() as client:
+            gpus = {each.gpu.uuid: str(each.gpu.index) for host in client.hosts() for each in host.gpus}
+        found = [gpus[uuid] for uuid in environment["GSCHED_GPU_UUIDS"].split(",")]
+        told = [str(number) for number in range(len(found))] if self.is_fenced() else found
+        assert environment["CUDA_VISIBLE_DEVICES"].split(",") == told
+        return ",".join(found)
+
+    def is_fenced(self) -> bool:
+        """Whether jobs are kept from GPUs that are not theirs."""
+        return "no fence" not in self.run("ghosts", "-l").stdout
 
     def why_pending(self, job_id: int) -> str:
         """Wait until a cycle has looked at the job and left it; returns its main reason with its numbers."""

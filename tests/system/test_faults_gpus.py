@@ -16,12 +16,12 @@ OWNER = """\
 name=$LSB_JOBID.$GSCHED_ATTEMPT count=0
 echo $name >> starts
 set -C  # > creates a file exclusively (O_EXCL) from here on
-for gpu in $(echo $CUDA_VISIBLE_DEVICES | tr , ' '); do
+for gpu in $(echo $GSCHED_GPU_UUIDS | tr , ' '); do
     count=$((count + 1))
     : > lock.$gpu || echo "$name found GPU $gpu taken" >> violations
 done 2> /dev/null
 sleep $1
-for gpu in $(echo $CUDA_VISIBLE_DEVICES | tr , ' '); do rm lock.$gpu; done
+for gpu in $(echo $GSCHED_GPU_UUIDS | tr , ' '); do rm lock.$gpu; done
 exit $count
 """
 """Takes each of its GPUs by a lock file while it runs, and ends with their number."""

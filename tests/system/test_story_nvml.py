@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,7 +31,8 @@ def clusters(module_cluster: Callable[..., Cluster], tmp_path_factory: pytest.Te
         pytest.skip(str(problem))
     # UUIDs of this run alone: the locks on GPUs are the whole machine's.
     uuids = [f"GPU-{os.getpid():08x}-0000-4000-8000-{index:012d}" for index in range(4)]
-    lines = ["count=4", *(f"gpu.{index}.uuid={uuid}\ngpu.{index}.mode=3" for index, uuid in enumerate(uuids))]
+    told = "gpu.{0}.uuid={1}\ngpu.{0}.mode=3\ngpu.{0}.minor={2}"  # minors run against indexes
+    lines = ["count=4", *(told.format(index, uuid, 3 - index) for index, uuid in enumerate(uuids))]
     (folder / "state").write_text("\n".join(lines) + "\n")
     env = {"LD_LIBRARY_PATH": str(folder), "GSCHED_FAKE_NVML": str(folder / "state")}
     return [module_cluster(name=name, **env) for name in ("one", "two")]
@@ -74,7 +76,7 @@ def test_the_gpus_are_the_drivers(clusters: list[Cluster]) -> None:
 def test_two_clusters_never_hand_out_the_same_gpu(clusters: list[Cluster]) -> None:
     one, two = clusters
     jobs = [(one, held(one, PAIR)), (two, held(two, PAIR))]
-    seen = [environment(cluster, job)["CUDA_VISIBLE_DEVICES"].split(",") for cluster, job in jobs]
+    seen = [cluster.granted(environment(cluster, job)).split(",") for cluster, job in jobs]
     assert sorted(seen[0] + seen[1]) == ["0", "1", "2", "3"]
     # Each sees that nothing is left, and says so.
     for cluster in clusters:
@@ -95,7 +97,31 @@ def test_two_clusters_never_hand_out_the_same_gpu(clusters: list[Cluster]) -> No
     one.until(somebody_runs, "nobody gets the free pair")
     assert len(granted) == 1
     winner = next((cluster, job) for cluster, job in waiting if cluster.folder.name == granted[0])
-    assert environment(*winner)["CUDA_VISIBLE_DEVICES"].split(",") == seen[0]
+    assert winner[0].granted(environment(*winner)).split(",") == seen[0]
+
+
+@pytest.mark.needs_root
+def test_the_device_is_that_of_the_uuid_and_not_of_the_index(clusters: list[Cluster], tmp_path: Path) -> None:
+    """pains 2: the driver's minors run against its indexes; a job opens the minors of its UUIDs."""
+    cluster = clusters[0]
+    if not cluster.is_fenced():
+        pytest.skip("no fence here: ghosts -l says why")
+    for minor in range(4):
+        os.mknod(tmp_path / f"nvidia{minor}", stat.S_IFCHR | 0o666, os.makedev(195, minor))
+    code = (
+        "import errno, os, json\n"
+        "def denied(minor):\n"
+        f"    try: os.open({str(tmp_path)!r} + f'/nvidia{{minor}}', os.O_RDWR)\n"
+        "    except OSError as error: return error.errno == errno.EPERM\n"
+        "seen = {**os.environ, 'opened': ','.join(str(minor) for minor in range(4) if not denied(minor))}\n"
+        "open('env.' + os.environ['LSB_JOBID'], 'w').write(json.dumps(seen) + '\\n')"
+    )
+    for requirement in ("rusage[ngpus_excl_p=1]", PAIR, "rusage[ngpus_excl_p=3]"):
+        job = cluster.submit("-R", requirement, sys.executable, "-c", code)
+        seen = environment(cluster, job)
+        minors = {3 - int(index) for index in cluster.granted(seen).split(",")}
+        assert {int(minor) for minor in seen["opened"].split(",")} == minors
+        cluster.wait(job)
 
 
 def test_many_jobs_of_two_clusters_are_never_on_one_gpu_at_once(clusters: list[Cluster]) -> None:
@@ -103,11 +129,11 @@ def test_many_jobs_of_two_clusters_are_never_on_one_gpu_at_once(clusters: list[C
     log = clusters[0].folder / "overlaps"
     code = (
         "import fcntl, os, sys, time\n"
-        "for gpu in os.environ['CUDA_VISIBLE_DEVICES'].split(','):\n"
+        "for gpu in os.environ['GSCHED_GPU_UUIDS'].split(','):\n"
         f"    file = open({str(clusters[0].folder)!r} + '/lock.' + gpu, 'w')\n"
         "    try: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
         f"    except OSError: open({str(log)!r}, 'a').write(gpu + '\\n')\n"
-        "    globals()['f' + gpu] = file\n"
+        "    globals()[gpu] = file\n"
         "time.sleep(0.15)"
     )
     jobs = [

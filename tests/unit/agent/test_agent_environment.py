@@ -27,6 +27,7 @@ def environment_with(
     attempt: int = 1,
     share: float = 1.0,
     others: tuple[HostAllocation, ...] = (),
+    fenced: bool = False,
 ) -> dict[str, str]:
     gpus = tuple(HeldGpu(uuid=f"GPU-{index}", index=index, claim="ngpus_excl_p", share=share) for index in indices)
     allocation = Allocation(hosts=(HostAllocation(host="gpu1", slots=slots, gpus=gpus), *others))
@@ -43,6 +44,7 @@ def environment_with(
         user="ann",
         hostfile="/spool/hostfile",
         earlier_runs=attempt - 1,
+        fenced=fenced,
     )
 
 
@@ -51,6 +53,13 @@ def test_gpus_of_the_job_and_no_others_are_visible() -> None:
     assert found["CUDA_VISIBLE_DEVICES"] == "2,3"
     assert found["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     assert found["GSCHED_GPU_UUIDS"] == "GPU-2,GPU-3"
+
+
+def test_in_a_fence_cuda_counts_what_can_be_opened() -> None:
+    found = environment_with(2, 3, fenced=True)
+    assert found["CUDA_VISIBLE_DEVICES"] == "0,1"
+    assert found["GSCHED_GPU_UUIDS"] == "GPU-2,GPU-3"
+    assert environment_with(fenced=True)["CUDA_VISIBLE_DEVICES"] == ""
 
 
 def test_a_job_without_gpus_sees_none_by_default() -> None:

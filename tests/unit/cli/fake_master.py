@@ -72,6 +72,7 @@ class FakeMaster(
         self.control_errors: dict[int, str] = {}
         self.refusal = ""
         self.warnings: tuple[str, ...] = ()
+        self.keeps_warnings = True
         self.next_id = 220
         self.filters: list[JobFilter] = []
         self.submissions: list[Submission] = []
@@ -112,7 +113,7 @@ class FakeMaster(
                 job_id=job_id,
                 queue=spec.queue or "normal",
                 default_queue=not spec.queue_named,
-                warnings=self.warnings,
+                warnings=(*(spec.warnings if self.keeps_warnings else ()), *self.warnings),
             )
             reply.jobs.append(to_proto(job, model_pb2.Submitted))
             told = record(1, events.JobSubmitted(at=1499222051.0, job_id=job_id, spec=spec))

@@ -35,6 +35,14 @@ def test_transcript_of_a_gpu_job(master: FakeMaster, call: NewCall) -> None:
     assert (sent.cwd, sent.home, sent.submit_host) == ("/opt/DL/caffe-nv", "/home/test", "ubuntu02")
 
 
+def test_what_the_master_takes_back_is_not_said(master: FakeMaster, call: NewCall) -> None:
+    """Where all hosts are fenced it does not repeat the warning of sudo."""
+    master.keeps_warnings = False
+    gsub = call("gsub", "-gpu", "num=1", "sudo", "true")
+    assert (gsub.run(), gsub.err) == (0, "")
+    assert len(master.submissions[0].spec.warnings) == 1
+
+
 def test_sudo_without_gpus_is_nobodys_business(master: FakeMaster, call: NewCall) -> None:
     gsub = call("gsub", "sudo", "true")
     assert (gsub.run(), gsub.err) == (0, "")

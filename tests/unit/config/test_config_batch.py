@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from config_texts import BASE, check, with_lines
 
-from gsched.model.config import GpuUnrequested, Params, Timing
+from gsched.model.config import GpuFence, GpuUnrequested, Params, Timing
 from gsched.model.host import ComputeMode
 
 
@@ -40,6 +40,8 @@ def test_all_parameters_of_lsf_conf():
             "GSCHED_RUNDIR='/run/my cluster/'",
             "GSCHED_SPOOLDIR=/sp",
             "GSCHED_GPU_PROVIDER=sim:/inv",
+            "GSCHED_GPU_FENCE=Required",
+            'LSB_RESOURCE_ENFORCE="gpu"',
             "GSCHED_GPU_INTERVAL=0.5",
             "GSCHED_ELIM_RESTART=2",
             "GSCHED_COMMAND_WAIT=0",
@@ -52,10 +54,10 @@ def test_all_parameters_of_lsf_conf():
         )
     )
     assert checked.errors == []
-    assert checked.notes == ["lsf.conf:15: note: LSF_LIM_PORT has no effect: there is no LIM"]
+    assert checked.notes == ["lsf.conf:17: note: LSF_LIM_PORT has no effect: there is no LIM"]
     config = checked.config
     assert (config.locations.run_dir, config.locations.spool_dir) == ("/run/my cluster", "/sp")
-    assert (config.gpu_provider, config.master_host) == ("sim:/inv", "h2")
+    assert (config.gpu_provider, config.gpu_fence, config.master_host) == ("sim:/inv", GpuFence.REQUIRED, "h2")
     assert (config.timing.gpu_probe_s, config.timing.elim_restart_s, config.timing.command_wait_s) == (0.5, 2.0, 0.0)
     assert (config.params.host_lost_after_s, config.params.root_may_submit) == (16.0, True)
 
@@ -65,6 +67,8 @@ def test_all_parameters_of_lsf_conf():
     [
         ("GSCHED_GPU_PROVIDER=cuda", "GSCHED_GPU_PROVIDER: 'cuda' is none of nvml, none and sim:FOLDER"),
         ("GSCHED_GPU_PROVIDER=sim:inv", "GSCHED_GPU_PROVIDER: 'inv' is not an absolute path"),
+        ("GSCHED_GPU_FENCE=maybe", "GSCHED_GPU_FENCE: 'maybe' is none of Y, N and required"),
+        ('LSB_RESOURCE_ENFORCE="gpu memory"', "LSB_RESOURCE_ENFORCE: 'memory' is not supported yet; gpu is"),
         ("GSCHED_RUNDIR=run", "GSCHED_RUNDIR: 'run' is not an absolute path"),
         ("GSCHED_RUNDIR=/run/$USER", "GSCHED_RUNDIR: '/run/$USER': variables and '..' are not replaced"),
         (
@@ -91,6 +95,16 @@ def test_a_line_of_lsf_conf_that_is_refused(line, error):
     errors = check(with_lines("lsf.conf", line)).errors
     assert len(errors) == 1
     assert errors[0].startswith(f"lsf.conf:4: {error}")
+
+
+@pytest.mark.parametrize(("word", "wanted"), [("y", GpuFence.ON), ("N", GpuFence.OFF), ("required", GpuFence.REQUIRED)])
+def test_what_the_fence_may_be(word, wanted):
+    assert check(with_lines("lsf.conf", f"GSCHED_GPU_FENCE={word}")).config.gpu_fence is wanted
+
+
+def test_two_wishes_that_contradict_each_other():
+    errors = check(with_lines("lsf.conf", "GSCHED_GPU_FENCE=N", "LSB_RESOURCE_ENFORCE=gpu")).errors
+    assert errors == ["lsf.conf:5: LSB_RESOURCE_ENFORCE asks for what GSCHED_GPU_FENCE=N turns off"]
 
 
 def test_folders_that_are_not_set():

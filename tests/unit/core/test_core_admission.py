@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from core_world import EXCLUSIVE, SHARED, START, World, gpu_spec, gpus, load, make_config, spec
 
@@ -11,6 +12,7 @@ from gsched.base.errors import BadRequest, GschedError, PermissionDenied, Requir
 from gsched.core import judgement
 from gsched.core.command import Submit
 from gsched.model.config import GpuUnrequested, Params
+from gsched.model.devices import SUDO_WARNING
 from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue, RunLimits
@@ -264,6 +266,25 @@ def test_nothing_is_refused_for_what_is_not_known_yet() -> None:
     here.report("b", gpus=GpuReport(reason="no driver"))
     assert "a has the most such GPUs, 1" in refusal(here, gpu_spec(99)).text
     assert "the usable hosts have 32 slots together" in refusal(here, spec(slots=99)).text
+
+
+def test_sudo_is_warned_of_only_where_it_matters() -> None:
+    """The fence needs no environment: its host makes the warning of gsub untrue."""
+    here = World(make_config(("a", "b")), connect=False)
+
+    def warned(**wanted: Any) -> bool:
+        (done,) = here.do(Submit("ann", "", (spec(warnings=(SUDO_WARNING, "other"), **wanted),)))
+        assert "other" in done.warnings
+        return SUDO_WARNING in done.warnings
+
+    assert warned()
+    here.connect("a", gpus(1))
+    assert warned(), "b may be unfenced"
+    here.connect("b", msgspec.structs.replace(gpus(1), unfenced="the agent does not run as root"))
+    assert warned()
+    assert not warned(hosts=("a",))
+    here.report("b", gpus=GpuReport(unfenced="the agent does not run as root"))
+    assert not warned(), "b has no GPUs"
 
 
 def test_prohibited_devices_do_not_count() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 from core_world import World, load, spec
 
 from gsched.core.views import host_view
+from gsched.model.host import GpuReport
 
 
 def test_what_is_reserved_of_a_load_index_is_told() -> None:
@@ -15,6 +17,23 @@ def test_what_is_reserved_of_a_load_index_is_told() -> None:
     )
     assert view.reserved == {"mem": 1500.0, "tmp": 5.0}
     assert view.load["mem"] == load().indices["mem"] - 1500.0
+
+
+def test_a_host_without_a_fence_says_so() -> None:
+    here = World()
+    report = here.engine.observations.of("a").gpus
+    assert report is not None
+
+    def notes() -> tuple[str, ...]:
+        seen = here.engine.observations.of("a")
+        return host_view(here.engine.config.hosts["a"], here.engine.config, here.engine.state, seen).notes
+
+    assert not any("fence" in note for note in notes())
+    here.report("a", gpus=msgspec.structs.replace(report, unfenced="the agent does not run as root"))
+    said = "jobs are told their GPUs, but could use others (no fence: the agent does not run as root)"
+    assert said in notes()
+    here.report("a", gpus=GpuReport(unfenced="the agent does not run as root"))
+    assert not any("fence" in note for note in notes()), "there is nothing to fence"
 
 
 def test_a_job_that_waits_for_load_is_not_said_to_wait_for_ever() -> None:

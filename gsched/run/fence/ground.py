@@ -1,0 +1,174 @@
+"""What this machine allows: where jobs' control groups can lie, whether a fence holds there, what was left behind.
+
+An agent asks once, at its start, before it has threads. All groups of a cluster's host lie below one folder,
+`gsched/TAG`, at the top of the hierarchy: a job must outlive the service or the login session that its agent belongs
+to. Only an agent that itself runs in the fence of a job stays inside of that.
+
+Never removes a group that holds a process, and nothing outside its own folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from gsched.run.fence import tree
+from gsched.run.fence.group import V1, V2, Group, group_of
+from gsched.run.fence.v1 import MINORS
+
+FOLDER = "gsched"
+"""The folder of all our groups in a hierarchy."""
+_TRIAL = ".trial"
+_TRIAL_MINOR = MINORS - 1
+"""One that is denied whatever is known of the machine's GPUs, and that hardly any has."""
+_DENIED, _OPEN, _UNTOLD, _OUTSIDE = 0, 1, 2, 3
+_PROBLEMS = {
+    _OPEN: "the kernel takes the rules, but a device that they deny can be opened",
+    _OUTSIDE: "a process cannot be put into a group",
+}
+
+
+class Ground:
+    """A hierarchy, or two, in which this host's groups lie."""
+
+    def __init__(self, kind: str, bases: tuple[str, ...]) -> None:
+        self.kind = kind
+        self.bases = bases
+
+    def folders(self, name: str) -> tuple[str, ...]:
+        """Where the group of this attempt lies."""
+        return tuple(f"{base}/{name}" for base in self.bases)
+
+    def group(self, name: str) -> Group:
+        """The group of this attempt, made or not."""
+        return group_of(self.kind, self.folders(name))
+
+    def clear(self, known: Iterable[str]) -> list[str]:
+        """Remove what earlier agents left behind of attempts that are not `known`; names those that hold processes."""
+        left = {
+            entry.name
+            for base in self.bases
+            if os.path.isdir(base)
+            for entry in os.scandir(base)
+            if entry.is_dir(follow_symlinks=False)
+        }
+        return sorted(name for name in left - set(known) if not self.group(name).remove())
+
+    def leave(self) -> None:
+        """Remove the folder, unless groups lie in it; it is made again when one is."""
+        for base in self.bases:
+            for folder in (base, os.path.dirname(base)):
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+
+    def __str__(self) -> str:
+        return f"control groups {self.kind} in {self.bases[0]}"
+
+
+def find_ground(key: str, scratch: Path) -> Ground | str:
+    """Where groups can be made and fences hold, version 2 before version 1; else the reason why nowhere.
+
+    `key` is unique to the cluster and host; in the folder `scratch` a device node is made and removed again.
+    """
+    if os.geteuid() != 0:
+        return "the agent does not run as root"
+    tag = hashlib.sha256(key.encode()).hexdigest()[:12]
+    problems = []
+    for kind, bases in _candidates(tag):
+        problem = _try(Ground(kind, bases), scratch)
+        if not problem:
+            return Ground(kind, bases)
+        problems.append(f"{kind}: {problem}")
+    return "; ".join(problems) or "no hierarchy of control groups is mounted"
+
+
+def _candidates(tag: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Where this host's groups would lie, for each version that is mounted."""
+    places: dict[str, str] = {}
+    own = _own_paths(tree.read("/proc/self/cgroup"))
+    for line in tree.read("/proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        root, mount = before.split()[3:5]
+        kind, _, options = after.split(" ", 2)
+        if kind == "cgroup2":
+            names = [""]
+        elif kind == "cgroup":
+            names = [name for name in ("devices", "freezer") if name in options.split()[-1].split(",")]
+        else:
+            continue
+        for name in names:
+            places.setdefault(name, f"{mount}{_inside(own.get(name, '/'), root)}/{FOLDER}/{tag}")
+    found: list[tuple[str, tuple[str, ...]]] = []
+    if "" in places:
+        found.append((V2, (places[""],)))
+    if "devices" in places and "freezer" in places:
+        found.append((V1, (places["devices"], places["freezer"])))
+    return found
+
+
+def _own_paths(text: str) -> dict[str, str]:
+    """Controller ("" for version 2) -> path of this process's group. Source: cgroups(7), /proc/PID/cgroup."""
+    found = {}
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        for name in controllers.split(","):
+            found[name] = path
+    return found
+
+
+def _inside(own: str, root: str) -> str:
+    """The part of our own path to stay below: all of it in a job's fence, else none. `root`: what is mounted."""
+    if f"/{FOLDER}/" not in own:
+        return ""
+    return own.removeprefix(root.rstrip("/")) if own.startswith(root) else own
+
+
+def _try(ground: Ground, scratch: Path) -> str:
+    """Make a group, fence it and see whether the fence holds; empty when it does."""
+    trial = ground.group(_TRIAL)
+    try:
+        trial.make()
+        trial.fence((), ())
+        held = _opened_from(trial, scratch)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    finally:
+        trial.remove()
+    return _PROBLEMS.get(held, "")
+
+
+def _opened_from(group: Group, scratch: Path) -> int:
+    """What becomes of opening a GPU's device from inside; untold where it cannot be opened from outside either."""
+    node = scratch / f".fence-{os.getpid()}"
+    try:
+        os.mknod(node, stat.S_IFCHR | 0o600, os.makedev(tree.CHARACTER_MAJOR, _TRIAL_MINOR))
+    except OSError:
+        return _UNTOLD
+    try:
+        if _open(node) == _DENIED:
+            return _UNTOLD
+        pid = os.fork()
+        if pid == 0:
+            answer = _OUTSIDE
+            try:
+                group.add(os.getpid())
+                answer = _open(node)
+            finally:
+                os._exit(answer)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    finally:
+        node.unlink()
+
+
+def _open(node: Path) -> int:
+    try:
+        os.close(os.open(node, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return _DENIED if error.errno in (errno.EPERM, errno.EACCES) else _OPEN
+    return _OPEN

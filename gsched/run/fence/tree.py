@@ -1,0 +1,94 @@
+"""Folders of control groups: both versions are read and removed alike. Source: cgroups(7).
+
+Standard library only, and no more than os and signal. What is gone is empty.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+CHARACTER_MAJOR = 195
+"""Major number of the device nodes of NVIDIA's driver. Source: the kernel's devices.txt, "Nvidia graphics devices"."""
+CONTROL_MINORS = (254, 255)
+"""nvidia-modeset and nvidiactl: every user of any GPU needs them, and they give nobody a GPU."""
+
+
+def write(path: str, text: str) -> None:
+    """Write to a control file. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def read(path: str) -> str:
+    """A control file's contents, empty when there is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        data = b""
+        while chunk := os.read(fd, 65536):
+            data += chunk
+        return data.decode()
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+
+
+def below(folder: str) -> list[str]:
+    """The group's folder and those of all groups below it, the innermost first."""
+    found = []
+    try:
+        with os.scandir(folder) as entries:
+            inner = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    for path in inner:
+        found += below(path)
+    return [*found, folder]
+
+
+def pids(folder: str) -> list[int]:
+    """All processes in it and below it. 0 stands for one of another pid namespace, which has no number here."""
+    found = [int(pid) for path in below(folder) for pid in read(f"{path}/cgroup.procs").split()]
+    return [pid for pid in found if pid > 0]
+
+
+def make(folder: str) -> None:
+    """Make the group anew. Raises OSError, also for one that holds processes."""
+    try:
+        try:
+            os.mkdir(folder, 0o755)
+        except FileNotFoundError:
+            os.makedirs(folder, 0o755)
+    except FileExistsError:
+        left = pids(folder)
+        if left or not remove(folder):
+            raise OSError(f"{folder} holds processes of an earlier job: {' '.join(map(str, left[:10]))}") from None
+        os.mkdir(folder, 0o755)
+
+
+def remove(folder: str) -> bool:
+    """Remove the group and those below it; False if any holds processes."""
+    for path in below(folder):
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return False
+    return True
+
+
+def kill_each(found: list[int]) -> None:
+    """SIGKILL to each. For processes that are frozen: none of them can have ended and left its number to another."""
+    for pid in found:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass

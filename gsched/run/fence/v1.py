@@ -1,0 +1,87 @@
+"""A job's group in the hierarchies of version 1: the devices controller is the fence, the freezer stops and kills.
+
+Sources: the kernel's Documentation/admin-guide/cgroup-v1/devices.rst and freezer-subsystem.rst. The devices controller
+cannot say "all of a major but these", so minors are denied one by one.
+
+Standard library only. Never touches a group that it has not made.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+
+from gsched.run.fence import tree
+
+MINORS = 64
+"""Minors below this are denied whether such a GPU is known or not."""
+_FREEZE_PATIENCE_S = 0.1
+
+
+class V1Group:
+    """A folder in the hierarchy of devices, and one in that of the freezer (which may be the same)."""
+
+    def __init__(self, devices: str, freezer: str) -> None:
+        self.devices = devices
+        self.freezer = freezer
+
+    def make(self) -> None:
+        """As V2Group.make."""
+        tree.make(self.devices)
+        if self.freezer != self.devices:
+            tree.make(self.freezer)
+
+    def fence(self, minors: Sequence[int], denied: Iterable[tuple[int, int]]) -> None:
+        """As V2Group.fence."""
+        may = {*minors, *tree.CONTROL_MINORS}
+        others = {*denied, *((tree.CHARACTER_MAJOR, minor) for minor in range(MINORS))}
+        fd = os.open(f"{self.devices}/devices.deny", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            for major, minor in sorted(others):
+                if major != tree.CHARACTER_MAJOR or minor not in may:
+                    os.write(fd, f"c {major}:{minor} rwm".encode())
+        finally:
+            os.close(fd)
+
+    def add(self, pid: int) -> None:
+        """As V2Group.add."""
+        for folder in {self.devices, self.freezer}:
+            tree.write(f"{folder}/cgroup.procs", str(pid))
+
+    def pids(self) -> list[int]:
+        """As V2Group.pids."""
+        return list(dict.fromkeys(pid for folder in (self.freezer, self.devices) for pid in tree.pids(folder)))
+
+    def freeze(self) -> bool:
+        """As V2Group.freeze."""
+        return self._set("FROZEN")
+
+    def is_frozen(self) -> bool:
+        """As V2Group.is_frozen."""
+        return tree.read(f"{self.freezer}/freezer.state").strip() == "FROZEN"
+
+    def thaw(self) -> None:
+        """As V2Group.thaw."""
+        self._set("THAWED")
+
+    def kill(self) -> None:
+        """As V2Group.kill."""
+        self.freeze()  # nobody may fork while they are killed; the signal arrives when they are thawed
+        deadline = time.monotonic() + _FREEZE_PATIENCE_S
+        while not self.is_frozen() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        tree.kill_each(self.pids())
+        self.thaw()
+
+    def remove(self) -> bool:
+        """As V2Group.remove."""
+        removed = [tree.remove(folder) for folder in {self.freezer, self.devices}]
+        return all(removed)
+
+    def _set(self, state: str) -> bool:
+        try:
+            tree.write(f"{self.freezer}/freezer.state", state)
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,158 @@
+"""A job's group in the unified hierarchy: a device program is the fence, cgroup.freeze and cgroup.kill do the rest.
+
+The program is put together here, a few instructions, and attached with bpf(2); it stays with the group when its maker
+ends, and goes with it. Sources: the kernel's Documentation/admin-guide/cgroup-v2.rst, bpf(2), and
+Documentation/bpf/standardization/instruction-set.rst for the encoding.
+
+Standard library only. Never attaches to a group that it has not made.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import time
+from collections.abc import Iterable, Sequence
+
+from gsched.run.fence import tree
+
+_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
+"""Number of bpf(2), which the C library has no function for."""
+_PROG_LOAD, _PROG_ATTACH = 5, 8
+_PROG_TYPE_CGROUP_DEVICE = 15
+_ATTACH_CGROUP_DEVICE = 6
+_ALLOW_MULTI = 2
+_CHARACTER_DEVICE = 2
+_LICENSE = b"Apache-2.0\0"
+
+_LOAD_WORD, _AND, _JUMP, _JUMP_EQUAL, _JUMP_UNEQUAL, _MOVE, _EXIT = 0x61, 0x54, 0x05, 0x15, 0x55, 0xB7, 0x95
+_RESULT, _CONTEXT, _KIND, _MAJOR, _MINOR = 0, 1, 2, 3, 4
+_FREEZE_PATIENCE_S = 0.1
+
+
+class V2Group:
+    """A folder of the unified hierarchy. Its methods are idempotent and take a group that is gone for an empty one."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def make(self) -> None:
+        """Make it, empty and without rules, also in the place of one that was left empty. Raises OSError."""
+        tree.make(self.folder)
+
+    def fence(self, minors: Sequence[int], denied: Iterable[tuple[int, int]]) -> None:
+        """From now on none of its processes can open an NVIDIA GPU but those with these device minors, nor any of
+        the character devices `denied`, pairs of major and minor. Raises OSError.
+        """
+        attach(self.folder, program(minors, denied))
+
+    def add(self, pid: int) -> None:
+        """Put a process into it; what that starts from now on is in it as well. Raises OSError."""
+        tree.write(f"{self.folder}/cgroup.procs", str(pid))
+
+    def pids(self) -> list[int]:
+        """Its processes, and those of groups below it. Never raises."""
+        return tree.pids(self.folder)
+
+    def freeze(self) -> bool:
+        """Begin to stop all its processes where they stand; whether that can be done. Never raises."""
+        return self._tell("cgroup.freeze", "1")
+
+    def is_frozen(self) -> bool:
+        """Whether all of them stand still. Never raises."""
+        return "frozen 1" in tree.read(f"{self.folder}/cgroup.events")
+
+    def thaw(self) -> None:
+        """Let them go on. Never raises."""
+        self._tell("cgroup.freeze", "0")
+
+    def kill(self) -> None:
+        """SIGKILL to all of them at once, stopped or not; they are thawed. Never raises, hardly waits."""
+        if not self._tell("cgroup.kill", "1"):  # a kernel before 5.14: nobody may fork while they are killed
+            self.freeze()
+            deadline = time.monotonic() + _FREEZE_PATIENCE_S
+            while not self.is_frozen() and time.monotonic() < deadline:
+                time.sleep(0.001)
+            tree.kill_each(self.pids())
+        self.thaw()
+
+    def remove(self) -> bool:
+        """Remove it; False while it holds processes. Never raises."""
+        return tree.remove(self.folder)
+
+    def _tell(self, file: str, text: str) -> bool:
+        try:
+            tree.write(f"{self.folder}/{file}", text)
+        except OSError:
+            return False
+        return True
+
+
+def program(minors: Sequence[int], denied: Iterable[tuple[int, int]]) -> bytes:
+    """Instructions that answer 0 (no) for other GPUs than these and for the devices `denied`, 1 for all else.
+
+    The kernel's argument is three words: 16 bits of access and 16 of the device's kind, its major, its minor.
+    """
+    others = sorted({pair for pair in denied if pair[0] != tree.CHARACTER_MAJOR})
+    may = sorted({*minors, *tree.CONTROL_MINORS})
+    yes = 6 + len(may) + 1 + 2 * len(others)  # where the answers stand
+    no = yes + 2
+    code = [
+        _instruction(_LOAD_WORD, _KIND, _CONTEXT, 0),
+        _instruction(_AND, _KIND, value=0xFFFF),
+        _instruction(_JUMP_UNEQUAL, _KIND, jump=yes - 3, value=_CHARACTER_DEVICE),
+        _instruction(_LOAD_WORD, _MAJOR, _CONTEXT, 4),
+        _instruction(_LOAD_WORD, _MINOR, _CONTEXT, 8),
+        _instruction(_JUMP_UNEQUAL, _MAJOR, jump=len(may) + 1, value=tree.CHARACTER_MAJOR),
+    ]
+    for minor in may:
+        code.append(_instruction(_JUMP_EQUAL, _MINOR, jump=yes - len(code) - 1, value=minor))
+    code.append(_instruction(_JUMP, jump=no - len(code) - 1))
+    for major, minor in others:
+        code.append(_instruction(_JUMP_UNEQUAL, _MAJOR, jump=1, value=major))
+        code.append(_instruction(_JUMP_EQUAL, _MINOR, jump=no - len(code) - 1, value=minor))
+    for answer in (1, 0):
+        code += [_instruction(_MOVE, _RESULT, value=answer), _instruction(_EXIT)]
+    return b"".join(code)
+
+
+def _instruction(operation: int, target: int = 0, source: int = 0, jump: int = 0, value: int = 0) -> bytes:
+    return struct.pack("=BBhi", operation, target | source << 4, jump, value)
+
+
+def attach(folder: str, code: bytes) -> None:
+    """Load the program and attach it to the group. Raises OSError: no right to, or a kernel without it."""
+    text = ctypes.create_string_buffer(code, len(code))
+    licence = ctypes.create_string_buffer(_LICENSE)
+    loading = struct.pack(
+        "=IIQQIIQI",
+        _PROG_TYPE_CGROUP_DEVICE,
+        len(code) // 8,
+        ctypes.addressof(text),
+        ctypes.addressof(licence),
+        *(0, 0, 0, 0),  # no log of the verifier
+    )
+    loaded = _bpf(_PROG_LOAD, loading, "a device program cannot be loaded")
+    try:
+        group = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            attaching = struct.pack("=IIII", group, loaded, _ATTACH_CGROUP_DEVICE, _ALLOW_MULTI)
+            _bpf(_PROG_ATTACH, attaching, f"a device program cannot be attached to {folder}")
+        finally:
+            os.close(group)
+    finally:
+        os.close(loaded)
+
+
+def _bpf(command: int, argument: bytes, what: str) -> int:
+    """bpf(2). Raises OSError saying `what`."""
+    number = _BPF.get(os.uname().machine)
+    if number is None:
+        raise OSError(f"{what}: bpf(2) is not known on {os.uname().machine}")
+    libc = ctypes.CDLL(None, use_errno=True)
+    buffer = ctypes.create_string_buffer(argument, len(argument))
+    done: int = libc.syscall(ctypes.c_long(number), ctypes.c_int(command), buffer, ctypes.c_uint(len(argument)))
+    if done < 0:
+        raise OSError(f"{what}: {os.strerror(ctypes.get_errno())}")
+    return done

@@ -1,0 +1,104 @@
+"""What an attempt's fence leaves it, as the agent decides it."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gsched.agent import fencing
+from gsched.agent.fencing import Fencing, standing_note
+from gsched.base.errors import ResourceExhausted
+from gsched.model.allocation import HeldGpu, HostAllocation
+from gsched.model.config import GpuFence
+from gsched.model.host import Gpu, GpuReport
+from gsched.run.fence.ground import Ground
+from gsched.run.order import Fence
+
+GROUND = Ground("v2", ("/cg/gsched/ab",))
+REVERSED = GpuReport(gpus=tuple(Gpu(uuid=f"GPU-{index}", index=index, minor=3 - index) for index in range(4)))
+
+
+def part(*indexes: int) -> HostAllocation:
+    gpus = tuple(HeldGpu(uuid=f"GPU-{index}", index=index, claim="ngpus_shared") for index in indexes)
+    return HostAllocation(host="a", slots=1, gpus=gpus)
+
+
+def fence(
+    held: HostAllocation,
+    ground: Ground | str = GROUND,
+    report: GpuReport | None = REVERSED,
+    *,
+    wanted: GpuFence = GpuFence.ON,
+    gpu_unrequested: str = "hide",
+    later: GpuReport | None = None,
+) -> Fence | None:
+    async def first_gpus() -> GpuReport:
+        if later is None:
+            await asyncio.Event().wait()
+            raise AssertionError
+        return later
+
+    reporter: Any = SimpleNamespace(gpus=report, first_gpus=first_gpus)
+    return asyncio.run(Fencing(wanted, ground, reporter).fence_of("7.1", held, gpu_unrequested))
+
+
+def test_minors_count_and_not_indexes():
+    """pains 2."""
+    found = fence(part(0, 2))
+    assert found == Fence(kind="v2", folders=("/cg/gsched/ab/7.1",), minors=(3, 1), denied=((195, 2), (195, 0)))
+
+
+def test_a_job_without_gpus_may_open_none_unless_that_is_allowed():
+    nothing, everything = fence(part()), fence(part(), gpu_unrequested="allow")
+    assert nothing is not None
+    assert nothing.minors == ()
+    assert everything is not None
+    assert everything.minors is None
+
+
+def test_the_first_look_is_waited_for(monkeypatch):
+    found = fence(part(1), report=None, later=REVERSED)
+    assert found is not None
+    assert found.minors == (2,)
+    without = fence(part(), report=None)
+    assert without is not None
+    assert without.minors == ()
+    monkeypatch.setattr(fencing, "_PATIENCE_S", 0.01)
+    with pytest.raises(ResourceExhausted, match="not been probed yet"):
+        fence(part(1), report=None)
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        (GpuReport(), "no such GPU any more"),
+        (GpuReport(gpus=(Gpu(uuid="GPU-1", index=1),)), "the driver does not tell its device"),
+    ],
+)
+def test_a_device_that_is_not_known_is_an_error_and_no_open_door(report, said):
+    with pytest.raises(ResourceExhausted, match=said):
+        fence(part(1), report=report)
+
+
+def test_a_host_that_cannot():
+    assert fence(part(1), "no root") is None
+    assert fence(part(), "no root", wanted=GpuFence.REQUIRED) is None
+    with pytest.raises(ResourceExhausted, match="required, but cannot be had: no root"):
+        fence(part(1), "no root", wanted=GpuFence.REQUIRED)
+    assert standing_note(GpuFence.ON, "no root") == "no root"
+    assert standing_note(GpuFence.OFF, "it is turned off") == "GSCHED_GPU_FENCE=N"
+    assert standing_note(GpuFence.ON, GROUND) == ""
+
+
+def test_render_nodes_of_foreign_gpus_are_denied_too(monkeypatch):
+    monkeypatch.setattr(fencing, "render_nodes", lambda pci: [(226, int(pci))])
+    gpus = tuple(Gpu(uuid=f"GPU-{index}", index=index, minor=index, pci_bus_id=f"{128 + index}") for index in range(2))
+    real = fence(part(0), report=GpuReport(gpus=gpus, provider="nvml"))
+    assert real is not None
+    assert real.denied == ((195, 1), (226, 129))
+    simulated = fence(part(0), report=GpuReport(gpus=gpus, provider="simulated"))
+    assert simulated is not None
+    assert simulated.denied == ((195, 1),)

@@ -1,0 +1,339 @@
+"""The fence: real groups where the machine has them, and what is written into folders that only look like some."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import stat
+import struct
+from pathlib import Path
+
+import pytest
+from run_host import Host, appears
+
+from gsched.run import contain
+from gsched.run.fence import ground as grounds
+from gsched.run.fence import tree
+from gsched.run.fence.ground import Ground, find_ground
+from gsched.run.fence.group import V1, V2
+from gsched.run.fence.v1 import V1Group
+from gsched.run.fence.v2 import program
+from gsched.run.order import Fence, Step
+
+CHARACTER, BLOCK = 2, 1
+
+
+# -- the program, in an interpreter of its own ------------------------------------------------------------------------
+
+
+def allows(code: bytes, kind: int, major: int, minor: int) -> bool:
+    """What the kernel would do with these instructions."""
+    registers = [0] * 11
+    context = {0: kind | 6 << 16, 4: major, 8: minor}
+    place = 0
+    for _ in range(len(code)):
+        operation, where, jump, value = struct.unpack_from("=BBhi", code, place * 8)
+        target = where & 15
+        place += 1
+        if operation == 0x61:
+            registers[target] = context[jump]
+        elif operation == 0x54:
+            registers[target] &= value
+        elif operation == 0xB7:
+            registers[target] = value
+        elif operation == 0x95:
+            return bool(registers[0])
+        elif operation == 0x05 or (operation == 0x15) == (registers[target] == value):
+            assert operation in (0x05, 0x15, 0x55)
+            place += jump
+    raise AssertionError("it does not end")
+
+
+@pytest.mark.parametrize("minors", [(), (0,), (7, 3), tuple(range(16))])
+@pytest.mark.parametrize("denied", [(), ((226, 128),), ((226, 128), (226, 0), (240, 1), (195, 3))])
+def test_the_program_leaves_a_job_its_gpus_and_nothing_else(minors, denied):
+    code = program(minors, denied)
+    for minor in range(300):
+        assert allows(code, CHARACTER, 195, minor) == (minor in minors or minor in (254, 255))
+        assert allows(code, BLOCK, 195, minor)
+        assert allows(code, CHARACTER, 1, minor)
+        assert allows(code, CHARACTER, 226, minor) == ((226, minor) not in denied)
+    assert allows(code, CHARACTER, 240, 0)
+    assert allows(code, CHARACTER, 240, 1) == ((240, 1) not in denied)
+
+
+# -- folders that look like groups ------------------------------------------------------------------------------------
+
+
+def group_folder(path: Path, *files: str) -> Path:
+    path.mkdir(parents=True)
+    for name in ("cgroup.procs", *files):
+        (path / name).write_text("")
+    return path
+
+
+def test_version_1_denies_one_by_one(tmp_path):
+    devices, freezer = group_folder(tmp_path / "d", "devices.deny"), group_folder(tmp_path / "f", "freezer.state")
+    written = []
+    real = os.write
+
+    def note(fd: int, data: bytes) -> int:
+        written.append(data.decode())
+        return real(fd, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "write", note)
+        V1Group(str(devices), str(freezer)).fence([2], [(195, 2), (195, 700), (226, 128)])
+    expected = {f"c 195:{minor} rwm" for minor in [*range(64), 700] if minor != 2} | {"c 226:128 rwm"}
+    assert set(written) == expected
+    assert len(written) == len(expected)
+
+
+def test_nobody_outside_of_a_pid_namespace_is_taken_for_pid_0(tmp_path):
+    folder = group_folder(tmp_path / "g")
+    inner = group_folder(folder / "inner")
+    (folder / "cgroup.procs").write_text("0\n12\n")
+    (inner / "cgroup.procs").write_text("13\n0\n")
+    assert sorted(tree.pids(str(folder))) == [12, 13]
+    assert tree.pids(str(tmp_path / "gone")) == []
+
+
+def test_own_place_is_left_only_outside_of_a_fence():
+    own = grounds._own_paths("9:name=systemd:/\n5:devices,freezer:/gsched/ab/1.1\n0::/user.slice/x\n")
+    assert own["freezer"] == "/gsched/ab/1.1"
+    assert own[""] == "/user.slice/x"
+    assert grounds._inside(own["devices"], "/") == "/gsched/ab/1.1"
+    assert grounds._inside(own[""], "/") == ""
+    assert grounds._inside("/gsched/ab/1.1", "/gsched/ab") == "/1.1"
+
+
+def test_without_root_it_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert find_ground("x", tmp_path) == "the agent does not run as root"
+
+
+# -- real groups ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[V2, V1])
+def ground(request, tmp_path):
+    """A place for groups of this version; skipped, with the reason, on a machine that has none."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    tag = f"test-{os.getpid()}"
+    bases = dict(grounds._candidates(tag)).get(request.param)
+    if bases is None:
+        pytest.skip(f"no control groups {request.param} are mounted")
+    place = Ground(request.param, bases)
+    if problem := grounds._try(place, tmp_path):
+        pytest.skip(f"control groups {request.param}: {problem}")
+    yield place
+    for entry in [entry.name for base in bases for entry in os.scandir(base) if entry.is_dir()]:
+        place.group(entry).kill()
+        place.group(entry).remove()
+    place.leave()
+
+
+@pytest.fixture
+def nodes(tmp_path) -> Path:
+    """Device nodes 0 to 7 of GPUs that no driver serves."""
+    for minor in range(8):
+        try:
+            os.mknod(tmp_path / f"nvidia{minor}", stat.S_IFCHR | 0o666, os.makedev(195, minor))
+        except PermissionError:
+            pytest.skip("device nodes cannot be made here")
+    return tmp_path
+
+
+OPENER = """
+import errno, os, sys
+for minor in range(8):
+    try:
+        os.close(os.open(f"{sys.argv[1]}/nvidia{minor}", os.O_RDWR))
+        print(minor, "opened")
+    except OSError as error:
+        print(minor, errno.errorcode[error.errno])
+"""
+
+
+def fence_of(ground: Ground, name: str = "1.1", *minors: int) -> Fence:
+    return Fence(kind=ground.kind, folders=ground.folders(name), minors=minors)
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("around", ["", "env -i PATH=$PATH", "setsid --wait", "nohup", "sh -c '$0 \"$@\" & wait'"])
+def test_no_way_leads_to_a_gpu_of_others(on_host, ground, nodes, around):
+    """pains 3: the variable may be dropped, the session left: the fence stays."""
+    (nodes / "opener.py").write_text(OPENER)
+
+    async def scenario(host: Host) -> None:
+        command = f"{around} python3 {nodes}/opener.py {nodes}"
+        result = await host.run(command, fence=fence_of(ground, "1.1", 5, 2))
+        assert result.succeeded, result
+        seen = dict(line.split() for line in host.output().splitlines())
+        assert {minor for minor, end in seen.items() if end == "EPERM"} == set("013467"), seen
+        assert "EPERM" not in (seen["5"], seen["2"])
+        assert not any(os.path.exists(folder) for folder in ground.folders("1.1"))
+
+    on_host(scenario)
+
+
+@pytest.mark.needs_root
+def test_steps_around_a_job_are_in_its_fence(on_host, ground, nodes):
+    (nodes / "opener.py").write_text(OPENER)
+
+    async def scenario(host: Host) -> None:
+        look = f"python3 {nodes}/opener.py {nodes} >{nodes}/"
+        steps = [Step(command=look + name, what="it") for name in ("first", "last")]
+        result = await host.run("true", fence=fence_of(ground, "1.1", 6), first=(steps[0],), last=(steps[1],))
+        assert result.succeeded, result
+        for name in ("first", "last"):
+            seen = dict(line.split() for line in (nodes / name).read_text().splitlines())
+            assert {minor for minor, end in seen.items() if end == "EPERM"} == set("0123457"), seen
+        assert not any(os.path.exists(folder) for folder in ground.folders("1.1"))
+
+    on_host(scenario)
+
+
+@pytest.mark.needs_root
+def test_a_group_that_cannot_be_made_starts_nothing(on_host, ground, tmp_path):
+    """The job would run without its fence: it goes back instead, and says why."""
+
+    async def scenario(host: Host) -> None:
+        ground.group("1.1").make()
+        fence = Fence(
+            kind=ground.kind, folders=tuple(f"{base}/1.1/cgroup.procs/1.1" for base in ground.bases), minors=(0,)
+        )
+        result = await host.run(f"touch {tmp_path}/ran", fence=fence)
+        assert not result.started
+        assert "fenced off from GPUs that are not its own" in result.problem
+        assert "Not a directory" in result.problem
+        assert not (tmp_path / "ran").exists()
+
+    on_host(scenario)
+
+
+@pytest.mark.needs_root
+def test_the_end_of_a_job_is_the_end_of_what_forgot_its_mark(on_host, ground, tmp_path):
+    """pains 1: the supervisor is killed, the environment dropped, the parent gone: only the group knows it."""
+
+    async def scenario(host: Host) -> None:
+        escape = f"(env -i /bin/sh -c 'echo $$ >{tmp_path}/pid; exec /bin/sleep 1000' &)"
+        await host.executor.start(host.order(f'setsid sh -c "{escape}"; sleep 1000', fence=fence_of(ground)))
+        await host.start_of(1)
+        await appears(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        escaped = contain.read_process(int((tmp_path / "pid").read_text()))
+        assert escaped is not None
+        os.kill(host.supervisor_pid(), signal.SIGKILL)
+        os.kill(host.started[1, 1].pid, signal.SIGKILL)
+        await host.end_of(1)
+        assert not contain.is_alive(escaped.pid, escaped.start)
+        assert not any(os.path.exists(folder) for folder in ground.folders("1.1"))
+
+    on_host(scenario)
+
+
+@pytest.mark.needs_root
+def test_suspended_jobs_stand_still_and_can_be_ended(on_host, ground, tmp_path):
+    async def scenario(host: Host) -> None:
+        count = tmp_path / "count"
+        command = f"trap 'exit 3' INT; while :; do echo >>{count}; sleep 0.01; done"
+        await host.executor.start(host.order(command, fence=fence_of(ground)))
+        await host.start_of(1)
+        await appears(lambda: count.exists() and count.stat().st_size > 3)
+        await host.executor.suspend(1, 1)
+        assert ground.group("1.1").is_frozen()
+        before = count.stat().st_size
+        await host.executor.resume(1, 1)
+        await appears(lambda: count.stat().st_size > before)
+        await host.executor.suspend(1, 1)
+        await host.executor.terminate(1, 1, 10.0)
+        result = await host.end_of(1)
+        assert result.exit_code == 3
+
+    on_host(scenario)
+
+
+@pytest.mark.needs_root
+def test_a_frozen_job_can_be_killed_at_once(on_host, ground):
+    async def scenario(host: Host) -> None:
+        await host.executor.start(host.order("sleep 1000 & sleep 1000", fence=fence_of(ground)))
+        await host.start_of(1)
+        await host.executor.suspend(1, 1)
+        await host.executor.signal(1, 1, signal.SIGKILL)
+        assert (await host.end_of(1)).signal == signal.SIGKILL
+
+    on_host(scenario)
+
+
+@pytest.mark.needs_root
+def test_an_executor_that_comes_later_thaws_and_ends_it(on_host, ground, tmp_path):
+    """The agent is killed while a job is suspended: its successor finds the group by the order."""
+
+    async def scenario(host: Host) -> None:
+        await host.executor.start(host.order("sleep 1000", fence=fence_of(ground)))
+        await host.start_of(1)
+        await host.executor.suspend(1, 1)
+        host.executor.close()
+        later = Host(tmp_path)
+        assert await later.executor.adopt() == [(1, 1)]
+        await later.start_of(1)
+        await later.executor.resume(1, 1)
+        assert not ground.group("1.1").is_frozen()
+        await later.executor.terminate(1, 1, 0.1)
+        await later.end_of(1)
+        assert not any(os.path.exists(folder) for folder in ground.folders("1.1"))
+        later.executor.close()
+
+    on_host(scenario)
+
+
+@pytest.mark.needs_root
+def test_what_was_left_behind_goes_when_it_is_empty(ground):
+    for name in ("1.1", "2.1", "3.1"):
+        ground.group(name).make()
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+        os._exit(0)
+    try:
+        ground.group("2.1").add(pid)
+        assert ground.clear(["3.1"]) == ["2.1"]
+        left = [name for name in ("1.1", "2.1", "3.1") if os.path.exists(ground.folders(name)[0])]
+        assert left == ["2.1", "3.1"]
+        with pytest.raises(OSError, match=str(pid)):
+            ground.group("2.1").make()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+@pytest.mark.needs_root
+def test_rules_of_an_earlier_job_are_not_inherited(ground, nodes):
+    """A group that a crash left behind gets no second set of rules beside the first."""
+    first = ground.group("1.1")
+    first.make()
+    first.fence((1,), ())
+    second = ground.group("1.1")
+    second.make()
+    second.fence((2,), ())
+    pid = os.fork()
+    if pid == 0:
+        second.add(os.getpid())
+        try:
+            os.open(nodes / "nvidia2", os.O_RDWR)
+        except OSError as error:
+            os._exit(error.errno)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != errno.EPERM
+
+
+@pytest.mark.needs_root
+def test_ground_is_found_where_there_is_some(tmp_path, ground):
+    found = find_ground(f"test-{os.getpid()}", tmp_path)
+    assert isinstance(found, Ground), found
+    assert found.folders("7.1")[0].endswith("/7.1")
+    assert not list(tmp_path.iterdir()), "the trial's device node is left"
+    found.leave()
+    assert not any(os.path.exists(base) for base in found.bases)
