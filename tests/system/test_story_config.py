@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from live_cluster import Cluster
+from live_cluster import Cluster, printed
 
 ONE_GPU = "rusage[ngpus_excl_p=1]"
 SEED_RESOURCES = """
@@ -304,7 +304,7 @@ def test_a_job_without_a_gpu_requirement_sees_what_gpu_unrequested_says(
     with changed(cluster, "lsb.params", "GPU_UNREQUESTED = hide", f"GPU_UNREQUESTED = {setting}"):
         job = cluster.submit("-o", "seen.%J", *program)
         assert [view.state for view in cluster.wait(job)] == ["DONE"]
-        output = (cluster.folder / f"seen.{job}").read_text()
+        output = printed(cluster.folder / f"seen.{job}")
     value = re.fullmatch(r"(.*)\n", output)
     assert value is not None, output
     history = re.sub(r"\n {21}", "", cluster.run("ghist", "-l", str(job)).stdout)
