@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from run_host import Host
+from run_host import CLUSTER, Host
 
 from gsched.run import contain
 
@@ -27,7 +27,7 @@ def on_host(tmp_path: Path):
                 host.executor.close()
                 table = contain.scan()
                 for name in names:
-                    for process in contain.marked(f"test/{name}", table):
+                    for process in contain.marked(f"{CLUSTER}/{name}", table):
                         contain.send(process, signal.SIGKILL)
 
         asyncio.run(main())

@@ -21,7 +21,7 @@ from gsched.run.order import Order
 async def main(spool: str, locks: str, orders: str, pause: bool) -> None:
     executor = ProcessExecutor(
         Path(spool),
-        "test",
+        os.environ["RUN_TEST_CLUSTER"],
         on_started=lambda job, attempt, info: print("started", job, info.pid, flush=True),
         on_ended=lambda job, attempt, result: print("ended", job, flush=True),
         gpu_lock_folder=Path(locks),

@@ -13,12 +13,14 @@ from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Key, Order, StartedInfo
 
 PATIENCE_S = 20.0
+CLUSTER = f"test-{os.getpid()}"
+"""Runs of these tests beside each other must not end each other's processes."""
 
 
 class Host:
     """One executor over a spool folder, and what it has reported."""
 
-    def __init__(self, root: Path, cluster: str = "test") -> None:
+    def __init__(self, root: Path, cluster: str = CLUSTER) -> None:
         self.root = root
         self.spool = root / "spool 작업 폴더"
         self.locks = root / "locks"
@@ -77,8 +79,9 @@ class Host:
         return claim.pid
 
 
-def marked_processes(mark: str) -> list[contain.Process]:
-    return contain.marked(mark, contain.scan())
+def marked_processes(name: str) -> list[contain.Process]:
+    """Living processes that carry the mark of the attempt called `name`."""
+    return contain.marked(f"{CLUSTER}/{name}", contain.scan())
 
 
 async def appears(condition: Callable[[], object]) -> None:

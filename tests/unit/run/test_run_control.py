@@ -65,7 +65,7 @@ def test_terminate_goes_on_to_kill_the_whole_tree(on_host):
         await host.executor.terminate(1, 1, 0.1)
         result = await host.end_of(1)
         assert result.signal == 9
-        assert marked_processes("test/1.1") == []
+        assert marked_processes("1.1") == []
 
     on_host(scenario)
 
@@ -128,14 +128,14 @@ def test_suspend_reaches_the_tree_and_terminate_the_suspended(on_host):
         await host.executor.start(host.order(script=escape("time.sleep(60)")))
         await appears((host.root / "escaped").exists)
         await host.executor.suspend(1, 1)
-        await appears(lambda: all(process.is_stopped for process in marked_processes("test/1.1")))
-        assert len(marked_processes("test/1.1")) == 2
+        await appears(lambda: all(process.is_stopped for process in marked_processes("1.1")))
+        assert len(marked_processes("1.1")) == 2
         await host.executor.resume(1, 1)
-        await appears(lambda: not any(process.is_stopped for process in marked_processes("test/1.1")))
+        await appears(lambda: not any(process.is_stopped for process in marked_processes("1.1")))
         await host.executor.suspend(1, 1)
         await host.executor.terminate(1, 1, 30)
         assert (await host.end_of(1)).signal in (2, 1, None)
-        assert marked_processes("test/1.1") == []
+        assert marked_processes("1.1") == []
 
     on_host(scenario)
 
@@ -149,7 +149,7 @@ def test_usage_counts_the_whole_tree(on_host):
         usage = host.executor.usage(1, 1)
         assert usage is not None
         assert usage.pgid == host.started[1, 1].pid
-        assert set(usage.pids) == {process.pid for process in marked_processes("test/1.1")}
+        assert set(usage.pids) == {process.pid for process in marked_processes("1.1")}
         assert usage.threads == len(usage.pids) == 2
         assert 60 <= usage.mem_mib < 200
         await host.executor.signal(1, 1, 9)

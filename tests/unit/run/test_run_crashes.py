@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from run_host import Host, appears, marked_processes
+from run_host import CLUSTER, Host, appears, marked_processes
 
 from gsched.model.job import AttemptResult
 from gsched.run import contain, forkserver, supervisor
@@ -32,7 +32,7 @@ class Doomed:
             [sys.executable, program, str(host.spool), str(host.locks), text, *more],
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            env={**os.environ, "RUN_TEST_CLUSTER": CLUSTER, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
 
     def says(self, first: str) -> list[str]:
@@ -89,7 +89,7 @@ def test_a_job_whose_supervisor_is_killed_is_followed_to_its_end(on_host):
         result = await host.end_of(1)
         assert (result.exit_code, result.signal, result.started) == (None, None, True)
         assert "supervisor was killed" in result.problem
-        assert marked_processes("test/1.1") == []
+        assert marked_processes("1.1") == []
 
     on_host(scenario)
 
@@ -104,7 +104,7 @@ def test_an_orphan_can_still_be_terminated_and_has_its_run_limit(on_host):
         await host.executor.terminate(1, 1, 1)
         assert (await host.end_of(1)).term_reason == ""
         assert (await host.end_of(2)).term_reason == "TERM_RUNLIMIT"
-        assert marked_processes("test/1.1") + marked_processes("test/2.1") == []
+        assert marked_processes("1.1") + marked_processes("2.1") == []
 
     on_host(scenario)
 
@@ -131,7 +131,7 @@ def test_the_limits_of_an_orphan_are_the_executors_to_enforce(on_host):
         assert (2, 1) not in host.ended, "what is suspended is not looked at"
         await host.executor.resume(2, 1)
         assert (await host.end_of(2)).term_reason == "TERM_PROCESSLIMIT"
-        assert marked_processes("test/1.1") + marked_processes("test/2.1") == []
+        assert marked_processes("1.1") + marked_processes("2.1") == []
 
     on_host(scenario)
 
@@ -172,7 +172,7 @@ def test_the_fork_server_ends_with_its_executor(on_host):
         assert len(children) == 1 or contain.descendants(children[0].pid, contain.scan())
         doomed.kill()
         await appears(lambda: not contain.is_alive(children[0].pid, children[0].start))
-        assert len(marked_processes("test/1.1")) == 1
+        assert len(marked_processes("1.1")) == 1
 
     on_host(scenario)
 
@@ -260,7 +260,7 @@ def test_of_two_fork_servers_one_runs_the_order(on_host, round_):
         ended: list[tuple[int, AttemptResult]] = []
         rival = ProcessExecutor(
             host.spool,
-            "test",
+            CLUSTER,
             on_started=lambda *_: None,
             on_ended=lambda job, _, result: ended.append((job, result)),
             gpu_lock_folder=host.locks,

@@ -7,6 +7,7 @@ import stat
 import time
 
 import pytest
+from run_host import CLUSTER
 
 from gsched.base import gpulock
 from gsched.base.errors import Conflict
@@ -67,7 +68,7 @@ def test_environment_umask_and_directory_are_exactly_the_orders(on_host):
         assert "ONE=1 한글".encode() in lines
         assert b"RAW=\xb0\xa1" in lines
         assert f"LS_JOBPID={host.started[1, 1].pid}".encode() in lines
-        assert b"GSCHED_ATTEMPT_ID=test/1.1" in lines
+        assert f"GSCHED_ATTEMPT_ID={CLUSTER}/1.1".encode() in lines
         assert f"PWD={host.root}/d".encode() in lines
         assert not [line for line in lines if line.startswith((b"PYTHON", b"HOME="))]
         assert b"0077" in lines

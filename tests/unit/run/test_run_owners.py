@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from run_host import appears
+from run_host import CLUSTER, appears
 
 ESCAPE = (
     "#!/usr/bin/env python3\n"
@@ -39,7 +39,7 @@ def test_a_process_without_session_and_environment_is_its_attempts(on_host):
 
 def test_by_mark_where_the_supervisor_is_gone(on_host):
     async def scenario(host):
-        mark = {"GSCHED_ATTEMPT_ID": "test/1.1"}
+        mark = {"GSCHED_ATTEMPT_ID": f"{CLUSTER}/1.1"}
         await host.executor.start(host.order("sleep 60", environment={"PATH": os.environ["PATH"], **mark}))
         started = await host.start_of(1)
         os.kill(host.supervisor_pid(), signal.SIGKILL)
