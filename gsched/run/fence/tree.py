@@ -14,6 +14,9 @@ CONTROL_MINORS = (254, 255)
 """nvidia-modeset and nvidiactl: every user of any GPU needs them, and they give nobody a GPU."""
 
 
+_MAX_TRIES = 20
+
+
 def write(path: str, text: str) -> None:
     """Write to a control file. Raises OSError."""
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
@@ -61,16 +64,17 @@ def pids(folder: str) -> list[int]:
 
 def make(folder: str) -> None:
     """Make the group anew. Raises OSError, also for one that holds processes."""
-    try:
+    left = pids(folder)
+    if left or not remove(folder):
+        raise OSError(f"{folder} holds processes of an earlier job: {' '.join(map(str, left[:10]))}")
+    for tries_left in reversed(range(_MAX_TRIES)):
         try:
-            os.mkdir(folder, 0o755)
-        except FileNotFoundError:
             os.makedirs(folder, 0o755)
-    except FileExistsError:
-        left = pids(folder)
-        if left or not remove(folder):
-            raise OSError(f"{folder} holds processes of an earlier job: {' '.join(map(str, left[:10]))}") from None
-        os.mkdir(folder, 0o755)
+        except FileNotFoundError:  # another agent has just removed the folder above it, which was empty
+            if not tries_left:
+                raise
+        else:
+            return
 
 
 def remove(folder: str) -> bool:

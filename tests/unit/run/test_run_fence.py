@@ -309,6 +309,20 @@ def test_what_was_left_behind_goes_when_it_is_empty(ground):
         os.waitpid(pid, 0)
 
 
+def test_the_folder_above_may_go_meanwhile(tmp_path, monkeypatch):
+    """An agent that ends takes the empty folder away that another one is about to use."""
+    real, failures = os.makedirs, iter([True, True, False])
+
+    def makedirs(path: str, mode: int) -> None:
+        if next(failures):
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        real(path, mode)
+
+    monkeypatch.setattr(os, "makedirs", makedirs)
+    tree.make(str(tmp_path / "gsched" / "tag" / "1.1"))
+    assert (tmp_path / "gsched" / "tag" / "1.1").is_dir()
+
+
 @pytest.mark.needs_root
 def test_rules_of_an_earlier_job_are_not_inherited(ground, nodes):
     """A group that a crash left behind gets no second set of rules beside the first."""
