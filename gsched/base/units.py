@@ -5,6 +5,8 @@ Sizes: `500`, `500MB`, `16G` (powers of 1024). Run limits: `[hours:]minutes`. So
 
 from __future__ import annotations
 
+import math
+
 from gsched.base.errors import BadRequest
 
 _POWERS = {"K": 0, "M": 1, "G": 2, "T": 3, "P": 4, "E": 5, "Z": 6}
@@ -21,6 +23,27 @@ def parse_mib(text: str, default_unit: str = "M") -> float:
     if suffix not in _POWERS or not 0 <= value < 1e18:
         raise BadRequest(f"'{text}' is not a size such as 500, 500MB or 16G")
     return float(value * 1024.0 ** (_POWERS[suffix] - 1))
+
+
+def unit_letter(unit: str) -> str:
+    """`M` of `MB` or `m`, a value of LSF_UNIT_FOR_LIMITS. Raises BadRequest."""
+    letter = unit.strip().upper().removesuffix("B")
+    if letter not in _POWERS:
+        raise BadRequest(f"LSF_UNIT_FOR_LIMITS={unit}: this is none of {', '.join(each + 'B' for each in _POWERS)}")
+    return letter
+
+
+def from_mib(mib: float, unit: str) -> float:
+    """The number that stands before `unit` (a letter, `K` to `Z`) for a size in MiB."""
+    return mib / 1024.0 ** (_POWERS[unit] - 1)
+
+
+def parse_limit_mib(text: str, unit: str) -> float:
+    """MiB of a limit, rounded up to a whole number of `unit` (a letter), which a bare number has.
+
+    Source: bsub(1), option -M; lsf.conf(5), LSF_UNIT_FOR_LIMITS. Raises BadRequest.
+    """
+    return math.ceil(from_mib(parse_mib(text, unit), unit)) * 1024.0 ** (_POWERS[unit] - 1)
 
 
 def format_scaled_mib(value: float) -> str:

@@ -15,6 +15,7 @@ from gsched.base.ids import show_job
 from gsched.cli.projection import placed, shown_with_gpus, submitted_record
 from gsched.cli.render import history, job_lines
 from gsched.cli.render.history import HistoryEvent, HistoryRecord, Remark
+from gsched.cli.sizes import shown_in
 from gsched.model import event as events
 from gsched.model.job import AttemptResult, Usage
 from gsched.model.view import EventRecord, JobHistory
@@ -30,9 +31,12 @@ def signal_name(number: int) -> str:
         return str(number)
 
 
-def history_record(stored: JobHistory) -> HistoryRecord:
-    """The history of one job. Raises GschedError when nothing says what was submitted."""
-    teller = _Teller()
+def history_record(stored: JobHistory, unit: str = "M") -> HistoryRecord:
+    """The history of one job; sizes in requirements are in `unit`, a letter.
+
+    Raises GschedError when nothing says what was submitted.
+    """
+    teller = _Teller(unit)
     told = tuple(remark for record in stored.events for remark in teller.tell(record))
     if teller.submitted is None:
         raise GschedError(f"Job <{show_job(stored.job_id)}>: the record of its submission cannot be read")
@@ -43,7 +47,8 @@ def history_record(stored: JobHistory) -> HistoryRecord:
 class _Teller:
     """Goes through the events in order; knows whether the job has been dispatched, which gives some their words."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
         self.submitted: events.JobSubmitted | None = None
         self.usage: Usage | None = None
         self._gpu = ""
@@ -94,7 +99,7 @@ class _Teller:
                 yield from self._changes(event)
 
     def _effective(self, text: str) -> str:
-        return shown_with_gpus(text, self._gpu, is_effective=True)
+        return shown_in(self._unit, shown_with_gpus(text, self._gpu, is_effective=True))
 
     def _changes(self, event: events.AnyEvent) -> Iterator[HistoryEvent]:
         match event:

@@ -14,6 +14,7 @@ from gsched.cli.render import accounts
 from gsched.cli.render.records import JobRecord
 from gsched.cli.selection import parse_job_ids
 from gsched.cli.session import connected
+from gsched.cli.sizes import unit_of
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.spans import parse_span
@@ -84,7 +85,8 @@ def _counted(found: Iterable[Account], summary: accounts.Summary) -> Iterator[Ac
 
 
 def _jobs(call: Call, options: Parsed, found: list[Account], zone: tzinfo) -> Iterator[str]:
-    rows = [(account, _record(account)) for account in found]
+    unit = unit_of(call)
+    rows = [(account, _record(account, unit)) for account in found]
     if options.has("b"):
         yield accounts.render_brief(rows, zone, wide=options.has("w")) + accounts.RULE + "\n"
         return
@@ -93,11 +95,11 @@ def _jobs(call: Call, options: Parsed, found: list[Account], zone: tzinfo) -> It
         yield accounts.render_job(account, job, zone, unfolded=options.has("UF"), year=year) + accounts.RULE + "\n"
 
 
-def _record(account: Account) -> JobRecord:
+def _record(account: Account, unit: str) -> JobRecord:
     view = account.job
     if view is None:
         raise BadRequest("the master gave no account of the job itself")
-    return job_record(view)
+    return job_record(view, unit=unit)
 
 
 def _wanted(call: Call, options: Parsed, zone: tzinfo) -> AccountFilter:

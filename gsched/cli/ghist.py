@@ -16,6 +16,7 @@ from gsched.cli.render.chronology import render_chronology
 from gsched.cli.render.history import HistoryRecord
 from gsched.cli.selection import parse_job_ids
 from gsched.cli.session import connected, setting
+from gsched.cli.sizes import unit_of
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.spans import parse_span
@@ -134,6 +135,7 @@ class _Reader:
     def __init__(self, call: Call, wanted: JobFilter) -> None:
         self._call = call
         self._wanted = wanted
+        self._unit = unit_of(call)
         self.problems = 0
 
     def read(self, stored: Iterator[JobHistory]) -> Iterator[HistoryRecord]:
@@ -141,7 +143,7 @@ class _Reader:
         for each in stored:
             found.update((each.job_id, array_of(each.job_id)))
             try:
-                yield history_record(each)
+                yield history_record(each, self._unit)
             except GschedError as problem:
                 self._complain(problem.text)
         missing = [job_id for job_id in self._wanted.ids if job_id not in found]

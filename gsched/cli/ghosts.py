@@ -17,6 +17,7 @@ from gsched.cli.render.shared import render_reserved
 from gsched.cli.render.topology import render_topologies
 from gsched.cli.session import Session, connected
 from gsched.cli.sharing import shared_resources
+from gsched.cli.sizes import requirement_in
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.allocation import ALONE_CLAIM
 from gsched.model.job import FINISHED
@@ -59,7 +60,7 @@ def main(call: Call) -> int:
                 raise BadRequest(f"{program(call)}: -s stands alone")
             call.write(render_reserved(shared_resources(session.client.hosts(), options.rest)))
             return 0
-        requirement = options.last("R")
+        requirement = requirement_in(call, options.last("R"))
         views = session.client.hosts(options.rest, topology=with_topology, requirement=requirement)
         if options.has("gpu"):
             _show_gpus(call, options, views, _uses(session, views))

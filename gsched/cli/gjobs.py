@@ -28,6 +28,7 @@ from gsched.cli.render.records import JobRecord
 from gsched.cli.render.slot_sums import render_slot_sums
 from gsched.cli.selection import not_found, nothing_found, parse_job_ids
 from gsched.cli.session import Session, connected, setting
+from gsched.cli.sizes import unit_of
 from gsched.cli.watching import watch
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
@@ -168,6 +169,7 @@ class _Listing:
         self._with_gpus = options.has("gpu")
         self._gpus: dict[str, Gpu] = {}
         self._level = _level(call, options)
+        self._unit = unit_of(call)
         self._views = session.client.jobs(_wanted(call, options, named))
         self._client = session.client
         self._admits = chosen_filter(options)
@@ -184,7 +186,7 @@ class _Listing:
             self.count += 1
             if self._is_long and external is None:
                 external = self._client.cluster().external_resources
-            record = job_record(view, external or (), level=self._level, with_hosts=self._is_long)
+            record = job_record(view, external or (), level=self._level, with_hosts=self._is_long, unit=self._unit)
             yield self._in_detail(record, view)
 
     def _in_detail(self, record: JobRecord, view: JobView) -> JobRecord:

@@ -25,6 +25,7 @@ from gsched.cli.render.records import HostRecord
 from gsched.cli.render.shared import render_values
 from gsched.cli.session import connected
 from gsched.cli.sharing import shared_resources
+from gsched.cli.sizes import requirement_in
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.view import HostView
 
@@ -68,7 +69,7 @@ def main(call: Call) -> int:
         if options.has("s"):
             call.write(render_values(shared_resources(session.client.hosts(), options.rest)))
             return 0
-        requirement = options.last("R")
+        requirement = requirement_in(call, options.last("R"))
         views = session.client.hosts(options.rest, requirement=requirement)
     if options.has("gpu", "gpuload"):
         _show_gpus(call, options, views)

@@ -13,6 +13,7 @@ from gsched.cli.render.shared import render_values
 from gsched.cli.render.topology import render_topologies
 from gsched.cli.session import connected
 from gsched.cli.sharing import shared_resources
+from gsched.cli.sizes import requirement_in
 from gsched.dialect.options import Option, OptionTable, unsupported
 
 TABLE = OptionTable(
@@ -52,7 +53,9 @@ def main(call: Call) -> int:
             call.write(render_values(shared_resources(client.hosts(), options.rest, static=True)))
             return 0
         wants_processors = options.has("l", "T")
-        hosts = client.hosts(options.rest, topology=wants_processors, requirement=options.last("R"))
+        hosts = client.hosts(
+            options.rest, topology=wants_processors, requirement=requirement_in(call, options.last("R"))
+        )
         external = client.cluster().external_resources if options.has("l") else ()
     header = not options.has("noheader")
     if options.has("gpu"):

@@ -17,6 +17,7 @@ from gsched.cli.render.records import (
     Message,
     QueueRecord,
 )
+from gsched.cli.sizes import shown_in
 from gsched.model.allocation import Allocation, CpuBinding, HeldGpu, HostAllocation
 from gsched.model.host import Gpu
 from gsched.model.job import FINISHED, AttemptResult, JobSpec, Usage
@@ -33,10 +34,16 @@ def placed(allocation: Allocation | None) -> tuple[HostSlots, ...]:
 
 
 def job_record(
-    view: JobView, external_indices: tuple[str, ...] = (), *, level: int = DEFAULT_LEVEL, with_hosts: bool = False
+    view: JobView,
+    external_indices: tuple[str, ...] = (),
+    *,
+    level: int = DEFAULT_LEVEL,
+    with_hosts: bool = False,
+    unit: str = "M",
 ) -> JobRecord:
     """A job as gjobs prints it. `external_indices` are the names for the second threshold table of -l; `level` and
-    `with_hosts` say how much of the pending reasons is told (gsched.cli.render.reasons).
+    `with_hosts` say how much of the pending reasons is told (gsched.cli.render.reasons); `unit`, a letter, is that of
+    sizes in requirements.
     """
     has_ended = view.state in FINISHED
     ending = _ending(view.result) if has_ended else {}
@@ -58,8 +65,10 @@ def job_record(
         suspending_reasons=_suspending(view),
         planned=view.planned,
         combined_gpu_req=view.spec.combined_gpu_req,
-        combined_req=shown_with_gpus(view.spec.combined_req, view.spec.combined_gpu_req),
-        effective_req=shown_with_gpus(view.effective_req, view.spec.combined_gpu_req, is_effective=True),
+        combined_req=shown_in(unit, shown_with_gpus(view.spec.combined_req, view.spec.combined_gpu_req)),
+        effective_req=shown_in(
+            unit, shown_with_gpus(view.effective_req, view.spec.combined_gpu_req, is_effective=True)
+        ),
         external_indices=external_indices,
         messages=tuple(
             Message(box=each.box, user=each.user, posted_at=each.posted_at, text=each.text) for each in view.messages

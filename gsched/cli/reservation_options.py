@@ -12,6 +12,7 @@ from datetime import datetime, tzinfo
 from gsched.base.errors import BadRequest
 from gsched.cli.call import Call
 from gsched.cli.command import program
+from gsched.cli.sizes import requirement_in
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, Parsed
 from gsched.dialect.times import parse_time
@@ -54,7 +55,7 @@ def read_reservation(call: Call, options: Parsed, name: str) -> Asked:
         slots=_count(call, options, "n"),
         gpus=_count(call, options, "gpu"),
         hosts=tuple(options.last("m").split()),
-        requirement=options.last("R"),
+        requirement=requirement_in(call, options.last("R")),
     )
 
 

@@ -46,9 +46,11 @@ def _read(section: Section, judge: Judge, findings: Findings) -> Application:
         task_limit=settings.take("TASKLIMIT", task_limit, None),
         run_limit_s=settings.take("RUNLIMIT", time_s, None),
         estimate_s=settings.take("RUNTIME", time_s, None),
-        limits={name: limit.maximum for name, limit in job_limits(settings).items() if limit.maximum is not None},
+        limits={
+            name: limit.maximum for name, limit in job_limits(settings, judge.unit).items() if limit.maximum is not None
+        },
         res_req=settings.take("RES_REQ", judge.requirement, ""),
-        gpu_req=settings.take("GPU_REQ", gpu_requirement, ""),
+        gpu_req=settings.take("GPU_REQ", gpu_requirement(judge.unit), ""),
         rerunnable=settings.take("RERUNNABLE", yes_or_no, None),
         requeue_exit_values=settings.take("REQUEUE_EXIT_VALUES", exit_values, ""),
         max_requeue=settings.take("MAX_JOB_REQUEUE", integer(0, 2**31 - 2), None),

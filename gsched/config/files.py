@@ -158,15 +158,17 @@ def _build(
     cluster = Cluster()
     if cluster_file in contents:
         cluster = read_cluster(folder.path(cluster_file), folder.sections(cluster_file), shared, findings)
-    params = read_params(folder.sections("lsb.params"), shared.resources, findings)
+    params = read_params(folder.sections("lsb.params"), shared.resources, conf.unit, findings)
     users = read_users(folder.sections("lsb.users"), findings)
-    hosts = read_hosts(folder.sections("lsb.hosts"), cluster.hosts, shared.resources, params.unit_types, findings)
-    judge = Judge(shared.resources, hosts.compute_units, tuple(shared.types), tuple(shared.models))
+    hosts = read_hosts(
+        folder.sections("lsb.hosts"), cluster.hosts, shared.resources, params.unit_types, conf.unit, findings
+    )
+    judge = Judge(shared.resources, hosts.compute_units, tuple(shared.types), tuple(shared.models), conf.unit)
     known = Known(hosts.names, users.names, shared.resources, judge, params.sleep_s)
     queues = read_queues(folder.sections("lsb.queues"), known, findings)
     applications = read_applications(folder.sections("lsb.applications"), judge, findings)
     _check_default_application(folder, params, applications)
-    named = Named(users.names, hosts.names, queues, shared.resources)
+    named = Named(users.names, hosts.names, queues, shared.resources, conf.unit)
     resources = read_resources(folder.sections("lsb.resources"), named, findings)
     _check_default_queue(folder, params, queues)
     check_sleep_time(params, queues, findings)

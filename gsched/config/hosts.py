@@ -5,7 +5,7 @@ Source: lsb.hosts(5); the column GPU_MODE is gsched's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -26,6 +26,8 @@ from gsched.model.queue import Threshold
 from gsched.model.resource import Resource
 from gsched.model.topology import MAX_PROCESSORS
 from gsched.model.window import Window
+
+_Load = Callable[[str], Threshold]
 
 _UNLIMITED = -1
 _MAX_SLOTS = 1_000_000
@@ -59,10 +61,12 @@ def read_hosts(
     hosts: Mapping[str, HostConfig],
     resources: Mapping[str, Resource],
     unit_types: Sequence[str],
+    unit: str,
     findings: Findings,
 ) -> HostsFile:
     """`hosts` with what their rows say. A host's own row counts, else its group's, else the row `default`; without
-    any it has as many slots as CPUs. `unit_types` are COMPUTE_UNIT_TYPES, the default one first.
+    any it has as many slots as CPUs. `unit_types` are COMPUTE_UNIT_TYPES, the default one first;
+    `unit` is the letter of LSF_UNIT_FOR_LIMITS.
     """
     by_kind: dict[str, list[Section]] = {"host": [], "hostgroup": [], "computeunit": []}
     for section in sections:
@@ -80,7 +84,7 @@ def read_hosts(
     units = read_compute_units(by_kind["computeunit"], names, unit_types, findings)
     rows: dict[str, _Row] = {}
     for section in by_kind["host"]:
-        _read_rows(section, names, resources, rows, findings)
+        _read_rows(section, names, _readers(resources, unit), rows, findings)
     default = rows.get("default", _Row())
     return HostsFile({name: _joined(host, rows.get(name, default)) for name, host in hosts.items()}, names, units)
 
@@ -98,10 +102,9 @@ def _joined(host: HostConfig, row: _Row) -> HostConfig:
 
 
 def _read_rows(
-    section: Section, names: HostNames, resources: Mapping[str, Resource], rows: dict[str, _Row], findings: Findings
+    section: Section, names: HostNames, loads: Mapping[str, _Load], rows: dict[str, _Row], findings: Findings
 ) -> None:
     """Adds the section's rows to `rows`: host name, or "default" -> row."""
-    loads = load_names(resources)
     columns = Columns(
         required=("HOST_NAME",),
         optional=("MXJ", "JL/U", "GPU_MODE", "DISPATCH_WINDOW", "AFFINITY", *loads),
@@ -109,7 +112,7 @@ def _read_rows(
     )
     for row in read_columns(section, columns, findings):
         name = read_key(row, "HOST_NAME", _named, findings)
-        values = _row(row, loads, resources, name is not None and name in names.hosts, findings)
+        values = _row(row, loads, name is not None and name in names.hosts, findings)
         if name is None:
             continue
         if name == "default":
@@ -134,10 +137,15 @@ def _assign(hosts: Sequence[str], row: _Row, rows: dict[str, _Row]) -> None:
             rows[host] = row
 
 
-def _row(row: Row, loads: Sequence[str], resources: Mapping[str, Resource], is_own: bool, findings: Findings) -> _Row:
+def _readers(resources: Mapping[str, Resource], unit: str) -> dict[str, _Load]:
+    """The readers of the thresholds that a row may hold, by column."""
+    return {name: threshold(name, resources, unit) for name in load_names(resources)}
+
+
+def _row(row: Row, loads: Mapping[str, _Load], is_own: bool, findings: Findings) -> _Row:
     # An empty MXJ is "no limit", a missing column is "as many as CPUs": LSF's two defaults.
     unset = _UNLIMITED if "mxj" in row.cells else None
-    found = {name: read_cell(row, name, threshold(name, resources), None, findings) for name in loads}
+    found = {name: read_cell(row, name, read, None, findings) for name, read in loads.items()}
     return _Row(
         read_cell(row, "MXJ", _max_slots, unset, findings),
         read_cell(row, "JL/U", integer(0, _MAX_SLOTS), None, findings),

@@ -1,7 +1,7 @@
 """Limits that a queue sets on each of its jobs: `[default] maximum` of times, sizes and counts, and of slots
 `[min [default]] max`.
 
-Bare sizes are in MB (LSF_UNIT_FOR_LIMITS). Source: lsb.queues(5), RUNLIMIT, CPULIMIT, MEMLIMIT …, TASKLIMIT.
+Bare sizes are in LSF_UNIT_FOR_LIMITS. Source: lsb.queues(5), RUNLIMIT, CPULIMIT, MEMLIMIT …, TASKLIMIT.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gsched.base.errors import BadRequest
-from gsched.base.units import parse_mib, parse_run_limit
+from gsched.base.units import parse_limit_mib, parse_mib, parse_run_limit
 from gsched.config.findings import show
 from gsched.config.values import Settings, integer
 from gsched.model.queue import RunLimits
@@ -56,38 +56,54 @@ def task_limit(text: str) -> tuple[int, int, int]:
     return least, numbers[1] if len(numbers) == 3 else least, numbers[-1]
 
 
-def job_limits(settings: Settings) -> dict[str, RunLimits]:
-    """All limits but RUNLIMIT that the queue sets, by name; CPULIMIT in s, memory in MiB, other sizes in KiB."""
+def job_limits(settings: Settings, unit: str) -> dict[str, RunLimits]:
+    """All limits but RUNLIMIT that the queue sets, by name; CPULIMIT in s, memory in MiB, other sizes in KiB.
+
+    `unit` is the letter of LSF_UNIT_FOR_LIMITS.
+    """
     found: dict[str, RunLimits] = {}
     for name, read in _READERS.items():
-        both = settings.take(name, default_and_maximum(read), None)
+        both = settings.take(name, default_and_maximum(_in(unit, read)), None)
         if both is not None:
             default, maximum = both
             found[name] = RunLimits(float(maximum), None if default is None else float(default))
     return found
 
 
-def _positive_mib(text: str) -> float:
-    size = parse_mib(text)
+def _in(unit: str, read: Callable[[str, str], float]) -> Callable[[str], float]:
+    return lambda text: read(text, unit)
+
+
+def _positive_mib(text: str, unit: str) -> float:
+    size = parse_mib(text, unit)
     if size <= 0:
         raise BadRequest(f"'{show(text)}': a limit of 0 lets nothing run")
     return size
 
 
-def _positive_kib(text: str) -> float:
-    return _positive_mib(text) * 1024
+def _memory_mib(text: str, unit: str) -> float:
+    _positive_mib(text, unit)
+    return parse_limit_mib(text, unit)
 
 
-def _kib(text: str) -> float:
-    return parse_mib(text) * 1024
+def _positive_kib(text: str, unit: str) -> float:
+    return _positive_mib(text, unit) * 1024
 
 
-_READERS: dict[str, Callable[[str], float]] = {
-    "CPULIMIT": time_s,
-    "MEMLIMIT": _positive_mib,
-    "SWAPLIMIT": _positive_mib,
-    "PROCESSLIMIT": _COUNT,
-    "THREADLIMIT": _COUNT,
+def _kib(text: str, unit: str) -> float:
+    return parse_mib(text, unit) * 1024
+
+
+def _count(text: str, unit: str) -> float:
+    return _COUNT(text)
+
+
+_READERS: dict[str, Callable[[str, str], float]] = {
+    "CPULIMIT": lambda text, unit: time_s(text),
+    "MEMLIMIT": _memory_mib,
+    "SWAPLIMIT": _memory_mib,
+    "PROCESSLIMIT": _count,
+    "THREADLIMIT": _count,
     "FILELIMIT": _positive_kib,
     "DATALIMIT": _positive_kib,
     "STACKLIMIT": _positive_kib,

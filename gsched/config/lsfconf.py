@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest, ConfigError
+from gsched.base.units import unit_letter
 from gsched.config.findings import Findings, Place, show
 from gsched.config.requirements import gpu_requirement
 from gsched.config.sections import MAX_FILE_BYTES, Entry, decode, read_assignments
@@ -53,12 +54,15 @@ class LsfConf:
     mail_server: str
     gpu_req: str
     gpu_req_at: Place | None
+    unit: str
+    """The letter of LSF_UNIT_FOR_LIMITS."""
 
 
 def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: Findings) -> LsfConf:
     """lsf.conf as one value. Every problem goes to `findings`."""
     settings = Settings(entries, findings, where="lsf.conf", fold_case=False)
     timing = Timing()
+    unit = settings.take("LSF_UNIT_FOR_LIMITS", _unit, unit_letter(DEFAULT_UNIT))
     conf = LsfConf(
         locations=_locations(path, conf_dir, settings, findings),
         timing=Timing(
@@ -78,10 +82,10 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
         mail_program=settings.take("LSB_MAILPROG", command_line, ""),
         mail_server=settings.take("LSB_MAILSERVER", _mail_server, ""),
         job_report=settings.take("LSB_JOB_REPORT_MAIL", yes_or_no, True),
-        gpu_req=settings.take("LSB_GPU_REQ", gpu_requirement, ""),
+        gpu_req=settings.take("LSB_GPU_REQ", gpu_requirement(unit), ""),
         gpu_req_at=settings.place("LSB_GPU_REQ"),
+        unit=unit,
     )
-    settings.take("LSF_UNIT_FOR_LIMITS", _unit, DEFAULT_UNIT)
     # What commands read, each for itself; the environment's values come before these.
     settings.take("LSB_BJOBS_FORMAT", str, "")
     settings.take("LSB_BJOBS_CONSISTENT_EXIT_CODE", yes_or_no, False)
@@ -223,6 +227,7 @@ def _master(text: str) -> str:
 
 
 def _unit(text: str) -> str:
-    if text.upper() not in ("M", "MB"):
-        raise BadRequest(f"'{show(text)}': units other than MB are not supported yet")
-    return "MB"
+    try:
+        return unit_letter(text)
+    except BadRequest:
+        raise BadRequest(f"'{show(text)}' is none of KB, MB, GB, TB, PB, EB and ZB") from None

@@ -43,8 +43,13 @@ class ParamsFile:
     gpu_req_at: Place | None = None
 
 
-def read_params(sections: Sequence[Section], resources: Mapping[str, Resource], findings: Findings) -> ParamsFile:
-    """lsb.params' sections as one value; defaults for what is not set. Every problem goes to `findings`."""
+def read_params(
+    sections: Sequence[Section], resources: Mapping[str, Resource], unit: str, findings: Findings
+) -> ParamsFile:
+    """lsb.params' sections as one value; defaults for what is not set. Every problem goes to `findings`.
+
+    A size without a unit is in `unit`, a letter.
+    """
     entries: list[Entry] = []
     for section in sections:
         if section.name.casefold() == "parameters":
@@ -53,7 +58,7 @@ def read_params(sections: Sequence[Section], resources: Mapping[str, Resource], 
             findings.error(section.at, f"unknown section {section.name} in lsb.params; it holds Parameters")
     settings = Settings(entries, findings, where="lsb.params")
     sleep_s = settings.take("MBD_SLEEP_TIME", seconds(0.05), DEFAULT_SLEEP_S)
-    params = _params(settings, sleep_s)
+    params = _params(settings, sleep_s, unit)
     sample_s = settings.take("SBD_SLEEP_TIME", seconds(0.05), Timing().usage_sample_s)
     unit_types = settings.take("COMPUTE_UNIT_TYPES", _unit_types, ())
     _check_preemptable(settings, params, resources, findings)
@@ -80,7 +85,7 @@ def check_sleep_time(file: ParamsFile, queues: Mapping[str, Queue], findings: Fi
         findings.note(file.sleep_at, f"MBD_SLEEP_TIME has no effect: {why}")
 
 
-def _params(settings: Settings, sleep_s: float) -> Params:
+def _params(settings: Settings, sleep_s: float, unit: str) -> Params:
     default = Params()
     return Params(
         default_queues=settings.take("DEFAULT_QUEUE", _default_queues, default.default_queues),
@@ -102,7 +107,7 @@ def _params(settings: Settings, sleep_s: float) -> Params:
         end_on_invalid_dependency=settings.take(
             "KILL_ON_INVALID_DEPENDENCY", yes_or_no, default.end_on_invalid_dependency
         ),
-        gpu_req=settings.take("GPU_REQ", gpu_requirement, default.gpu_req),
+        gpu_req=settings.take("GPU_REQ", gpu_requirement(unit), default.gpu_req),
         gpu_req_merge=settings.take("GPU_REQ_MERGE", yes_or_no, default.gpu_req_merge),
         reserve_cores_per_gpu=settings.take("RESERVE_CORES_PER_GPU", integer(0, 4096), default.reserve_cores_per_gpu),
         min_run_before_preempt_s=settings.take("MIN_RUN_BEFORE_PREEMPT", seconds(0), default.min_run_before_preempt_s),

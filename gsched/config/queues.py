@@ -54,7 +54,7 @@ def read_queues(sections: Sequence[Section], known: Known, findings: Findings) -
         entries = read_entries(section, findings)
         thresholds, rest = _apart(entries, known.resources)
         settings = Settings(rest, findings, where="section Queue")
-        queue = _read_queue(section, settings, _thresholds(thresholds, known.resources, findings), known, findings)
+        queue = _read_queue(section, settings, _thresholds(thresholds, known, findings), known, findings)
         if not queue.name:
             continue
         if queue.name in queues:
@@ -96,9 +96,9 @@ def _read_queue(
         task_limit=_task_limit(settings, findings),
         run_limit_s=run_limit,
         default_run_limit_s=default_run_limit,
-        limits=job_limits(settings),
+        limits=job_limits(settings, known.judge.unit),
         res_req=settings.take("RES_REQ", known.judge.requirement, ""),
-        gpu_req=settings.take("GPU_REQ", gpu_requirement, ""),
+        gpu_req=settings.take("GPU_REQ", gpu_requirement(known.judge.unit), ""),
         pre_exec=settings.take("PRE_EXEC", command_line, ""),
         post_exec=settings.take("POST_EXEC", command_line, ""),
         job_starter=settings.take("JOB_STARTER", command_line, ""),
@@ -150,12 +150,11 @@ def _apart(entries: Sequence[Entry], resources: Mapping[str, Resource]) -> tuple
     return loads, rest
 
 
-def _thresholds(
-    entries: Sequence[Entry], resources: Mapping[str, Resource], findings: Findings
-) -> dict[str, Threshold]:
+def _thresholds(entries: Sequence[Entry], known: Known, findings: Findings) -> dict[str, Threshold]:
     settings = Settings(entries, findings, where="section Queue", fold_case=False)
     names = dict.fromkeys(entry.key for entry in entries)
-    return {name: settings.take(name, threshold(name, resources), Threshold()) for name in names}
+    unit = known.judge.unit
+    return {name: settings.take(name, threshold(name, known.resources, unit), Threshold()) for name in names}
 
 
 def _task_limit(settings: Settings, findings: Findings) -> tuple[int, int, int] | None:

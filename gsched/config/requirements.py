@@ -5,7 +5,7 @@ The grammar is the one that jobs' requirements are read with; here is only what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
@@ -16,7 +16,8 @@ from gsched.model.resource import BUILTIN, Resource
 from gsched.resreq.ast import AnyRequirement, Requirement
 from gsched.resreq.features import features, refuse_beyond
 from gsched.resreq.gpu import parse_gpu, unsupported_by_agent
-from gsched.resreq.syntax import parse_any
+from gsched.resreq.gpu import with_unit as gpu_with_unit
+from gsched.resreq.syntax import parse_any, with_unit
 
 GPUS_OF_LSF = "ngpus_physical"
 """The name under which LSF's -gpu counts devices."""
@@ -32,11 +33,16 @@ class Judge:
     compute_units: Mapping[str, Mapping[str, tuple[str, ...]]]
     host_types: tuple[str, ...] = ()
     host_models: tuple[str, ...] = ()
+    unit: str = "M"
+    """The letter of LSF_UNIT_FOR_LIMITS."""
 
     def requirement(self, text: str) -> str:
-        """The text of RES_REQ, once it is known that jobs can be held to it. Raises RequirementError or BadRequest."""
+        """The text of RES_REQ, once it is known that jobs can be held to it; its sizes have units then.
+
+        Raises RequirementError or BadRequest.
+        """
         self._read(text)
-        return text
+        return with_unit(text, self.unit)
 
     def unit_type(self, name: str) -> str:
         """The type of compute units of that name, the default one without a name. Raises BadRequest if unknown."""
@@ -52,7 +58,7 @@ class Judge:
         read = self._read(text)
         if not isinstance(read, Requirement) or read.select is None or read != Requirement(select=read.select):
             raise BadRequest(f"'{show(text)}' is not one condition; select[...] may stand here and nothing else")
-        return text
+        return with_unit(text, self.unit)
 
     def _read(self, text: str) -> AnyRequirement:
         units = {type_: dict(each) for type_, each in self.compute_units.items()}
@@ -76,12 +82,19 @@ class Judge:
         return read
 
 
-def gpu_requirement(text: str) -> str:
-    """The text of GPU_REQ, once it is known that agents can provide it. Raises RequirementError or BadRequest."""
-    asked = parse_gpu(text)
-    if asked is None:
-        raise BadRequest("'-' asks for what the levels below say and has no meaning here; leave the parameter out")
-    missing = unsupported_by_agent(asked)
-    if missing:
-        raise BadRequest(f"'{show(text)}': {missing} is not supported yet")
-    return text
+def gpu_requirement(unit: str) -> Callable[[str], str]:
+    """A reader of GPU_REQ: its text, once it is known that agents can provide it. A bare gmem is in `unit`, a letter.
+
+    It raises RequirementError or BadRequest.
+    """
+
+    def read(text: str) -> str:
+        asked = parse_gpu(text)
+        if asked is None:
+            raise BadRequest("'-' asks for what the levels below say and has no meaning here; leave the parameter out")
+        missing = unsupported_by_agent(asked)
+        if missing:
+            raise BadRequest(f"'{show(text)}': {missing} is not supported yet")
+        return gpu_with_unit(text, unit)
+
+    return read

@@ -56,6 +56,8 @@ class Named:
     hosts: HostNames
     queues: Mapping[str, Queue]
     resources: Mapping[str, Resource]
+    unit: str = "M"
+    """The letter of LSF_UNIT_FOR_LIMITS."""
 
 
 @dataclass(slots=True)
@@ -132,7 +134,7 @@ def _limit(settings: Settings, at: Place, is_row: bool, number: int, named: Name
         "HOSTS": _consumers(settings, "HOST", named.hosts.choose, findings),
         "PROJECTS": _consumers(settings, "PROJECT", lambda text: choose(text, _project), findings),
     }
-    held = _amounts(settings, named.resources, findings)
+    held = _amounts(settings, named, findings)
     hours = settings.take("GPU_HOURS", _AMOUNT, None)
     window = settings.take("WINDOW", parse_span, 0.0)
     settings.finish(REFUSED_LIMIT, {})
@@ -185,23 +187,22 @@ def _consumers(settings: Settings, kind: str, expand: _Expand, findings: Finding
     return None
 
 
-def _amounts(
-    settings: Settings, resources: Mapping[str, Resource], findings: Findings
-) -> dict[str, tuple[Amount, ...]]:
+def _amounts(settings: Settings, named: Named, findings: Findings) -> dict[str, tuple[Amount, ...]]:
+    size = _size(named.unit)
     found: dict[str, tuple[Amount, ...]] = {}
     readers: dict[str, tuple[str, Callable[[str], float]]] = {
         "SLOTS": (SLOTS, _COUNT),
         PROCESSORS: (PER_PROCESSOR, real(0, 1e6)),
         "JOBS": (JOBS, _COUNT),
-        "MEM": ("mem", _size),
-        "SWP": ("swp", _size),
-        "TMP": ("tmp", _size),
+        "MEM": ("mem", size),
+        "SWP": ("swp", size),
+        "TMP": ("tmp", size),
         "ngpus": (GPUS, _AMOUNT),
         GPUS_OF_LSF: (GPUS, _AMOUNT),
     }
     for key, (name, read) in readers.items():
         _put(found, name, settings.take(key, amounts(read), None), settings.place(key), findings)
-    for name, amount in settings.take("RESOURCE", lambda text: _pairs(text, resources), ()):
+    for name, amount in settings.take("RESOURCE", lambda text: _pairs(text, named), ()):
         _put(found, name, (Amount(amount),), settings.place("RESOURCE"), findings)
     return found
 
@@ -221,7 +222,7 @@ def _put(
         found[name] = value
 
 
-def _pairs(text: str, resources: Mapping[str, Resource]) -> tuple[tuple[str, float], ...]:
+def _pairs(text: str, named: Named) -> tuple[tuple[str, float], ...]:
     """`[name, value] ...` of RESOURCE."""
     pairs: list[tuple[str, float]] = []
     position = 0
@@ -229,8 +230,8 @@ def _pairs(text: str, resources: Mapping[str, Resource]) -> tuple[tuple[str, flo
         found = _PAIR.match(text, position)
         if found is None:
             raise BadRequest(f"'{show(text[position:])}' is not of the form [RESOURCE, AMOUNT]")
-        name = _consumable(found[1].strip(), resources)
-        pairs.append((name, (_size if name in _SIZES else _AMOUNT)(found[2].strip())))
+        name = _consumable(found[1].strip(), named.resources)
+        pairs.append((name, (_size(named.unit) if name in _SIZES else _AMOUNT)(found[2].strip())))
         position = found.end()
     return tuple(pairs)
 
@@ -269,10 +270,14 @@ def _name(text: str) -> str:
     return plain_text(text)
 
 
-def _size(text: str) -> float:
-    if text.endswith("%"):
-        raise BadRequest(f"'{show(text)}': a part of what a host has is not supported yet; write a size such as 16G")
-    return parse_mib(text)
+def _size(unit: str) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        if text.endswith("%"):
+            what = "a part of what a host has is not supported yet; write a size such as 16G"
+            raise BadRequest(f"'{show(text)}': {what}")
+        return parse_mib(text, unit)
+
+    return read
 
 
 def _read_usage(section: Section, resources: Mapping[str, Resource], read: Resources, findings: Findings) -> None:

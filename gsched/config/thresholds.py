@@ -21,13 +21,16 @@ def load_names(resources: Mapping[str, Resource]) -> tuple[str, ...]:
     return (*THRESHOLDS, *reported)
 
 
-def threshold(name: str, resources: Mapping[str, Resource]) -> Callable[[str], Threshold]:
-    """A reader of `sched/stop`, `sched` or `/stop` for a load index or resource. `ut` becomes a fraction."""
+def threshold(name: str, resources: Mapping[str, Resource], unit: str) -> Callable[[str], Threshold]:
+    """A reader of `sched/stop`, `sched` or `/stop` for a load index or resource. `ut` becomes a fraction.
+
+    A size without a unit is in `unit`, a letter.
+    """
     resource = BUILTIN.get(name) or resources[name]
 
     def read(text: str) -> Threshold:
         first, _, second = text.partition("/")
-        found = Threshold(_value(name, first.strip()), _value(name, second.strip()))
+        found = Threshold(_value(name, first.strip(), unit), _value(name, second.strip(), unit))
         if found.sched is None and found.stop is None:
             raise BadRequest(f"'{show(text)}' is not of the form loadSched/loadStop")
         if found.sched is not None and found.stop is not None:
@@ -43,11 +46,11 @@ def threshold(name: str, resources: Mapping[str, Resource]) -> Callable[[str], T
     return read
 
 
-def _value(name: str, text: str) -> float | None:
+def _value(name: str, text: str, unit: str) -> float | None:
     if text in ("", "-"):
         return None
     if name in _SIZES:
-        return parse_mib(text)
+        return parse_mib(text, unit)
     if name == "ut":
         value = number(text.removesuffix("%"))
         fraction = value / 100 if value > 1 or text.endswith("%") else value

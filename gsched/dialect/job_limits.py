@@ -8,21 +8,21 @@ from __future__ import annotations
 import math
 
 from gsched.base.errors import BadRequest
-from gsched.base.units import parse_mib, parse_run_limit
+from gsched.base.units import parse_limit_mib, parse_mib, parse_run_limit, unit_letter
 
 SIZES_MIB = {"M": "MEMLIMIT", "v": "SWAPLIMIT"}
 SIZES_KIB = {"F": "FILELIMIT", "D": "DATALIMIT", "S": "STACKLIMIT", "C": "CORELIMIT"}
 COUNTS = {"p": "PROCESSLIMIT", "T": "THREADLIMIT"}
 LIMITS = {"c": "CPULIMIT", **SIZES_MIB, **SIZES_KIB, **COUNTS}
 """Option -> name of the limit."""
-_UNITS = ("K", "M", "G", "T", "P", "E", "Z")
 _MOST_COUNT_DIGITS = 9
 
 
 def read_limit(option: str, text: str, unit: str) -> float:
     """The limit's value in the unit of JobSpec.limits. `unit` (`MB`) is that of a size without one.
 
-    Sizes are rounded up to whole MiB or KiB. Raises BadRequest.
+    Memory and swap are rounded up to whole numbers of `unit`, as LSF does it, other sizes to whole KiB.
+    Raises BadRequest.
     """
     if option in COUNTS:
         return float(_count(option, text))
@@ -31,22 +31,17 @@ def read_limit(option: str, text: str, unit: str) -> float:
     size = text.strip()
     if option == "M":
         size = size.removesuffix("!")  # LSF's mark of a limit that kills at once, which a memory limit always does here
+    letter = unit_letter(unit)
     try:
-        mib = parse_mib(size, unit_letter(unit))
+        if option in SIZES_MIB:
+            value = parse_limit_mib(size, letter)
+        else:
+            value = math.ceil(parse_mib(size, letter) * 1024)
     except BadRequest as error:
         raise BadRequest(f"-{option}: {error.text}") from None
-    value = math.ceil(mib) if option in SIZES_MIB else math.ceil(mib * 1024)
     if value == 0 and option != "C":
         raise BadRequest(f"-{option}: '{text}': a limit is more than 0")
     return float(value)
-
-
-def unit_letter(unit: str) -> str:
-    """`M` of LSF_UNIT_FOR_LIMITS=MB. Raises BadRequest."""
-    letter = unit.strip().upper().removesuffix("B")
-    if letter not in _UNITS:
-        raise BadRequest(f"LSF_UNIT_FOR_LIMITS={unit}: this is none of {', '.join(each + 'B' for each in _UNITS)}")
-    return letter
 
 
 def _count(option: str, text: str) -> int:

@@ -16,14 +16,15 @@ from typing import Any
 
 from gsched.base.errors import BadRequest
 from gsched.base.indices import BAD_INDEX, parse_indices
-from gsched.base.units import parse_run_limit
+from gsched.base.units import parse_run_limit, unit_letter
 from gsched.dialect.host_lists import read_hosts
 from gsched.dialect.job_limits import LIMITS, read_limit
 from gsched.dialect.options import Parsed
 from gsched.dialect.times import BAD_TIME, parse_time
 from gsched.model.exits import fault_in
 from gsched.resreq.gpu import parse_gpu
-from gsched.resreq.syntax import merge
+from gsched.resreq.gpu import with_unit as gpu_with_unit
+from gsched.resreq.syntax import merge, with_unit
 
 MAX_SLOTS = 1_000_000
 MAX_INDEX = 2_147_483_646
@@ -71,7 +72,8 @@ def spec_values(options: Parsed, around: Surroundings) -> Values:
             new = READERS[name](value, around)
             notes = (*values.get("warnings", ()), *new.pop("warnings", ()))
             values |= new | ({"warnings": notes} if notes else {})
-    requirements = list(options.all("R"))
+    unit = unit_letter(around.unit)
+    requirements = [with_unit(text, unit) for text in options.all("R")]
     if options.has("nnodes"):
         values["slots"], span = _spread(options.last("nnodes"), values.get("slots"), values.get("max_slots", 0))
         requirements += span
@@ -257,7 +259,7 @@ def _dependency(text: str, around: Surroundings) -> Values:
 
 def _gpus(text: str, around: Surroundings) -> Values:
     parse_gpu(text)
-    return {"gpu_req": text.strip()}
+    return {"gpu_req": gpu_with_unit(text.strip(), unit_letter(around.unit))}
 
 
 def _requeue_values(text: str, around: Surroundings) -> Values:

@@ -18,6 +18,7 @@ class Number:
     value: float
     text: str
     has_unit: bool = False
+    position: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

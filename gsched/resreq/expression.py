@@ -8,6 +8,7 @@ Source of the operators: LSF's description of the selection string.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from gsched.resreq.ast import (
@@ -127,7 +128,7 @@ class _Reader:
         number = read_number(token.text)
         if number is not None:
             self._cursor.take()
-            return number
+            return replace(number, position=token.start)
         if not is_name(token.text):
             self._cursor.fail(f"{token} is neither a number nor the name of a resource")
         return self._name()

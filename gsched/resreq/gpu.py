@@ -27,6 +27,7 @@ _MPS = ("yes", "no", "per_socket", "per_gpu")
 _VENDORS = ("nvidia", "amd")
 _MODEL = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./-]*", re.ASCII)
 _SIZED_MODEL = re.compile(r"(.+)-([0-9.]+[KMGT]B?)", re.ASCII | re.IGNORECASE)
+_BARE_MEMORY = re.compile(r"(?:^|:)\s*gmem\s*=\s*[0-9.]+(?=\s*(?::|$))", re.ASCII)
 _WHOLE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 _MIG = re.compile(r"([1-7])(?:/([1-7]))?", re.ASCII)
 _MIG_SIZES = (1, 2, 3, 4, 7)
@@ -189,6 +190,11 @@ def parse_gpu(text: str) -> GpuRequirement | None:
         positions[key] = position
         values |= values_read
     return _checked(values, positions, text)
+
+
+def with_unit(text: str, unit: str) -> str:
+    """`text` with `unit` (a letter, `K` to `Z`) behind a gmem= that has none. In MiB it stays as it is."""
+    return text if unit == "M" else _BARE_MEMORY.sub(rf"\g<0>{unit}B", text)
 
 
 def _refuse(detail: str, text: str, position: int) -> NoReturn:

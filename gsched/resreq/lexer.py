@@ -110,6 +110,16 @@ class Cursor:
         self.source = source
         self._tokens = tokenise(source, limit)
         self._index = 0
+        self._sizes: set[tuple[int, int]] = set()
+
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """(start, end) in the text of the sizes without a unit that were noted so far, in the text's order."""
+        return sorted(self._sizes)
+
+    def note_size(self, start: int, end: int) -> None:
+        """Remembers that a size without a unit stands from `start` to `end`."""
+        self._sizes.add((start, end))
 
     def peek(self, ahead: int = 0) -> Token:
         """The token `ahead` places on, without moving; the end token beyond the end."""
@@ -118,6 +128,7 @@ class Cursor:
     def seek(self, token: Token) -> None:
         """Moves back (or on) to `token`, which this cursor gave out."""
         self._index = self._tokens.index(token)
+        self._sizes = {each for each in self._sizes if each[0] < token.start}
 
     def count(self, sign: str) -> int:
         """How often `sign` stands in the whole text."""

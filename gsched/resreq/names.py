@@ -28,6 +28,9 @@ from gsched.resreq.lexer import BAD_NAME, BAD_SYNTAX, refuse
 ALIASES: dict[str, str] = {"cpu": "r1m", "login": "ls", "swap": "swp", "idle": "it"}
 """Other names of load indices that a requirement may use."""
 
+SIZES = frozenset({"mem", "swp", "tmp", "maxmem", "maxswp", "maxtmp"})
+"""The resources that are sizes: what is compared with them, or reserved of them, may have a unit."""
+
 LOAD_INDEX_NAMES = ("r15s", "r1m", "r15m", "ut", "pg", "io", "ls", "it", "tmp", "swp", "mem")
 """The built-in load indices in the order in which LSF prints them."""
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 from gsched.resreq.ast import Number, Phase, Reservation
 from gsched.resreq.gpu import RUSAGE_OPTIONS, check_option
 from gsched.resreq.lexer import Cursor, Token, read_number, refuse
-from gsched.resreq.names import canonical
+from gsched.resreq.names import SIZES, canonical
 
 MAX_ALTERNATIVES = 64
 """Alternatives of one rusage section."""
@@ -96,7 +96,7 @@ def _several(cursor: Cursor, read: Callable[[], T]) -> list[T]:
 
 def _reservation(cursor: Cursor, name: Token) -> tuple[Reservation, list[Number]]:
     cursor.expect("=", f"after {name.text}: rusage[resource=amount]")
-    amounts = _several(cursor, lambda: _amount(cursor, name))
+    amounts = _several(cursor, lambda: _amount(cursor, name.text, name.text))
     method = ""
     if cursor.accept("/"):
         method = cursor.peek().text
@@ -106,12 +106,15 @@ def _reservation(cursor: Cursor, name: Token) -> tuple[Reservation, list[Number]
     return Reservation(name.text, amounts[0].value, amounts[0].text, method, name.start), amounts
 
 
-def _amount(cursor: Cursor, name: Token) -> Number:
+def _amount(cursor: Cursor, what: str, name: str) -> Number:
+    """The amount that `what`= wants, of the resource `name`."""
     value = cursor.peek()
     number = read_number(value.text) if value.kind == "word" else None
     if number is None:
-        cursor.fail(f"{name.text}= wants an amount such as 2, 0.5 or 16G, not {value}")
+        cursor.fail(f"{what}= wants an amount such as 2, 0.5 or 16G, not {value}")
     cursor.take()
+    if not number.has_unit and number.value and canonical(name) in SIZES:
+        cursor.note_size(value.start, value.end)
     return number
 
 
@@ -142,7 +145,7 @@ def _option(cursor: Cursor, group: _Group, token: Token) -> None:
     if token.text == "threshold":
         if item.threshold is not None:
             cursor.fail("threshold= is given twice", token.start)
-        item = replace(item, threshold=_amount(cursor, token).value)
+        item = replace(item, threshold=_amount(cursor, token.text, item.name).value)
     else:
         item = _with_gpu_option(cursor, item, token)
     group.items[-1] = (item, amounts)
@@ -161,6 +164,10 @@ def _with_gpu_option(cursor: Cursor, item: Reservation, key: Token) -> Reservati
     fault = check_option(key.text, value)
     if fault:
         cursor.fail(fault, first.start)
+    size = read_number(value) if key.text == "gmem" else None
+    if size is not None and not size.has_unit:
+        quotes = 1 if first.kind == "text" else 0
+        cursor.note_size(first.start + quotes, first.start + quotes + len(value))
     return replace(item, gpu_options=(*item.gpu_options, (key.text, value)))
 
 

@@ -16,13 +16,14 @@ from math import prod
 from typing import NoReturn
 
 from gsched.resreq.affinity import read_affinity
-from gsched.resreq.ast import AllOf, Expression, Group, Requirement, Reservation, children
+from gsched.resreq.ast import AllOf, Expression, Group, OrderKey, Requirement, Reservation, children
 from gsched.resreq.classic import is_classic, read_classic
 from gsched.resreq.expression import read_expression
 from gsched.resreq.lexer import Cursor, Token, refuse
 from gsched.resreq.names import IsName
 from gsched.resreq.order import read_order, read_same
 from gsched.resreq.rusage import MAX_ALTERNATIVES, check_repeats, read_rusage
+from gsched.resreq.sizes import bare_sizes
 from gsched.resreq.span import read_cu, read_span
 
 SECTIONS = ("select", "order", "rusage", "span", "same", "cu", "affinity")
@@ -114,7 +115,7 @@ def _read_section(cursor: Cursor, keyword: Token, limits: Limits) -> Requirement
         case "select":
             return Requirement(select=_select(cursor, limits))
         case "order":
-            return Requirement(order=read_order(cursor, limits.depth))
+            return Requirement(order=_order(cursor, limits))
         case "rusage":
             return with_rusage(Requirement(), read_rusage(cursor))
         case "span":
@@ -129,8 +130,24 @@ def _read_section(cursor: Cursor, keyword: Token, limits: Limits) -> Requirement
 
 def _select(cursor: Cursor, limits: Limits) -> Expression:
     if is_classic(cursor):
-        return read_classic(cursor, limits.depth, limits.is_increasing)
-    return read_expression(cursor, limits.depth)
+        found = read_classic(cursor, limits.depth, limits.is_increasing)
+    else:
+        found = read_expression(cursor, limits.depth)
+    _note_sizes(cursor, found)
+    return found
+
+
+def _order(cursor: Cursor, limits: Limits) -> tuple[OrderKey, ...]:
+    keys = read_order(cursor, limits.depth)
+    for key in keys:
+        if key.expression is not None:
+            _note_sizes(cursor, key.expression)
+    return keys
+
+
+def _note_sizes(cursor: Cursor, expression: Expression) -> None:
+    for number in bare_sizes(expression):
+        cursor.note_size(number.position, number.position + len(number.text))
 
 
 def _refuse_stray(cursor: Cursor, token: Token) -> NoReturn:

@@ -6,13 +6,14 @@ Every error is a RequirementError. Source of the grammar: bsub(1), option -R.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from gsched.base.units import from_mib
 from gsched.resreq.ast import AnyRequirement, Requirement
 from gsched.resreq.braces import MAX_BRACES, has_braces, read_braces
 from gsched.resreq.lexer import BAD_NAME, BAD_SYNTAX, Cursor
 from gsched.resreq.names import IsName
-from gsched.resreq.printer import print_any, print_requirement
+from gsched.resreq.printer import format_amount, print_any, print_requirement
 from gsched.resreq.simple import Limits, join, read_simple
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "MAX_COMBINED_LENGTH",
     "MAX_DEPTH",
     "MAX_LENGTH",
+    "in_unit",
     "merge",
     "parse",
     "parse_any",
@@ -29,6 +31,7 @@ __all__ = [
     "parse_combined_any",
     "print_any",
     "print_requirement",
+    "with_unit",
 ]
 
 MAX_LENGTH = 4096
@@ -66,7 +69,10 @@ def parse_combined(text: str) -> Requirement:
 
 
 def _read(text: str, limits: Limits) -> AnyRequirement:
-    cursor = Cursor(text, limits.length)
+    return _read_at(Cursor(text, limits.length), limits)
+
+
+def _read_at(cursor: Cursor, limits: Limits) -> AnyRequirement:
     return read_braces(cursor, limits) if has_braces(cursor) else _whole(cursor, limits)
 
 
@@ -84,6 +90,37 @@ def _whole(cursor: Cursor, limits: Limits) -> Requirement:
     if cursor.peek().kind != "end":
         cursor.fail(f"unexpected {cursor.peek()}")
     return requirement
+
+
+def with_unit(text: str, unit: str) -> str:
+    """`text` with `unit` (a letter, `K` to `Z`) behind every size that has none: `mem>=2000KB`.
+
+    What `text` says then no longer hangs on the cluster's LSF_UNIT_FOR_LIMITS. In MiB, which a size without a unit
+    has ever after, it stays as it is. Source: lsf.conf(5), LSF_UNIT_FOR_LIMITS. Raises RequirementError.
+    """
+    return text if unit == "M" else _rewritten(text, Limits(MAX_LENGTH, MAX_DEPTH), lambda size: f"{size}{unit}B")
+
+
+def in_unit(text: str, unit: str) -> str:
+    """A text that `combine` wrote, whose sizes are MiB, for a person who reads sizes in `unit` (a letter): nine digits.
+
+    Raises RequirementError.
+    """
+    if unit == "M":
+        return text
+    limits = Limits(MAX_COMBINED_LENGTH, _COMBINED_DEPTH)
+    return _rewritten(text, limits, lambda size: format_amount(float(f"{from_mib(float(size), unit):.9g}")))
+
+
+def _rewritten(text: str, limits: Limits, write: Callable[[str], str]) -> str:
+    """`text` with `write` of every size without a unit in its place."""
+    cursor = Cursor(text, limits.length)
+    _read_at(cursor, limits)
+    pieces, done = [], 0
+    for start, end in cursor.sizes:
+        pieces += [text[done:start], write(text[start:end])]
+        done = end
+    return "".join([*pieces, text[done:]])
 
 
 def merge(texts: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 from fake_master import FakeCall, FakeMaster, allocation, spec
 
@@ -104,6 +105,20 @@ def test_long_listing_is_the_transcript(master: FakeMaster, call: NewCall) -> No
     wanted = lines((GOLDEN / "bjobs_1153.txt").read_text())
     shared = [line.replace(">, Share group charged </test>", ">") for line in wanted]
     assert lines(gjobs.out) == shared
+
+
+def test_sizes_of_requirements_are_in_the_clusters_unit(master: FakeMaster, call: NewCall, folder: Path) -> None:
+    (folder / "lsf.conf").write_text("LSF_UNIT_FOR_LIMITS=KB\n")
+    asked = spec(res_req="mem>2048", combined_req="select[mem>2.00] rusage[mem=1.50,ngpus_excl_p=1.00]")
+    effective = "rusage[mem=4.00,ngpus_excl_p=1.00]"
+    master.views = [msgspec.structs.replace(job_1153(), spec=asked, effective_req=effective)]
+    gjobs = call("gjobs", "-noheader", "-o", "cresreq:60 eresreq:60", "1153")
+    assert gjobs.run() == 0
+    assert gjobs.out.split() == [
+        "select[mem>2048.00]",
+        "rusage[mem=1536.00,ngpus_excl_p=1.00]",
+        "rusage[mem=4096.00,ngpus_excl_p=1.00]",
+    ]
 
 
 NOT_ENOUGH = " Not enough ngpus_excl_p: 1 host (2 wanted, 0 left on ubuntu02);\n"

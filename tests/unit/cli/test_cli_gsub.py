@@ -100,6 +100,17 @@ def test_the_clusters_unit_counts_for_sizes(master: FakeMaster, call: NewCall, f
     assert [each.spec.limits["MEMLIMIT"] for each in master.submissions] == [2048.0, 2.0, 2.0]
 
 
+def test_requirements_are_sent_with_their_unit(master: FakeMaster, call: NewCall, folder: Path) -> None:
+    (folder / "lsf.conf").write_text("LSF_UNIT_FOR_LIMITS=KB\n")
+    assert call("gsub", "-M", "200000", "-R", "rusage[mem=200000]", "-gpu", "num=1:gmem=9", "true").run() == 0
+    spec = master.submissions[0].spec
+    assert (spec.limits, spec.res_req) == ({"MEMLIMIT": 195.3125}, "rusage[mem=200000KB]")
+    assert spec.gpu_req == "num=1:gmem=9KB"
+    (folder / "lsf.conf").write_text("LSF_UNIT_FOR_LIMITS=pages\n")
+    refused = call("gsub", "-M", "2", "true")
+    assert refused.run() == 255 and "LSF_UNIT_FOR_LIMITS=pages: this is none of KB, MB" in refused.err
+
+
 def test_environment_and_script_travel_as_bytes(master: FakeMaster, call: NewCall) -> None:
     gsub = call("gsub", NAME="k\udcff", EMPTY="")
     gsub.stdin = b"#!/bin/sh\n#BSUB -J fromscript\necho a\necho b\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from fake_master import FakeCall, FakeMaster, allocation, spec
@@ -236,6 +237,14 @@ def test_the_master_chooses_hosts_by_requirement(master: FakeMaster, call: NewCa
     for command in ("bhosts", "lsload", "lshosts"):
         shown(call, command, "-R", "select[mem>5]")
         assert master.requests[-1].requirement == "select[mem>5]"  # type: ignore[attr-defined]
+
+
+def test_a_requirement_for_hosts_has_the_clusters_unit(master: FakeMaster, call: NewCall, folder: Path) -> None:
+    master.host_views = HOSTS
+    (folder / "lsf.conf").write_text("LSF_UNIT_FOR_LIMITS=GB\n")
+    for command in ("bhosts", "lsload", "lshosts"):
+        shown(call, command, "-R", "select[mem>5]")
+        assert master.requests[-1].requirement == "select[mem>5GB]"  # type: ignore[attr-defined]
 
 
 def test_load_as_an_exporter_of_metrics_reads_it(master: FakeMaster, call: NewCall) -> None:

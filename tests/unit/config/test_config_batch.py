@@ -82,7 +82,7 @@ def test_all_parameters_of_lsf_conf():
         ("LSF_MASTER_LIST=client", "LSF_MASTER_LIST: client is not a server host of lsf.cluster"),
         ('LSF_MASTER_LIST="h1 h2"', "LSF_MASTER_LIST: 'h1 h2': fail-over of the master is not supported yet"),
         ("LSF_CONFDIR=/etc", "LSF_CONFDIR: all files are read from /conf; another folder is not supported yet"),
-        ("LSF_UNIT_FOR_LIMITS=GB", "LSF_UNIT_FOR_LIMITS: 'GB': units other than MB are not supported yet"),
+        ("LSF_UNIT_FOR_LIMITS=pages", "LSF_UNIT_FOR_LIMITS: 'pages' is none of KB, MB, GB, TB, PB, EB and ZB"),
         ("LSF_GPU_AUTOCONFIG=Y", "LSF_GPU_AUTOCONFIG is not supported yet: GPU resources are defined in lsf.shared"),
         ("LSF_LOG_MASK=LOG_DEBUG", "LSF_LOG_MASK is not supported yet"),
         ("GSCHED_RUN_DIR=/x", "unknown parameter GSCHED_RUN_DIR in lsf.conf; did you mean GSCHED_RUNDIR?"),

@@ -156,7 +156,11 @@ def test_a_gpu_requirement_is_checked_and_the_place_is_told() -> None:
 def test_sizes_are_in_the_clusters_unit() -> None:
     around = Surroundings(cwd="/", now=NOW, zone=UTC, unit="GB")
     assert values("-M", "4", around=around) == {"limits": {"MEMLIMIT": 4096.0}}
-    assert values("-M", "4MB", around=around) == {"limits": {"MEMLIMIT": 4.0}}
+    # As LSF does it, a limit is rounded up to a whole unit.
+    assert values("-M", "4MB", around=around) == {"limits": {"MEMLIMIT": 1024.0}}
+    assert values("-S", "4MB", around=around) == {"limits": {"STACKLIMIT": 4096.0}}
+    asked = values("-R", "mem>2", "-R", "rusage[mem=0.5]", "-gpu", "num=1:gmem=16", around=around)
+    assert asked == {"res_req": "select[mem>2GB] rusage[mem=0.5GB]", "gpu_req": "num=1:gmem=16GB"}
     with pytest.raises(BadRequest, match="LSF_UNIT_FOR_LIMITS=PAGES: this is none of KB, MB"):
         values("-M", "4", around=Surroundings(cwd="/", now=NOW, zone=UTC, unit="PAGES"))
 
