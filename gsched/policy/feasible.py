@@ -116,6 +116,20 @@ def reserved_for_others(term: Term, host: HostSnapshot) -> Reason | None:
     return Reason(UNSATISFIED, f"{host.name} is kept for jobs that ask for {names}", candidate=False)
 
 
+def is_chosen(demand: Demand, host: HostSnapshot, ledger: HostLedger, queue: Queue, rules: Rules) -> bool:
+    """Whether a host that a start was planned on meets what is asked of its values, whatever is free there."""
+    if standing(demand, host, queue, rules) is not None:
+        return False
+    values = live_values(host, ledger)
+    return any(
+        reserved_for_others(term, host) is None
+        and bool(term.select(values))
+        and is_beyond(term.bounds, values, rules.increasing) is None
+        for choice in demand.choices
+        for term in choice.terms
+    )
+
+
 def try_host(
     term: Term, host: HostSnapshot, ledger: HostLedger, values: HostValues, need: HostNeed, rules: Rules
 ) -> HostAllocation | Reason:

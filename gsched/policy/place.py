@@ -21,7 +21,7 @@ from gsched.policy.columns_rank import Ranking
 from gsched.policy.demand import Choice, Demand, tasks_of
 from gsched.policy.demand_reader import demand_of
 from gsched.policy.explain import Reason, not_yet, of_alternative, ranked
-from gsched.policy.feasible import Rules, fill, live_values
+from gsched.policy.feasible import Rules, fill, is_chosen, live_values
 from gsched.policy.limits import LimitUse
 from gsched.policy.parallel_place import Spreader, may_spread, needs_several, one_task
 from gsched.policy.place_guard import PlaceGuard
@@ -86,6 +86,7 @@ class Placer:
         self, snapshot: Snapshot, rules: Rules, field: CycleColumns, limits: LimitUse, guard: PlaceGuard
     ) -> None:
         self._snapshot = snapshot
+        self._rules = rules
         self._field = field
         self._limits = limits
         self._guard = guard
@@ -174,7 +175,7 @@ class Placer:
             return Refused(self._host_reasons(kind, {}, []))
         if kind.is_promised:
             ready = self._guard.ready(bucket)
-            if ready is not None:
+            if ready is not None and all(self._is_chosen(kind, demand, part.host) for part in ready.hosts):
                 return Found(ready, self.effective(demand, ready))
         lacking: list[Reason | None] = []
         if kind.is_plain:
@@ -195,6 +196,10 @@ class Placer:
                 lacking.append(found)
         reasons = self._host_reasons(kind, self._guard.own.get(bucket, {}), lacking)
         return Refused(reasons, bucket not in self._guard.limited_buckets)
+
+    def _is_chosen(self, kind: _Kind, demand: Demand, host: str) -> bool:
+        books = self._snapshot.ledger.host(host)
+        return is_chosen(demand, self._snapshot.hosts[host], books, kind.queue, self._rules)
 
     def effective(self, demand: Demand, allocation: Allocation) -> str:
         """Of a place that was found otherwise: the first choice that takes such amounts."""

@@ -313,6 +313,17 @@ def test_a_job_is_planned_for_before_later_ones_take_what_it_waits_for() -> None
     assert plan.planned[big].at == NOW + 100.0
 
 
+def test_a_planned_place_is_not_taken_where_select_no_longer_holds() -> None:
+    cluster = Cluster(host("a", values={"mem": 700.0}), host("b", values={"mem": 700.0}, user_limit=0))
+    bucket = kind("select[mem>400] rusage[mem=300]")
+    cluster.add(bucket, 2)
+    plan = cluster.plan()
+    assert list(places(plan)) == [1] and plan.planned[2].hosts == ("a",)
+    cluster.carry_out(plan)
+    cluster.options["planned"] = dict(plan.planned)
+    assert cluster.plan().placements == ()  # 400 MB are left, which is enough, but no more than 400
+
+
 def test_limits_on_hosts() -> None:
     queues = (Queue(name="q", host_limit=2), Queue(name="free"))
     hosts = [host("a"), host("b", user_limit=1)]
