@@ -311,6 +311,7 @@ def test_what_was_left_behind_goes_when_it_is_empty(ground):
 
 def test_the_folder_above_may_go_meanwhile(tmp_path, monkeypatch):
     """An agent that ends takes the empty folder away that another one is about to use."""
+    (tmp_path / "gsched" / "tag").mkdir(parents=True)
     real, failures = os.makedirs, iter([True, True, False])
 
     def makedirs(path: str, mode: int) -> None:
