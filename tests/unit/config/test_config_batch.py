@@ -102,6 +102,11 @@ def test_what_the_fence_may_be(word, wanted):
     assert check(with_lines("lsf.conf", f"GSCHED_GPU_FENCE={word}")).config.gpu_fence is wanted
 
 
+def test_lsfs_word_asks_for_the_fence():
+    assert check(with_lines("lsf.conf")).config.gpu_fence is GpuFence.OFF
+    assert check(with_lines("lsf.conf", "LSB_RESOURCE_ENFORCE=gpu")).config.gpu_fence is GpuFence.ON
+
+
 def test_two_wishes_that_contradict_each_other():
     errors = check(with_lines("lsf.conf", "GSCHED_GPU_FENCE=N", "LSB_RESOURCE_ENFORCE=gpu")).errors
     assert errors == ["lsf.conf:5: LSB_RESOURCE_ENFORCE asks for what GSCHED_GPU_FENCE=N turns off"]
