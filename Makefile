@@ -16,7 +16,7 @@ SOURCES := $(shell find gsched proto bin hatch_build.py pyproject.toml -type f -
 # As tests/clients/NAME.txt and drive_NAME.py.
 CLIENTS := psij dask snakemake toil parsl
 
-.PHONY: help install demo test test-clients check faults nightly bench clean
+.PHONY: help install demo test test-unit test-system test-clients check faults nightly bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -43,8 +43,15 @@ install: $(STAMP)  ## install gsched into .venv
 demo: $(STAMP)  ## play the walk-through on a private one-host cluster
 	@$(BIN)/python examples/walkthrough.py
 
-test: $(DEV_STAMP) .venv-psij/.installed  ## install what is needed and run the tests
-	@$(BIN)/python -m pytest
+test: $(DEV_STAMP) .venv-psij/.installed  ## install what is needed and run the tests (about ten minutes)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-unit test-system
+
+# Side by side: the system tests mostly wait for daemons, and leave a processor free. Output comes when each has ended.
+test-unit: $(DEV_STAMP)  ## the tests without daemons
+	@echo "Unit tests" && $(BIN)/python -m pytest tests/unit
+
+test-system: $(DEV_STAMP) .venv-psij/.installed  ## the tests with real daemons
+	@echo "System tests" && $(BIN)/python -m pytest tests/system
 
 # Programs written for LSF, each in an environment of its own: their packages must not meet ours.
 .venv-%/.installed: tests/clients/%.txt | $(VENV)/bin/python
