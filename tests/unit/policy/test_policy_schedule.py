@@ -458,4 +458,5 @@ def test_a_plan_fits_explains_everybody_and_is_always_the_same(cluster: Cluster)
             used[table][key] = used[table].get(key, 0) + slots
     cluster.options |= used | {"planned": dict(plan.planned)}  # whom something is kept for stays so
     cluster.pending = {bucket: ids for bucket, ids in cluster.pending.items() if ids}
-    assert cluster.plan().placements == ()
+    # But for a job that a plan found a place for where serving, which takes the best host for each part, did not.
+    assert places(cluster.plan()).keys() <= plan.planned.keys()
