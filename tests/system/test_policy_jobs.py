@@ -219,7 +219,7 @@ def test_requeue_exit_values(cluster: Cluster) -> None:
     job = cluster.submit("-q", "tries", "-o", "/dev/null", "exit 30")
     assert cluster.wait(job)[0].state == "EXIT"
     assert cluster.job(job).attempt == 3  # twice again, MAX_JOB_REQUEUE
-    other = cluster.submit("-q", "tries", "-m", "one two", "-o", "where", "echo $LSB_HOSTS; exit 31")
+    other = cluster.submit("-q", "tries", "-m", "one two", "echo $LSB_HOSTS >> where; exit 31")
     cluster.until(lambda: cluster.job(other).attempt >= 2, "it was not tried elsewhere")
     cluster.until(lambda: len((cluster.folder / "where").read_text().split()) >= 2, "it wrote once")
     assert {"one", "two"} <= set((cluster.folder / "where").read_text().split())
