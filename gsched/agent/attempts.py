@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from gsched.agent.affinity import affinity_lines, bound_to
+from gsched.agent.custody import Custody
 from gsched.agent.environment import attempt_line, host_lines, job_environment, output_path
 from gsched.agent.fencing import Fencing
 from gsched.agent.mail import send
@@ -93,12 +94,14 @@ class Attempts:
         locks_gpus: Callable[[], bool],
         places: Mapping[str, str],
         fencing: Fencing | None = None,
+        custody: Custody | None = None,
     ) -> None:
         """`locks_gpus()` tells whether the host's GPUs are real ones, which other clusters may want too; `places` are
         the variables that tell jobs where the cluster lies.
         """
         self._places = places
         self._fencing = fencing
+        self._custody = custody or Custody()
         self._unix_group = _group_name(os.getgid())
         self._host = host
         self._spool = spool
@@ -109,11 +112,15 @@ class Attempts:
         self._parts: dict[AttemptKey, HostAllocation] = {}
         self._started: dict[AttemptKey, StartedInfo] = {}
         self._ended: dict[AttemptKey, AttemptResult] = {}
+        self._unreturned: dict[AttemptKey, HostAllocation] = {}
+        """Of attempts that have ended: what is not given back yet."""
         self._reasons: dict[AttemptKey, str] = {}
         """LSF's keywords for attempts that are being ended."""
         self._facts: dict[AttemptKey, Facts] = {}
         self._mails: dict[AttemptKey, Mail] = {}
         self._reports: set[asyncio.Task[None]] = set()
+        self._reporting: set[AttemptKey] = set()
+        self._returns: set[asyncio.Task[None]] = set()
         self._mailing: set[asyncio.Task[None]] = set()
         self._outputs = KeptOutputs(spool / "outputs")
         self.terminate_interval_s = 10.0
@@ -138,7 +145,10 @@ class Attempts:
         return len(keys)
 
     async def settle(self) -> None:
-        """Wait for the reports that are being written: what a hello tells the master is over needs no more work."""
+        """Wait for the reports that are being written: what a hello tells the master is over needs no more work.
+
+        Not for GPUs to be given back: a hello says that these are still held.
+        """
         if self._reports:
             await asyncio.wait(list(self._reports))
 
@@ -177,6 +187,7 @@ class Attempts:
         if part is None:
             raise Internal(f"attempt {attempt_name(*key)} was sent to {self._host}, but is not for it")
         self._parts[key] = part
+        await self._custody.before(key, part, spec)
         fence = None
         if self._fencing is not None:
             fence = await self._fencing.fence_of(attempt_name(*key), part, message.gpu_unrequested)
@@ -346,13 +357,17 @@ class Attempts:
 
     def fill_hello(self, hello: agent_pb2.Hello) -> None:
         """Everything that is known, for a new session."""
-        for key in self._executor.running():
+        starting = (key for key in self._parts if key not in self._ended)  # some may not be in the journal yet
+        for key in dict.fromkeys([*self._executor.running(), *starting]):
             held = hello.held.add(job_id=key[0], attempt=key[1])
             fill(held.part, self._parts.get(key) or HostAllocation(host=self._host, slots=1))
+        for key, part in self._unreturned.items():
+            fill(hello.held.add(job_id=key[0], attempt=key[1]).part, part)
         for key in self._started:
             hello.started.append(self._started_message(key))
         for key in self._ended:
-            hello.ended.append(self._ended_message(key))
+            if key not in self._unreturned:
+                hello.ended.append(self._ended_message(key))
 
     def usage_report(self) -> agent_pb2.UsageReport | None:
         """A sample of every running attempt; None when nothing runs."""
@@ -395,19 +410,23 @@ class Attempts:
         if reason and result.started and not result.succeeded and not result.term_reason:
             result = msgspec.structs.replace(result, term_reason=reason)
         self._ended[key] = result
-        facts = self._facts.pop(key, None)
-        if key not in self._parts:  # it ended while no agent was here
+        part = self._parts.get(key)
+        facts, mail = self._facts.pop(key, None), self._mails.pop(key, None)
+        if part is None:  # it ended while no agent was here
             order = self._executor.order(*key)
-            facts = order.report if order is not None else None
-            mail = order.mail if order is not None else None
-        else:
-            mail = self._mails.pop(key, None)
+            if order is not None:
+                part, facts, mail = order.holding, order.report, order.mail
+        if part is not None and part.gpus:
+            self._unreturned[key] = part
+            self._beside(self._give_back(key, part), self._returns)
         if mail is not None and not result.pre_failed and (mail.end or (mail.error and not result.succeeded)):
+            self._reporting.add(key)
             self._beside(self._mail_end(key, mail, result), self._reports)
             return
         if facts is None or result.pre_failed or self._executor.started(*key) is None:
             self._tell_ended(key)
             return
+        self._reporting.add(key)
         self._beside(self._report(key, facts, result), self._reports)
 
     def _beside(self, work: Coroutine[object, object, None], among: set[asyncio.Task[None]]) -> None:
@@ -429,11 +448,11 @@ class Attempts:
         problem = await self._mailed(
             key, mail, "mailed.end", subject, lambda: self._executor.report_text(*key, mail.facts, result)
         )
-        if key in self._ended:
-            if problem:
-                told = "; ".join(text for text in (result.problem, problem) if text)
-                self._ended[key] = msgspec.structs.replace(result, problem=told)
-            self._tell_ended(key)
+        if problem and key in self._ended:
+            told = "; ".join(text for text in (result.problem, problem) if text)
+            self._ended[key] = msgspec.structs.replace(result, problem=told)
+        self._reporting.discard(key)
+        self._tell_ended(key)
 
     async def _mailed(self, key: AttemptKey, mail: Mail, mark: str, subject: str, text: Callable[[], str]) -> str:
         """Send it unless an earlier agent has begun to. A mail that cannot be sent holds nothing up for long: what is
@@ -462,13 +481,22 @@ class Attempts:
             await asyncio.wait_for(writing, REPORT_PATIENCE_S)
         except (OSError, TimeoutError) as error:
             log.warning("no report below the output of %s: %s", attempt_name(*key), error or "its file system hangs")
-        if key in self._ended:
-            self._tell_ended(key)
+        self._reporting.discard(key)
+        self._tell_ended(key)
 
     def _tell_started(self, key: AttemptKey) -> None:
         self._send(agent_pb2.AgentMessage(started=self._started_message(key)))
 
+    async def _give_back(self, key: AttemptKey, part: HostAllocation) -> None:
+        """The GPUs are not offered again before the master is told of the end."""
+        await self._custody.after(key, part)
+        del self._unreturned[key]
+        self._tell_ended(key)
+
     def _tell_ended(self, key: AttemptKey) -> None:
+        """Only when there is nothing left to do for it: no report to write, no GPU to give back."""
+        if key not in self._ended or key in self._unreturned or key in self._reporting:
+            return
         self._send(agent_pb2.AgentMessage(ended=self._ended_message(key)))
 
     def _started_message(self, key: AttemptKey) -> agent_pb2.Started:

@@ -109,7 +109,7 @@ class Agent:
             owners=self._owners_of,
             given=self._given_gmem,
         )
-        self._reporter.unfenced = standing_note(self._config.gpu_fence, self._ground)
+        self._reporter.gpus.unfenced = standing_note(self._config.gpu_fence, self._ground)
         self._attempts = Attempts(
             self._host,
             self._spool,
@@ -117,18 +117,19 @@ class Agent:
             os.getuid(),
             clock,
             send=self._send,
-            locks_gpus=lambda: self._reporter.has_real_gpus,
+            locks_gpus=lambda: self._reporter.gpus.has_real_gpus,
             places={
                 "LSF_ENVDIR": self._config.locations.conf_dir,
                 "LSF_SERVERDIR": self._config.locations.server_dir,
             },
-            fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter),
+            fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus),
         )
         adopted = await self._attempts.adopt()
         log.info("gsched %s: agent of %s, %d attempts adopted", __version__, self._host, adopted)
-        if self._reporter.unfenced:
+        if self._reporter.gpus.unfenced:
             log.warning(
-                "no GPU fence (%s): jobs are told their GPUs by CUDA_VISIBLE_DEVICES alone", self._reporter.unfenced
+                "no GPU fence (%s): jobs are told their GPUs by CUDA_VISIBLE_DEVICES alone",
+                self._reporter.gpus.unfenced,
             )
         else:
             log.info("GPU fence: %s", self._ground)
@@ -242,7 +243,9 @@ class Agent:
                     log.error("the master refuses this agent: %s", message.refusal.text)
                 self._refused = message.refusal.text
             case "start":
-                await self._attempts.start(message.start)
+                # Looks at the GPUs first, which may take a while.
+                key = (message.start.job_id, message.start.attempt)
+                self._beside(self._attempts.start(message.start), key)
             case "terminate" | "signal" | "suspend" | "resume" | "limit" as kind:
                 order = getattr(message, kind)
                 self._beside(self._obey_about(kind, order), (order.job_id, order.attempt))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from gsched.agent.report import HostReporter
+from gsched.agent.gpuwatch import GpuWatch
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GpuFence, GpuUnrequested
@@ -26,10 +26,10 @@ _PATIENCE_S = 10.0
 class Fencing:
     """What `Attempts` asks for fences. `ground` is where groups can be made, or the reason why they cannot."""
 
-    def __init__(self, wanted: GpuFence, ground: Ground | str, reporter: HostReporter) -> None:
+    def __init__(self, wanted: GpuFence, ground: Ground | str, watch: GpuWatch) -> None:
         self._wanted = wanted
         self._ground = ground
-        self._reporter = reporter
+        self._watch = watch
 
     def clear(self, known: Iterable[str]) -> list[str]:
         """Remove groups that earlier agents left behind; names those that still hold processes."""
@@ -49,7 +49,7 @@ class Fencing:
         folders = self._ground.folders(name)
         if not part.gpus and gpu_unrequested == GpuUnrequested.ALLOW:
             return Fence(kind=self._ground.kind, folders=folders)
-        report = self._reporter.gpus
+        report = self._watch.gpus
         if part.gpus and report is None:
             report = await self._first_report()
         minors = tuple(_minor(held, report) for held in part.gpus)
@@ -59,7 +59,7 @@ class Fencing:
 
     async def _first_report(self) -> GpuReport:
         try:
-            return await asyncio.wait_for(self._reporter.first_gpus(), _PATIENCE_S)
+            return await asyncio.wait_for(self._watch.first_gpus(), _PATIENCE_S)
         except TimeoutError:
             raise ResourceExhausted("the GPUs have not been probed yet, so the job cannot be fenced") from None
 

@@ -41,8 +41,8 @@ def fence(
             raise AssertionError
         return later
 
-    reporter: Any = SimpleNamespace(gpus=report, first_gpus=first_gpus)
-    return asyncio.run(Fencing(wanted, ground, reporter).fence_of("7.1", held, gpu_unrequested))
+    watch: Any = SimpleNamespace(gpus=report, first_gpus=first_gpus)
+    return asyncio.run(Fencing(wanted, ground, watch).fence_of("7.1", held, gpu_unrequested))
 
 
 def test_minors_count_and_not_indexes():

@@ -29,7 +29,7 @@ def test_readings_are_told_at_the_pace_of_the_load_and_news_at_once(tmp_path: Pa
         async def sampled(**facts: object) -> int:
             write_inventory(file, [msgspec.structs.replace(gpu, **facts)])
             before = len(heard)
-            await reporter._sample_gpus()
+            await reporter.gpus.look()
             return len(heard) - before
 
         write_inventory(file, [gpu])

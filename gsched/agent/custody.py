@@ -1,0 +1,52 @@
+"""GPUs into a job's hands and back: what is seen to before an attempt gets its GPUs, and before they are offered again.
+
+Each keeper sees to one thing (strangers on a GPU, its compute mode …). An attempt's end is told to the master only when
+all keepers are through, so that no GPU is handed out before. Nothing here waits without an end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from gsched.base.ids import attempt_name
+from gsched.model.allocation import HostAllocation
+from gsched.model.host_ledger import AttemptKey
+from gsched.model.job import JobSpec
+
+log = logging.getLogger(__name__)
+
+
+class Keeper(Protocol):
+    """What is done about the GPUs of an attempt at both of its ends."""
+
+    async def before(self, key: AttemptKey, part: HostAllocation, spec: JobSpec) -> None:
+        """Make the GPUs ready. Raises GschedError when the attempt must not start: its job goes back to PEND."""
+        ...
+
+    async def after(self, key: AttemptKey, part: HostAllocation) -> None:
+        """The attempt's processes are gone, or it has never had any. May be called twice, and after a restart of the
+        agent without `before`; waits for a bounded time.
+        """
+        ...
+
+
+class Custody:
+    """All keepers of a host, in the order in which they come into play."""
+
+    def __init__(self, keepers: Sequence[Keeper] = ()) -> None:
+        self._keepers = tuple(keepers)
+
+    async def before(self, key: AttemptKey, part: HostAllocation, spec: JobSpec) -> None:
+        """Raises GschedError when one keeper refuses; `after` is still to be called then."""
+        for keeper in self._keepers if part.gpus else ():
+            await keeper.before(key, part, spec)
+
+    async def after(self, key: AttemptKey, part: HostAllocation) -> None:
+        """Never raises: a keeper that fails is logged, and the others go on."""
+        for keeper in reversed(self._keepers) if part.gpus else ():
+            try:
+                await keeper.after(key, part)
+            except Exception:
+                log.exception("the GPUs of attempt %s are not seen to", attempt_name(*key))

@@ -1,0 +1,148 @@
+"""The agent's look at its GPUs: the probe, whose processes are on them, and what follows from that.
+
+A look never raises: what fails is unknown. Nothing is told to the master here, and nobody is signalled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from gsched.agent.gpuowners import GpuOwners
+from gsched.base.errors import GschedError, Unavailable
+from gsched.base.gpulock import GpuLockError, lock_gpus, release
+from gsched.model.host import ComputeMode, Gpu, GpuReport
+from gsched.probe.gpu import GpuProbe, probe_for
+
+log = logging.getLogger(__name__)
+
+Judge = Callable[[GpuReport], GpuReport]
+"""Completes a report by what follows from it: why a GPU must not be offered (`Gpu.problem`), whom it is closed for."""
+
+
+class GpuWatch:
+    """The GPUs of one host. `on_look` hears of every look; `judges` complete each report, one after the other."""
+
+    def __init__(
+        self,
+        host: str,
+        cluster: str,
+        owners: GpuOwners,
+        *,
+        on_look: Callable[[GpuReport], None] = lambda report: None,
+        judges: Sequence[Judge] = (),
+    ) -> None:
+        self._host = host
+        self._cluster = cluster
+        self._owners = owners
+        self._on_look = on_look
+        self.judges: list[Judge] = list(judges)
+        self._probe: GpuProbe | None = None
+        self._provider = ""
+        self._mode_set = ""
+        self._last: GpuReport | None = None
+        self._looked = asyncio.Event()
+        self._now: asyncio.Task[GpuReport] | None = None
+        self._next: asyncio.Task[GpuReport] | None = None
+        self.unfenced = ""
+        """Why jobs of this host are not fenced off from foreign GPUs; goes into every report."""
+        self.notes: tuple[str, ...] = ()
+        """What is wrong with the probe and with GPU_MODE."""
+
+    @property
+    def gpus(self) -> GpuReport | None:
+        """What was seen last; None before the first look."""
+        return self._last
+
+    async def first_gpus(self) -> GpuReport:
+        """What was seen last, as soon as anything was."""
+        await self._looked.wait()
+        assert self._last is not None
+        return self._last
+
+    @property
+    def has_real_gpus(self) -> bool:
+        """Whether GPUs are shared with whatever else runs on the machine."""
+        return self._last is not None and self._last.provider == "nvml"
+
+    async def use(self, provider: str, mode: str) -> None:
+        """Probe as GSCHED_GPU_PROVIDER says. GPU_MODE of lsb.hosts is set when the agent starts (a reboot loses it)
+        and when it changes.
+        """
+        if provider != self._provider:
+            await self._change_probe(provider)
+        await self._set_mode_once(mode)
+
+    async def _change_probe(self, provider: str) -> None:
+        if self._probe is not None:
+            await self._probe.close()
+        self._provider = provider
+        try:
+            self._probe = probe_for(provider, self._host)
+            self.notes = ()
+        except GschedError as error:
+            self._probe, self.notes = None, (error.text,)
+
+    async def _set_mode_once(self, mode: str) -> None:
+        if not mode or mode == self._mode_set or self._probe is None:
+            return
+        self._mode_set = mode
+        report = await self._probe.sample()
+        wrong = [gpu.index for gpu in report.gpus if gpu.mode != mode]
+        try:
+            await self._probe.set_mode(wrong, ComputeMode(mode))
+        except (GschedError, ValueError) as error:
+            self.notes = (*self.notes, f"GPU_MODE {mode} could not be set: {error}")
+
+    async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
+        """Put the GPUs with these indexes into a compute mode. Raises GschedError with one line saying why not."""
+        if self._probe is None:
+            raise Unavailable("the GPUs are not probed yet")
+        await self._probe.set_mode(indexes, mode)
+
+    async def look(self) -> GpuReport:
+        """What is seen by a look that begins from now on: all who ask while one is under way share the next."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._look_after(self._now))
+        return await asyncio.shield(self._next)
+
+    async def _look_after(self, before: asyncio.Task[GpuReport] | None) -> GpuReport:
+        if before is not None:
+            await asyncio.wait([before])
+        self._now, self._next = self._next, None
+        try:
+            report = await self._report()
+        except Exception as error:  # unknown, not zero and not the end of reporting
+            log.exception("the GPUs cannot be probed")
+            report = GpuReport(known=False, reason=f"the probe failed: {error}")
+        self._last = report = msgspec.structs.replace(report, unfenced=self.unfenced)
+        self._looked.set()
+        self._on_look(report)
+        return report
+
+    async def _report(self) -> GpuReport:
+        if self._probe is None:
+            return GpuReport(known=False, reason="; ".join(self.notes) or "no probe")
+        report = await self._probe.sample()
+        if report.provider == "nvml" and report.known:
+            report = msgspec.structs.replace(report, gpus=tuple(self._unlocked(gpu) for gpu in report.gpus))
+        report = await self._owners.told(report)
+        for judge in self.judges:
+            report = judge(report)
+        return report
+
+    def _unlocked(self, gpu: Gpu) -> Gpu:
+        """The GPU, marked when another cluster on this machine uses it."""
+        try:
+            release(lock_gpus([gpu.uuid], self._cluster, patience_s=0.0))
+        except GpuLockError as error:
+            return msgspec.structs.replace(gpu, problem=gpu.problem or str(error))
+        return gpu
+
+    async def close(self) -> None:
+        """End what probes."""
+        if self._probe is not None:
+            await self._probe.close()
