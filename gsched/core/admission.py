@@ -244,7 +244,7 @@ def _check_amounts(
         for host in _usable(spec, queue, config) if amount > 0 else ():
             if not _has(host, name, config):
                 continue
-            total = _total(host, name, observed(host.name))
+            total = total_of(host, name, observed(host.name))
             if total is None or total >= amount:
                 break  # it may be had here, for all that is known
             known[host.name] = total
@@ -267,7 +267,7 @@ _MOST: Mapping[str, Callable[[LoadReport], float | None]] = {
 }
 
 
-def _total(host: HostConfig, name: str, seen: Observation) -> float | None:
+def total_of(host: HostConfig, name: str, seen: Observation) -> float | None:
     """All that the host has of the resource; None when that changes or is not known."""
     fixed = host.values.get(name)
     if isinstance(fixed, float | int):

@@ -77,7 +77,7 @@ class Dispatcher:
                 job_id=job.job_id,
                 attempt=attempt,
                 allocation=allocation,
-                effective_req=effective or _effective(job.spec, allocation),
+                effective_req=effective or effective_of(job.spec, allocation),
             )
         )
         for part in allocation.hosts:
@@ -120,7 +120,7 @@ def slots_are_free(state: ClusterState, allocation: Allocation) -> bool:
     return all(left is None or left >= part.slots for part, left in free)
 
 
-def _effective(spec: JobSpec, allocation: Allocation) -> str:
+def effective_of(spec: JobSpec, allocation: Allocation) -> str:
     """The requirement the job starts with; a GPU that it did not ask for (auto=1) is said there."""
     claims = {gpu.claim for part in allocation.hosts for gpu in part.gpus} if spec.auto_gpu else set()
     return spec.combined_req + "".join(f" rusage[{claim}=1.00]" for claim in sorted(claims))

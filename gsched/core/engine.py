@@ -12,7 +12,7 @@ from typing import Any
 from gsched.base.errors import BadRequest, GschedError, Internal, NotFound
 from gsched.base.ids import show_job
 from gsched.core import administration, attempts, control, modify, reserving, standing
-from gsched.core.admission import admit
+from gsched.core.admission import admit, total_of
 from gsched.core.audit import audit
 from gsched.core.cluster import ClusterState
 from gsched.core.command import (
@@ -44,10 +44,11 @@ from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
 from gsched.core.overuse import judge_gmem
 from gsched.core.rejudging import Rejudging
+from gsched.core.reserved_anew import reserved_anew
 from gsched.core.returning import Returning
 from gsched.core.submission import answered_before, each_once, submitted
 from gsched.core.timeouts import Timeouts
-from gsched.core.values import affinity_processors, slot_limit
+from gsched.core.values import affinity_processors, host_values, slot_limit
 from gsched.model.config import ClusterConfig
 from gsched.model.devices import offer_of
 from gsched.model.event import ConfigApplied, JobSubmitted
@@ -207,10 +208,23 @@ class Engine:
             self.config,
             command,
             lambda spec, old: self._admitted(spec, old.user, now, old),
+            lambda job, spec: reserved_anew(job, spec, self._judge, self._unreserved, now),
             now,
             decision,
         )
         self._wake()
+
+    def _unreserved(self, name: str, resource: str) -> float | None:
+        """How much of a resource nobody has reserved on the host; None when that is not known."""
+        host = self.config.hosts.get(name)
+        if host is None:
+            return None
+        seen = self.observations.of(name)
+        # What jobs use is measured as taken, what they reserve is counted below: of all there is, where that is known.
+        there = total_of(host, resource, seen)
+        value = host_values(self.config, host, seen).get(resource) if there is None else there
+        reserved = self.state.ledger.host(name).reserved.get(resource, 0.0)
+        return value - reserved if isinstance(value, float | int) else None
 
     def _control_hosts(self, command: ControlHosts, now: float, decision: Decision) -> None:
         administration.control_hosts(self.state, self.config, command, now, decision)

@@ -181,7 +181,7 @@ def _gpu_claims(res_req: str, is_increasing: Callable[[str], bool]) -> list[tupl
     """The claims on GPUs in the rusage of -R, each with the text that it stands in."""
     whole = parse_any(res_req, is_increasing=is_increasing)
     items = (item for part in simple_parts(whole) for usage in part.every_rusage for item in usage)
-    return [(item, whole.source) for item in items if item.amount and _is_gpus(item)]
+    return [(item, whole.source) for item in items if item.amount and is_gpus(item)]
 
 
 def _gpu(
@@ -214,7 +214,7 @@ def claim_of(gpu: GpuRequirement) -> str:
 def _check_spread(whole: AnyRequirement, gpu: GpuRequirement | None, slots: int, *, gives_unasked: bool) -> None:
     """Refuse what says how GPUs spread and would say nothing: gtile without GPUs, a claim per job on several hosts."""
     for part in simple_parts(whole):
-        items = [item for usage in part.every_rusage for item in usage if item.amount and _is_gpus(item)]
+        items = [item for usage in part.every_rusage for item in usage if item.amount and is_gpus(item)]
         if part.span is not None and part.span.gtile is not None and not (items or gpu is not None or gives_unasked):
             detail = "span[gtile=...] says how GPUs spread over sockets, and no GPU is asked for"
             refuse(detail, whole.source, part.span.position, BAD_SYNTAX)
@@ -224,7 +224,8 @@ def _check_spread(whole: AnyRequirement, gpu: GpuRequirement | None, slots: int,
                 refuse(detail, whole.source, item.position, BAD_SYNTAX)
 
 
-def _is_gpus(item: Reservation) -> bool:
+def is_gpus(item: Reservation) -> bool:
+    """Whether the reservation is a claim on GPUs."""
     return canonical(item.name) == GPUS_OF_LSF or canonical(item.name) in gpu_counter_claims()
 
 

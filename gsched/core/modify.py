@@ -18,6 +18,8 @@ from gsched.core.completion import complete_started, queue_names, queue_of
 from gsched.core.conditions import find_cycle
 from gsched.core.decision import Decision
 from gsched.core.instruction import LimitAttempt
+from gsched.core.job import Job
+from gsched.core.reserved_anew import ReservedAnew
 from gsched.core.targets import DENIED, Caller, Target, admitted, find
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobModified, JobSwitched
@@ -35,14 +37,27 @@ LIMITING = frozenset({"run_limit_s", "limits"})
 """What the agent of a started job is told of."""
 WHILE_RUNNING = LIMITING | {"rerunnable", "requeue_exit_values", "estimate_s", "queue", "description"}
 """What a started job goes by; its agent was told all else at its start. Source: bmod(1), LSB_MOD_ALL_JOBS."""
-RUNNING_TEXT = "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd and its queue can be changed"
+RESERVING = "res_req"
+"""Of a started job the amounts in it can be changed. Source: bmod(1)."""
+RUNNING_TEXT = (
+    "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd, its queue and the amounts of "
+    '-R "rusage[...]" can be changed'
+)
 
 Admit = Callable[[JobSpec, JobSpec], JobSpec]
 """(changed spec, spec before) -> the completed spec. Raises GschedError."""
+Reserve = Callable[[Job, JobSpec], ReservedAnew]
+"""(started job, its spec with another -R) -> what it is to be and to hold. Raises GschedError."""
 
 
 def modify_jobs(
-    state: ClusterState, config: ClusterConfig, command: ModifyJobs, admit: Admit, now: float, decision: Decision
+    state: ClusterState,
+    config: ClusterConfig,
+    command: ModifyJobs,
+    admit: Admit,
+    reserve: Reserve,
+    now: float,
+    decision: Decision,
 ) -> None:
     """Reply: a Control for each job. Raises BadRequest for fields that nobody can change."""
     wrong = [name for name in command.fields if name in FIXED or name not in JobSpec.__struct_fields__]
@@ -53,7 +68,7 @@ def modify_jobs(
         targets: Iterable[Target] = (find(state, job_id) for job_id in command.job_ids)
     else:
         targets = list(admitted(state, caller, command.wanted or JobFilter()))
-    changer = _Changer(state, config, command, caller, admit, now, decision)
+    changer = _Changer(state, config, command, caller, admit, reserve, now, decision)
     decision.reply = [changer.change(target) for target in targets]
 
 
@@ -65,11 +80,12 @@ class _Changer:
         command: ModifyJobs,
         caller: Caller,
         admit: Admit,
+        reserve: Reserve,
         now: float,
         decision: Decision,
     ) -> None:
         self._state, self._config, self._command, self._caller = state, config, command, caller
-        self._admit, self._now, self._decision = admit, now, decision
+        self._admit, self._reserve, self._now, self._decision = admit, reserve, now, decision
 
     def change(self, target: Target) -> Control:
         """All of the target that has not ended, or nothing of it.
@@ -87,18 +103,19 @@ class _Changer:
         if not items:
             return Control(job_id=target.job_id, error="Job has already finished")
         try:
-            specs = [(number, spec, self._changed(number, spec, state)) for number, spec, state in items]
+            changed = [(number, spec, *self._changed(number, spec, state)) for number, spec, state in items]
         except GschedError as error:
             return Control(job_id=target.job_id, error=error.text)
-        for number, old, new in specs:
-            self._record(number, old, new)
+        for number, old, new, held in changed:
+            self._record(number, old, new, held)
         return Control(job_id=target.job_id)
 
-    def _changed(self, number: int, spec: JobSpec, state: JobState) -> JobSpec:
+    def _changed(self, number: int, spec: JobSpec, state: JobState) -> tuple[JobSpec, ReservedAnew | None]:
+        """The spec, and what a started job is to hold if that changes."""
         if not self._caller.may_touch(spec, self._config):
             raise BadRequest(DENIED)
         fields = set(self._command.fields)
-        if state not in PENDING and not fields <= WHILE_RUNNING:
+        if state not in PENDING and not fields <= WHILE_RUNNING | {RESERVING}:
             raise BadRequest(RUNNING_TEXT)
         wanted: dict[str, Any] = {name: getattr(self._command.spec, name) for name in fields}
         defaulted = _still_defaulted(spec, wanted)
@@ -106,18 +123,20 @@ class _Changer:
             defaulted = (*defaulted, "slots")
         new = msgspec.structs.replace(spec, **wanted, defaulted=defaulted)
         if state not in PENDING:
-            return first_that_accepts(
+            new = first_that_accepts(
                 queue_names(new, self._config),
                 lambda name: complete_started(new, queue_of(name, spec.user, self._config, self._state, spec), spec),
             )
+            held = self._reserve(self._state.jobs[number], new) if RESERVING in fields else None
+            return (new if held is None else held.spec), held
         new = self._admit(new, spec)
         if new.conditions and new.conditions != spec.conditions:
             cycle = find_cycle(self._state, number, new.conditions)
             if cycle:
                 raise BadRequest("A cycle of dependencies: " + " -> ".join(str(each) for each in cycle))
-        return new
+        return new, None
 
-    def _record(self, number: int, old: JobSpec, new: JobSpec) -> None:
+    def _record(self, number: int, old: JobSpec, new: JobSpec, held: ReservedAnew | None) -> None:
         by, at, fields = self._command.user, self._now, self._command.fields
         if fields == ("queue",):
             self._decision.record(JobSwitched(at=at, job_id=number, by=by, spec=new))
@@ -127,7 +146,10 @@ class _Changer:
             for name in fields
             if getattr(old, name) != getattr(new, name)
         )
-        self._decision.record(JobModified(at=at, job_id=number, by=by, spec=new, changes=changes))
+        modified = JobModified(at=at, job_id=number, by=by, spec=new, changes=changes)
+        if held is not None:
+            modified = msgspec.structs.replace(modified, allocation=held.allocation, effective_req=held.effective_req)
+        self._decision.record(modified)
         job = self._state.jobs.get(number)
         if job is not None and job.relimited and job.allocation is not None and LIMITING.intersection(fields):
             for part in job.allocation.hosts:

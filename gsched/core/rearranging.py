@@ -76,6 +76,8 @@ def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
         state.unqueue(job)
     elif holds:
         state.release(job)
+        if isinstance(event, JobModified) and event.allocation is not None:
+            job.allocation, job.effective_req = event.allocation, event.effective_req
     job.released = job.released and spec.conditions == job.spec.conditions
     job.spec = spec
     job.waited_s = 0.0

@@ -50,6 +50,10 @@ class JobModified(JobEvent, frozen=True, kw_only=True, tag="job_modified"):
     by: str
     spec: JobSpec
     changes: tuple[str, ...] = ()
+    allocation: Allocation | None = None
+    """What a started job holds from now on, as if since its dispatch; None: what it held."""
+    effective_req: str = ""
+    """The requirement it runs by, with that allocation."""
 
 
 class JobSwitched(JobEvent, frozen=True, kw_only=True, tag="job_switched"):

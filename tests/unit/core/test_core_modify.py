@@ -11,7 +11,7 @@ from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
 from gsched.core.command import ModifyJobs
 from gsched.core.instruction import LimitAttempt
-from gsched.core.modify import _WORDS, FIXED
+from gsched.core.modify import _WORDS, FIXED, RUNNING_TEXT
 from gsched.model.config import Params
 from gsched.model.event import JobModified, JobSwitched
 from gsched.model.job import JobSpec
@@ -143,7 +143,7 @@ def test_what_nobody_changes_is_refused_by_name() -> None:
 
 def test_of_a_started_job_only_what_still_counts_is_changed() -> None:
     world = full()
-    text = "Job has already started: only -W, -c, -M, -v, -p, -T, -r, -Q, -We, -Jd and its queue can be changed"
+    text = RUNNING_TEXT
     assert world.modify(1, slots=2) == [text]
     assert world.modify(1, name="x", description="y") == [text]
     assert world.modify(1, rerunnable=False, requeue_exit_values="3", description="y", estimate_s=60) == [""]
