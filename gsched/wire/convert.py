@@ -35,24 +35,51 @@ def to_proto(value: msgspec.Struct, message_type: type[M]) -> M:
 
 def fill(message: Message, value: msgspec.Struct) -> None:
     """Copy `value` into an existing, empty message."""
-    for name, encode, _ in _plan(type(value)):
+    for name, encode, _, is_implied in _plan(type(value)):
         item = getattr(value, name)
-        if item is not None:
-            try:
-                encode(message, name, item)
-            except UnicodeEncodeError:
-                raise BadRequest(f"{name.replace('_', ' ')} {item!r} is not valid UTF-8") from None
+        if item is None or (is_implied and not item):
+            continue
+        try:
+            encode(message, name, item)
+        except UnicodeEncodeError:
+            raise BadRequest(f"{name.replace('_', ' ')} {item!r} is not valid UTF-8") from None
 
 
 def from_proto(message: Message, value_type: type[T]) -> T:
     """`message` as a `value_type`."""
-    return value_type(**{name: decode(message, name) for name, _, decode in _plan(value_type)})
+    key = (value_type, type(message))
+    decoding = _decoding.get(key)
+    if decoding is None:
+        decoding = _decoding[key] = _decoding_of(value_type, type(message)())
+    decoders, absent = decoding
+    values = dict(absent)
+    for field, _ in message.ListFields():  # most fields of most messages are absent
+        name = field.name
+        if name in decoders:
+            values[name] = decoders[name](message, name)
+    return value_type(**values)
+
+
+_decoding: dict[tuple[type, type], tuple[dict[str, _Decode], dict[str, Any]]] = {}
+
+
+def _decoding_of(value_type: type[msgspec.Struct], empty: Message) -> tuple[dict[str, _Decode], dict[str, Any]]:
+    """Decoder of each field, and what the fields are that a message does not have."""
+    decoders = {name: decode for name, _, decode, _ in _plan(value_type)}
+    absent = {name: decode(empty, name) for name, decode in decoders.items()}
+    # A dict must not be shared: the type makes a new one for each value, {} being the default of all that have one.
+    return decoders, {name: value for name, value in absent.items() if not isinstance(value, dict)}
 
 
 @cache
-def _plan(value_type: type[msgspec.Struct]) -> tuple[tuple[str, _Encode, _Decode], ...]:
+def _plan(value_type: type[msgspec.Struct]) -> tuple[tuple[str, _Encode, _Decode, bool], ...]:
+    """Of each field: name, encoder, decoder, and whether its absence says that it is empty, 0 or False."""
     hints = typing.get_type_hints(value_type)
-    return tuple((name, *_codec(hints[name])) for name in value_type.__struct_fields__)
+    return tuple((name, *_codec(hints[name]), _is_implied(hints[name])) for name in value_type.__struct_fields__)
+
+
+def _is_implied(hint: Any) -> bool:
+    return hint in (str, bytes, bool, int, float) or get_origin(hint) in (tuple, dict)
 
 
 def _codec(hint: Any) -> tuple[_Encode, _Decode]:

@@ -113,3 +113,11 @@ def test_a_mode_that_nobody_knows_is_refused() -> None:
 
 def test_events_are_stored_and_do_not_travel_as_messages() -> None:
     assert not any(hasattr(model_pb2, kind.__name__) for kind in event.AnyEvent.__args__)
+
+
+def test_what_a_message_does_not_have_is_nobody_elses():
+    first, second = (from_proto(model_pb2.JobSpec(command="a"), job.JobSpec) for _ in range(2))
+    assert first.limits == {}
+    first.limits["mem"] = 1.0
+    assert second.limits == {}
+    assert from_proto(model_pb2.JobSpec(), job.JobSpec).limits == {}
