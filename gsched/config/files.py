@@ -14,6 +14,7 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,17 +23,19 @@ from gsched.config.accounts import note_unknown_names
 from gsched.config.applications import read_applications
 from gsched.config.cluster import Cluster, read_cluster
 from gsched.config.findings import Findings, Place, show, suggestion
-from gsched.config.hosts import read_hosts
+from gsched.config.hosts import HostsFile, read_hosts
 from gsched.config.lsfconf import LsfConf, read_lsf_conf
 from gsched.config.params import ParamsFile, check_sleep_time, read_params
 from gsched.config.queues import Known, read_queues
 from gsched.config.requirements import Judge
-from gsched.config.resources import Named, read_resources
+from gsched.config.resources import Named, Resources, read_resources
 from gsched.config.sections import MAX_FILE_BYTES, Section, decode, read_assignments, read_sections
 from gsched.config.shared import Shared, read_shared
-from gsched.config.users import read_users
+from gsched.config.users import Users, read_users
 from gsched.config.values import cluster_name
-from gsched.model.config import ClusterConfig, Params
+from gsched.model.application import Application
+from gsched.model.config import ClusterConfig, Locations, Params
+from gsched.model.queue import Queue
 
 CLUSTER_PREFIX = "lsf.cluster."
 
@@ -141,6 +144,21 @@ class _Folder:
         return [] if text is None else read_sections(self.path(name), text, self.findings)
 
 
+class _Files(NamedTuple):
+    """What each file says."""
+
+    conf: LsfConf
+    shared: Shared
+    cluster_file: str
+    cluster: Cluster
+    params: ParamsFile
+    users: Users
+    hosts: HostsFile
+    queues: dict[str, Queue]
+    applications: dict[str, Application]
+    resources: Resources
+
+
 def _build(
     conf_dir: str,
     contents: Mapping[str, bytes | None],
@@ -150,13 +168,28 @@ def _build(
 ) -> Loaded:
     folder = _Folder(conf_dir, contents, findings)
     _check_presence(folder)
-    conf_text = folder.text("lsf.conf") or ""
-    conf_path = folder.path("lsf.conf")
-    conf = read_lsf_conf(conf_path, conf_dir, read_assignments(conf_path, conf_text, findings), findings)
+    files = _read(folder)
+    master = _master(folder, files.conf, files.cluster, files.cluster_file, hostname)
+    _check_intervals(files.conf, files.cluster, findings)
+    if has_account is not None:
+        _note_unknown_users(folder, files, has_account)
+    config: ClusterConfig | None = None
+    if not findings.has_errors and files.conf.locations is not None:
+        config = _joined(files, files.conf.locations, master, findings)
+        config = msgspec.structs.replace(config, digest=_digest(contents))
+    order = ["lsf.conf", "lsf.shared", files.cluster_file, *_ORDER]
+    return Loaded(config, findings.sorted([conf_dir, *map(folder.path, order)]))
+
+
+def _read(folder: _Folder) -> _Files:
+    """Every file, each in the light of those that it refers to."""
+    findings = folder.findings
+    assignments = read_assignments(folder.path("lsf.conf"), folder.text("lsf.conf") or "", findings)
+    conf = read_lsf_conf(folder.path("lsf.conf"), folder.folder, assignments, findings)
     shared = read_shared(folder.sections("lsf.shared"), findings)
     cluster_file = _cluster_file(folder, shared)
     cluster = Cluster()
-    if cluster_file in contents:
+    if cluster_file in folder.contents:
         cluster = read_cluster(folder.path(cluster_file), folder.sections(cluster_file), shared, findings)
     params = read_params(folder.sections("lsb.params"), shared.resources, conf.unit, findings)
     users = read_users(folder.sections("lsb.users"), findings)
@@ -172,48 +205,47 @@ def _build(
     resources = read_resources(folder.sections("lsb.resources"), named, findings)
     _check_default_queue(folder, params, queues)
     check_sleep_time(params, queues, findings)
-    master = _master(folder, conf, cluster, cluster_file, hostname)
-    _check_intervals(conf, cluster, findings)
-    if has_account is not None:
-        naming = (cluster_file, "lsb.queues", "lsb.users", "lsb.resources")
-        again = _Folder(conf_dir, contents, Findings())  # what is wrong with their form has been said
-        files = {folder.path(name): again.sections(name) for name in naming}
-        note_unknown_names(files, users.names.groups, has_account, findings)
+    return _Files(conf, shared, cluster_file, cluster, params, users, hosts, queues, applications, resources)
 
-    config: ClusterConfig | None = None
-    if not findings.has_errors and conf.locations is not None:
-        config = ClusterConfig(
-            cluster=shared.cluster or cluster_file.removeprefix(CLUSTER_PREFIX),
-            master_host=master,
-            administrators=cluster.administrators,
-            hosts=hosts.hosts,
-            queues=queues,
-            applications=applications,
-            resources=shared.resources,
-            mapped=cluster.mapped,
-            shared_values=cluster.shared_values,
-            params=_params(conf, params, findings),
-            timing=msgspec.structs.replace(
-                conf.timing, exchange_s=cluster.exchange_s, usage_sample_s=params.usage_sample_s
-            ),
-            locations=conf.locations,
-            gpu_provider=conf.gpu_provider,
-            gpu_fence=conf.gpu_fence,
-            host_types=tuple(shared.types),
-            host_models=tuple(shared.models),
-            limits=tuple(resources.limits),
-            limit_settings=resources.limit_settings,
-            users=users.limits,
-            user_groups=users.names.groups,
-            host_groups=hosts.names.groups,
-            host_members=hosts.names.members,
-            model_factors=shared.models,
-            compute_units=hosts.compute_units,
-            reservation_method=resources.methods,
-            digest=_digest(contents),
-        )
-    order = ["lsf.conf", "lsf.shared", cluster_file, *_ORDER]
-    return Loaded(config, findings.sorted([conf_dir, *map(folder.path, order)]))
+
+def _note_unknown_users(folder: _Folder, files: _Files, has_account: Callable[[str], bool]) -> None:
+    again = _Folder(folder.folder, folder.contents, Findings())  # what is wrong with their form has been said
+    naming = (files.cluster_file, "lsb.queues", "lsb.users", "lsb.resources")
+    sections = {folder.path(name): again.sections(name) for name in naming}
+    note_unknown_names(sections, files.users.names.groups, has_account, folder.findings)
+
+
+def _joined(files: _Files, locations: Locations, master: str, findings: Findings) -> ClusterConfig:
+    conf, shared, cluster, hosts, users = files.conf, files.shared, files.cluster, files.hosts, files.users
+    return ClusterConfig(
+        cluster=shared.cluster or files.cluster_file.removeprefix(CLUSTER_PREFIX),
+        master_host=master,
+        administrators=cluster.administrators,
+        hosts=hosts.hosts,
+        queues=files.queues,
+        applications=files.applications,
+        resources=shared.resources,
+        mapped=cluster.mapped,
+        shared_values=cluster.shared_values,
+        params=_params(conf, files.params, findings),
+        timing=msgspec.structs.replace(
+            conf.timing, exchange_s=cluster.exchange_s, usage_sample_s=files.params.usage_sample_s
+        ),
+        locations=locations,
+        gpu_provider=conf.gpu_provider,
+        gpu_fence=conf.gpu_fence,
+        host_types=tuple(shared.types),
+        host_models=tuple(shared.models),
+        limits=tuple(files.resources.limits),
+        limit_settings=files.resources.limit_settings,
+        users=users.limits,
+        user_groups=users.names.groups,
+        host_groups=hosts.names.groups,
+        host_members=hosts.names.members,
+        model_factors=shared.models,
+        compute_units=hosts.compute_units,
+        reservation_method=files.resources.methods,
+    )
 
 
 def _params(conf: LsfConf, file: ParamsFile, findings: Findings) -> Params:

@@ -34,7 +34,7 @@ Subject: Job 1153: <./examples/cifar10/train_full.sh> in cluster <firestone> Don
 Job <./examples/cifar10/train_full.sh> was submitted from host <ubuntu02> by user <test> in cluster <firestone> at Fri Jul  7 09:34:02 2017
 Job was executed on host(s) <ubuntu02>, in queue <normal>, as user <test> in cluster <firestone> at Fri Jul  7 09:34:02 2017
 </home/test> was used as the home directory.
-</work/dir> was used as the working directory.
+</srv/dir> was used as the working directory.
 Started at Fri Jul  7 09:34:02 2017
 Terminated at Fri Jul  7 09:36:00 2017
 Results reported at Fri Jul  7 09:36:00 2017
@@ -76,7 +76,7 @@ def _utc(monkeypatch):
 
 
 def text(facts=FACTS, result=DONE, **more):
-    return report_text(facts, result, home="/home/test", cwd="/work/dir", started_at=START, now=START + 118.4, **more)
+    return report_text(facts, result, home="/home/test", cwd="/srv/dir", started_at=START, now=START + 118.4, **more)
 
 
 def test_the_report_is_lsfs_line_by_line():
