@@ -42,6 +42,8 @@ if [[ ! -x $python ]]; then
   echo "{name}: there is no $python any more; gsched names lsf writes these commands for another installation" >&2
   exit 255
 fi
+# The interpreter does not start with a directory for its standard input; so it gets one that cannot be read.
+[[ -d /dev/stdin ]] && exec 0>/dev/null
 """
 # As bin/launcher starts the commands: without `site`, and with LC_CTYPE as the caller set it.
 _COMMAND = """\

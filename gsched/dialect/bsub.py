@@ -6,6 +6,7 @@ own functions only. Source: bsub(1) of LSF 10.1.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -153,7 +154,9 @@ def _read(read_stdin: Callable[[], bytes]) -> bytes:
     try:
         return read_stdin()
     except OSError as error:
-        raise BadRequest(f"standard input cannot be read as a script: {error.strerror}") from None
+        # The command's own script puts something unreadable in a directory's place.
+        reason = "it is closed, or a directory" if error.errno == errno.EBADF else error.strerror
+        raise BadRequest(f"standard input cannot be read as a script: {reason}") from None
 
 
 def _script_file(path: str, read_file: Callable[[str], bytes]) -> bytes | None:

@@ -223,9 +223,10 @@ def test_an_input_over_the_limit_is_an_error(house: Installation, door: bool) ->
 
 
 @BOTH
-def test_a_closed_standard_input_is_an_error_not_a_crash(house: Installation, door: bool) -> None:
+@pytest.mark.parametrize("source", ["<&-", "</"])
+def test_a_standard_input_that_is_none_is_an_error_not_a_crash(house: Installation, door: bool, source: str) -> None:
     done = subprocess.run(
-        ["/bin/bash", "-c", "exec slurp <&-"], env=house.env(door), capture_output=True, timeout=PATIENCE_S, check=False
+        ["/bin/bash", "-c", f"exec slurp {source}"], env=house.env(door), capture_output=True, timeout=PATIENCE_S, check=False
     )
     assert done.stderr == b"stdin: Bad file descriptor\n"
 

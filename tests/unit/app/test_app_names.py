@@ -65,6 +65,16 @@ def test_they_work_in_an_empty_environment_and_speak_of_themselves(tmp_path: Pat
     assert limits.stdout.splitlines()[1:] == shown.stdout.splitlines()[1:]
 
 
+def test_a_directory_as_standard_input_is_refused_in_one_line(tmp_path: Path, conf: Path) -> None:
+    put(tmp_path / "bin", conf)
+    (conf / ".master").write_text(f"unix:{tmp_path}/nobody\n")
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{tmp_path}/bin/bsub < /"], env={}, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (255, "")
+    assert done.stderr == "standard input cannot be read as a script: it is closed, or a directory. Job not submitted.\n"
+
+
 def test_which_cluster_is_meant(tmp_path: Path, conf: Path) -> None:
     put(tmp_path / "bin", conf)
     told = run(tmp_path / "bin" / "bjobs")
