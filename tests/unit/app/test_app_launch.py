@@ -226,7 +226,11 @@ def test_an_input_over_the_limit_is_an_error(house: Installation, door: bool) ->
 @pytest.mark.parametrize("source", ["<&-", "</"])
 def test_a_standard_input_that_is_none_is_an_error_not_a_crash(house: Installation, door: bool, source: str) -> None:
     done = subprocess.run(
-        ["/bin/bash", "-c", f"exec slurp {source}"], env=house.env(door), capture_output=True, timeout=PATIENCE_S, check=False
+        ["/bin/bash", "-c", f"exec slurp {source}"],
+        env=house.env(door),
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.stderr == b"stdin: Bad file descriptor\n"
 

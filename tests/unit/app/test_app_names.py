@@ -72,7 +72,9 @@ def test_a_directory_as_standard_input_is_refused_in_one_line(tmp_path: Path, co
         ["/bin/sh", "-c", f"{tmp_path}/bin/bsub < /"], env={}, capture_output=True, text=True, timeout=30, check=False
     )
     assert (done.returncode, done.stdout) == (255, "")
-    assert done.stderr == "standard input cannot be read as a script: it is closed, or a directory. Job not submitted.\n"
+    assert (
+        done.stderr == "standard input cannot be read as a script: it is closed, or a directory. Job not submitted.\n"
+    )
 
 
 def test_which_cluster_is_meant(tmp_path: Path, conf: Path) -> None:
