@@ -10,7 +10,7 @@ import grp
 import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -21,6 +21,7 @@ from gsched.agent.environment import attempt_line, host_lines, job_environment, 
 from gsched.agent.fencing import Fencing
 from gsched.agent.mail import send
 from gsched.agent.outputs import KeptOutputs
+from gsched.agent.peeking import Endings
 from gsched.agent.settling import copies, settled
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal
@@ -39,11 +40,8 @@ from gsched.wire.v1 import agent_pb2
 
 log = logging.getLogger(__name__)
 
-OUTPUT_PIECE = 256 * 1024
 REPORT_PATIENCE_S = 10.0
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-OUTPUT_MOST = 1 << 30
-"""gpeek shows at most so many bytes of a stream, and says when there is more."""
 
 
 def _group_name(gid: int) -> str:
@@ -123,6 +121,7 @@ class Attempts:
         self._returns: set[asyncio.Task[None]] = set()
         self._mailing: set[asyncio.Task[None]] = set()
         self._outputs = KeptOutputs(spool / "outputs")
+        self.endings = Endings()
         self.terminate_interval_s = 10.0
         self._executor = ProcessExecutor(
             spool, cluster, on_started=self._on_started, on_ended=self._on_ended, clock=clock
@@ -378,24 +377,15 @@ class Attempts:
                 fill(report.attempts.add(job_id=key[0], attempt=key[1]).usage, usage)
         return report if report.attempts else None
 
-    def read_output(self, request: agent_pb2.ReadOutput) -> Iterator[agent_pb2.OutputReply]:
-        """What the attempt has printed so far, in pieces; the last piece says so."""
-        key = (request.job_id, request.attempt)
-        for stream, start in (("stdout", request.stdout_from), ("stderr", request.stderr_from)):
-            offset = max(0, start)
-            while data := self._read(key, stream, offset):
-                offset += len(data)
-                yield agent_pb2.OutputReply(request=request.request, stream=stream, data=data)
-                if offset - start >= OUTPUT_MOST:
-                    cut = f"\n[gpeek stops after {OUTPUT_MOST >> 20} MiB of {stream}; there is more]\n".encode()
-                    yield agent_pb2.OutputReply(request=request.request, stream=stream, data=cut)
-                    break
-        yield agent_pb2.OutputReply(request=request.request, last=True)
+    def is_over(self, key: AttemptKey) -> bool:
+        """Whether it will print nothing any more."""
+        return key in self._ended or key not in self._parts
 
-    def _read(self, key: AttemptKey, stream: str, offset: int) -> bytes:
+    def read_output(self, key: AttemptKey, stream: str, offset: int, most: int) -> bytes:
+        """What it has printed, from an offset on."""
         if key in self._parts:
-            return self._executor.read_output(*key, stream, offset, OUTPUT_PIECE)
-        return self._outputs.read(attempt_name(*key), stream, offset, OUTPUT_PIECE)
+            return self._executor.read_output(*key, stream, offset, most)
+        return self._outputs.read(attempt_name(*key), stream, offset, most)
 
     def _on_started(self, job_id: int, attempt: int, info: StartedInfo) -> None:
         self._started[job_id, attempt] = info
@@ -410,6 +400,7 @@ class Attempts:
         if reason and result.started and not result.succeeded and not result.term_reason:
             result = msgspec.structs.replace(result, term_reason=reason)
         self._ended[key] = result
+        self.endings.tell(key)
         part = self._parts.get(key)
         facts, mail = self._facts.pop(key, None), self._mails.pop(key, None)
         if part is None:  # it ended while no agent was here

@@ -18,6 +18,7 @@ import grpc.aio
 from gsched import __version__
 from gsched.agent.attempts import Attempts
 from gsched.agent.fencing import Fencing, standing_note
+from gsched.agent.peeking import answer
 from gsched.agent.report import HostReporter
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError
@@ -253,10 +254,10 @@ class Agent:
                 for item in message.forget.attempts:
                     self._attempts.forget((item.job_id, item.attempt))
             case "read_output":
-                answer = asyncio.create_task(self._answer_output(message.read_output))
-                self._answers.add(answer)
-                answer.add_done_callback(self._answers.discard)
-                answer.add_done_callback(_note_failure)
+                answering = asyncio.create_task(self._answer_output(message.read_output))
+                self._answers.add(answering)
+                answering.add_done_callback(self._answers.discard)
+                answering.add_done_callback(_note_failure)
 
     async def _obey_about(self, kind: str, order: Any) -> None:
         """An order about an attempt that was started before."""
@@ -281,13 +282,22 @@ class Agent:
         self._beside(self._reporter.configure(settings))
 
     async def _answer_output(self, request: agent_pb2.ReadOutput) -> None:
-        """Send what was printed piece by piece, each when the last one has left: news must not queue up behind it."""
-        for reply in self._attempts.read_output(request):
-            outgoing = self._outgoing
-            if outgoing is None:
-                return
-            outgoing.put_nowait(agent_pb2.AgentMessage(output=reply))
-            await outgoing.join()
+        await answer(
+            request,
+            read=self._attempts.read_output,
+            is_over=self._attempts.is_over,
+            endings=self._attempts.endings,
+            send=self._send_output,
+        )
+
+    async def _send_output(self, reply: agent_pb2.OutputReply) -> bool:
+        """Returns when it has left: news must not queue up behind it. False: there is no master."""
+        outgoing = self._outgoing
+        if outgoing is None:
+            return False
+        outgoing.put_nowait(agent_pb2.AgentMessage(output=reply))
+        await outgoing.join()
+        return True
 
     def _beside(self, work: Coroutine[Any, Any, None], key: AttemptKey | None = None) -> None:
         """Carry something out beside the stream. Orders about the same attempt keep their order."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from gsched.base.errors import LSF_FAILURE, BadRequest, Conflict
+from collections.abc import Iterable
+
+from gsched.base.errors import LSF_FAILURE, BadRequest, Conflict, Unavailable
 from gsched.cli.call import Call
 from gsched.cli.command import FILTERS, GENERAL, GROUP, program, read_options
 from gsched.cli.selection import not_found, parse_job_ids
-from gsched.cli.session import connected
+from gsched.cli.session import Session, connected
 from gsched.dialect.options import Option, OptionTable, unsupported
 from gsched.model.job import FINISHED, STARTED
-from gsched.model.view import JobFilter
-from gsched.wire.client import Client
+from gsched.model.view import JobFilter, OutputChunk
+from gsched.wire.client import BrokenOff, Client
 
-POLL_S = 1.0
+MOST_FAILURES = 20
+PAUSE_S = 0.5
+"""An agent that is away is asked for again so many times, with such a pause."""
 
 TABLE = OptionTable(
     summary="show what a job has written so far",
@@ -50,29 +54,55 @@ def main(call: Call) -> int:
         if job is None:
             call.error(not_found(job_ids) or "No matching job found\n")
             return LSF_FAILURE
-        return _show(call, session.client, job.job_id, follow=options.has("f"))
-
-
-def _show(call: Call, client: Client, job_id: int, *, follow: bool) -> int:
-    seen = _Seen(call)
-    while True:
-        # Asked before reading: what is written before the end is then read after it.
-        has_ended = not follow or _has_ended(client, job_id)
+        follows = options.has("f") and job.state not in FINISHED
         try:
-            for chunk in client.output(job_id, stdout_from=seen.size("stdout"), stderr_from=seen.size("stderr")):
-                seen.show(chunk.stream, chunk.data)
+            seen = _Seen(call)
+            if follows:
+                _follow(call, session, job.job_id, seen)
+            else:
+                seen.show_all(session.client.output(job.job_id))
+            seen.show("stdout", b"")
         except Conflict as error:
             call.error(f"{error.text}\n")
             return LSF_FAILURE
-        if has_ended:
-            seen.show("stdout", b"")
-            return 0
-        call.wait(POLL_S)
+        return 0
 
 
-def _has_ended(client: Client, job_id: int) -> bool:
-    wanted = JobFilter(ids=(job_id,), user="all", finished=True)
-    return all(job.state in FINISHED for job in client.jobs(wanted))
+def _follow(call: Call, session: Session, job_id: int, seen: _Seen) -> None:
+    """Show what each of the job's attempts prints, up to the job's end. Raises Conflict when it has not started yet."""
+    client = session.client
+    over: int | None = None
+    while True:
+        # Asked before the job is looked at: what happens to it after that is an event to wait for.
+        last = client.last_event()
+        job = next(iter(client.jobs(JobFilter(ids=(job_id,), user="all", finished=True))), None)
+        if job is None or job.state in FINISHED:
+            return
+        if over is not None and (job.attempt == over or job.state not in STARTED):
+            next(session.follow(last, (job_id,)), None)
+            continue
+        if over is not None:
+            seen.begin_anew()
+        _show_attempt(call, client, job_id, seen)
+        over = job.attempt
+
+
+def _show_attempt(call: Call, client: Client, job_id: int, seen: _Seen) -> None:
+    """What the attempt that runs prints, until it is over."""
+    failures = 0
+    while True:
+        shown = seen.size("stdout"), seen.size("stderr")
+        try:
+            seen.show_all(client.output(job_id, stdout_from=shown[0], stderr_from=shown[1], follow=True))
+            return
+        except BrokenOff:
+            failures = 0
+        except Unavailable:
+            # When the master has restarted, its agents need a moment to come back.
+            failures += 1
+            if failures >= MOST_FAILURES:
+                raise
+        call.wait(PAUSE_S)
 
 
 class _Seen:
@@ -86,6 +116,16 @@ class _Seen:
     def size(self, stream: str) -> int:
         """Bytes of the stream that have been shown."""
         return self._shown[stream]
+
+    def begin_anew(self) -> None:
+        """Another attempt writes to streams of its own."""
+        self._shown = dict.fromkeys(self._shown, 0)
+
+    def show_all(self, chunks: Iterable[OutputChunk]) -> None:
+        """Show each as it comes."""
+        for chunk in chunks:
+            self.show(chunk.stream, chunk.data)
+            self._call.flush()
 
     def show(self, stream: str, data: bytes) -> None:
         """Show what the stream goes on with."""

@@ -37,13 +37,12 @@ from gsched.dialect.environment import environment_block
 from gsched.model import view
 from gsched.model.devices import SUDO_WARNING
 from gsched.model.event import JobDispatched, JobFinished, JobRequeued, JobStarted, decode_event
-from gsched.model.job import FINISHED, AttemptResult, JobSpec, JobState
-from gsched.model.view import ArrayView, JobFilter, Submitted
+from gsched.model.job import AttemptResult, JobSpec, JobState
+from gsched.model.view import JobFilter, Submitted
 
 TERMINATED_WHILE_PENDING = 126
 """Exit code of -K for a job that never started. Source: bsub(1)."""
 
-_MOST_PAUSE_S = 2.0
 _REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted)
 
 
@@ -213,18 +212,8 @@ class _WaitForAll(_Wait):
     """-K with an array: waits until every element has ended."""
 
     def _follow(self) -> int:
-        pause_s = 0.1
-        while True:
-            views = self._session.client.arrays((self._job_id,))
-            if not views:
-                raise NotFound(f"Job <{self._job_id}> is not found")
-            if all(state in FINISHED for state, count in views[0].counts.items() if count):
-                return self._end(views[0])
-            self._call.wait(pause_s)
-            pause_s = min(pause_s * 1.5, _MOST_PAUSE_S)
-
-    def _end(self, array: ArrayView) -> int:
         """0 when all elements are DONE, else the exit code of the first that is not."""
+        array = self._session.end_of(self._job_id)
         if not array.counts.get(JobState.EXIT):
             self._call.error("<<Job is finished>>\n")
             return 0

@@ -18,9 +18,10 @@ from typing import Any
 import grpc
 
 from gsched.base.envdir import conf_dir, read_setting
-from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, PermissionDenied, Unavailable
+from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotFound, PermissionDenied, Unavailable
+from gsched.base.ids import show_job
 from gsched.cli.call import Call, Cancelled
-from gsched.model.view import EventRecord
+from gsched.model.view import EventRecord, JobEnd
 from gsched.wire.address import MASTER_FILE, read_address
 from gsched.wire.client import CHANNEL_OPTIONS, Client
 from gsched.wire.patience import WAIT_VARIABLE, read_wait
@@ -67,9 +68,35 @@ class Session:
                 if failures >= MOST_FAILURES:
                     raise
             failures += 1
-            self._call.raise_if_cancelled()
-            self.client.cluster()
-            self._call.wait(failures * 0.05)
+            self._come_back(failures)
+
+    def end_of(self, job_id: int) -> JobEnd:
+        """How the job ended, an array when the last of its elements has; waits for it, and for a master that restarts.
+
+        Raises Unavailable when it stays away for longer than commands wait, NotFound for an unknown job.
+        """
+        failures = 0
+        while True:
+            ends = self.client.ends()
+            ends.ask((job_id,))
+            try:
+                for end in ends:
+                    if not end.state:
+                        raise NotFound(f"Job <{show_job(job_id)}> is not found")
+                    return end
+            except (Unavailable, Internal):
+                if failures >= MOST_FAILURES:
+                    raise
+            finally:
+                ends.cancel()
+            failures += 1
+            self._come_back(failures)
+
+    def _come_back(self, failures: int) -> None:
+        """Wait for the master, a little longer after each failure."""
+        self._call.raise_if_cancelled()
+        self.client.cluster()
+        self._call.wait(failures * 0.05)
 
     def break_off(self) -> None:
         """Cancel every remote call under way."""
@@ -189,7 +216,13 @@ class _Breakable(grpc.Channel):
         return answer
 
     def unary_stream(self, *args: Any, **options: Any) -> Any:
-        method = self._channel.unary_stream(*args, **options)
+        return self._answering(self._channel.unary_stream(*args, **options))
+
+    def stream_stream(self, *args: Any, **options: Any) -> Any:
+        return self._answering(self._channel.stream_stream(*args, **options))
+
+    def _answering(self, method: Any) -> Any:
+        """The method, whose streams of answers are cancelled with the call."""
 
         def answers(request: Any, timeout: float | None = None, wait_for_ready: bool | None = None) -> Any:
             self._call.raise_if_cancelled()
@@ -224,9 +257,6 @@ class _Breakable(grpc.Channel):
 
     def stream_unary(self, *args: Any, **options: Any) -> Any:
         return self._channel.stream_unary(*args, **options)
-
-    def stream_stream(self, *args: Any, **options: Any) -> Any:
-        return self._channel.stream_stream(*args, **options)
 
     def close(self) -> None:
         """The connection is shared: only what this call has under way ends."""

@@ -260,7 +260,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         if job.state in FINISHED and job.spec.output_file:
             where = expand_job_id(job.spec.output_file, job.job_id)
             raise Conflict(f"Job <{shown}> : Job has already finished; its output is in {where}")
-        async for chunk in self._sessions.output(job, request.stdout_from, request.stderr_from):
+        async for chunk in self._sessions.output(job, request.stdout_from, request.stderr_from, follow=request.follow):
             yield to_proto(chunk, model_pb2.OutputChunk)
 
 

@@ -35,6 +35,11 @@ from gsched.wire.v1 import agent_pb2
 log = logging.getLogger(__name__)
 Outgoing = asyncio.Queue[agent_pb2.MasterMessage | None]
 OUTPUT_TIMEOUT_S = 20.0
+OUTPUT_WAIT_S = 10.0
+"""An agent waits so long for more output of a job that is followed, then it is asked again."""
+OUTPUT_PIECE = 1 << 20
+OUTPUT_MOST = 1 << 30
+"""Bytes of one stream that are shown at a time, unless the job is followed."""
 BLOBS_KEPT = 256
 
 
@@ -98,10 +103,42 @@ class Sessions:
                 target[1].put_nowait(message)
         return failed
 
-    async def output(self, job: JobView, stdout_from: int = 0, stderr_from: int = 0) -> AsyncIterator[OutputChunk]:
-        """Ask the job's agent for its output so far, from those bytes on. Raises Unavailable."""
+    async def output(
+        self, job: JobView, stdout_from: int = 0, stderr_from: int = 0, *, follow: bool = False
+    ) -> AsyncIterator[OutputChunk]:
+        """The job's output so far, from those bytes on; with `follow` until the attempt is over. Raises Unavailable.
+
+        The agent is asked for the next piece when the last one has been taken: a slow reader fills no memory.
+        """
         assert job.allocation is not None
         host = job.allocation.first_host
+        first = {"stdout": max(0, stdout_from), "stderr": max(0, stderr_from)}
+        offsets = dict(first)
+        while True:
+            has_some = False
+            ask = agent_pb2.ReadOutput(
+                job_id=job.job_id,
+                attempt=job.attempt,
+                stdout_from=offsets["stdout"],
+                stderr_from=offsets["stderr"],
+                most=OUTPUT_PIECE,
+                wait_s=OUTPUT_WAIT_S if follow else 0.0,
+            )
+            async for answer in self._ask(host, ask):
+                if answer.data:
+                    has_some = True
+                    offsets[answer.stream] += len(answer.data)
+                    yield OutputChunk(stream=answer.stream, data=answer.data)
+            if not has_some and (answer.over or not follow):
+                return
+            for stream, start in first.items():
+                if not follow and offsets[stream] - start >= OUTPUT_MOST:
+                    cut = f"\n[gpeek stops after {OUTPUT_MOST >> 20} MiB of {stream}; there is more]\n".encode()
+                    yield OutputChunk(stream=stream, data=cut)
+                    return
+
+    async def _ask(self, host: str, ask: agent_pb2.ReadOutput) -> AsyncIterator[agent_pb2.OutputReply]:
+        """The answers of a host's agent up to the last one; fills in the question's number."""
         target = self._outgoing.get(host)
         if target is None:
             raise Unavailable(f"the output is on {host}, whose agent is not connected")
@@ -109,13 +146,7 @@ class Sessions:
         number = self._last_question
         answers: asyncio.Queue[agent_pb2.OutputReply | None] = asyncio.Queue()
         self._questions[number] = (host, answers)
-        ask = agent_pb2.ReadOutput(
-            request=number,
-            job_id=job.job_id,
-            attempt=job.attempt,
-            stdout_from=stdout_from,
-            stderr_from=stderr_from,
-        )
+        ask.request = number
         target[1].put_nowait(agent_pb2.MasterMessage(read_output=ask))
         try:
             while True:
@@ -127,8 +158,7 @@ class Sessions:
                     raise Unavailable(f"the agent of {host} went away while it sent the output")
                 if answer.error:
                     raise Unavailable(answer.error)
-                if answer.data:
-                    yield OutputChunk(stream=answer.stream, data=answer.data)
+                yield answer
                 if answer.last:
                     return
         finally:

@@ -70,7 +70,7 @@ _GONE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 """The master is away: not there, or it broke the call off because it is ending."""
 
 
-class _BrokenOff(Unavailable):
+class BrokenOff(Unavailable):
     """A stream ended in the middle: some of it was received, the rest can be asked for again."""
 
 
@@ -291,7 +291,7 @@ class Client:
                     if item.kind:
                         yield from_proto(item, EventRecord)
                 return
-            except _BrokenOff:
+            except BrokenOff:
                 if not follow:
                     raise
 
@@ -339,7 +339,7 @@ class Client:
                     open_ids = {job_id for job_id, job in self._by_id(job_ids).items() if job.state not in FINISHED}
                 if not open_ids:
                     break
-        except (_BrokenOff, Conflict):
+        except (BrokenOff, Conflict):
             pass  # the master restarts, or we were too slow: subscribe anew
         return open_ids
 
@@ -358,9 +358,16 @@ class Client:
         """An open question after the ends of jobs."""
         return EndsCall(self._channel)
 
-    def output(self, job_id: int, *, stdout_from: int = 0, stderr_from: int = 0) -> Iterator[OutputChunk]:
-        """What the job has written so far, from those bytes on. Raises Conflict if it has not started."""
-        request = scheduler_pb2.OutputRequest(job_id=job_id, stdout_from=stdout_from, stderr_from=stderr_from)
+    def output(
+        self, job_id: int, *, stdout_from: int = 0, stderr_from: int = 0, follow: bool = False
+    ) -> Iterator[OutputChunk]:
+        """What the job has written so far, from those bytes on; with `follow` until its attempt is over.
+
+        Raises Conflict if it has not started, or has finished and its output is in a file of its own.
+        """
+        request = scheduler_pb2.OutputRequest(
+            job_id=job_id, stdout_from=stdout_from, stderr_from=stderr_from, follow=follow
+        )
         for item in self._stream(self._stub.Output, request):
             yield from_proto(item, OutputChunk)
 
@@ -399,7 +406,7 @@ class Client:
                 if error.code() not in _GONE or getattr(method, "is_stopped", False):
                     raise error_from_rpc(error) from None
                 if received:
-                    raise _BrokenOff("the master broke off its answer: it restarts, or the connection failed") from None
+                    raise BrokenOff("the master broke off its answer: it restarts, or the connection failed") from None
                 if deadline is not None and time.monotonic() >= deadline:
                     raise self._gave_up(error) from None
             if deadline is None:

@@ -28,6 +28,7 @@ from gsched.model.view import (
     EventRecord,
     FragmentView,
     HostView,
+    JobEnd,
     JobFilter,
     JobGroupView,
     JobHistory,
@@ -43,13 +44,22 @@ from gsched.model.view import (
 )
 from gsched.wire.address import MASTER_FILE, write_address
 from gsched.wire.convert import from_proto, to_proto
-from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc, model_pb2, scheduler_pb2, scheduler_pb2_grpc
+from gsched.wire.v1 import (
+    catalogue_pb2,
+    catalogue_pb2_grpc,
+    model_pb2,
+    scheduler_pb2,
+    scheduler_pb2_grpc,
+    waiting_pb2,
+    waiting_pb2_grpc,
+)
 
 
 class FakeMaster(
     scheduler_pb2_grpc.SchedulerServicer,
     scheduler_pb2_grpc.AdministrationServicer,
     catalogue_pb2_grpc.CatalogueServicer,
+    waiting_pb2_grpc.WaitingServicer,
 ):
     """Canned answers; `refusal` makes every submission fail with its text."""
 
@@ -66,7 +76,10 @@ class FakeMaster(
         )
         self.histories: dict[int, tuple[EventRecord, ...]] = {}
         self.live: queue.SimpleQueue[EventRecord | None] = queue.SimpleQueue()
+        self.ends: queue.SimpleQueue[JobEnd | None] = queue.SimpleQueue()
+        self.waited_for: list[int] = []
         self.outputs: list[list[OutputChunk]] = []
+        self.followed: list[bool] = []
         self.last_views: list[JobView] | None = None
         """What the jobs become once only the last output is left."""
         self.control_errors: dict[int, str] = {}
@@ -255,13 +268,23 @@ class FakeMaster(
 
     def Events(self, request, context):
         yield model_pb2.EventRecord(seq=request.after_seq)
+        if not request.follow:
+            return
         while (item := self.live.get()) is not None:
             yield to_proto(item, model_pb2.EventRecord)
+
+    def Ends(self, requests, context):
+        for request in requests:
+            self.waited_for += request.job_ids
+            for _ in request.job_ids:
+                if (end := self.ends.get()) is not None:
+                    yield waiting_pb2.EndsReply(ends=[to_proto(end, model_pb2.JobEnd)])
 
     def Output(self, request, context):
         if not self.outputs:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"Job <{request.job_id}> : Not yet started.")
         chunks = self.outputs.pop(0) if len(self.outputs) > 1 else self.outputs[0]
+        self.followed.append(request.follow)
         if len(self.outputs) == 1 and self.last_views is not None:
             self.views = self.last_views
         known = {"stdout": request.stdout_from, "stderr": request.stderr_from}
@@ -289,6 +312,7 @@ def serve(master: FakeMaster, folder: Path) -> Iterator[FakeMaster]:
     server = grpc.server(futures.ThreadPoolExecutor(8))
     scheduler_pb2_grpc.add_SchedulerServicer_to_server(master, server)
     scheduler_pb2_grpc.add_AdministrationServicer_to_server(master, server)
+    waiting_pb2_grpc.add_WaitingServicer_to_server(master, server)
     catalogue_pb2_grpc.add_CatalogueServicer_to_server(master, server)
     address = f"unix:{folder}/m.sock"
     assert server.add_insecure_port(address)
@@ -299,6 +323,7 @@ def serve(master: FakeMaster, folder: Path) -> Iterator[FakeMaster]:
     finally:
         stopped = server.stop(0)
         master.live.put(None)
+        master.ends.put(None)
         stopped.wait()
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from fake_master import FakeCall, FakeMaster
 from test_cli_gjobs import done, pending, running
 
-from gsched.cli import gpeek
-from gsched.model.view import JobFilter, OutputChunk
+from gsched.model.view import EventRecord, JobFilter, OutputChunk
 
 NewCall = Callable[..., FakeCall]
 
@@ -108,11 +110,32 @@ def test_peek_at_a_pending_job(master: FakeMaster, call: NewCall) -> None:
     assert (peek.run(), peek.out, peek.err) == (255, "", "Job <9> : Not yet started.\n")
 
 
-def test_peek_follows_to_the_end(master: FakeMaster, call: NewCall, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpeek, "POLL_S", 0.01)
+def test_peek_follows_to_the_end_by_one_question(master: FakeMaster, call: NewCall) -> None:
     master.views = [running(8)]
-    grown = [b"a\n", b"a\n", b"a\nb\n", b"a\nb\nc\n"]
-    master.outputs = [chunks(text) for text in grown]
+    master.outputs = [[*chunks(b"a\n"), *chunks(b"b\n", b"c\n")]]
     master.last_views = [done(8)]
     peek = call("gpeek", "-f", "8")
-    assert (peek.run(), peek.out) == (0, "<< output from stdout >>\na\nb\nc\n")
+    shown = "<< output from stdout >>\na\nb\n\n<< output from stderr >>\nc\n"
+    assert (peek.run(), peek.out) == (0, shown)
+    assert master.followed == [True]
+
+
+def test_peek_follows_a_job_into_its_next_attempt(master: FakeMaster, call: NewCall) -> None:
+    """Between the two it waits for what happens to the job, and asks for nothing."""
+    master.views = [msgspec.structs.replace(running(8), attempt=1)]
+    master.outputs = [chunks(b"first\n"), chunks(b"second\n")]
+    peek = call("gpeek", "-f", "8")
+
+    def happen() -> None:
+        while not master.followed:
+            time.sleep(0.01)
+        master.views = [msgspec.structs.replace(running(8), attempt=2)]
+        master.last_views = [done(8)]
+        master.live.put(EventRecord(seq=3, at=1.0, job_id=8, kind="job_started", payload="{}"))
+
+    other = threading.Thread(target=happen)
+    other.start()
+    assert peek.run() == 0
+    other.join(5)
+    assert peek.out == "<< output from stdout >>\nfirst\nsecond\n"
+    assert master.followed == [True, True]

@@ -8,14 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from fake_master import FakeCall, FakeMaster, allocation, record, serve, spec
+from fake_master import FakeCall, FakeMaster, allocation, record, spec
 
 from gsched.base.ids import element_id
 from gsched.model import event as events
 from gsched.model.job import AttemptResult
-from gsched.model.view import ArrayView, JobView
-from gsched.wire.convert import to_proto
-from gsched.wire.v1 import model_pb2, scheduler_pb2
+from gsched.model.view import JobEnd, JobView
 
 NewCall = Callable[..., FakeCall]
 
@@ -364,22 +362,6 @@ def test_killed_while_pending(master: FakeMaster, call: NewCall) -> None:
     assert gsub.err.endswith("<<Job has been requeued, waiting for dispatch......>>\n<<Terminated while pending>>\n")
 
 
-class WithArrays(FakeMaster):
-    """Answers with the next of `counts` each time, with the last one for ever."""
-
-    def __init__(self, *counts: dict[str, int]) -> None:
-        super().__init__()
-        self.counts = list(counts)
-
-    def Arrays(self, request, context):
-        counts = self.counts.pop(0) if len(self.counts) > 1 else self.counts[0]
-        array = ArrayView(job_id=220, name="a", user="test", counts=counts)
-        return scheduler_pb2.ArraysReply(arrays=[to_proto(array, model_pb2.ArrayView)])
-
-    def Jobs(self, request, context):
-        yield scheduler_pb2.JobsReply(jobs=[to_proto(each, model_pb2.JobView) for each in self.views])
-
-
 def element(index: int, started_at: float | None, **result: object) -> JobView:
     return JobView(
         job_id=element_id(220, index),
@@ -405,14 +387,15 @@ def element(index: int, started_at: float | None, **result: object) -> JobView:
     ],
 )
 def test_waiting_for_an_array_waits_for_all_of_it(
-    folder: Path, call: NewCall, last: dict[str, int], failed: list[JobView], code: int, said: str
+    master: FakeMaster, call: NewCall, last: dict[str, int], failed: list[JobView], code: int, said: str
 ) -> None:
-    with serve(WithArrays({"PEND": 2, "RUN": 1}, {"RUN": 3, "DONE": 0}, last), folder) as master:
-        master.views = failed
-        gsub = call("gsub", "-K", "-J", "a[1-3]", "true")
-        assert gsub.run() == code
-        assert gsub.out == "Job <220> is submitted to default queue <normal>.\n"
-        assert gsub.err == "<<Waiting for dispatch ...>>\n" + said
+    master.views = failed
+    master.ends.put(JobEnd(job_id=220, state="EXIT" if "EXIT" in last else "DONE", counts=last))
+    gsub = call("gsub", "-K", "-J", "a[1-3]", "true")
+    assert gsub.run() == code
+    assert gsub.out == "Job <220> is submitted to default queue <normal>.\n"
+    assert gsub.err == "<<Waiting for dispatch ...>>\n" + said
+    assert master.waited_for == [220]
 
 
 def test_ctrl_c_while_waiting_leaves_the_job(master: FakeMaster, call: NewCall) -> None:
