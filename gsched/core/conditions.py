@@ -32,6 +32,7 @@ from gsched.core.dependency import (
 from gsched.core.job import Job
 from gsched.model.config import Params
 from gsched.model.job import FINISHED, PENDING, JobState
+from gsched.model.reason import PendingReason
 from gsched.model.view import ConditionView
 
 INVALID = "Dependency condition invalid or never satisfied"
@@ -168,6 +169,13 @@ def is_elementwise(conditions: str) -> bool:
     return "[*]" in conditions
 
 
+def element_reason(conditions: str, index: int, *, is_final: bool = False) -> PendingReason:
+    """Why the waiting element of that index waits for elementwise conditions: they do not hold yet, or never can."""
+    own = conditions.replace("[*]", f"[{index}]")
+    detail = f"{own} can no longer come true" if is_final else f"{own} does not hold yet"
+    return PendingReason(INVALID if is_final else NOT_SATISFIED, detail=detail)
+
+
 def _judge(state: ClusterState, dependency: Dependency, index: int) -> Answer:
     match dependency:
         case Condition():
@@ -256,7 +264,7 @@ def _judge_array(state: ClusterState, condition: Condition, array: JobArray, nam
     text = f"{condition.kind}({name}): " + ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
     done, ended_badly = counts.get("DONE", 0), counts.get("EXIT", 0)
     match condition.kind:
-        case "done" | "post_done":
+        case "done":
             return Answer(done == total, done == total or ended_badly > 0, text)
         case "ended":
             return Answer(array.is_over(), array.is_over(), text)
@@ -264,7 +272,8 @@ def _judge_array(state: ClusterState, condition: Condition, array: JobArray, nam
             never = sum(indices_of(each.indices).count for each in array.unstarted)
             waiting = counts.get("PEND", 0) + counts.get("PSUSP", 0)
             return Answer(not waiting and not never, not waiting or never > 0, text)
-    if done:
+    # What an element's post-execution command says need not be what the element itself came to.
+    if (condition.kind == "exit" and done) or (condition.kind == "post_done" and array.unstarted):
         return Answer(False, True, text)
     if not array.is_over():
         return Answer(False, False, text)

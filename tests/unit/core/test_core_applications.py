@@ -196,6 +196,32 @@ def test_post_done_is_what_the_post_exec_command_says(code: int, post_code: int,
     world.check_replay()
 
 
+@pytest.mark.parametrize(
+    ("ends", "wanted", "state"),
+    [
+        (((0, 0), (0, 0)), "post_done", "RUN"),
+        (((0, None), (0, None)), "post_done", "RUN"),
+        (((0, 0), (3, 0)), "post_done", "RUN"),
+        (((0, 0), (0, 1)), "post_done", "EXIT"),
+        (((0, 0), (0, 1)), "post_err", "EXIT"),
+        (((0, 2), (3, 1)), "post_err", "RUN"),
+        (((0, 2), (3, None)), "post_err", "RUN"),
+    ],
+)
+def test_post_done_of_an_array_is_that_of_all_its_elements(
+    ends: tuple[tuple[int, int | None], ...], wanted: str, state: str
+) -> None:
+    world = World()
+    (array,) = world.run(spec(name="x", indices="1-2"))
+    (child,) = world.submit(spec(dependency=f"{wanted}({array})"))
+    for index, (code, post_code) in enumerate(ends, 1):
+        assert world.state(child) == "PEND"
+        world.ended(index << 32 | array, exit_code=code, post_code=post_code)
+    world.settle()
+    assert world.state(child) == state
+    world.check_replay()
+
+
 def test_an_orphan_that_asks_for_it_ends_where_others_wait() -> None:
     made = make_config()
     params = msgspec.structs.replace(made.params, end_on_invalid_dependency=False)
