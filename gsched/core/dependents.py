@@ -6,12 +6,12 @@ changed job are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from gsched.base.ids import array_of, element_id, index_of
 from gsched.core.array import JobArray
 from gsched.core.cluster import ClusterState
-from gsched.core.conditions import INVALID, NOT_SATISFIED, Answer, is_elementwise, judge
+from gsched.core.conditions import INVALID, NOT_SATISFIED, Answer, element_reason, is_elementwise, judge
 from gsched.core.control import end_pending, end_waiting
 from gsched.core.decision import Decision
 from gsched.core.job import Job
@@ -19,6 +19,7 @@ from gsched.model.event import JobReleased
 from gsched.model.reason import PendingReason
 
 TERM = "TERM_ORPHAN_SYSTEM"
+_NONE: frozenset[int] = frozenset()
 
 
 class Dependents:
@@ -27,6 +28,8 @@ class Dependents:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._reasons: dict[int, PendingReason] = {}
+        self._never: dict[int, set[int]] = {}
+        """Array -> its waiting elements whose own conditions never can hold."""
 
     def settle(self, now: float, decision: Decision, *, end_invalid: bool) -> None:
         """Judge everything that hangs on jobs that changed, until nothing changes any more."""
@@ -64,20 +67,21 @@ class Dependents:
         self, array: JobArray, index: int, now: float, decision: Decision, *, end_invalid: bool
     ) -> None:
         """Element by element; those that can go on leave the array's record."""
+        never = self._never.setdefault(array.array_id, set())
         waiting: Iterable[int] = [index] if index else list(array.waiting())
         for each in waiting:
             if not array.has_waiting(each):
                 continue
             answer = judge(self._state, array.spec.conditions, each)
             member = element_id(array.array_id, each)
+            (never.add if answer.is_final and not answer.holds else never.discard)(each)
             if answer.holds:
                 decision.record(JobReleased(at=now, job_id=member))
             elif answer.is_final and (end_invalid or array.spec.end_orphan):
                 _end(array.element(each), answer, now, decision)
-            else:
-                self._note(array.array_id, answer)
-        if not array.count:
-            self._reasons.pop(array.array_id, None)
+        self._state.touched.add(array.array_id)
+        if not array.count or not never:
+            del self._never[array.array_id]
 
     def _note(self, number: int, answer: Answer) -> None:
         text = INVALID if answer.is_final else NOT_SATISFIED
@@ -85,9 +89,19 @@ class Dependents:
         self._state.touched.add(number)
 
     def reason(self, number: int) -> PendingReason:
-        """Why the blocked job (or array's element) waits."""
+        """Why the blocked job, array or element of an array waits."""
+        array = self._state.arrays.get(array_of(number)) if number not in self._state.jobs else None
+        if array is not None and is_elementwise(array.spec.conditions):
+            index = index_of(number)
+            if index:
+                return element_reason(array.spec.conditions, index, is_final=index in self.never(array.array_id))
+            return PendingReason(NOT_SATISFIED, detail=f"{array.spec.conditions}, for each element by itself")
         found = self._reasons.get(number) or self._reasons.get(array_of(number))
         return found or PendingReason(NOT_SATISFIED)
+
+    def never(self, array_id: int) -> Set[int]:
+        """Indices of the array's waiting elements whose own conditions never can hold; such of others may be there."""
+        return self._never.get(array_id, _NONE)
 
 
 def _end(item: Job | JobArray, answer: Answer, now: float, decision: Decision) -> None:

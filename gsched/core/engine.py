@@ -436,6 +436,10 @@ class Engine:
         """Why this very job (or array) waits, if it is not for a place: held, another job, a time; else empty."""
         return standing.own_reasons(self.state, self._dependents, number)
 
+    def never_going_on(self, array_id: int) -> frozenset[int]:
+        """Indices of the array's waiting elements whose own dependency conditions never can hold."""
+        return frozenset(self._dependents.never(array_id))
+
     def pending_reasons(self, job_id: int) -> tuple[PendingReason, ...]:
         """Why the job waits; never empty for a pending job."""
         return standing.pending_reasons(self.state, self._dependents, self.reasons, job_id)

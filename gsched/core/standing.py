@@ -46,7 +46,8 @@ def waiting_to_retry(host: str, problem: str = "") -> PendingReason:
 
 
 def own_reasons(state: ClusterState, dependents: Dependents, number: int) -> tuple[PendingReason, ...]:
-    """The reason of this very job or array; empty when it waits for a place, or does not wait at all."""
+    """The reason of this very job, array or element; empty when it waits for a place, or does not wait at all."""
+    asked, number = number, number if number in state.jobs else array_of(number)
     item = state.arrays.get(number) or state.jobs.get(number)
     if item is None:
         return ()
@@ -60,7 +61,7 @@ def own_reasons(state: ClusterState, dependents: Dependents, number: int) -> tup
             else (SUSPENDED,)
         )
     if number in state.waits.blocked:
-        return (dependents.reason(number),)
+        return (dependents.reason(asked),)
     if number in state.waits.delayed:
         if (item.spec.begin_at or 0.0) >= item.not_before:
             return (PendingReason(START_TIME),)
@@ -75,7 +76,7 @@ def pending_reasons(
 ) -> tuple[PendingReason, ...]:
     """Why the job (or an array's waiting elements) waits."""
     number = job_id if job_id in state.jobs else array_of(job_id)
-    own = own_reasons(state, dependents, number)
+    own = own_reasons(state, dependents, job_id)
     if own:
         return own
     item = state.arrays.get(number) or state.jobs[number]

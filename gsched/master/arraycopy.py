@@ -12,6 +12,7 @@ import msgspec
 
 from gsched.base.ids import element_id
 from gsched.core.array import JobArray, UnstartedEnd, indices_of
+from gsched.core.conditions import NOT_SATISFIED, element_reason, is_elementwise
 from gsched.model.job import JobState
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, Rank
@@ -34,6 +35,8 @@ class ArrayCopy:
     """Elements that are not jobs of their own yet."""
     counts: tuple[tuple[str, int], ...]
     """State -> elements in it, without the waiting ones."""
+    never: frozenset[int] = frozenset()
+    """Waiting elements whose own dependency conditions never can hold."""
 
     @property
     def array_id(self) -> int:
@@ -45,6 +48,13 @@ class ArrayCopy:
             return iter(())
         indices = indices_of(self.template.spec.indices)
         return (index for index in indices.after(self.first) if index not in self.taken)
+
+    def own_of(self, index: int) -> tuple[PendingReason, ...]:
+        """Why the waiting element of that index waits, if not for a place; 0: any of them."""
+        conditions = self.template.spec.conditions
+        if index and is_elementwise(conditions) and any(reason.text == NOT_SATISFIED for reason in self.own):
+            return (element_reason(conditions, index, is_final=index in self.never),)
+        return self.own
 
     def has_waiting(self, index: int) -> bool:
         """Whether the element of that index waits in this record."""
@@ -78,7 +88,7 @@ class ArrayCopy:
         return ArrayView(job_id=self.array_id, name=name, user=spec.user, counts=counts)
 
 
-def copy_of(array: JobArray, own: tuple[PendingReason, ...], old: ArrayCopy | None) -> ArrayCopy:
+def copy_of(array: JobArray, own: tuple[PendingReason, ...], never: frozenset[int], old: ArrayCopy | None) -> ArrayCopy:
     """A copy of the array as it is now; what has not changed since `old` is shared with it."""
     template = array.template()
     is_same = old is not None and old.template.spec is array.spec and old.template.state == template.state
@@ -93,4 +103,5 @@ def copy_of(array: JobArray, own: tuple[PendingReason, ...], old: ArrayCopy | No
         unstarted=tuple(array.unstarted),
         count=array.count,
         counts=tuple(array.counts.items()),
+        never=never,
     )

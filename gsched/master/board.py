@@ -106,7 +106,9 @@ class Board:
         for number in numbers:
             array = state.arrays.get(number)
             if array is not None:
-                self._arrays[number] = copy_of(array, engine.own_reasons(number), self._arrays.get(number))
+                self._arrays[number] = copy_of(
+                    array, engine.own_reasons(number), engine.never_going_on(number), self._arrays.get(number)
+                )
             elif self._arrays.pop(number, None) is not None:
                 self._elements.pop(number, None)
         self._publish_hosts(engine, hosts)
@@ -267,7 +269,7 @@ class Board:
     ) -> JobView:
         """The view with what is known of it only when it is asked for. `array`: it waits in that array's record.
 
-        `reasons` are those of arrays seen before: all waiting elements have the same.
+        `reasons` are those of arrays seen before: waiting elements have the same, but for own conditions.
         """
         queue = shared.config.queues.get(job.spec.queue)
         priority = queue.priority if queue is not None else 0
@@ -279,7 +281,8 @@ class Board:
         if array is None:
             own = self._reasons(job, None, shared)
         else:
-            own = reasons.get(array.array_id) or reasons.setdefault(array.array_id, self._reasons(job, array, shared))
+            own = array.own_of(index_of(job.job_id)) or reasons.get(array.array_id, ())
+            own = own or reasons.setdefault(array.array_id, self._reasons(job, array, shared))
         found = shared.planned.get(job.job_id)
         # A cycle keeps more with its plans than readers are told.
         planned = PlannedStart(found.at, found.hosts, found.text) if found is not None else None
@@ -287,7 +290,7 @@ class Board:
 
     def _reasons(self, job: JobView, array: ArrayCopy | None, shared: Shared) -> tuple[PendingReason, ...]:
         traits = self._traits.get(job.job_id) or Traits(_plain_rank(job.job_id))
-        own = array.own if array is not None else traits.own
+        own = array.own_of(index_of(job.job_id)) if array is not None else traits.own
         if own:
             return own
         bucket = array.bucket if array is not None else _bucket(job, traits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from core_world import World, spec
+from core_world import World, make_config, spec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +21,7 @@ from gsched.core.dependency import (
     parse_resolved,
     show,
 )
+from gsched.model.config import Params
 
 NUMBERS = st.builds(JobNumber, st.integers(1, 99), st.just(False)) | st.builds(
     JobNumber, st.builds(lambda i, j: i << 32 | j, st.integers(1, 9), st.integers(1, 99))
@@ -166,6 +167,25 @@ def test_elements_depend_on_their_counterparts() -> None:
     assert world.state(2 << 32 | second) == "RUN"
     assert world.state(3 << 32 | second) == "EXIT"
     assert list(world.engine.state.arrays[second].waiting()) == [1]
+    world.check_replay()
+
+
+def test_each_waiting_element_has_a_reason_of_its_own() -> None:
+    world = World(make_config(params=Params(end_on_invalid_dependency=False)))
+    (first,) = world.submit(spec(name="a", indices="1-3"))
+    (second,) = world.submit(spec(name="b", indices="1-3", dependency="done(a[*])"))
+    world.settle()
+    world.started(3 << 32 | first)
+    world.ended(3 << 32 | first, exit_code=5)
+    wait = "Job dependency condition not satisfied"
+    assert world.reasons(1 << 32 | second) == (f"{wait} (done({first}[1]) does not hold yet)",)
+    assert world.reasons(2 << 32 | second) == (f"{wait} (done({first}[2]) does not hold yet)",)
+    assert world.reasons(second) == (f"{wait} (done({first}[*]), for each element by itself)",)
+    never = f"Dependency condition invalid or never satisfied (done({first}[3]) can no longer come true)"
+    assert world.reasons(3 << 32 | second) == (never,)
+    world.order("requeue", 3 << 32 | first, states=("EXIT",))
+    world.settle()
+    assert world.reasons(3 << 32 | second) == (f"{wait} (done({first}[3]) does not hold yet)",)
     world.check_replay()
 
 

@@ -178,6 +178,20 @@ def test_elements_are_listed_as_if_each_were_a_job() -> None:
     assert all(job.pending_reasons for job in desk.board.jobs(JobFilter()) if job.state == "PEND")
 
 
+def test_elements_that_wait_for_their_counterparts_each_have_a_reason() -> None:
+    desk = Desk()
+    (first,) = desk.submit(array_of_four(name="a", slots=1))
+    (second,) = desk.submit(array_of_four(name="b", dependency="done(a[*])"))
+    desk.board.publish(desk.engine)
+    desk.go_on()
+    wait = "Job dependency condition not satisfied"
+    assert [desk.reasons()[element_id(second, index)] for index in (2, 7)] == [
+        (f"{wait} (done({first}[{index}]) does not hold yet)",) for index in (2, 7)
+    ]
+    for view in desk.board.jobs(JobFilter(ids=(second,))):
+        assert view.pending_reasons == desk.engine.pending_reasons(view.job_id)
+
+
 def test_elements_are_found_by_array_by_index_and_by_name() -> None:
     desk = Desk()
     desk.submit(array_of_four(hold=True, group="/a/b"), spec(name="other", hold=True))
