@@ -32,11 +32,16 @@ def fail(code: int, text: str) -> None:
     os.abort()
 
 
-def visible_pretended(folder: Path) -> list[int]:
-    """Indexes of the simulated GPUs that this process may see, in its order."""
-    there = sorted(int(path.name) for path in folder.iterdir())
-    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return there if listed is None else [int(word) for word in listed.split(",") if word]
+def visible_pretended(folder: Path) -> list[str]:
+    """Simulated GPUs that this process may see, in its order.
+
+    A number in CUDA_VISIBLE_DEVICES counts what can be opened, and no simulated GPU can; so those that the job was
+    given are known by their UUIDs.
+    """
+    given, listed = os.environ.get("GSCHED_GPU_UUIDS"), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if given or listed is not None:
+        return [word for word in (given or "").split(",") if word]
+    return sorted(path.name for path in folder.iterdir())
 
 
 def take_pretended(wanted: int, folder: Path) -> list[str]:
@@ -45,12 +50,12 @@ def take_pretended(wanted: int, folder: Path) -> list[str]:
     if len(visible) < wanted:
         fail(38, "no CUDA-capable device is detected")
     kind = fcntl.LOCK_SH if os.environ.get("TRAIN_SHARED") == "Y" else fcntl.LOCK_EX
-    for index in visible[:wanted]:
+    for name in visible[:wanted]:
         try:
-            fcntl.flock(os.open(folder / str(index), os.O_RDWR), kind | fcntl.LOCK_NB)
+            fcntl.flock(os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o666), kind | fcntl.LOCK_NB)
         except BlockingIOError:
             fail(BUSY, "all CUDA-capable devices are busy or unavailable")
-    return [f"GPU {index}" for index in visible[:wanted]]
+    return [f"GPU {name}" for name in visible[:wanted]]
 
 
 def take_real(wanted: int) -> list[str]:

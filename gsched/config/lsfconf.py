@@ -137,7 +137,7 @@ def read_gpu_provider(text: str) -> str:
 def _fence(settings: Settings, findings: Findings) -> GpuFence:
     """GSCHED_GPU_FENCE, and LSF's word for the same wish: what each says must go together."""
     enforced = settings.take("LSB_RESOURCE_ENFORCE", _enforced, ())
-    fence = settings.take("GSCHED_GPU_FENCE", _fence_wish, GpuFence.ON if "gpu" in enforced else GpuFence.OFF)
+    fence = settings.take("GSCHED_GPU_FENCE", _fence_wish, GpuFence.ON)
     at = settings.place("LSB_RESOURCE_ENFORCE")
     if "gpu" in enforced and fence is GpuFence.OFF and at is not None:
         findings.error(at, "LSB_RESOURCE_ENFORCE asks for what GSCHED_GPU_FENCE=N turns off")

@@ -185,7 +185,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     locations: Locations
     gpu_provider: str = "nvml"
     """GSCHED_GPU_PROVIDER: "nvml", "none" or "sim:FOLDER" (inventory FOLDER/HOST.json)."""
-    gpu_fence: GpuFence = GpuFence.OFF
+    gpu_fence: GpuFence = GpuFence.ON
     """GSCHED_GPU_FENCE; an agent goes by what it read at its start."""
     host_types: tuple[str, ...] = ()
     """Names of lsf.shared's HostType section."""

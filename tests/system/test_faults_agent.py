@@ -6,6 +6,7 @@ import random
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -235,6 +236,21 @@ def test_a_job_killed_while_its_agent_is_away_is_ended_when_it_is_back(cluster: 
     assert not psutil.pid_exists(job.pid or -1)
 
 
+def is_held(pid: int) -> bool:
+    """Whether the process stands still: stopped, or frozen with its control group (then it shows as it stood)."""
+    if psutil.Process(pid).status() == psutil.STATUS_STOPPED:
+        return True
+    inside = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines() if "/gsched/" in line]
+    mounts = [row.split()[4] for row in Path("/proc/self/mountinfo").read_text().splitlines() if " cgroup" in row]
+    states = [
+        (Path(mount + path) / name, frozen)
+        for _, _, path in inside
+        for mount in mounts
+        for name, frozen in (("cgroup.events", "frozen 1"), ("freezer.state", "FROZEN"))
+    ]
+    return any(file.exists() and frozen in file.read_text() for file, frozen in states)
+
+
 def test_a_suspended_job_stays_suspended_while_daemons_come_and_go(cluster: Cluster):
     (job_id,) = start(cluster, "exit 0")
     cluster.run("gstop", str(job_id))
@@ -246,7 +262,7 @@ def test_a_suspended_job_stays_suspended_while_daemons_come_and_go(cluster: Clus
     (cluster.folder / "go").touch()
     pid = cluster.job(job_id).pid
     assert pid is not None
-    assert psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    assert is_held(pid)
     kill_agent(cluster)
     cluster.run("gresume", str(job_id))
     cluster.up()

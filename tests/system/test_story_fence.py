@@ -31,10 +31,6 @@ def cluster(module_cluster: Callable[..., Cluster], tmp_path_factory: pytest.Tem
     inventory = tmp_path_factory.mktemp("fence") / "gpus.json"
     inventory.write_text(json.dumps([{"index": index, "minor": GPUS - 1 - index} for index in range(GPUS)]))
     cluster = module_cluster("--sim-gpus", str(inventory))
-    conf = cluster.conf / "lsf.conf"
-    cluster.down()
-    conf.write_text(conf.read_text() + "GSCHED_GPU_FENCE=Y\n")
-    cluster.up()
     if not cluster.is_fenced():
         pytest.skip(cluster.run("ghosts", "-l").stdout.partition("(no fence: ")[2].partition(")")[0])
     for name, text in (("sudo", SUDO), ("look", LOOK)):
@@ -135,7 +131,7 @@ def test_turned_off_it_is_said(cluster: Cluster) -> None:
     conf = cluster.conf / "lsf.conf"
     before = conf.read_text()
     cluster.down()
-    conf.write_text(before.replace("GSCHED_GPU_FENCE=Y", "GSCHED_GPU_FENCE=N"))
+    conf.write_text(before + "GSCHED_GPU_FENCE=N\n")
     try:
         cluster.up()
         cluster.until(lambda: not cluster.is_fenced(), "ghosts -l does not say it")

@@ -103,7 +103,7 @@ def test_what_the_fence_may_be(word, wanted):
 
 
 def test_lsfs_word_asks_for_the_fence():
-    assert check(with_lines("lsf.conf")).config.gpu_fence is GpuFence.OFF
+    assert check(with_lines("lsf.conf")).config.gpu_fence is GpuFence.ON
     assert check(with_lines("lsf.conf", "LSB_RESOURCE_ENFORCE=gpu")).config.gpu_fence is GpuFence.ON
 
 
