@@ -25,9 +25,10 @@ from gsched.agent.peeking import Endings
 from gsched.agent.settling import copies, settled
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal
-from gsched.base.ids import attempt_name, show_job
+from gsched.base.ids import attempt_name, parse_attempt_name, show_job
 from gsched.base.patterns import expand_job_id
 from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.config import GpuUnrequested
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult, JobSpec
 from gsched.probe.topology import has_several_nodes
@@ -108,6 +109,8 @@ class Attempts:
         self._send = send
         self._locks_gpus = locks_gpus
         self._parts: dict[AttemptKey, HostAllocation] = {}
+        self._any_gpu: set[AttemptKey] = set()
+        """Attempts that may use GPUs which they do not hold: GPU_UNREQUESTED says so."""
         self._started: dict[AttemptKey, StartedInfo] = {}
         self._ended: dict[AttemptKey, AttemptResult] = {}
         self._unreturned: dict[AttemptKey, HostAllocation] = {}
@@ -134,6 +137,8 @@ class Attempts:
             order = self._executor.order(*key)
             if order is not None and order.holding is not None:
                 self._parts[key] = order.holding
+            if order is not None and order.any_gpu:
+                self._any_gpu.add(key)
             if order is not None and order.report is not None and key not in self._ended:
                 self._facts[key] = order.report
             if order is not None and order.mail is not None and key not in self._ended:
@@ -191,6 +196,8 @@ class Attempts:
         if self._fencing is not None:
             fence = await self._fencing.fence_of(attempt_name(*key), part, message.gpu_unrequested)
         order = self._order(message, spec, allocation, part, fence)
+        if order.any_gpu:
+            self._any_gpu.add(key)
         if order.report is not None:
             self._facts[key] = order.report
         if order.mail is not None:
@@ -266,6 +273,7 @@ class Attempts:
             report=self._report_facts(message, spec, allocation) if message.report and spec.output_file else None,
             holding=part,
             fence=fence,
+            any_gpu=not part.gpus and message.gpu_unrequested == GpuUnrequested.ALLOW,
         )
 
     def _mail(self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation) -> Mail:
@@ -313,6 +321,12 @@ class Attempts:
             if gpu.gmem_mib
         }
 
+    def held_gpus(self, name: str) -> frozenset[str] | None:
+        """UUIDs of the GPUs that the attempt holds; None for one that may use any, or is not here."""
+        key = parse_attempt_name(name)
+        part = self._parts.get(key)
+        return None if part is None or key in self._any_gpu else frozenset(gpu.uuid for gpu in part.gpus)
+
     async def terminate(self, key: AttemptKey, reason: str = "") -> None:
         """End it; an attempt that is not here is over. `reason`: LSF's keyword for why."""
         self._explain(key, reason)
@@ -348,6 +362,7 @@ class Attempts:
             return
         self._parts.pop(key, None)
         self._started.pop(key, None)
+        self._any_gpu.discard(key)
         name = attempt_name(*key)
         self._outputs.keep(name, self._spool / "attempts" / name, self._clock.now())
         self._executor.forget(*key)

@@ -109,6 +109,7 @@ class Agent:
             send=self._send,
             owners=self._owners_of,
             given=self._given_gmem,
+            held=self._held_gpus,
         )
         self._reporter.gpus.unfenced = standing_note(self._config.gpu_fence, self._ground)
         self._attempts = Attempts(
@@ -152,6 +153,9 @@ class Agent:
 
     def _given_gmem(self) -> Mapping[tuple[str, str], float]:
         return self._attempts.given_gmem()
+
+    def _held_gpus(self, name: str) -> frozenset[str] | None:
+        return self._attempts.held_gpus(name)
 
     # -- the session ----------------------------------------------------------------------------------------------
 

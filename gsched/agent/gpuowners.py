@@ -26,13 +26,21 @@ NAME_PATIENCE_S = 2.0
 Given = Callable[[], Mapping[tuple[str, str], float]]
 """(attempt, UUID) -> the gmem= that it was given of that GPU, in MiB; only of those that asked for one."""
 
+Held = Callable[[str], frozenset[str] | None]
+"""Name of an attempt (`17.1`) -> UUIDs of the GPUs that it holds; None for one that may use any, or is not known."""
+
+
+def any_gpu(name: str) -> None:
+    """Nothing is known of what attempts hold."""
+
 
 class GpuOwners:
     """Completes what a probe saw."""
 
-    def __init__(self, owners: Owners, given: Given = dict) -> None:
+    def __init__(self, owners: Owners, given: Given = dict, held: Held = any_gpu) -> None:
         self._owners = owners
         self._given = given
+        self._held = held
         self._over: dict[tuple[str, str], int] = {}
         """(attempt, UUID) -> how many looks running it was beyond its gmem=."""
         self._names: dict[str, str] = {}
@@ -69,13 +77,14 @@ class GpuOwners:
     def _gpu(self, gpu: Gpu, attempts: Mapping[int, str]) -> Gpu:
         if gpu.process_count is None:
             return gpu
-        processes = tuple(
-            msgspec.structs.replace(
-                each, user=self._names.get(each.user, each.user), job=attempts.get(each.pid, each.job)
-            )
-            for each in gpu.processes
-        )
+        processes = tuple(self._process(gpu, each, attempts.get(each.pid, each.job)) for each in gpu.processes)
         return msgspec.structs.replace(gpu, processes=processes, foreign_mib=_foreign_mib(gpu, processes))
+
+    def _process(self, gpu: Gpu, process: GpuProcess, name: str) -> GpuProcess:
+        held = self._held(name) if name else None
+        escaped = held is not None and held.isdisjoint([gpu.uuid, *(part.uuid for part in gpu.mig_devices)])
+        user = self._names.get(process.user, process.user)
+        return msgspec.structs.replace(process, user=user, job=name, escaped=escaped)
 
     async def _learn(self, number: str) -> None:
         if not number.isdigit() or number in self._names:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gsched.agent.gpuowners import Given, GpuOwners, Owners
+from gsched.agent.gpuowners import Given, GpuOwners, Held, Owners, any_gpu
 from gsched.agent.gpuwatch import GpuWatch
 from gsched.base.clock import Clock
 from gsched.model.devices import offer_of
@@ -34,7 +34,8 @@ def no_owners(pids: Iterable[int]) -> Mapping[int, str]:
 def shown_of(report: GpuReport | None) -> tuple[GpuReport | None, object]:
     """What is told as soon as it changes: what can be claimed, and who is on the GPUs."""
     gpus = () if report is None else report.gpus
-    return offer_of(report), [([(each.pid, each.job) for each in gpu.processes], gpu.over_gmem) for gpu in gpus]
+    users = [[(each.pid, each.job, each.escaped) for each in gpu.processes] for gpu in gpus]
+    return offer_of(report), (users, [gpu.over_gmem for gpu in gpus])
 
 
 class HostReporter:
@@ -50,6 +51,7 @@ class HostReporter:
         send: Callable[[agent_pb2.AgentMessage], None],
         owners: Owners = no_owners,
         given: Given = dict,
+        held: Held = any_gpu,
     ) -> None:
         self._conf_dir = conf_dir
         self._send = send
@@ -59,7 +61,7 @@ class HostReporter:
         self._elims: ElimRunner | None = None
         self._sent: tuple[float, GpuReport | None] = (0.0, None)
         """When (monotonic) and what the master was told of the GPUs last."""
-        self.gpus = GpuWatch(host, cluster, GpuOwners(owners, given), on_look=self._tell_gpus)
+        self.gpus = GpuWatch(host, cluster, GpuOwners(owners, given, held), on_look=self._tell_gpus)
         self._tasks: list[asyncio.Task[None]] = []
         self._configuring = asyncio.Lock()
         self._load_due = asyncio.Event()

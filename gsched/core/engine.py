@@ -36,6 +36,7 @@ from gsched.core.conditions import INVALID, answer, judge
 from gsched.core.decision import Decision
 from gsched.core.dependents import Dependents
 from gsched.core.dispatch import Dispatcher
+from gsched.core.escapes import note_escapes
 from gsched.core.forcing import force
 from gsched.core.instruction import ConfigureAgent
 from gsched.core.job import Job
@@ -299,6 +300,7 @@ class Engine:
         if command.gpus is not None:
             seen.gpus = command.gpus
             judge_gmem(self.state, self.config, command.host, command.gpus, now, decision)
+            note_escapes(self.state, command.host, command.gpus, now, decision)
         self._observe(command.host)
         if command.load is not None:
             self._timeouts.relieve(self.config, now, decision, command.host)

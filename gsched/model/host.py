@@ -48,6 +48,8 @@ class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
     used_mib: int | None = None
     job: str = ""
     """The attempt that it belongs to, `17.1`; empty: none that this cluster knows of."""
+    escaped: bool = False
+    """It belongs to an attempt that does not hold this GPU, nor may use GPUs that it does not hold."""
 
 
 class MigDevice(msgspec.Struct, frozen=True, kw_only=True):

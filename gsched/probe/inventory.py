@@ -366,7 +366,7 @@ def _replace(target: Path, gpus: Iterable[Gpu]) -> None:
         if item.pop("process_count") is None:
             item["processes"] = None
         for process in item["processes"] or ():
-            del process["job"]
+            del process["job"], process["escaped"]
         del item["foreign_mib"], item["over_gmem"]
         objects.append(json.dumps(item, ensure_ascii=False))
     text = "[\n" + ",\n".join(objects) + "\n]\n"

@@ -117,6 +117,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Real GPUs to lock machine-wide against other clusters."""
     fence: Fence | None = None
     """None: none, and its processes are found by their parents and by their mark."""
+    any_gpu: bool = False
+    """It may use GPUs that it does not hold; the executor does not look at it."""
     report: Facts | None = None
     """For the report below the output; None: there is none."""
     mail: Mail | None = None

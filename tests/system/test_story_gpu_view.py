@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -108,3 +109,40 @@ def test_a_job_beyond_its_gmem_is_told_so(cluster: Cluster, machine: Path) -> No
     cluster.until(lambda: any(note.startswith(text) for note in cluster.job(job).notes), "nobody is told")
     cluster.run("gkill", str(job))
     cluster.wait(job)
+
+
+ESCAPE = (
+    "import os, time\n"
+    "if os.fork() == 0:\n"
+    "    os.setsid()\n"
+    "    if os.fork() == 0:\n"
+    "        line = 'echo $$ > escaped.new; mv escaped.new escaped; exec sleep 600'\n"
+    "        os.execve('/bin/sh', ['sh', '-c', line], {'PATH': '/bin:/usr/bin'})\n"
+    "    os._exit(0)\n"
+    "time.sleep(600)\n"
+)
+
+
+def test_a_process_on_a_gpu_that_its_job_does_not_hold_has_escaped(cluster: Cluster, machine: Path) -> None:
+    """pains 3, on hosts with and without a fence: what left its parents and its environment behind is the job's."""
+    pid_file = cluster.folder / "escaped"
+    job = cluster.submit("-R", "rusage[ngpus_excl_p=1]", sys.executable, "-c", ESCAPE)
+    view = cluster.starts(job)
+    assert view.allocation is not None
+    index = (view.allocation.hosts[0].gpus[0].index + 1) % 4
+    cluster.until(pid_file.exists, "nothing is forked")
+    pid = int(pid_file.read_text())
+    with (machine / "state").open("a") as state:
+        state.write(f"gpu.{index}.procs={pid}:{500 * MIB}\ngpu.{index}.used_mib=500\n")
+    where = f"uses GPU {index} ({uuid_of(index)}) on {cluster.host}, which is not its own"
+    text = f"ESCAPED: of run 1 process {pid} of user {getpass.getuser()} {where}"
+    cluster.until(lambda: text in cluster.job(job).notes, "nobody is told")
+    for command in ("gjobs", "ghist"):
+        assert text in re.sub(r"\n {21}", "", cluster.run(command, "-l", str(job)).stdout)
+    row = [str(index), str(pid), getpass.getuser(), "500M", str(job), "ESCAPED"]
+    assert row in rows(cluster, "GPU PROCESSES")
+    with (machine / "state").open("a") as state:
+        state.write(f"gpu.{index}.procs=\ngpu.{index}.used_mib=0\n")
+    cluster.run("gkill", str(job))
+    cluster.wait(job)
+    assert not Path(f"/proc/{pid}").exists()

@@ -135,7 +135,9 @@ def _processes(gpu: Gpu) -> list[tuple[str, ...]]:
 
 def _job(process: GpuProcess) -> str:
     number, _, _ = process.job.partition(".")
-    return show_job(int(number)) if number.isdigit() else "foreign"
+    if not number.isdigit():
+        return "foreign"
+    return show_job(int(number)) + (" ESCAPED" if process.escaped else "")
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> str:

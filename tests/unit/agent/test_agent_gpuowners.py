@@ -6,10 +6,11 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping
 
+import msgspec
 import pytest
 
 from gsched.agent.gpuowners import GpuOwners
-from gsched.model.host import Gpu, GpuProcess, GpuReport
+from gsched.model.host import Gpu, GpuProcess, GpuReport, MigDevice
 from gsched.wire.auth import user_name
 
 ME = str(os.getuid())
@@ -55,6 +56,22 @@ def test_memory_of_strangers(used_mib: int | None, processes: tuple[GpuProcess, 
 def test_where_processes_cannot_be_seen_nothing_is_said() -> None:
     seen = Gpu(uuid="GPU-a", index=0, used_mib=700)
     assert told(seen, {}) == seen
+
+
+def test_a_process_of_an_attempt_that_does_not_hold_the_gpu_has_escaped() -> None:
+    """pains 3."""
+    held = {"17.1": frozenset({"GPU-a"}), "18.1": frozenset({"GPU-b"}), "19.1": frozenset[str](), "20.1": None}
+    attempts = {pid: f"{pid}.1" for pid in (17, 18, 19, 20)}
+    owners = GpuOwners(lambda pids: {pid: attempts[pid] for pid in pids if pid in attempts}, held=held.get)
+    seen = gpu(0, *(GpuProcess(pid=pid) for pid in (17, 18, 19, 20, 21)))
+    told = asyncio.run(owners.told(GpuReport(gpus=(seen,)))).gpus[0]
+    assert [each.pid for each in told.processes if each.escaped] == [18, 19]
+
+
+def test_a_part_of_a_gpu_is_held_as_the_gpu_is() -> None:
+    owners = GpuOwners(lambda pids: dict.fromkeys(pids, "17.1"), held=lambda name: frozenset({"MIG-1"}))
+    seen = msgspec.structs.replace(gpu(0, GpuProcess(pid=17)), mig_devices=(MigDevice(uuid="MIG-1"),))
+    assert not asyncio.run(owners.told(GpuReport(gpus=(seen,)))).gpus[0].processes[0].escaped
 
 
 def test_overuse_is_told_after_three_looks_running() -> None:
