@@ -49,6 +49,13 @@ class RowLog:
         self._rows[self.length] = row
         self.length += 1
 
+    def extend(self, rows: Sequence[int]) -> None:
+        length = self.length + len(rows)
+        if length > len(self._rows):
+            self._rows = np.concatenate([self._rows, np.zeros(length, dtype=np.int64)])
+        self._rows[self.length : length] = rows
+        self.length = length
+
     def since(self, position: int) -> Rows:
         """What was added after the first `position` rows; a row may come more than once."""
         return self._rows[position : self.length]
@@ -77,6 +84,9 @@ class HostColumns:
         there (gsched.policy.releases) last emptied it."""
         self.tried: set[int] = set()
         """Rows that a cycle has used since `show`."""
+        self._before: list[tuple[NDArray[Any], NDArray[Any]]] | None = None
+        """Columns of the books, with what they showed before the first of these rows was used; None: not known of all
+        columns, so rows must be read again."""
         self.epoch = 0
         """Grows when the logs begin anew: whoever reads them begins anew too."""
         size = len(self.names)
@@ -120,6 +130,7 @@ class HostColumns:
                 [_number(host, self.ledger.host(host.name), name) for host in self.hosts], np.float64
             )
             if name in self._reserved:
+                self._before = None
                 (self._counts if name in _DEVICE_OR_SLOT else self._amounts)[name] = singly(found)
         return found
 
@@ -137,6 +148,7 @@ class HostColumns:
         if found is None:
             values = np.array([compute(host, self.ledger.host(host.name)) for host in self.hosts], np.float64)
             found = self._derived[key] = (compute, values, singly(values))
+            self._before = None
         return found[1]
 
     def standing(self, key: Hashable, compute: Callable[[HostSnapshot], float]) -> Numbers:
@@ -166,6 +178,8 @@ class HostColumns:
         """The books of the row have changed, by a cycle that works on a fork of them: `show` looks at the host once
         more. `devices`: who holds its GPUs has changed too.
         """
+        if not self.tried:
+            self._remember()
         self.tried.add(row)
         self._read_books(row, devices=devices)
         self.log.add(row)
@@ -173,6 +187,7 @@ class HostColumns:
     def renew(self, host: HostSnapshot) -> None:
         """The host has new values. It must be one of these."""
         row = self.index[host.name]
+        self._before = None
         old, self.hosts[row] = self.hosts[row], host
         if old.values is not host.values:
             for name, column in self._numbers.items():
@@ -195,13 +210,28 @@ class HostColumns:
         index = self.index
         lasting = {index[name] for name in changed if name in index}
         self.lasting |= lasting
-        rows = self.tried | lasting
-        self.tried.clear()
-        for row in sorted(rows):
+        again = lasting | self._take_back(sorted(self.tried - lasting))
+        for row in sorted(again):
             self._read_books(row, devices=True)
-            self.log.add(row)
+        self.log.extend(sorted(self.tried | lasting))
+        self.tried.clear()
         if self.log.length + self.standing_log.length > MOST_LOGGED * self.size + 1024:
             self._begin_anew()
+
+    def _remember(self) -> None:
+        """Rows begin to be used for trying: `_take_back` undoes it."""
+        names = [*self._amounts, *self._counts]
+        of_books = [self.free, self.empty, self.locked, *(self._numbers[name] for name in names)]
+        of_books += [values for _, values, _ in self._derived.values()]
+        self._before = [(column, column.copy()) for column in of_books]
+
+    def _take_back(self, rows: list[int]) -> set[int]:
+        """Show rows as they were before they were used; those that must be read again."""
+        if self._before is None:
+            return set(rows)
+        for column, before in self._before:
+            column[rows] = before[rows]
+        return set()
 
     def _begin_anew(self) -> None:
         self.log.clear()
@@ -230,6 +260,7 @@ class HostColumns:
         reserved = ledger.reserved
         if not self._reserved.issuperset(reserved):
             self._reserved.update(reserved)
+            self._before = None
             known = self._reserved & self._numbers.keys()
             self._amounts = {name: singly(self._numbers[name]) for name in known - _DEVICE_OR_SLOT}
         values = host.values
