@@ -19,11 +19,12 @@ TABLE = OptionTable(
         Option("q", "QUEUE", "only what holds for this queue"),
         Option("m", "HOST", "only what holds for this host"),
         Option("P", "PROJECT", "only what holds for this project"),
+        Option("A", "PROFILE", "only what holds for this application profile"),
         Option("a", help="also limits that nobody uses anything of"),
         Option("c", help="the limits as they are configured in lsb.resources; only -n goes with it"),
         Option("w", help="cut nothing, which is so in any case"),
         *GENERAL,
-        *unsupported("A", "fwd", "gl", "Lp", "o"),
+        *unsupported("fwd", "gl", "Lp", "o"),
     ),
     examples=("PROGRAM", "PROGRAM -u ann", "PROGRAM -c"),
 )
@@ -32,7 +33,7 @@ TABLE = OptionTable(
 def main(call: Call) -> int:
     """Run `glimits`."""
     options = read_options(call, TABLE)
-    if options.has("c") and options.has("u", "q", "m", "P"):
+    if options.has("c") and options.has("u", "q", "m", "P", "A"):
         raise BadRequest(f"{program(call)}: -c shows limits as they are written; only -n chooses among them")
     with connected(call) as session:
         if options.has("c"):
@@ -49,5 +50,5 @@ def _is_wanted(limit: LimitView, options: Parsed) -> bool:
     """A limit that does not tell its members apart holds for each of them."""
     if options.has("n") and limit.name != options.last("n"):
         return False
-    members = (("u", limit.user), ("q", limit.queue), ("m", limit.host), ("P", limit.project))
+    members = (("u", limit.user), ("q", limit.queue), ("m", limit.host), ("P", limit.project), ("A", limit.application))
     return all(not options.has(name) or not member or options.last(name) in member.split() for name, member in members)

@@ -201,7 +201,7 @@ def _read(folder: _Folder) -> _Files:
     queues = read_queues(folder.sections("lsb.queues"), known, findings)
     applications = read_applications(folder.sections("lsb.applications"), judge, findings)
     _check_default_application(folder, params, applications)
-    named = Named(users.names, hosts.names, queues, shared.resources, conf.unit)
+    named = Named(users.names, hosts.names, queues, shared.resources, conf.unit, applications)
     resources = read_resources(folder.sections("lsb.resources"), named, findings)
     _check_default_queue(folder, params, queues)
     check_sleep_time(params, queues, findings)

@@ -22,7 +22,8 @@ from gsched.config.unsupported import REFUSED_LIMIT
 from gsched.config.users import UserNames, refuse_filled
 from gsched.config.values import Settings, integer, plain_text, real
 from gsched.config.windows import amounts, parse_span
-from gsched.model.limit import GPUS, JOBS, PER_PROCESSOR, SLOTS, Amount, Consumers, Limit
+from gsched.model.application import Application
+from gsched.model.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Amount, Consumers, Limit
 from gsched.model.queue import Queue
 from gsched.model.resource import BUILTIN, GPU_COUNTERS, Resource
 
@@ -34,6 +35,7 @@ _PAIR = re.compile(r"\s*\[([^\[\],]*),([^\[\],]*)\]\s*,?\s*")
 _SIZES = ("mem", "swp", "tmp")
 PROCESSORS = "SLOTS_PER_PROCESSOR"
 _AMOUNTS = ("SLOTS", PROCESSORS, "JOBS", "MEM", "SWP", "TMP", "NGPUS", "NGPUS_PHYSICAL", "RESOURCE", "GPU_HOURS")
+_PERCENTS = {"MEM": "mem%", "SWP": "swp%", "TMP": "tmp%"}
 _METHODS = {"PER_JOB": "job", "PER_TASK": "task", "PER_SLOT": "task", "PER_HOST": "host"}
 _USAGE = Columns(required=("RESOURCE", "METHOD"), optional=("RESERVE",))
 _NOT_YET = (
@@ -58,6 +60,7 @@ class Named:
     resources: Mapping[str, Resource]
     unit: str = "M"
     """The letter of LSF_UNIT_FOR_LIMITS."""
+    applications: Mapping[str, Application] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -133,6 +136,7 @@ def _limit(settings: Settings, at: Place, is_row: bool, number: int, named: Name
         "QUEUES": _consumers(settings, "QUEUE", lambda text: choose(text, _queue(named.queues)), findings),
         "HOSTS": _consumers(settings, "HOST", named.hosts.choose, findings),
         "PROJECTS": _consumers(settings, "PROJECT", lambda text: choose(text, _project), findings),
+        "APPS": _consumers(settings, "APP", lambda text: choose(text, _profile(named.applications)), findings),
     }
     held = _amounts(settings, named, findings)
     hours = settings.take("GPU_HOURS", _AMOUNT, None)
@@ -140,6 +144,7 @@ def _limit(settings: Settings, at: Place, is_row: bool, number: int, named: Name
     settings.finish(REFUSED_LIMIT, {})
     _check_budget(settings, consumers, at, findings)
     _check_processors(settings, consumers["HOSTS"], findings)
+    _check_parts(settings, held, consumers["HOSTS"], findings)
     if all(settings.place(each) is None for each in _AMOUNTS):
         findings.error(at, f"limit {show(name)} limits nothing; SLOTS, JOBS, ngpus, MEM, RESOURCE … are missing")
     return Limit(
@@ -148,6 +153,7 @@ def _limit(settings: Settings, at: Place, is_row: bool, number: int, named: Name
         queues=consumers["QUEUES"],
         hosts=consumers["HOSTS"],
         projects=consumers["PROJECTS"],
+        applications=consumers["APPS"],
         amounts=held,
         gpu_hours=hours,
         budget_window_s=window,
@@ -163,6 +169,8 @@ def _check_budget(settings: Settings, consumers: Mapping[str, Consumers | None],
         findings.error(window, "WINDOW belongs to GPU_HOURS, which is not set")
     if hours is not None and consumers["HOSTS"] is not None:
         findings.error(at, "GPU_HOURS are counted for users, projects and queues, not for hosts")
+    if hours is not None and consumers["APPS"] is not None:
+        findings.error(at, "GPU_HOURS are counted for users, projects and queues, not for application profiles")
 
 
 def _check_processors(settings: Settings, hosts: Consumers | None, findings: Findings) -> None:
@@ -172,6 +180,14 @@ def _check_processors(settings: Settings, hosts: Consumers | None, findings: Fin
         findings.error(at, f"{PROCESSORS} is counted host by host: PER_HOST is missing")
     if at is not None and settings.place("SLOTS") is not None:
         findings.error(at, f"SLOTS and {PROCESSORS} cannot both be set in one limit")
+
+
+def _check_parts(settings: Settings, held: Mapping[str, object], hosts: Consumers | None, findings: Findings) -> None:
+    """A part of what a host has is a number only host by host, as LSF says too."""
+    for key, part in _PERCENTS.items():
+        at = settings.place(key)
+        if part in held and at is not None and (hosts is None or not hosts.per):
+            findings.error(at, f"{key}: a part of what a host has is counted host by host: PER_HOST is missing")
 
 
 def _consumers(settings: Settings, kind: str, expand: _Expand, findings: Findings) -> Consumers | None:
@@ -190,13 +206,16 @@ def _consumers(settings: Settings, kind: str, expand: _Expand, findings: Finding
 def _amounts(settings: Settings, named: Named, findings: Findings) -> dict[str, tuple[Amount, ...]]:
     size = _size(named.unit)
     found: dict[str, tuple[Amount, ...]] = {}
+    for key, percent in _PERCENTS.items():
+        said = settings.take(key, amounts(lambda text: _part(text) if text.endswith("%") else size(text)), None)
+        for name, is_part in ((PARTS[percent], False), (percent, True)):
+            chosen = tuple(each for each in said or () if isinstance(each.amount, _Percent) is is_part)
+            if chosen:
+                found[name] = chosen
     readers: dict[str, tuple[str, Callable[[str], float]]] = {
         "SLOTS": (SLOTS, _COUNT),
         PROCESSORS: (PER_PROCESSOR, real(0, 1e6)),
         "JOBS": (JOBS, _COUNT),
-        "MEM": ("mem", size),
-        "SWP": ("swp", size),
-        "TMP": ("tmp", size),
         "ngpus": (GPUS, _AMOUNT),
         GPUS_OF_LSF: (GPUS, _AMOUNT),
     }
@@ -260,6 +279,16 @@ def _queue(queues: Mapping[str, Queue]) -> Callable[[str], tuple[str, ...]]:
     return expand
 
 
+def _profile(applications: Mapping[str, Application]) -> Callable[[str], tuple[str, ...]]:
+    def expand(word: str) -> tuple[str, ...]:
+        if word != "all" and word not in applications:
+            near = suggestion(word, applications)
+            raise BadRequest(f"application profile {show(word)} is not defined in lsb.applications{near}")
+        return (word,)
+
+    return expand
+
+
 def _project(word: str) -> tuple[str, ...]:
     return (plain_text(word),)
 
@@ -270,10 +299,18 @@ def _name(text: str) -> str:
     return plain_text(text)
 
 
+class _Percent(float):
+    """An amount that is so many percent of what a host has."""
+
+
+def _part(text: str) -> float:
+    return _Percent(real(0, 100)(text.removesuffix("%").rstrip()))
+
+
 def _size(unit: str) -> Callable[[str], float]:
     def read(text: str) -> float:
         if text.endswith("%"):
-            what = "a part of what a host has is not supported yet; write a size such as 16G"
+            what = "a part of what a host has is written MEM = 50%, SWP or TMP, with PER_HOST"
             raise BadRequest(f"'{show(text)}': {what}")
         return parse_mib(text, unit)
 

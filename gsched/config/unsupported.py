@@ -95,7 +95,7 @@ REFUSED_APPLICATION: dict[str, str] = _names(
     """
 ) | {"PROCLIMIT": "it is the older name of TASKLIMIT"}
 
-REFUSED_LIMIT: dict[str, str] = _names("APPS PER_APP LIC_PROJECTS PER_LIC_PROJECT INELIGIBLE SLOTS_PER_HOST") | {
+REFUSED_LIMIT: dict[str, str] = _names("LIC_PROJECTS PER_LIC_PROJECT INELIGIBLE SLOTS_PER_HOST") | {
     "JOBS_PER_SCHED_CYCLE": "a cycle looks at jobs that are alike once, however many there are",
     "ELIGIBLE_PEND_JOBS": "a cycle looks at jobs that are alike once, however many there are",
     "LICENSE": "use RESOURCE = [NAME, AMOUNT]",

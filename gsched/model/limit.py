@@ -16,6 +16,10 @@ PER_PROCESSOR = "slots_per_processor"
 """Slots on a host for each of its CPUs, rounded up; only of limits that tell hosts apart."""
 
 
+PARTS = {"mem%": "mem", "swp%": "swp", "tmp%": "tmp"}
+"""Amounts in percent of what a host has of the resource in all; only of limits that tell hosts apart."""
+
+
 class Consumers(msgspec.Struct, frozen=True):
     """One consumer line (USERS, PER_USER …).
 
@@ -51,6 +55,8 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     queues: Consumers | None = None
     hosts: Consumers | None = None
     projects: Consumers | None = None
+    applications: Consumers | None = None
+    """Jobs without an application profile are none of them."""
     amounts: dict[str, tuple[Amount, ...]] = {}
     gpu_hours: float | None = None
     budget_window_s: float = 0.0
@@ -66,5 +72,5 @@ class HeldCounts(msgspec.Struct):
     """(user, host) -> slots."""
     user: dict[str, int] = {}
     """User -> slots."""
-    section: dict[str, dict[tuple[str, str, str, str], dict[str, float]]] = {}
-    """Limit's name -> (user, queue, host, project), "" where it tells nobody apart -> resource -> amount."""
+    section: dict[str, dict[tuple[str, str, str, str, str], dict[str, float]]] = {}
+    """Limit -> (user, queue, host, project, application), "" where it tells nobody apart -> resource -> amount."""

@@ -177,6 +177,7 @@ class LimitView(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = ""
     host: str = ""
     project: str = ""
+    application: str = ""
     resource: str = ""
     used: float = 0.0
     allowed: float = 0.0

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.limit import GPUS, JOBS, PER_PROCESSOR, SLOTS, Consumers, HeldCounts, Limit
+from gsched.model.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Consumers, HeldCounts, Limit
 from gsched.model.snapshot import Bucket, Running, Snapshot
 from gsched.model.window import is_open
 
-Member = tuple[str, str, str, str]
-"""(user, queue, host, project) that an amount is counted for; "" where the section does not tell them apart."""
+Member = tuple[str, str, str, str, str]
+"""(user, queue, host, project, application profile) that an amount is counted for; "" where the section does not tell
+them apart."""
 
 Key = TypeVar("Key")
 
@@ -54,7 +55,8 @@ class Section:
         self.resources = tuple(limit.amounts)
         self.by_host = limit.hosts is not None
         """Only what jobs hold on its hosts counts."""
-        self._per = tuple(_per(each) for each in (limit.users, limit.queues, limit.hosts, limit.projects))
+        kinds = (limit.users, limit.queues, limit.hosts, limit.projects, limit.applications)
+        self._per = tuple(_per(each) for each in kinds)
         # Groups are listed member by member: looking through such a list for every job would be slow.
         self._users = frozenset(limit.users.names) if limit.users is not None else frozenset()
         self._hosts = frozenset(limit.hosts.names) if limit.hosts is not None else frozenset()
@@ -62,8 +64,8 @@ class Section:
 
     @property
     def is_of_everybody(self) -> bool:
-        """Whether it looks neither at the user nor at the project: what it refuses to one it refuses to all."""
-        return self.limit.users is None and self.limit.projects is None
+        """Whether it looks at neither user, project nor profile: what it refuses to one it refuses to all."""
+        return self.limit.users is None and self.limit.projects is None and self.limit.applications is None
 
     @property
     def needs_a_place(self) -> bool:
@@ -73,11 +75,12 @@ class Section:
     def concerns(self, bucket: Bucket) -> bool:
         """Whether the bucket's jobs count for it."""
         limit = self.limit
-        users = limit.users
+        users, applications = limit.users, limit.applications
         return (
             (users is None or ((not self._users or bucket.user in self._users) and bucket.user not in users.excluded))
             and (limit.queues is None or limit.queues.has(bucket.queue))
             and (limit.projects is None or limit.projects.has(bucket.project))
+            and (applications is None or (bool(bucket.application) and applications.has(bucket.application)))
         )
 
     def has_host(self, host: str) -> bool:
@@ -86,12 +89,13 @@ class Section:
 
     def member(self, bucket: Bucket, host: str = "") -> Member:
         """Whom a job of the bucket, on that host, counts for."""
-        user, queue, on_host, project = self._per
+        user, queue, on_host, project, application = self._per
         return (
             bucket.user if user else "",
             bucket.queue if queue else "",
             host if on_host else "",
             bucket.project if project else "",
+            bucket.application if application else "",
         )
 
     def allowed(self, resource: str, minute_of_week: int) -> float | None:
@@ -122,7 +126,7 @@ def amount_of(part: HostAllocation, resource: str) -> float:
         return len(part.gpus)
     if resource.startswith("ngpus"):
         return sum(gpu.claim == resource for gpu in part.gpus)
-    return part.amounts.get(resource, 0.0)
+    return part.amounts.get(PARTS.get(resource, resource), 0.0)
 
 
 class LimitCounts:

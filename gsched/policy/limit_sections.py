@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gsched.model.allocation import HostAllocation
-from gsched.model.limit import GPUS, JOBS, PER_PROCESSOR, SLOTS, Limit
+from gsched.model.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Limit
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.model.view import LimitView
@@ -23,7 +23,7 @@ GPU_HOURS: Final = "gpu_hours"
 """Resource of a budget in views and reasons."""
 _HOUR_S = 3600.0
 _ROUNDING = 1e-6
-_NOBODY: Member = ("", "", "", "")
+_NOBODY: Member = ("", "", "", "", "")
 
 Needs = Callable[[RequirementClass], Mapping[str, float]]
 """What a job of the class takes at the least of everything but slots, all hosts together (`ngpus`: devices)."""
@@ -64,7 +64,7 @@ class SectionUse:
             }
             for section in self._all
         }
-        self._concerning: dict[tuple[str, str, str], list[Section]] = {}
+        self._concerning: dict[tuple[str, str, str, str], list[Section]] = {}
 
     def reason(self, bucket: Bucket) -> Denial | None:
         """What can be said before a place is known."""
@@ -136,10 +136,15 @@ class SectionUse:
         return left
 
     def _amount(self, resource: str, amount: float, member: Member) -> float:
-        """What the member is allowed: of slots for each CPU as many as his host's CPUs make, rounded up."""
+        """What the member is allowed: of slots for each CPU as many as his host's CPUs make, rounded up; of a part
+        of a host's memory, swap or temporary space so many MiB.
+        """
+        host = self._snapshot.hosts.get(member[2])
+        if resource in PARTS:
+            total = host.values.get(f"max{PARTS[resource]}") if host is not None else None
+            return amount / 100 * total if isinstance(total, float | int) else 0.0
         if resource != PER_PROCESSOR:
             return amount
-        host = self._snapshot.hosts.get(member[2])
         return float(math.ceil(amount * max(1, host.ncpus if host is not None else 1)))
 
     def _budget_denial(self, bucket: Bucket, wanted: Mapping[str, float]) -> Denial | None:
@@ -165,7 +170,7 @@ class SectionUse:
     def _of(self, bucket: Bucket) -> list[Section]:
         if not self._all:
             return self._all
-        key = (bucket.user, bucket.queue, bucket.project)
+        key = (bucket.user, bucket.queue, bucket.project, bucket.application)
         found = self._concerning.get(key)
         if found is None:
             found = self._concerning[key] = [section for section in self._all if section.concerns(bucket)]
@@ -173,25 +178,28 @@ class SectionUse:
 
     def _section_views(self, section: Section) -> Iterator[LimitView]:
         limit = section.limit
-        apart = any(each is not None and each.per for each in (limit.users, limit.queues, limit.hosts, limit.projects))
+        kinds = (limit.users, limit.queues, limit.hosts, limit.projects, limit.applications)
+        apart = any(each is not None and each.per for each in kinds)
         for resource, amount in self._allowed[section.name].items():
-            shown = SLOTS if resource == PER_PROCESSOR else resource
+            shown = SLOTS if resource == PER_PROCESSOR else PARTS.get(resource, resource)
             members = self._counts.members(section.name) if apart else [_NOBODY]
             using = [each for each in members if self._counts.of_section(section.name, each, resource)]
             for member in using if apart else members:
-                user, queue, host, project = member
+                user, queue, host, project, application = member
                 yield LimitView(
                     name=section.name,
                     user=user,
                     queue=queue,
                     host=host,
                     project=project,
+                    application=application,
                     resource=shown,
                     used=self._counts.of_section(section.name, member, resource),
                     allowed=self._amount(resource, amount, member),
                 )
             if apart and not using:
-                yield LimitView(name=section.name, resource=shown, allowed=amount, idle=True)
+                named = resource if resource in PARTS else shown
+                yield LimitView(name=section.name, resource=named, allowed=amount, idle=True)
 
     def _budget_views(self, limit: Limit) -> Iterator[LimitView]:
         per = [
@@ -255,4 +263,6 @@ def _where(limit: Limit) -> str:
         return "on user or user group"
     if limit.queues is not None:
         return "on queue"
-    return "on project" if limit.projects is not None else "cluster-wide"
+    if limit.projects is not None:
+        return "on project"
+    return "on application" if limit.applications is not None else "cluster-wide"

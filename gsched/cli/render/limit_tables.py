@@ -47,11 +47,13 @@ def render_sections(sections: Iterable[LimitSection]) -> str:
 
 
 def _table(rows: Sequence[LimitView], resources: Sequence[str]) -> str:
+    has_profiles = any(row.application for row in rows)
     found: dict[tuple[str, ...], dict[str, str]] = {}
     for row in rows:
-        who = (row.name, *(each or "-" for each in (row.user, row.queue, row.host, row.project)))
+        members = (row.user, row.queue, row.host, row.project, *([row.application] if has_profiles else []))
+        who = (row.name, *(each or "-" for each in members))
         found.setdefault(who, {})[row.resource] = f"{_amount(row.used)}/{_amount(row.allowed)}"
-    lines = [(*_WHO, *(name.upper() for name in resources))]
+    lines = [(*_WHO, *(["APPS"] if has_profiles else []), *(name.upper() for name in resources))]
     lines += [
         (*(printable(each) for each in who), *(amounts.get(name, "-") for name in resources))
         for who, amounts in found.items()

@@ -155,6 +155,23 @@ def test_reservations_are_listed_host_by_host(master: FakeMaster, call: NewCall)
     assert (none.run(), none.out, none.err) == (0, "", "No reservation found\n")
 
 
+def test_limits_of_application_profiles_have_a_column_of_their_own(master: FakeMaster, call: NewCall) -> None:
+    master.limit_views = [
+        LimitView(name="few", application="cfd", resource="slots", used=2, allowed=2),
+        LimitView(name="all", resource="slots", used=3, allowed=8),
+    ]
+    glimits = call("blimits", "-A", "cfd")
+    assert glimits.run() == 0
+    rows = [line.split()[:7] for line in glimits.out.splitlines()[3:]]
+    assert rows == [
+        ["NAME", "USERS", "QUEUES", "HOSTS", "PROJECTS", "APPS", "SLOTS"],
+        ["few", "-", "-", "-", "-", "cfd", "2/2"],
+        ["all", "-", "-", "-", "-", "-", "3/8"],
+    ]
+    other = call("glimits", "-A", "fem")
+    assert other.run() == 0 and "few" not in other.out
+
+
 def test_limits_are_laid_out_by_resource(master: FakeMaster, call: NewCall) -> None:
     master.limit_views = [
         LimitView(name="few", user="ann", resource="ngpus", used=2, allowed=2),

@@ -10,6 +10,7 @@ from gsched.model.window import Window
 
 HOST_BY_HOST = "SLOTS_PER_PROCESSOR is counted host by host: PER_HOST is missing"
 OTHERS = {
+    "lsb.applications": "Begin Application\nNAME = fluent\nEnd Application\n",
     "lsb.users": "Begin UserGroup\nGROUP_NAME GROUP_MEMBER\nstaff (ann bob)\nEnd UserGroup\n",
     "lsb.hosts": BASE["lsb.hosts"] + "Begin HostGroup\nGROUP_NAME GROUP_MEMBER\nfront (h1 h2)\nEnd HostGroup\n",
 }
@@ -119,7 +120,9 @@ def test_a_table_of_limits():
         ("HOSTS = all ~h1 ~h2 ~h3", "HOSTS: 'all ~h1 ~h2 ~h3' leaves no host"),
         ("JOBS = -1", "JOBS: '-1' is not a whole number from 0"),
         ("JOBS = 1.5", "JOBS: '1.5' is not a whole number from 0"),
-        ("MEM = 50%", "MEM: '50%': a part of what a host has is not supported yet"),
+        ("MEM = 50%", "MEM: a part of what a host has is counted host by host: PER_HOST is missing"),
+        ("TMP = 101%", "TMP: '101' is not a number from 0 to 100"),
+        ("RESOURCE = [mem, 5%]", "RESOURCE: '5%': a part of what a host has is written MEM = 50%"),
         ("ngpus = -2", "ngpus: '-2' is not a number from 0"),
         ("JOBS = [5]", "JOBS: a time window is missing"),
         ("JOBS = [5 9-17] 3", "JOBS: '3' is not of the form [AMOUNT START-END ...]"),
@@ -132,7 +135,10 @@ def test_a_table_of_limits():
         ("GPU_HOURS = 5", "GPU_HOURS needs the time over which they count: WINDOW = 7d, say"),
         ("WINDOW = 5d", "WINDOW belongs to GPU_HOURS, which is not set"),
         ("JOBS_PER_SCHED_CYCLE = 1", "JOBS_PER_SCHED_CYCLE is not supported yet: a cycle looks at jobs that are alike"),
-        ("APPS = a", "APPS is not supported yet"),
+        (
+            "PER_APP = fluen",
+            "PER_APP: application profile fluen is not defined in lsb.applications; did you mean fluent?",
+        ),
         ("LICENSE = [a,1]", "LICENSE is not supported yet: use RESOURCE = [NAME, AMOUNT]"),
         ("SLOT = 3", "unknown parameter SLOT in section Limit; did you mean SLOTS?"),
         ("NAME = y", "NAME is set twice (first at line 2)"),
@@ -243,6 +249,18 @@ def test_slots_for_each_cpu_of_a_host():
 def test_slots_for_each_cpu_need_hosts_that_are_told_apart(lines, error):
     (said,) = resources("\n".join(["Begin Limit", "NAME = x", *lines, "End Limit"])).errors
     assert said == f"lsb.resources:4: {error}"
+
+
+def test_parts_of_what_a_host_has_and_application_profiles():
+    found = limit("PER_HOST = front", "PER_APP = all ~fluent", "MEM = [50% 9:00-17:00] [8G 17:00-9:00]", "SWP = 2.5%")
+    assert found.applications == Consumers((), ("fluent",), True)
+    assert found.amounts == {
+        "mem": (Amount(8192, (Window(1020, 540),)),),
+        "mem%": (Amount(50, (Window(540, 1020),)),),
+        "swp%": (Amount(2.5),),
+    }
+    (said,) = resources("Begin Limit\nNAME = x\nAPPS = fluent\nGPU_HOURS = 3\nWINDOW = 7d\nEnd Limit\n").errors
+    assert said.endswith("GPU_HOURS are counted for users, projects and queues, not for application profiles")
 
 
 def test_sections_are_kept_as_they_were_written():

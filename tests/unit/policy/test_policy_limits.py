@@ -46,7 +46,7 @@ def running(*jobs: tuple[Bucket, Allocation]) -> dict[int, Running]:
 
 def use(*queues: Queue, needs: Any = None, **changes: Any) -> LimitUse:
     host = changes.pop("host", {})
-    hosts = {name: HostSnapshot(name=name, values={}, ncpus=4, **host) for name in NAMES}
+    hosts = {name: HostSnapshot(**{"name": name, "values": {}, "ncpus": 4} | host) for name in NAMES}
     queues = queues or (Queue(name="q"),)
     return LimitUse(
         Snapshot(queues={q.name: q for q in queues}, hosts=hosts, ledger=Ledger(), pending={}, **changes), needs
@@ -54,7 +54,9 @@ def use(*queues: Queue, needs: Any = None, **changes: Any) -> LimitUse:
 
 
 def limit(name: str = "L1", **changes: Any) -> Limit:
-    consumers = {key: changes.pop(key) for key in ("users", "queues", "hosts", "projects") if key in changes}
+    consumers = {
+        key: changes.pop(key) for key in ("users", "queues", "hosts", "projects", "applications") if key in changes
+    }
     windows = changes.pop("windows", ())
     budget = {key: changes.pop(key) for key in ("gpu_hours", "budget_window_s") if key in changes}
     amounts = {resource: (Amount(float(amount), windows),) for resource, amount in changes.items()}
@@ -492,6 +494,31 @@ def test_slots_for_each_cpu_of_a_host() -> None:
     assert denial is not None and denial.text == "Resource limit defined on host(s) and/or host group has been reached"
     assert denial.detail == "Resource: slots_per_processor, Limit Name: L1, Limit Value: 3; 2 used, 2 wanted"
     assert some.views() == [LimitView(name="L1", user="ann", host="h1", resource="slots", used=2, allowed=3)]
+
+
+def test_a_part_of_the_memory_of_each_host() -> None:
+    half = limit(hosts=Consumers(per=True), **{"mem%": 50})
+    some = use(limits=(half,), running=running((bucket(), on(part(mem=400)))), host={"values": {"maxmem": 1000.0}})
+    assert some.host_reason(bucket(), "h1", part(mem=100)) is None
+    assert some.allocation_reason(bucket(), on(part("h2", mem=500), part("h1", mem=100))) is None
+    denial = some.host_reason(bucket(), "h1", part(mem=101))
+    assert denial is not None and denial.text == "Resource limit defined on host(s) and/or host group has been reached"
+    assert denial.detail == "Resource: mem%, Limit Name: L1, Limit Value: 500; 400 used, 101 wanted"
+    assert some.views() == [LimitView(name="L1", host="h1", resource="mem", used=400, allowed=500)]
+    assert use(limits=(half,)).host_reason(bucket(), "h1", part(mem=1)) is not None
+
+
+def test_slots_of_application_profiles() -> None:
+    each = limit(applications=Consumers(("cfd", "fem"), per=True), slots=2)
+    cfd, fem, plain = (bucket(application=name) for name in ("cfd", "fem", ""))
+    some = use(limits=(each,), running=running((cfd, on(part(slots=2))), (plain, on(part(slots=4)))))
+    denial = some.reason(cfd)
+    assert denial is not None and denial.text == "Resource limit defined on application has been reached"
+    assert denial.scope == "bucket", "another job of the class may have another profile"
+    assert some.reason(fem) is some.reason(plain) is some.reason(bucket(application="md")) is None
+    assert some.views() == [LimitView(name="L1", application="cfd", resource="slots", used=2, allowed=2)]
+    together = use(limits=(limit(applications=ALL, jobs=1),), running=running((cfd, on())))
+    assert together.reason(fem) is not None and together.reason(plain) is None
 
 
 def test_what_nobody_uses_is_told_apart() -> None:
