@@ -29,6 +29,9 @@ class Attempt:
         self.looks = 0
         self.supervisor: tuple[int, int] | None = None
         self.started: Started | None = None
+        self.was_seen = False
+        """Its supervisor or its main process was seen alive, and their ends are events: what is in the job's session
+        when those come is the job's."""
         self.let_go = asyncio.Event()
         """Set when the job has started or the attempt has ended."""
         self.ended = asyncio.Event()

@@ -27,7 +27,19 @@ _HAS_CHILDREN_FILES = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 class Process:
     """One process as /proc/PID/stat shows it. `start` is in clock ticks since boot, CPU times are in clock ticks."""
 
-    __slots__ = ("children_ticks", "name", "pgid", "pid", "ppid", "rss_pages", "start", "state", "threads", "ticks")
+    __slots__ = (
+        "children_ticks",
+        "name",
+        "pgid",
+        "pid",
+        "ppid",
+        "rss_pages",
+        "session",
+        "start",
+        "state",
+        "threads",
+        "ticks",
+    )
 
     def __init__(self, pid: int, stat_line: bytes) -> None:
         head, _, tail = stat_line.rpartition(b")")
@@ -37,6 +49,7 @@ class Process:
         self.state = fields[0].decode()
         self.ppid = int(fields[1])
         self.pgid = int(fields[2])
+        self.session = int(fields[3])
         self.ticks = int(fields[11]) + int(fields[12])
         self.children_ticks = int(fields[13]) + int(fields[14])
         self.threads = int(fields[17])
@@ -45,8 +58,11 @@ class Process:
 
     @property
     def is_dead(self) -> bool:
-        """A zombie: it runs nothing any more and only waits to be reaped."""
-        return self.state in "ZX"
+        """A zombie: it runs nothing any more and only waits to be reaped.
+
+        Where its first thread alone has ended the others run on, or hang in the kernel: that is alive.
+        """
+        return self.state in "ZX" and self.threads <= 1
 
     @property
     def is_stopped(self) -> bool:

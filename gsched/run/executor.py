@@ -20,7 +20,7 @@ from gsched.base.errors import Conflict
 from gsched.base.gpulock import default_folder
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult, Usage
-from gsched.run import contain, supervisor
+from gsched.run import contain, members, supervisor
 from gsched.run.attempt import Attempt
 from gsched.run.jobreport import Facts
 from gsched.run.launch import ForkServer, Watch
@@ -194,24 +194,11 @@ class ProcessExecutor:
             table = contain.scan()
             self._table = (time.monotonic(), table)
         reaper = table.get(held.supervisor[0]) if held.supervisor else None
-        return held.usage.sample(self._members(held, table), reaper, held.started.pid, self._clock.now())
+        return held.usage.sample(members.members(held, table), reaper, held.started.pid, self._clock.now())
 
     def owners(self, pids: Iterable[int]) -> dict[int, str]:
-        """Process id -> name of the attempt that it belongs to, of those that belong to one that has not ended.
-
-        By descent from a supervisor, whatever the environment says; by mark where the supervisor is gone.
-        """
-        living = [held for held in self._held.values() if not held.ended.is_set()]
-        supervised = {held.supervisor: held.name for held in living if held.supervisor is not None}
-        marks = {held.mark: held.name for held in living if held.mark}
-        found = {}
-        for pid in pids:
-            above = ((each.pid, each.start) for each in contain.ancestors(pid))
-            name = next((supervised[each] for each in above if each in supervised), "")
-            name = name or marks.get(contain.mark_of(pid), "")
-            if name:
-                found[pid] = name
-        return found
+        """Process id -> name of the attempt that it belongs to, of those that belong to one that has not ended."""
+        return members.owners((held for held in self._held.values() if not held.ended.is_set()), pids)
 
     def running(self) -> list[Key]:
         """Attempts that have not ended."""
@@ -304,6 +291,7 @@ class ProcessExecutor:
         held.awaits_answer = False
         self._unwatch(held)
         held.supervisor = (pid, start)
+        held.was_seen = True
         held.watch = Watch(pid, start, lambda: self._examine(held), pidfd)
 
     def _refused(self, name: str, why: str) -> None:
@@ -386,6 +374,7 @@ class ProcessExecutor:
     def _follow(self, held: Attempt, claim: Claim) -> None:
         """A supervisor lives: its end is the next event."""
         held.supervisor = (claim.pid, claim.start)
+        held.was_seen = True
         held.watch = Watch(claim.pid, claim.start, lambda: self._examine(held))
         self._note_started(held)
         if held.started is None and held.looks < _MAX_LOOKS:
@@ -411,6 +400,7 @@ class ProcessExecutor:
             self._finish(held, _not_started("its supervisor was killed before the job started"))
             return
         if contain.is_alive(started.pid, started.start):
+            held.was_seen = True
             held.watch = Watch(started.pid, started.start, lambda: self._examine(held))
             self._limit_orphan(held, started)
             return
@@ -515,19 +505,8 @@ class ProcessExecutor:
             supervisor.poke(process)
 
     def _tree(self, held: Attempt) -> list[contain.Process]:
-        return self._members(held, contain.scan())
-
-    def _members(self, held: Attempt, table: dict[int, contain.Process]) -> list[contain.Process]:
-        """Living processes of the attempt: its group's, and those below its supervisor, or marked if that is gone."""
-        found = self._relatives(held, table)
-        return contain.joined(found, held.group.pids(), table) if held.group is not None else found
-
-    def _relatives(self, held: Attempt, table: dict[int, contain.Process]) -> list[contain.Process]:
-        if held.supervisor is not None:
-            reaper = table.get(held.supervisor[0])
-            if reaper is not None and reaper.start == held.supervisor[1] and not reaper.is_dead:
-                return contain.descendants(reaper.pid, table)
-        return contain.marked(held.mark, table) if held.mark else []
+        """Its living processes, now."""
+        return members.members(held, contain.scan())
 
     def _running(self, job_id: int, attempt: int) -> Attempt | None:
         held = self._held.get(attempt_name(job_id, attempt))

@@ -21,8 +21,6 @@ from gsched.run.fence import tree
 from gsched.run.fence.group import V1, V2, Group, group_of
 from gsched.run.fence.v1 import MINORS
 
-FOLDER = "gsched"
-"""The folder of all our groups in a hierarchy."""
 _TRIAL = ".trial"
 _TRIAL_MINOR = MINORS - 1
 """One that is denied whatever is known of the machine's GPUs, and that hardly any has."""
@@ -102,7 +100,7 @@ def _candidates(tag: str) -> list[tuple[str, tuple[str, ...]]]:
         else:
             continue
         for name in names:
-            places.setdefault(name, f"{mount}{_inside(own.get(name, '/'), root)}/{FOLDER}/{tag}")
+            places.setdefault(name, f"{mount}{_inside(own.get(name, '/'), root)}/{tree.FOLDER}/{tag}")
     found: list[tuple[str, tuple[str, ...]]] = []
     if "" in places:
         found.append((V2, (places[""],)))
@@ -123,7 +121,7 @@ def _own_paths(text: str) -> dict[str, str]:
 
 def _inside(own: str, root: str) -> str:
     """The part of our own path to stay below: all of it in a job's fence, else none. `root`: what is mounted."""
-    if f"/{FOLDER}/" not in own:
+    if f"/{tree.FOLDER}/" not in own:
         return ""
     return own.removeprefix(root.rstrip("/")) if own.startswith(root) else own
 

@@ -14,6 +14,8 @@ CONTROL_MINORS = (254, 255)
 """nvidia-modeset and nvidiactl: every user of any GPU needs them, and they give nobody a GPU."""
 
 
+FOLDER = "gsched"
+"""The folder of all our groups in a hierarchy."""
 _MAX_TRIES = 20
 
 
@@ -60,6 +62,20 @@ def pids(folder: str) -> list[int]:
     """All processes in it and below it. 0 stands for one of another pid namespace, which has no number here."""
     found = [int(pid) for path in below(folder) for pid in read(f"{path}/cgroup.procs").split()]
     return [pid for pid in found if pid > 0]
+
+
+def place_of(folder: str) -> str:
+    """What tells a group's folder from all others, wherever the hierarchy is mounted: `/gsched/TAG/NAME`."""
+    return "/" + "/".join(folder.split("/")[-3:])
+
+
+def places_of(pid: int) -> list[str]:
+    """The places of those of our groups that a process is in, one that lies inside of another behind it."""
+    found = []
+    for line in read(f"/proc/{pid}/cgroup").splitlines():
+        steps = line.split(":", 2)[-1].split("/")
+        found += [place_of("/".join(steps[: at + 3])) for at, step in enumerate(steps) if step == FOLDER]
+    return list(dict.fromkeys(found))
 
 
 def make(folder: str) -> None:

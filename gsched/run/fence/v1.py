@@ -25,6 +25,7 @@ class V1Group:
     def __init__(self, devices: str, freezer: str) -> None:
         self.devices = devices
         self.freezer = freezer
+        self.places = (tree.place_of(freezer), tree.place_of(devices))
 
     def make(self) -> None:
         """As V2Group.make."""

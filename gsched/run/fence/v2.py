@@ -36,6 +36,8 @@ class V2Group:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        self.places = (tree.place_of(folder),)
+        """As `tree.places_of` tells them of a process."""
 
     def make(self) -> None:
         """Make it, empty and without rules, also in the place of one that was left empty. Raises OSError."""

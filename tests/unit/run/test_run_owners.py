@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
-from run_host import CLUSTER, appears
+from run_host import CLUSTER, Host, appears
+
+from gsched.run import contain
+from gsched.run.order import Step
 
 ESCAPE = (
     "#!/usr/bin/env python3\n"
@@ -18,6 +22,23 @@ ESCAPE = (
     "    os._exit(0)\n"
     "time.sleep(60)\n"
 )
+
+
+THREAD_LEFT = (
+    "#!/usr/bin/env python3\n"
+    "import ctypes, threading, time\n"
+    "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+    "ctypes.CDLL(None).pthread_exit(None)\n"
+)
+
+
+async def without_supervisor(host: Host) -> None:
+    """Kill the supervisor of job 1, and see it gone: a signal takes its time on a busy machine."""
+    pid = host.supervisor_pid()
+    supervisor = contain.read_process(pid)
+    assert supervisor is not None
+    os.kill(pid, signal.SIGKILL)
+    await appears(lambda: not contain.is_alive(pid, supervisor.start))
 
 
 def test_a_process_without_session_and_environment_is_its_attempts(on_host):
@@ -42,9 +63,62 @@ def test_by_mark_where_the_supervisor_is_gone(on_host):
         mark = {"GSCHED_ATTEMPT_ID": f"{CLUSTER}/1.1"}
         await host.executor.start(host.order("sleep 60", environment={"PATH": os.environ["PATH"], **mark}))
         started = await host.start_of(1)
-        os.kill(host.supervisor_pid(), signal.SIGKILL)
+        await without_supervisor(host)
         assert host.executor.owners([started.pid]) == {started.pid: "1.1"}
         await host.executor.signal(1, 1, signal.SIGKILL)
         await host.end_of(1)
+
+    on_host(scenario)
+
+
+def test_before_it_has_become_its_program_a_job_has_no_mark(on_host):
+    """The supervisor is killed while the steps before the job run, in a process that has yet to become the job."""
+
+    async def scenario(host):
+        wait = Step(command=f"echo >{host.root}/waits; exec sleep 60", what="it")
+        await host.executor.start(host.order("sleep 60", first=(wait,)))
+        started = await host.start_of(1)
+        await appears((host.root / "waits").exists)
+        assert contain.mark_of(started.pid) == ""
+        await without_supervisor(host)
+        assert host.executor.owners([started.pid]) == {started.pid: "1.1"}
+        await host.executor.signal(1, 1, signal.SIGKILL)
+        await host.end_of(1)
+        main = contain.read_process(started.pid)
+        assert main is None or main.is_dead
+
+    on_host(scenario)
+
+
+def test_the_session_of_an_orphan_ends_with_it(on_host):
+    """pains 1: without supervisor, mark and group. What has a session of its own besides is out of reach."""
+
+    async def scenario(host):
+        forgets = (
+            f"env -i /bin/sh -c 'echo $$ >{host.root}/pid.new; mv {host.root}/pid.new {host.root}/pid; exec sleep 60'"
+        )
+        await host.executor.start(host.order(f"({forgets} &); exec sleep 60"))
+        started = await host.start_of(1)
+        await appears((host.root / "pid").exists)
+        left = contain.read_process(int((host.root / "pid").read_text()))
+        assert left is not None
+        await without_supervisor(host)
+        assert host.executor.owners([left.pid]) == {left.pid: "1.1"}
+        os.kill(started.pid, signal.SIGKILL)
+        await host.end_of(1)
+        assert not contain.is_alive(left.pid, left.start)
+
+    on_host(scenario)
+
+
+def test_a_process_whose_first_thread_has_ended_is_alive(on_host):
+    async def scenario(host):
+        await host.executor.start(host.order(script=THREAD_LEFT))
+        started = await host.start_of(1)
+        await appears(lambda: "State:\tZ" in (Path(f"/proc/{started.pid}/status")).read_text())
+        seen = contain.read_process(started.pid)
+        assert seen is not None and not seen.is_dead
+        await host.executor.signal(1, 1, signal.SIGKILL)
+        assert (await host.end_of(1)).signal == signal.SIGKILL
 
     on_host(scenario)

@@ -1,0 +1,91 @@
+"""Which processes belong to an attempt: those of its group and those below its supervisor.
+
+Where the supervisor was killed, those that can still be told for certain: the job's main process, what descends from
+it, what is in its session while it leads that, and what carries the attempt's mark. A process that has left all of
+these behind is found by its group alone. Signals nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gsched.run import contain
+from gsched.run.attempt import Attempt
+from gsched.run.fence import tree
+
+Table = dict[int, contain.Process]
+
+
+def members(held: Attempt, table: Table) -> list[contain.Process]:
+    """Living processes of the attempt, as the table of all processes shows them."""
+    found = _relatives(held, table)
+    return contain.joined(found, held.group.pids(), table) if held.group is not None else found
+
+
+def _relatives(held: Attempt, table: Table) -> list[contain.Process]:
+    if held.supervisor is not None:
+        reaper = table.get(held.supervisor[0])
+        if reaper is not None and reaper.start == held.supervisor[1] and not reaper.is_dead:
+            return contain.descendants(reaper.pid, table)
+    found = contain.marked(held.mark, table) if held.mark else []
+    near = _session(held, table)
+    below = [each for root in near for each in contain.descendants(root.pid, table)]
+    return contain.joined(found, [each.pid for each in (*near, *below)], table)
+
+
+def _session(held: Attempt, table: Table) -> list[contain.Process]:
+    """The job's main process, known by its number and start (it has no mark before it has become its program), and
+    its session. A session's number is nobody else's while one of it lives; so an end that was not seen ends the trust.
+    """
+    if held.started is None:
+        return []
+    pid, start = held.started.pid, held.started.start
+    main = table.get(pid)
+    if main.start != start if main is not None else not held.was_seen:
+        return []
+    return [each for each in table.values() if each is main or (each.session == pid and each.start >= start)]
+
+
+def owners(attempts: Iterable[Attempt], pids: Iterable[int]) -> dict[int, str]:
+    """Process id -> name of the attempt that it belongs to, of those that belong to one of these.
+
+    By descent from a supervisor or a main process whatever the environment says, by group, by session, by mark.
+    """
+    signs = _Signs(attempts)
+    named = ((pid, signs.name_of(pid)) for pid in pids)
+    return {pid: name for pid, name in named if name}
+
+
+class _Signs:
+    """What attempts are known by."""
+
+    def __init__(self, attempts: Iterable[Attempt]) -> None:
+        self._roots: dict[tuple[int, int], str] = {}
+        self._leaders: dict[int, tuple[int, str]] = {}
+        self._places: dict[str, str] = {}
+        self._marks: dict[str, str] = {}
+        for held in attempts:
+            if held.supervisor is not None:
+                self._roots[held.supervisor] = held.name
+            if held.started is not None:
+                self._roots[held.started.pid, held.started.start] = held.name
+                self._leaders[held.started.pid] = held.started.start, held.name
+            if held.group is not None:
+                self._places |= dict.fromkeys(held.group.places, held.name)
+            if held.mark:
+                self._marks[held.mark] = held.name
+
+    def name_of(self, pid: int) -> str:
+        """Name of the attempt that the process belongs to, empty for none."""
+        above = list(contain.ancestors(pid))
+        if not above:
+            return ""
+        by_root = (self._roots.get((each.pid, each.start), "") for each in above)
+        by_place = (self._places.get(place, "") for place in tree.places_of(pid))
+        start, leader = self._leaders.get(above[0].session, (0, ""))
+        return (
+            next(filter(None, by_root), "")
+            or next(filter(None, by_place), "")
+            or (leader if leader and contain.is_alive(above[0].session, start) else "")
+            or self._marks.get(contain.mark_of(pid), "")
+        )
