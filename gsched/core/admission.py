@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,8 +19,8 @@ from gsched.core.judgement import Judge, Judged, Usage, lasting
 from gsched.core.observed import Observation
 from gsched.core.values import affinity_processors, slot_limit
 from gsched.model.config import ClusterConfig, GpuUnrequested
-from gsched.model.devices import SUDO_WARNING
-from gsched.model.host import ComputeMode, HostConfig, LoadReport
+from gsched.model.devices import MODE_BY_OPTION, SETTABLE_MODES, SUDO_WARNING
+from gsched.model.host import ComputeMode, GpuReport, HostConfig, LoadReport
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
 from gsched.model.resource import GPU_COUNTERS
@@ -282,17 +282,16 @@ def _check_devices(
     """Refuse claims that no host's devices could meet even if all were free; silent while a host is unknown."""
     if not claims:
         return
-    inventories: dict[str, list[ComputeMode]] = {}
+    inventories: dict[str, _Inventory] = {}
     for host in _usable(spec, queue, config):
         if not all(name not in GPU_COUNTERS or _has(host, name, config) for name in claims):
             continue
         report = observed(host.name).gpus
         if report is None or not report.known or any(gpu.mode is None for gpu in report.gpus):
             return
-        modes = [gpu.mode for gpu in report.gpus if gpu.mode is not None]
-        if _could_hold(modes, claims):
+        inventory = inventories[host.name] = _inventory(report)
+        if _could_hold(inventory, claims):
             return
-        inventories[host.name] = modes
     if not inventories and len(claims) == 1:
         (name,) = claims
         raise BadRequest(f"No host can ever provide {_as_asked(name, claims[name])}: {_best(name, {}, config)}")
@@ -307,38 +306,54 @@ def _as_asked(claim: str, amount: int) -> str:
     return f"{claim}={amount}" if mode is None else f'-gpu "num={amount}:mode={mode}"'
 
 
-def _could_hold(modes: list[ComputeMode], claims: Mapping[str, int]) -> bool:
-    each = all(_countable(modes, claim) >= wanted for claim, wanted in claims.items())
-    return each and sum(claims.values()) <= _countable(modes, "ngpus")
+class _Inventory(NamedTuple):
+    """The GPUs of a host as far as claims by mode go."""
+
+    modes: list[ComputeMode]
+    sets_modes: bool
+    """Whether default and exclusive_process are as good as each other for -gpu."""
+    why_not: str
 
 
-def _countable(modes: list[ComputeMode], claim: str) -> int:
+def _inventory(report: GpuReport) -> _Inventory:
+    modes = [gpu.counted_mode for gpu in report.gpus if gpu.counted_mode is not None]
+    return _Inventory(modes, report.sets_modes, report.modes_note)
+
+
+def _could_hold(inventory: _Inventory, claims: Mapping[str, int]) -> bool:
+    each = all(_countable(inventory, claim) >= wanted for claim, wanted in claims.items())
+    return each and sum(claims.values()) <= _countable(inventory, "ngpus")
+
+
+def _countable(inventory: _Inventory, claim: str) -> int:
     if claim == "ngpus":
-        return sum(mode is not None and mode is not ComputeMode.PROHIBITED for mode in modes)
-    return modes.count(_MODE_WORDS[claim][0])
+        return sum(mode is not ComputeMode.PROHIBITED for mode in inventory.modes)
+    if inventory.sets_modes and claim in MODE_BY_OPTION:
+        return sum(mode in SETTABLE_MODES for mode in inventory.modes)
+    return inventory.modes.count(_MODE_WORDS[claim][0])
 
 
-def _impossible(claims: Mapping[str, int], inventories: Mapping[str, list[ComputeMode]]) -> str:
+def _impossible(claims: Mapping[str, int], inventories: Mapping[str, _Inventory]) -> str:
     """One line: what cannot be met, and what to set or to ask instead."""
-    usable = {name: _countable(modes, "ngpus") for name, modes in inventories.items()}
+    usable = {name: _countable(inventory, "ngpus") for name, inventory in inventories.items()}
     largest = max(usable, key=lambda name: (usable[name], name))
     lacking = [
         name
         for name, amount in claims.items()
-        if all(_countable(modes, name) < amount for modes in inventories.values())
+        if all(_countable(inventory, name) < amount for inventory in inventories.values())
     ]
     if not lacking:
         wanted = ",".join(_as_asked(name, amount) for name, amount in claims.items())
         return f"No host can ever provide {wanted} at once: {largest} has the most usable GPUs, {usable[largest]}"
     text = f"No host can ever provide {_as_asked(lacking[0], claims[lacking[0]])}: "
-    if not usable[largest] and any(inventories.values()):
+    if not usable[largest] and any(inventory.modes for inventory in inventories.values()):
         return text + "every GPU is in Prohibited mode; have an administrator set another (nvidia-smi -c 3)"
     if not usable[largest]:
         return text + "no host has a GPU that may be used"
     return text + _nearest(lacking[0], claims[lacking[0]], inventories)
 
 
-def _nearest(claim: str, wanted: int, inventories: Mapping[str, list[ComputeMode]]) -> str:
+def _nearest(claim: str, wanted: int, inventories: Mapping[str, _Inventory]) -> str:
     """The nearest thing that can be had, for one claim that cannot."""
     best = max(inventories, key=lambda name: (_countable(inventories[name], claim), name))
     most = _countable(inventories[best], claim)
@@ -346,7 +361,7 @@ def _nearest(claim: str, wanted: int, inventories: Mapping[str, list[ComputeMode
         return f"{best} has the most such GPUs, {most}; ask for at most {_as_asked(claim, most)}"
     text = f"no GPU is in {_MODE_WORDS[claim][1]} mode"
     others = {
-        name: max(_countable(modes, name) for modes in inventories.values())
+        name: max(_countable(inventory, name) for inventory in inventories.values())
         for name in _MODE_WORDS
         if name in GPU_COUNTERS and name != claim
     }
@@ -355,6 +370,8 @@ def _nearest(claim: str, wanted: int, inventories: Mapping[str, list[ComputeMode
     if claim.startswith("gpu_"):
         mode = "shared" if claim == "gpu_excl" else "exclusive_process"
         ask = f'ask for -gpu "num={min(wanted, others[offer])}:mode={mode}" instead'
+        if why_not := inventories[best].why_not:
+            text = f"{text}, and {best} sets none for jobs ({why_not})"
     if claim == "ngpus_excl_t":
         return f"{text} (today's drivers no longer have it); {ask}"
     number = 3 if _MODE_WORDS[claim][0] is ComputeMode.EXCLUSIVE_PROCESS else 0

@@ -41,6 +41,7 @@ from gsched.core.forcing import force
 from gsched.core.instruction import ConfigureAgent
 from gsched.core.job import Job
 from gsched.core.judgement import judge_for
+from gsched.core.modechange import note_changed_modes
 from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
 from gsched.core.overuse import judge_gmem
@@ -301,6 +302,7 @@ class Engine:
             seen.gpus = command.gpus
             judge_gmem(self.state, self.config, command.host, command.gpus, now, decision)
             note_escapes(self.state, command.host, command.gpus, now, decision)
+            note_changed_modes(self.state, command.host, command.gpus, now, decision)
         self._observe(command.host)
         if command.load is not None:
             self._timeouts.relieve(self.config, now, decision, command.host)

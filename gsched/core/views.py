@@ -12,7 +12,7 @@ from gsched.core.pressure import beyond
 from gsched.core.values import host_model, host_type, host_values, slot_limit
 from gsched.model.allocation import COUNTER_OF_CLAIM
 from gsched.model.config import ClusterConfig
-from gsched.model.host import COUNTER_OF_MODE, HostConfig, HostState
+from gsched.model.host import COUNTER_OF_MODE, GpuReport, HostConfig, HostState
 from gsched.model.host_ledger import HostLedger
 from gsched.model.job import JobState
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
@@ -143,6 +143,15 @@ def _external(name: str, config: ClusterConfig, ledger: HostLedger, value: objec
     return ResourceValue(name=name, total=max(0.0, float(value) - held), reserved=held, consumable=resource.consumable)
 
 
+def _set_modes(report: GpuReport) -> Iterable[str]:
+    """What is done about compute modes for jobs."""
+    for gpu in report.gpus:
+        if gpu.standing_mode is not None:
+            yield f"GPU {gpu.index} is in compute mode {gpu.mode} for its jobs, and goes back to {gpu.standing_mode}"
+    if report.gpus and report.modes_note:
+        yield f"compute modes are not set for jobs: {report.modes_note}"
+
+
 def _changed_modes(ledger: HostLedger) -> Iterable[str]:
     """GPUs whose mode somebody changed under the job that holds them."""
     for uuid, holders in ledger.holders.items():
@@ -150,7 +159,9 @@ def _changed_modes(ledger: HostLedger) -> Iterable[str]:
         if gpu is None or gpu.mode is None:
             continue
         for (job_id, _), claim in holders.items():
-            if COUNTER_OF_CLAIM.get(claim, claim) not in ("ngpus", COUNTER_OF_MODE[gpu.mode]):
+            # Of modes that are set for jobs the agent knows which is meant; before it is set it is another.
+            is_meant = gpu.mode_settable and gpu.mode_given is None
+            if not is_meant and COUNTER_OF_CLAIM.get(claim, claim) not in ("ngpus", COUNTER_OF_MODE[gpu.mode]):
                 yield f"GPU {gpu.index} is held as {claim} by job {job_id}, but its mode is now {gpu.mode.value}"
 
 
@@ -173,6 +184,7 @@ def _notes(host: HostConfig, config: ClusterConfig, ledger: HostLedger, seen: Ob
         yield from (
             f"GPU {gpu.index} ({gpu.uuid}) is not offered: {gpu.problem}" for gpu in seen.gpus.gpus if gpu.problem
         )
+        yield from _set_modes(seen.gpus)
     yield from _changed_modes(ledger)
     if seen.load is not None:
         yield from seen.load.notes
@@ -180,5 +192,6 @@ def _notes(host: HostConfig, config: ClusterConfig, ledger: HostLedger, seen: Ob
             claimed = seen.load.external.get(name)
             if name in GPU_COUNTERS and ledger.gpus_known and isinstance(claimed, float):
                 there = ledger.devices_in_mode(name)
-                if claimed != there:
+                is_set = any(gpu.standing_mode is not None for gpu in ledger.gpus.values())
+                if claimed != there and not is_set:  # an elim sees the modes that are set for jobs
                     yield f"an elim reports {name} {claimed:g}, the devices say {there}; the devices count"

@@ -170,7 +170,7 @@ def _fragment(host: HostView, parts: Mapping[tuple[str, str], float], whole: flo
     """`whole`: the part of a shared GPU that a job takes which names none."""
     offered = [each for each in host.gpus if _is_offered(each)]
     free = sum(not each.holders for each in offered)
-    shared = [each for each in offered if each.gpu.mode is ComputeMode.DEFAULT]
+    shared = [each for each in offered if _is_shared(each)]
     taken = [parts.get((host.name, each.gpu.uuid), 1.0) if each.holders else 0.0 for each in shared]
     partly = sum(0 < part < 1.0 - _ROUNDING for part in taken)
     usable = max(free, sum(part + whole <= 1.0 + _ROUNDING for part in taken))
@@ -194,6 +194,12 @@ def _fragment(host: HostView, parts: Mapping[tuple[str, str], float], whole: flo
         usable=usable,
         blocked_by="; ".join(reasons),
     )
+
+
+def _is_shared(view: GpuView) -> bool:
+    """Whether several jobs may be on it, now or as soon as the first of them has it."""
+    gpu = view.gpu
+    return gpu.mode is ComputeMode.DEFAULT or (gpu.mode_settable and not view.holders)
 
 
 def _is_offered(view: GpuView) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM
-from gsched.model.host import ComputeMode, Gpu, GpuReport
+from gsched.model.allocation import ALONE_CLAIM, COUNTER_OF_CLAIM, PROCESS_CLAIM, SHARED_CLAIM
+from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport
 
 MODE_OF_CLAIM = {
     "ngpus_shared": ComputeMode.DEFAULT,
@@ -18,6 +18,12 @@ MODE_OF_CLAIM = {
     PROCESS_CLAIM: ComputeMode.EXCLUSIVE_PROCESS,
 }
 """Claim -> the compute mode that a GPU must be in for it; plain `ngpus` takes any."""
+
+SETTABLE_MODES = (ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_PROCESS)
+"""The modes that agents set, and change, for jobs: what an administrator has prohibited stays so."""
+
+MODE_BY_OPTION = frozenset({SHARED_CLAIM, ALONE_CLAIM, PROCESS_CLAIM})
+"""Claims for which agents set the mode, where they may: those of -gpu. A counter counts what is in its mode already."""
 
 SUDO_WARNING = (
     "Warning: sudo does not pass on CUDA_VISIBLE_DEVICES, so the program sees every GPU of the host; "
@@ -53,11 +59,33 @@ def islands_of(gpus: Mapping[str, Gpu]) -> dict[str, int]:
 
 
 def usable_by_claim(gpus: Mapping[str, Gpu]) -> dict[str, tuple[Gpu, ...]]:
-    """Claim -> the GPUs that it could ever have, by index; "" for all that are not at fault."""
+    """Claim -> the GPUs that it could ever have; "" for all that are not at fault.
+
+    By index; those whose mode must be changed for the claim come last.
+    """
     sound = sorted((gpu for gpu in gpus.values() if not gpu.problem), key=lambda gpu: gpu.index)
     usable = tuple(gpu for gpu in sound if gpu.mode is not None and gpu.mode is not ComputeMode.PROHIBITED)
-    found = {claim: tuple(gpu for gpu in usable if gpu.mode is mode) for claim, mode in MODE_OF_CLAIM.items()}
+    found = {claim: tuple(gpu for gpu in usable if suits(gpu, claim)) for claim in MODE_OF_CLAIM}
+    for claim in MODE_BY_OPTION if any(gpu.mode_settable for gpu in usable) else ():
+        found[claim] = tuple(sorted(found[claim], key=lambda gpu: needs_change(gpu, claim)))
     return {"": tuple(sound), "ngpus": usable, **found}
+
+
+def suits(gpu: Gpu, claim: str) -> bool:
+    """Whether the GPU is in the claim's compute mode, or its agent puts it there for the job; not for plain ngpus."""
+    return gpu.counted_mode is MODE_OF_CLAIM.get(claim) or (gpu.mode_settable and claim in MODE_BY_OPTION)
+
+
+def needs_change(gpu: Gpu, claim: str) -> bool:
+    """Whether the claim takes another compute mode than the GPU is in by the administrator's will."""
+    return claim in MODE_OF_CLAIM and gpu.counted_mode is not MODE_OF_CLAIM[claim]
+
+
+def counter_of(gpu: Gpu | None, claim: str) -> str:
+    """Where a held GPU shows as reserved: one whose mode is set for jobs by -gpu in that of its standing mode."""
+    if claim not in MODE_BY_OPTION or gpu is None or not gpu.mode_settable or gpu.counted_mode is None:
+        return COUNTER_OF_CLAIM.get(claim, claim)
+    return COUNTER_OF_MODE[gpu.counted_mode]
 
 
 _FOREIGN_STEP_MIB = 256

@@ -103,6 +103,17 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     mig: bool | None = None
     """Whether it is split by MIG; None when it cannot be."""
     mig_devices: tuple[MigDevice, ...] = ()
+    standing_mode: ComputeMode | None = None
+    """While the agent has set `mode` for jobs: the mode by the administrator's will, to which it goes back."""
+    mode_settable: bool = False
+    """Whether the agent sets mode default or exclusive_process, whichever a job wants, as soon as nobody uses it."""
+    mode_given: ComputeMode | None = None
+    """The mode in which its jobs were given it, where somebody has changed it since; None: it is as it was."""
+
+    @property
+    def counted_mode(self) -> ComputeMode | None:
+        """The mode by the administrator's will: which counter it belongs to, whatever a job needs meanwhile."""
+        return self.mode if self.standing_mode is None else self.standing_mode
 
     @property
     def usable_mib(self) -> int | None:
@@ -125,6 +136,10 @@ class GpuReport(msgspec.Struct, frozen=True, kw_only=True):
     driver: str = ""
     unfenced: str = ""
     """Why jobs could open GPUs of the host that are not theirs; empty when they cannot, or when nobody said."""
+    sets_modes: bool = False
+    """Whether the agent sets compute modes for jobs by -gpu, see Gpu.mode_settable."""
+    modes_note: str = ""
+    """Why it does not, or not for all GPUs; empty when it does, or when nobody said."""
 
 
 class LoadReport(msgspec.Struct, frozen=True, kw_only=True):

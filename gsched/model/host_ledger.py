@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from gsched.model.allocation import COUNTER_OF_CLAIM, SHARING, HeldGpu, HostAllocation
-from gsched.model.devices import MODE_OF_CLAIM, islands_of, room_mib, usable_by_claim
+from gsched.model.allocation import SHARING, HeldGpu, HostAllocation
+from gsched.model.devices import MODE_BY_OPTION, counter_of, islands_of, room_mib, suits, usable_by_claim
 from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport
 from gsched.model.topology import Processor
 
@@ -66,7 +66,7 @@ class HostLedger:
         self.gpus: dict[str, Gpu] = {}
         self.gpus_known = False
         self._usable: dict[str, tuple[Gpu, ...]] = {}
-        """Claim -> the GPUs that it could ever have, by index; "" for those that are not at fault."""
+        """What gsched.model.devices.usable_by_claim says of `gpus`."""
         self.islands: dict[str, int] = {}
         """GPU uuid -> number of the group of linked GPUs of one model that it is in; empty when all are alike."""
         self.processors: tuple[Processor, ...] = ()
@@ -131,7 +131,9 @@ class HostLedger:
         return None if self.max_slots is None else max(0, self.max_slots - self.slots_used)
 
     def claimable(self, claim: str, share: float = 1.0, gmem_mib: float = 0.0) -> list[Gpu]:
-        """GPUs that one more attempt may claim as `claim` (see HeldGpu), least shared first, then by index."""
+        """GPUs that one more attempt may claim as `claim` (see HeldGpu): least shared first, then those whose mode is
+        right already, then by index.
+        """
         holders = self.holders
         devices = self._usable.get(claim, ())
         if gmem_mib:
@@ -170,8 +172,8 @@ class HostLedger:
         left = self.left(name)
         if left is None:
             return None
-        claims = (claim for holders in self.holders.values() for claim in holders.values())
-        return Counter(left, float(sum(COUNTER_OF_CLAIM.get(claim, claim) == name for claim in claims)))
+        claims = ((uuid, claim) for uuid, holders in self.holders.items() for claim in holders.values())
+        return Counter(left, float(sum(counter_of(self.gpus.get(uuid), claim) == name for uuid, claim in claims)))
 
     def left(self, name: str) -> float | None:
         """Total (what is left) of a GPU counter, as `counter` says."""
@@ -187,10 +189,17 @@ class HostLedger:
         return float(len(self.claimable(name)))
 
     def devices_in_mode(self, name: str) -> int:
-        """How many devices an elim would count as `name`, held or not."""
+        """How many devices count as `name` by the administrator's will, held or not."""
         if name == "ngpus":
             return len(self.gpus)
-        return sum(gpu.mode is not None and COUNTER_OF_MODE[gpu.mode] == name for gpu in self.gpus.values())
+        modes = (gpu.counted_mode for gpu in self.gpus.values())
+        return sum(mode is not None and COUNTER_OF_MODE[mode] == name for mode in modes)
+
+    def devices_for(self, claim: str) -> int:
+        """How many devices are in the claim's mode, or would be put into it, held or not."""
+        if claim in MODE_BY_OPTION:
+            return sum(suits(gpu, claim) for gpu in self.gpus.values())
+        return self.devices_in_mode(claim)
 
     def misfit(self, part: HostAllocation) -> str:
         """Why `part` does not fit here now; empty when it does."""
@@ -358,12 +367,14 @@ class HostLedger:
         holders = self.holders.get(gpu.uuid)
         if claim == "ngpus":
             return not holders
-        if gpu.mode is not MODE_OF_CLAIM.get(claim):
+        if not suits(gpu, claim):
             return False
         return not holders or (claim in SHARING and self._can_share(gpu, share, gmem_mib))
 
     def _can_share(self, gpu: Gpu, share: float, gmem_mib: float) -> bool:
         """Whether one more fits beside those who hold a part of the GPU already."""
+        if gpu.mode is not ComputeMode.DEFAULT:  # not set yet for the first of them, or changed under him
+            return False
         parts, memory = self._part(share), gmem_mib
         for held in self._holdings(gpu.uuid):
             if held.claim not in SHARING:

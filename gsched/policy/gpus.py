@@ -1,8 +1,8 @@
 """Which devices: chosen for a set of claims from what the ledger says is claimable. It takes nothing.
 
 Among equals: devices that are linked with each other (or of one model) before a mixture, the group that fits best,
-then the lowest index. Devices that others use too: least shared first; parts of a GPU (share=, gpack=yes) the other
-way round, so that whole GPUs stay free.
+then those whose compute mode need not be changed, then the lowest index. Devices that others use too: least shared
+first; parts of a GPU (share=, gpack=yes) the other way round, so that whole GPUs stay free.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
-from gsched.model.allocation import COUNTER_OF_CLAIM, SHARED_CLAIM, HeldGpu
+from gsched.model.allocation import SHARED_CLAIM, HeldGpu
+from gsched.model.devices import needs_change
 from gsched.model.host import Gpu
 from gsched.model.host_ledger import HostLedger
 from gsched.policy.demand import DeviceKind, Devices
@@ -34,12 +35,12 @@ def choose(ledger: HostLedger, wanted: Sequence[Devices]) -> tuple[HeldGpu, ...]
         if is_plain(kind):
             free = ledger.claimable(kind.claim) if ledger.gpus_known else []
             if len(free) >= count:
-                claim = kind.claim
-                return tuple([held_whole(gpu, claim) for gpu in free[:count]])
+                return held_whole(free[:count], kind.claim)
     chosen: dict[str, HeldGpu] = {}
     if len(wanted) > 1:
-        # The narrow claims first: a plain `ngpus` would otherwise take a device that only a mode claim can use.
-        wanted = sorted(wanted, key=lambda each: (each.kind.claim == "ngpus", each.kind))
+        # The narrow claims first: a plain `ngpus` would otherwise take a device that only a mode claim can use, and
+        # one by -gpu, for which modes are set, that of a counter.
+        wanted = sorted(wanted, key=lambda each: (len(candidates(ledger, each.kind)), each.kind.claim == "ngpus", each))
     for kind, count in wanted:
         if not ledger.gpus_known:
             return Shortage(kind.name, count, None, None, kind.wish)
@@ -72,7 +73,7 @@ def candidates(ledger: HostLedger, kind: DeviceKind) -> list[Gpu]:
     if kind.model:
         free = [gpu for gpu in free if model_matches(kind.model, gpu.model, gpu.memory_mib or 0)]
     if kind.packed:
-        free.sort(key=lambda gpu: (-ledger.load_of(gpu.uuid), gpu.index))
+        free.sort(key=lambda gpu: (-ledger.load_of(gpu.uuid), needs_change(gpu, kind.claim), gpu.index))
     return free
 
 
@@ -116,7 +117,7 @@ def _most(ledger: HostLedger, kind: DeviceKind, free: Sequence[Gpu]) -> int:
 def _there(ledger: HostLedger, kind: DeviceKind) -> int:
     """How many devices of the host are of the kind, held or not."""
     if not kind.model and not kind.gmem_mib:
-        return ledger.devices_in_mode(COUNTER_OF_CLAIM.get(kind.claim, kind.claim))
+        return ledger.devices_for(kind.claim)
     large = (gpu for gpu in ledger.gpus.values() if (gpu.usable_mib or 0) >= kind.gmem_mib)
     return sum(not kind.model or model_matches(kind.model, gpu.model, gpu.memory_mib or 0) for gpu in large)
 
@@ -169,9 +170,11 @@ def _tiled(ledger: HostLedger, free: Sequence[Gpu], count: int, tile: str) -> Se
 _index_of = attrgetter("index")
 
 
-def held_whole(gpu: Gpu, claim: str) -> HeldGpu:
-    """The device as claimed by a counter, all of it."""
-    return HeldGpu(uuid=gpu.uuid, index=gpu.index, claim=claim, pci_bus_id=gpu.pci_bus_id)
+def held_whole(devices: list[Gpu], claim: str) -> tuple[HeldGpu, ...]:
+    """The devices as claimed, all of each; lowest index first."""
+    if len(devices) > 1:
+        devices.sort(key=_index_of)
+    return tuple([HeldGpu(uuid=gpu.uuid, index=gpu.index, claim=claim, pci_bus_id=gpu.pci_bus_id) for gpu in devices])
 
 
 def _held(gpu: Gpu, kind: DeviceKind) -> HeldGpu:

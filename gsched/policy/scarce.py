@@ -17,8 +17,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from gsched.base.errors import RequirementError
-from gsched.model.allocation import COUNTER_OF_CLAIM, HostAllocation
+from gsched.model.allocation import HostAllocation
 from gsched.model.columns import Flags, HostColumns, Numbers
+from gsched.model.devices import suits
 from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu
 from gsched.model.host_ledger import HostLedger
 from gsched.model.snapshot import HostSnapshot, JobKind, RequirementClass, Snapshot
@@ -204,7 +205,7 @@ def _state(host: HostSnapshot, books: HostLedger) -> _State:
     labels: dict[str, list[Gpu]] = {}
     for gpu in sorted(books.gpus.values(), key=lambda gpu: gpu.index):
         if not gpu.problem and gpu.mode is not None and gpu.mode is not ComputeMode.PROHIBITED:
-            labels.setdefault(f"{COUNTER_OF_MODE[gpu.mode]} {gpu.model} {gpu.memory_mib or 0:g}", []).append(gpu)
+            labels.setdefault(_label(gpu, gpu.counted_mode or gpu.mode), []).append(gpu)
     label = max(labels, key=lambda label: len(labels[label]), default="")
     devices = tuple(labels.get(label, ()))
     if host.closed or books.exclusive is not None:
@@ -212,6 +213,12 @@ def _state(host: HostSnapshot, books: HostLedger) -> _State:
     slots = books.free_slots
     cpu = _PLENTY if slots is None else slots * 1000
     return _State(label, devices, cpu, _memory(host.values, books), tuple(_free(books, gpu) for gpu in devices))
+
+
+def _label(gpu: Gpu, mode: ComputeMode) -> str:
+    """What is alike for all kinds of jobs."""
+    changes = "+" if gpu.mode_settable else ""
+    return f"{COUNTER_OF_MODE[mode]}{changes} {gpu.model} {gpu.memory_mib or 0:g}"
 
 
 def _memory(values: Mapping[str, object], books: HostLedger) -> int:
@@ -235,8 +242,6 @@ def _free(books: HostLedger, gpu: Gpu) -> int:
 
 def _is_of(kind: JobKind, gpu: Gpu) -> bool:
     """Whether such a device could be claimed by the kind."""
-    if kind.claim != "ngpus":
-        mode = COUNTER_OF_MODE[gpu.mode] if gpu.mode is not None else ""
-        if COUNTER_OF_CLAIM.get(kind.claim, kind.claim) != mode:
-            return False
+    if kind.claim != "ngpus" and not suits(gpu, kind.claim):
+        return False
     return not kind.gmodel or model_matches(kind.gmodel, gpu.model, gpu.memory_mib or 0)

@@ -58,7 +58,7 @@ class Streak:
         if not self._has_room():
             return None
         need, claim, count = self._need, self._claim, self._count
-        held = tuple([gpus.held_whole(gpu, claim) for gpu in self._free[:count]])
+        held = gpus.held_whole(self._free[:count], claim)
         del self._free[:count]
         part = HostAllocation(host=self._books.host, slots=need.slots, gpus=held, amounts=dict(need.amounts))
         self._books.take(key, part)

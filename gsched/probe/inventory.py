@@ -368,6 +368,7 @@ def _replace(target: Path, gpus: Iterable[Gpu]) -> None:
         for process in item["processes"] or ():
             del process["job"], process["escaped"]
         del item["foreign_mib"], item["over_gmem"]
+        del item["standing_mode"], item["mode_settable"], item["mode_given"]
         objects.append(json.dumps(item, ensure_ascii=False))
     text = "[\n" + ",\n".join(objects) + "\n]\n"
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)

@@ -45,7 +45,7 @@ def _counts(host: HostView) -> tuple[str, ...]:
     """GPUs, and of those that nobody holds the ones in shared and in exclusive mode."""
     free = {view.gpu.uuid: view.gpu for view in host.gpus if not view.holders}
     usable = usable_by_claim(free)["ngpus"]
-    exclusive = sum(gpu.mode in _EXCLUSIVE for gpu in usable)
+    exclusive = sum(gpu.counted_mode in _EXCLUSIVE for gpu in usable)
     return str(len(host.gpus)), str(len(usable) - exclusive), str(exclusive)
 
 

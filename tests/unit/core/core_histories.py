@@ -42,6 +42,7 @@ from gsched.core.instruction import Instruction, SignalAttempt, StartJob, Termin
 from gsched.core.standing import WAITING
 from gsched.model.allocation import HostAllocation
 from gsched.model.config import ClusterConfig, GpuUnrequested, Params
+from gsched.model.devices import SETTABLE_MODES
 from gsched.model.event import AnyEvent, decode_event, encode_event
 from gsched.model.host import ComputeMode, GpuReport, HostConfig
 from gsched.model.host_ledger import AttemptKey
@@ -406,11 +407,15 @@ class Histories(RuleBasedStateMachine):
         self.disconnect(host)
         self.tick(seconds)
 
-    @rule(host=st.sampled_from("abc"), mode=st.sampled_from(list(ComputeMode)), fails=st.booleans())
-    def report(self, host: str, mode: ComputeMode, fails: bool) -> None:
+    @rule(
+        host=st.sampled_from("abc"), mode=st.sampled_from(list(ComputeMode)), fails=st.booleans(), given=st.booleans()
+    )
+    def report(self, host: str, mode: ComputeMode, fails: bool, given: bool) -> None:
+        """`given`: somebody has changed the mode under the jobs."""
         agent = self.agents[host]
         if agent.connected:
-            seen = GpuReport(known=False, reason="hangs") if fails else gpus(DEVICES[host], mode, host)
+            what = {"mode_settable": mode in SETTABLE_MODES, "mode_given": ComputeMode.DEFAULT if given else None}
+            seen = GpuReport(known=False, reason="hangs") if fails else gpus(DEVICES[host], mode, host, **what)
             busy = 3.0 if fails else 0.0
             self.do(HostReported(host, agent.session, load(external={"seats": 1.0}, r1m=busy), seen))
 

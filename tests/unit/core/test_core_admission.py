@@ -298,6 +298,21 @@ def test_prohibited_devices_do_not_count() -> None:
     assert here.submit(spec(res_req="rusage[ngpus=1,ngpus_excl_p=1]")) == [1]
 
 
+def test_a_mode_that_agents_set_is_no_reason_to_refuse_and_one_that_they_cannot_is_told() -> None:
+    here = world()
+    for host in ("a", "b"):
+        here.report(host, gpus=msgspec.structs.replace(gpus(2, EXCLUSIVE, host), sets_modes=True))
+    assert here.submit(spec(gpu_req="num=2:mode=shared"), spec(gpu_req="num=2:mode=exclusive_process")) == [1, 2]
+    assert "at most" in refusal(here, spec(gpu_req="num=3:mode=shared")).text
+    assert "no GPU is in Default mode" in refusal(here, gpu_spec(1, "ngpus_shared")).text
+    for host in ("a", "b"):
+        here.report(host, gpus=msgspec.structs.replace(gpus(2, EXCLUSIVE, host), modes_note="that needs root"))
+    assert "and b sets none for jobs (that needs root)" in refusal(here, spec(gpu_req="num=2:mode=shared")).text
+    for host in ("a", "b"):
+        here.report(host, gpus=msgspec.structs.replace(gpus(2, PROHIBITED, host), sets_modes=True))
+    assert "every GPU is in Prohibited mode" in refusal(here, spec(gpu_req="num=1:mode=shared")).text
+
+
 def test_no_device_anywhere() -> None:
     here = World(make_config(), devices=0)
     assert (

@@ -15,6 +15,7 @@ from placing_cluster import NOW, Cluster, host, kind, places
 
 from gsched.model.allocation import CpuBinding, HeldGpu, HostAllocation
 from gsched.model.columns import HostColumns
+from gsched.model.devices import SETTABLE_MODES
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
@@ -43,14 +44,16 @@ def devices(draw: st.DrawFn, name: str) -> tuple[Gpu, ...]:
         Gpu(
             uuid=f"{name}-{index}",
             index=index,
-            mode=draw(st.sampled_from([*ComputeMode, None, ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_PROCESS])),
+            mode=mode,
             model=draw(st.sampled_from(["Tesla V100-PCIE", "A100"])),
             memory_mib=draw(st.sampled_from([None, 400, 1000])),
             problem=draw(st.sampled_from(["", "", "", "lost"])),
             numa=draw(st.sampled_from([None, 0, 1])),
             links=(f"{name}-{index ^ 1}",) if links else (),
+            mode_settable=mode in SETTABLE_MODES and draw(st.booleans()),
         )
         for index in range(draw(st.integers(0, 4)))
+        for mode in [draw(st.sampled_from([*ComputeMode, None, *SETTABLE_MODES]))]
     )
 
 

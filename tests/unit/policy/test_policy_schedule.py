@@ -182,6 +182,20 @@ def test_a_plain_claim_leaves_devices_to_claims_that_can_use_no_other() -> None:
     assert {gpu.index: gpu.claim for gpu in placement.allocation.hosts[0].gpus} == {0: "ngpus_excl_p", 1: "ngpus"}
 
 
+def test_gpus_that_need_no_other_mode_are_taken_first_and_those_of_a_counter_are_left_to_it() -> None:
+    cluster = Cluster()
+    modes = (SHARED, PROCESS, SHARED, PROCESS)
+    cluster.gpus("a", *(Gpu(uuid=f"a{i}", index=i, mode=mode, mode_settable=True) for i, mode in enumerate(modes)))
+    cluster.add(kind(gpu="num=3:mode=exclusive_process"))
+    cluster.add(kind(gpu="num=1:mode=exclusive_process"))
+    assert list(devices(cluster.plan()).values()) == [[0, 1, 3], [2]]
+    both = Cluster()
+    both.gpus("a", *(Gpu(uuid=f"a{i}", index=i, mode=mode, mode_settable=True) for i, mode in enumerate(modes[:2])))
+    both.add(kind("rusage[ngpus_excl_p=1]", gpu="num=1:mode=exclusive_process"))
+    (placement,) = both.plan().placements
+    assert {gpu.index: gpu.claim for gpu in placement.allocation.hosts[0].gpus} == {0: "gpu_excl", 1: "ngpus_excl_p"}
+
+
 @pytest.mark.parametrize(("mode", "given"), [(SHARED, [[0]]), (PROCESS, [[0]]), (ComputeMode.PROHIBITED, [])])
 def test_a_gpu_given_unasked(mode: ComputeMode, given: list[list[int]]) -> None:
     cluster = Cluster().devices("a", 1, mode)
