@@ -6,76 +6,34 @@ The executor's folders are the journal; after a crash of the agent they say what
 from __future__ import annotations
 
 import asyncio
-import grp
 import logging
-import os
 import signal
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
-from gsched.agent.affinity import affinity_lines, bound_to
 from gsched.agent.custody import Custody
-from gsched.agent.environment import attempt_line, host_lines, job_environment, output_path
 from gsched.agent.fencing import Fencing
-from gsched.agent.mail import send
+from gsched.agent.letters import Letters
+from gsched.agent.ordering import Orders
 from gsched.agent.outputs import KeptOutputs
 from gsched.agent.peeking import Endings
-from gsched.agent.settling import copies, settled
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal
-from gsched.base.ids import attempt_name, parse_attempt_name, show_job
-from gsched.base.patterns import expand_job_id
+from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.config import GpuUnrequested
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult, JobSpec
-from gsched.probe.topology import has_several_nodes
 from gsched.run.executor import ProcessExecutor
-from gsched.run.jobreport import Facts
-from gsched.run.order import Fence, Limits, Mail, Order, StartedInfo, Step
+from gsched.run.order import Limits, StartedInfo
 from gsched.wire.auth import user_name
 from gsched.wire.convert import fill, from_proto
 from gsched.wire.v1 import agent_pb2
 
 log = logging.getLogger(__name__)
 
-REPORT_PATIENCE_S = 10.0
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-
-
-def _group_name(gid: int) -> str:
-    """The number where there is no name."""
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)
-
-
-MAIL_PATIENCE_S = 30.0
-"""How long the end of a job waits for its mail to be handed over."""
-MOST_LINE_BYTES = 100 * 1024
-"""A command line that is longer goes into a file: the kernel takes no more than 128 KiB in one argument."""
-
-
-def _too_long(command: str) -> bytes:
-    """The command as a script where it does not fit into an argument, else nothing."""
-    text = command.encode("utf8", "surrogateescape")
-    return text + b"\n" if len(text) > MOST_LINE_BYTES else b""
-
-
-def steps_around(spec: JobSpec, message: agent_pb2.StartAttempt) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """What runs before and after the job: copies, then what queue and profile say, then what the job says; after it
-    the other way round."""
-    first, last = copies(spec)
-    first += [Step(command=each.command, what=each.what, is_site=True) for each in message.pre_exec]
-    if spec.pre_exec:
-        first.append(Step(command=spec.pre_exec, what="the job's pre-exec command"))
-    if spec.post_exec:
-        last.append(Step(command=spec.post_exec, what="the job's post-exec command"))
-    last += [Step(command=each.command, what=each.what, is_site=True) for each in message.post_exec]
-    return tuple(first), tuple(last)
 
 
 class Attempts:
@@ -98,16 +56,12 @@ class Attempts:
         """`locks_gpus()` tells whether the host's GPUs are real ones, which other clusters may want too; `places` are
         the variables that tell jobs where the cluster lies.
         """
-        self._places = places
         self._fencing = fencing
         self._custody = custody or Custody()
-        self._unix_group = _group_name(os.getgid())
         self._host = host
         self._spool = spool
-        self._user = user_name(uid)
         self._clock = clock
         self._send = send
-        self._locks_gpus = locks_gpus
         self._parts: dict[AttemptKey, HostAllocation] = {}
         self._any_gpu: set[AttemptKey] = set()
         """Attempts that may use GPUs which they do not hold: GPU_UNREQUESTED says so."""
@@ -117,18 +71,17 @@ class Attempts:
         """Of attempts that have ended: what is not given back yet."""
         self._reasons: dict[AttemptKey, str] = {}
         """LSF's keywords for attempts that are being ended."""
-        self._facts: dict[AttemptKey, Facts] = {}
-        self._mails: dict[AttemptKey, Mail] = {}
-        self._reports: set[asyncio.Task[None]] = set()
-        self._reporting: set[AttemptKey] = set()
+        self._unwritten: set[AttemptKey] = set()
+        """Attempts that have ended, and about which something is being written."""
         self._returns: set[asyncio.Task[None]] = set()
-        self._mailing: set[asyncio.Task[None]] = set()
         self._outputs = KeptOutputs(spool / "outputs")
         self.endings = Endings()
         self.terminate_interval_s = 10.0
         self._executor = ProcessExecutor(
             spool, cluster, on_started=self._on_started, on_ended=self._on_ended, clock=clock
         )
+        self._letters = Letters(self._executor, self._on_written)
+        self._orders = Orders(host, user_name(uid), self._executor, clock, locks_gpus=locks_gpus, places=places)
 
     async def adopt(self) -> int:
         """Take up what an earlier agent left; returns how many attempts there are."""
@@ -139,10 +92,8 @@ class Attempts:
                 self._parts[key] = order.holding
             if order is not None and order.any_gpu:
                 self._any_gpu.add(key)
-            if order is not None and order.report is not None and key not in self._ended:
-                self._facts[key] = order.report
-            if order is not None and order.mail is not None and key not in self._ended:
-                self._mails[key] = order.mail
+            if order is not None and key not in self._ended:
+                self._letters.expect(key, order)
         if self._fencing is not None:
             for name in self._fencing.clear(attempt_name(*key) for key in keys):
                 log.warning("processes of attempt %s, of which nothing is known, are still there", name)
@@ -153,8 +104,7 @@ class Attempts:
 
         Not for GPUs to be given back: a hello says that these are still held.
         """
-        if self._reports:
-            await asyncio.wait(list(self._reports))
+        await self._letters.settle()
 
     def close(self) -> None:
         """Stop watching; jobs go on."""
@@ -195,118 +145,11 @@ class Attempts:
         fence = None
         if self._fencing is not None:
             fence = await self._fencing.fence_of(attempt_name(*key), part, message.gpu_unrequested)
-        order = self._order(message, spec, allocation, part, fence)
+        order = self._orders.of(message, spec, allocation, part, fence, self.terminate_interval_s)
         if order.any_gpu:
             self._any_gpu.add(key)
-        if order.report is not None:
-            self._facts[key] = order.report
-        if order.mail is not None:
-            self._mails[key] = order.mail
+        self._letters.expect(key, order)
         await self._executor.start(order)
-
-    def _order(
-        self,
-        message: agent_pb2.StartAttempt,
-        spec: JobSpec,
-        allocation: Allocation,
-        part: HostAllocation,
-        fence: Fence | None,
-    ) -> Order:
-        job_id = message.job_id
-        spec, folders = settled(spec, job_id, self._user, self._unix_group)
-        first, last = steps_around(spec, message)
-        script = message.script or _too_long(spec.command)
-        environment = job_environment(
-            message.environment,
-            job_id,
-            message.attempt,
-            spec,
-            allocation,
-            self._host,
-            cluster=message.cluster,
-            effective_req=message.effective_req,
-            gpu_unrequested=message.gpu_unrequested,
-            user=self._user,
-            hostfile=self._executor.hostfile(job_id, message.attempt),
-            earlier_runs=message.earlier_runs,
-            affinity_hostfile=self._executor.affinity_hostfile(job_id, message.attempt),
-            script_file=self._executor.script_file(job_id, message.attempt) if message.script else "",
-            places=self._places,
-            unix_group=self._unix_group,
-            fenced=fence is not None,
-        )
-        cpus, memory_nodes = bound_to(part)
-        return Order(
-            job_id=job_id,
-            attempt=message.attempt,
-            command=spec.command,
-            script=script.decode("utf8", "surrogateescape") if script else None,
-            environment=environment,
-            cwd=spec.run_dir,
-            home=environment.get("HOME", ""),
-            umask=spec.umask,
-            nice=message.nice,
-            input_file=expand_job_id(spec.input_file, job_id),
-            input=message.input.decode("utf8", "surrogateescape") if message.HasField("input") else None,
-            folders=folders,
-            first=first,
-            last=last,
-            job_starter=message.job_starter,
-            login_shell=spec.login_shell,
-            warning_signal=getattr(signal, f"SIG{spec.warning_signal}") if spec.warning_signal else 0,
-            warning_s=spec.warning_s or 0,
-            terminate_at=spec.terminate_at,
-            output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
-            output_overwrite=spec.output_overwrite,
-            error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
-            error_overwrite=spec.error_overwrite,
-            run_limit_s=spec.run_limit_s,
-            terminate_interval_s=self.terminate_interval_s,
-            limits=spec.limits,
-            hostfile=host_lines(allocation),
-            cpus=cpus,
-            memory_nodes=memory_nodes if memory_nodes and has_several_nodes() else (),
-            affinity_hostfile=affinity_lines(allocation),
-            attempt_line=attempt_line(job_id, message.attempt, self._host, self._clock.now(), message.earlier_runs),
-            gpu_lock_uuids=tuple(gpu.uuid for gpu in part.gpus) if self._locks_gpus() else (),
-            mail=self._mail(message, spec, allocation) if message.mail_to else None,
-            report=self._report_facts(message, spec, allocation) if message.report and spec.output_file else None,
-            holding=part,
-            fence=fence,
-            any_gpu=not part.gpus and message.gpu_unrequested == GpuUnrequested.ALLOW,
-        )
-
-    def _mail(self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation) -> Mail:
-        return Mail(
-            to=message.mail_to,
-            sender=f"LSF System <{self._user}@{self._host}>",
-            facts=self._report_facts(message, spec, allocation),
-            program=message.mail_program,
-            server=message.mail_server,
-            begin=spec.notify_begin,
-            end=spec.notify_end,
-            error=spec.notify_error,
-        )
-
-    def _report_facts(self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation) -> Facts:
-        job_id = message.job_id
-        asked = [part.amounts["mem"] for part in allocation.hosts if "mem" in part.amounts]
-        return Facts(
-            job=show_job(job_id),
-            name=spec.shown_name(job_id),
-            command=spec.command,
-            sender=f"{self._user}@{self._host}",
-            cluster=message.cluster,
-            submit_host=spec.submit_host,
-            user=spec.user,
-            hosts=tuple((part.host, part.slots) for part in allocation.hosts),
-            queue=spec.queue,
-            submitted_at=message.submitted_at,
-            dispatched_at=message.dispatched_at,
-            requested_mem_mib=sum(asked) if asked else None,
-            output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
-            error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
-        )
 
     def owners(self, pids: Iterable[int]) -> Mapping[int, str]:
         """Process id -> the attempt (`17.1`) that it belongs to, of those that belong to one."""
@@ -405,9 +248,7 @@ class Attempts:
     def _on_started(self, job_id: int, attempt: int, info: StartedInfo) -> None:
         self._started[job_id, attempt] = info
         self._tell_started((job_id, attempt))
-        mail = self._mails.get((job_id, attempt))
-        if mail is not None and mail.begin:
-            self._beside(self._mail_start((job_id, attempt), mail), self._mailing)
+        self._letters.started((job_id, attempt))
 
     def _on_ended(self, job_id: int, attempt: int, result: AttemptResult) -> None:
         key = (job_id, attempt)
@@ -417,78 +258,25 @@ class Attempts:
         self._ended[key] = result
         self.endings.tell(key)
         part = self._parts.get(key)
-        facts, mail = self._facts.pop(key, None), self._mails.pop(key, None)
         if part is None:  # it ended while no agent was here
             order = self._executor.order(*key)
             if order is not None:
-                part, facts, mail = order.holding, order.report, order.mail
+                part = order.holding
+                self._letters.expect(key, order)
         if part is not None and part.gpus:
             self._unreturned[key] = part
-            self._beside(self._give_back(key, part), self._returns)
-        if mail is not None and not result.pre_failed and (mail.end or (mail.error and not result.succeeded)):
-            self._reporting.add(key)
-            self._beside(self._mail_end(key, mail, result), self._reports)
-            return
-        if facts is None or result.pre_failed or self._executor.started(*key) is None:
+            task = asyncio.get_running_loop().create_task(self._give_back(key, part))
+            self._returns.add(task)
+            task.add_done_callback(self._returns.discard)
+        if self._letters.ended(key, result):
+            self._unwritten.add(key)
+        self._tell_ended(key)
+
+    def _on_written(self, key: AttemptKey, result: AttemptResult) -> None:
+        self._unwritten.discard(key)
+        if key in self._ended:
+            self._ended[key] = result
             self._tell_ended(key)
-            return
-        self._reporting.add(key)
-        self._beside(self._report(key, facts, result), self._reports)
-
-    def _beside(self, work: Coroutine[object, object, None], among: set[asyncio.Task[None]]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        among.add(task)
-        task.add_done_callback(among.discard)
-
-    async def _mail_start(self, key: AttemptKey, mail: Mail) -> None:
-        """-B, once for each attempt."""
-        subject = f"Job {mail.facts.job}: <{mail.facts.name}> started."
-        hosts = " ".join(f"<{host}>" for host, _ in mail.facts.hosts)
-        text = f"Job <{mail.facts.name}> of user <{mail.facts.user}> has started on host(s) {hosts}.\n"
-        await self._mailed(key, mail, "mailed.start", subject, lambda: text)
-
-    async def _mail_end(self, key: AttemptKey, mail: Mail, result: AttemptResult) -> None:
-        """-N: the report, then the master is told, and whether there was no mail."""
-        how = "Done" if result.succeeded else "Exited"
-        subject = f"Job {mail.facts.job}: <{mail.facts.name}> in cluster <{mail.facts.cluster}> {how}"
-        problem = await self._mailed(
-            key, mail, "mailed.end", subject, lambda: self._executor.report_text(*key, mail.facts, result)
-        )
-        if problem and key in self._ended:
-            told = "; ".join(text for text in (result.problem, problem) if text)
-            self._ended[key] = msgspec.structs.replace(result, problem=told)
-        self._reporting.discard(key)
-        self._tell_ended(key)
-
-    async def _mailed(self, key: AttemptKey, mail: Mail, mark: str, subject: str, text: Callable[[], str]) -> str:
-        """Send it unless an earlier agent has begun to. A mail that cannot be sent holds nothing up for long: what is
-        wrong is the answer.
-        """
-
-        def work() -> None:
-            if self._executor.is_first(*key, mark):
-                send(mail, subject, text())
-
-        try:
-            await asyncio.wait_for(asyncio.to_thread(work), MAIL_PATIENCE_S)
-        except (OSError, TimeoutError) as error:
-            problem = f"no mail to {mail.to}: {error or 'it takes too long'}"
-            log.warning("%s: %s", attempt_name(*key), problem)
-            return problem
-        return ""
-
-    async def _report(self, key: AttemptKey, facts: Facts, result: AttemptResult) -> None:
-        """Put the report below the output, then tell the master: whoever hears that a job is done can read it.
-
-        A file system that hangs holds neither up for long.
-        """
-        writing = asyncio.to_thread(self._executor.report, *key, facts, result)
-        try:
-            await asyncio.wait_for(writing, REPORT_PATIENCE_S)
-        except (OSError, TimeoutError) as error:
-            log.warning("no report below the output of %s: %s", attempt_name(*key), error or "its file system hangs")
-        self._reporting.discard(key)
-        self._tell_ended(key)
 
     def _tell_started(self, key: AttemptKey) -> None:
         self._send(agent_pb2.AgentMessage(started=self._started_message(key)))
@@ -501,7 +289,7 @@ class Attempts:
 
     def _tell_ended(self, key: AttemptKey) -> None:
         """Only when there is nothing left to do for it: no report to write, no GPU to give back."""
-        if key not in self._ended or key in self._unreturned or key in self._reporting:
+        if key not in self._ended or key in self._unreturned or key in self._unwritten:
             return
         self._send(agent_pb2.AgentMessage(ended=self._ended_message(key)))
 

@@ -1,0 +1,117 @@
+"""What people get to read of an attempt: the report below its output, mail at its start and its end.
+
+Each is written once, also across crashes of the agent. What cannot be written in time holds nothing up for long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+
+import msgspec
+
+from gsched.agent.mail import send
+from gsched.base.ids import attempt_name
+from gsched.model.host_ledger import AttemptKey
+from gsched.model.job import AttemptResult
+from gsched.run.executor import ProcessExecutor
+from gsched.run.jobreport import Facts
+from gsched.run.order import Mail, Order
+
+log = logging.getLogger(__name__)
+
+REPORT_PATIENCE_S = 10.0
+"""How long the end of a job waits for the report to be written."""
+MAIL_PATIENCE_S = 30.0
+"""How long the end of a job waits for its mail to be handed over."""
+
+
+class Letters:
+    """Those of one host. `on_written(key, result)` hears when all about an attempt's end is written."""
+
+    def __init__(self, executor: ProcessExecutor, on_written: Callable[[AttemptKey, AttemptResult], None]) -> None:
+        self._executor = executor
+        self._on_written = on_written
+        self._facts: dict[AttemptKey, Facts] = {}
+        self._mails: dict[AttemptKey, Mail] = {}
+        self._ends: set[asyncio.Task[None]] = set()
+        self._starts: set[asyncio.Task[None]] = set()
+
+    def expect(self, key: AttemptKey, order: Order) -> None:
+        """The attempt is about to run, or to be taken up: what its order says is to be written."""
+        if order.report is not None:
+            self._facts[key] = order.report
+        if order.mail is not None:
+            self._mails[key] = order.mail
+
+    async def settle(self) -> None:
+        """Wait for what is being written about ends."""
+        if self._ends:
+            await asyncio.wait(list(self._ends))
+
+    def started(self, key: AttemptKey) -> None:
+        """-B: a mail once for each attempt."""
+        mail = self._mails.get(key)
+        if mail is not None and mail.begin:
+            self._beside(self._mail_start(key, mail), self._starts)
+
+    def ended(self, key: AttemptKey, result: AttemptResult) -> bool:
+        """Begin to write what is to be written about the end; False when there is nothing."""
+        facts, mail = self._facts.pop(key, None), self._mails.pop(key, None)
+        if result.pre_failed:
+            return False
+        if mail is not None and (mail.end or (mail.error and not result.succeeded)):
+            self._beside(self._mail_end(key, mail, result), self._ends)
+            return True
+        if facts is not None and self._executor.started(*key) is not None:
+            self._beside(self._report(key, facts, result), self._ends)
+            return True
+        return False
+
+    def _beside(self, work: Coroutine[object, object, None], among: set[asyncio.Task[None]]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        among.add(task)
+        task.add_done_callback(among.discard)
+
+    async def _mail_start(self, key: AttemptKey, mail: Mail) -> None:
+        subject = f"Job {mail.facts.job}: <{mail.facts.name}> started."
+        hosts = " ".join(f"<{host}>" for host, _ in mail.facts.hosts)
+        text = f"Job <{mail.facts.name}> of user <{mail.facts.user}> has started on host(s) {hosts}.\n"
+        await self._mailed(key, mail, "mailed.start", subject, lambda: text)
+
+    async def _mail_end(self, key: AttemptKey, mail: Mail, result: AttemptResult) -> None:
+        """-N: the report. The result then says whether there was no mail."""
+        how = "Done" if result.succeeded else "Exited"
+        subject = f"Job {mail.facts.job}: <{mail.facts.name}> in cluster <{mail.facts.cluster}> {how}"
+        problem = await self._mailed(
+            key, mail, "mailed.end", subject, lambda: self._executor.report_text(*key, mail.facts, result)
+        )
+        if problem:
+            told = "; ".join(text for text in (result.problem, problem) if text)
+            result = msgspec.structs.replace(result, problem=told)
+        self._on_written(key, result)
+
+    async def _mailed(self, key: AttemptKey, mail: Mail, mark: str, subject: str, text: Callable[[], str]) -> str:
+        """Send it unless an earlier agent has begun to; what is wrong is the answer."""
+
+        def work() -> None:
+            if self._executor.is_first(*key, mark):
+                send(mail, subject, text())
+
+        try:
+            await asyncio.wait_for(asyncio.to_thread(work), MAIL_PATIENCE_S)
+        except (OSError, TimeoutError) as error:
+            problem = f"no mail to {mail.to}: {error or 'it takes too long'}"
+            log.warning("%s: %s", attempt_name(*key), problem)
+            return problem
+        return ""
+
+    async def _report(self, key: AttemptKey, facts: Facts, result: AttemptResult) -> None:
+        """Put the report below the output: whoever hears that a job is done can read it."""
+        writing = asyncio.to_thread(self._executor.report, *key, facts, result)
+        try:
+            await asyncio.wait_for(writing, REPORT_PATIENCE_S)
+        except (OSError, TimeoutError) as error:
+            log.warning("no report below the output of %s: %s", attempt_name(*key), error or "its file system hangs")
+        self._on_written(key, result)

@@ -1,0 +1,193 @@
+"""From the master's word that an attempt is to start to the order that this host's executor carries out.
+
+Everything that depends on the host is filled in here: the environment, folders, files, CPUs. Nothing is started, and
+nothing is decided that the master has decided.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import signal
+from collections.abc import Callable, Mapping
+
+from gsched.agent.affinity import affinity_lines, bound_to
+from gsched.agent.environment import attempt_line, host_lines, job_environment, output_path
+from gsched.agent.settling import copies, settled
+from gsched.base.clock import Clock
+from gsched.base.ids import show_job
+from gsched.base.patterns import expand_job_id
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.config import GpuUnrequested
+from gsched.model.job import JobSpec
+from gsched.probe.topology import has_several_nodes
+from gsched.run.executor import ProcessExecutor
+from gsched.run.jobreport import Facts
+from gsched.run.order import Fence, Mail, Order, Step
+from gsched.wire.v1 import agent_pb2
+
+MOST_LINE_BYTES = 100 * 1024
+"""A command line that is longer goes into a file: the kernel takes no more than 128 KiB in one argument."""
+
+
+def _too_long(command: str) -> bytes:
+    """The command as a script where it does not fit into an argument, else nothing."""
+    text = command.encode("utf8", "surrogateescape")
+    return text + b"\n" if len(text) > MOST_LINE_BYTES else b""
+
+
+def steps_around(spec: JobSpec, message: agent_pb2.StartAttempt) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """What runs before and after the job: copies, then what queue and profile say, then what the job says; after it
+    the other way round."""
+    first, last = copies(spec)
+    first += [Step(command=each.command, what=each.what, is_site=True) for each in message.pre_exec]
+    if spec.pre_exec:
+        first.append(Step(command=spec.pre_exec, what="the job's pre-exec command"))
+    if spec.post_exec:
+        last.append(Step(command=spec.post_exec, what="the job's post-exec command"))
+    last += [Step(command=each.command, what=each.what, is_site=True) for each in message.post_exec]
+    return tuple(first), tuple(last)
+
+
+def _group_name(gid: int) -> str:
+    """The number where there is no name."""
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+class Orders:
+    """The orders of one host. `locks_gpus()` tells whether its GPUs are real ones, which other clusters may want too;
+    `places` are the variables that tell jobs where the cluster lies.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        user: str,
+        executor: ProcessExecutor,
+        clock: Clock,
+        *,
+        locks_gpus: Callable[[], bool],
+        places: Mapping[str, str],
+    ) -> None:
+        self._host = host
+        self._user = user
+        self._executor = executor
+        self._clock = clock
+        self._locks_gpus = locks_gpus
+        self._places = places
+        self._unix_group = _group_name(os.getgid())
+
+    def of(
+        self,
+        message: agent_pb2.StartAttempt,
+        spec: JobSpec,
+        allocation: Allocation,
+        part: HostAllocation,
+        fence: Fence | None,
+        terminate_interval_s: float,
+    ) -> Order:
+        """The order for `part`, this host's part of the allocation. Raises GschedError."""
+        job_id = message.job_id
+        spec, folders = settled(spec, job_id, self._user, self._unix_group)
+        first, last = steps_around(spec, message)
+        script = message.script or _too_long(spec.command)
+        environment = self._environment(message, spec, allocation, fenced=fence is not None)
+        cpus, memory_nodes = bound_to(part)
+        return Order(
+            job_id=job_id,
+            attempt=message.attempt,
+            command=spec.command,
+            script=script.decode("utf8", "surrogateescape") if script else None,
+            environment=environment,
+            cwd=spec.run_dir,
+            home=environment.get("HOME", ""),
+            umask=spec.umask,
+            nice=message.nice,
+            input_file=expand_job_id(spec.input_file, job_id),
+            input=message.input.decode("utf8", "surrogateescape") if message.HasField("input") else None,
+            folders=folders,
+            first=first,
+            last=last,
+            job_starter=message.job_starter,
+            login_shell=spec.login_shell,
+            warning_signal=getattr(signal, f"SIG{spec.warning_signal}") if spec.warning_signal else 0,
+            warning_s=spec.warning_s or 0,
+            terminate_at=spec.terminate_at,
+            output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
+            output_overwrite=spec.output_overwrite,
+            error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
+            error_overwrite=spec.error_overwrite,
+            run_limit_s=spec.run_limit_s,
+            terminate_interval_s=terminate_interval_s,
+            limits=spec.limits,
+            hostfile=host_lines(allocation),
+            cpus=cpus,
+            memory_nodes=memory_nodes if memory_nodes and has_several_nodes() else (),
+            affinity_hostfile=affinity_lines(allocation),
+            attempt_line=attempt_line(job_id, message.attempt, self._host, self._clock.now(), message.earlier_runs),
+            gpu_lock_uuids=tuple(gpu.uuid for gpu in part.gpus) if self._locks_gpus() else (),
+            mail=self._mail(message, spec, allocation) if message.mail_to else None,
+            report=self._report_facts(message, spec, allocation) if message.report and spec.output_file else None,
+            holding=part,
+            fence=fence,
+            any_gpu=not part.gpus and message.gpu_unrequested == GpuUnrequested.ALLOW,
+        )
+
+    def _environment(
+        self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation, *, fenced: bool
+    ) -> dict[str, str]:
+        job_id, attempt = message.job_id, message.attempt
+        return job_environment(
+            message.environment,
+            job_id,
+            attempt,
+            spec,
+            allocation,
+            self._host,
+            cluster=message.cluster,
+            effective_req=message.effective_req,
+            gpu_unrequested=message.gpu_unrequested,
+            user=self._user,
+            hostfile=self._executor.hostfile(job_id, attempt),
+            earlier_runs=message.earlier_runs,
+            affinity_hostfile=self._executor.affinity_hostfile(job_id, attempt),
+            script_file=self._executor.script_file(job_id, attempt) if message.script else "",
+            places=self._places,
+            unix_group=self._unix_group,
+            fenced=fenced,
+        )
+
+    def _mail(self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation) -> Mail:
+        return Mail(
+            to=message.mail_to,
+            sender=f"LSF System <{self._user}@{self._host}>",
+            facts=self._report_facts(message, spec, allocation),
+            program=message.mail_program,
+            server=message.mail_server,
+            begin=spec.notify_begin,
+            end=spec.notify_end,
+            error=spec.notify_error,
+        )
+
+    def _report_facts(self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation) -> Facts:
+        job_id = message.job_id
+        asked = [part.amounts["mem"] for part in allocation.hosts if "mem" in part.amounts]
+        return Facts(
+            job=show_job(job_id),
+            name=spec.shown_name(job_id),
+            command=spec.command,
+            sender=f"{self._user}@{self._host}",
+            cluster=message.cluster,
+            submit_host=spec.submit_host,
+            user=spec.user,
+            hosts=tuple((part.host, part.slots) for part in allocation.hosts),
+            queue=spec.queue,
+            submitted_at=message.submitted_at,
+            dispatched_at=message.dispatched_at,
+            requested_mem_mib=sum(asked) if asked else None,
+            output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
+            error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
+        )
