@@ -159,11 +159,16 @@ class Future:
         books = self.snapshot.ledger.host(host)
         ends = {self.end_of(host, key, part) for key, part in books.held.items()}
         ends.update(_few(books.changes()))
+        ends.update(self.ends_of_plans(host))
+        return sorted(ends)
+
+    def ends_of_plans(self, host: str) -> set[float]:
+        """The same of what is only planned there, by jobs and by advance reservations."""
+        ends = {window.end for window in self.windows.get(host, ())}
         for booking in self.booked(host):
             ends.add(booking.end)
             ends.update(_few(booking.part_on(host).changes(booking.start)))
-        ends.update(window.end for window in self.windows.get(host, ()))
-        return sorted(ends)
+        return ends
 
     def given_back(self, hosts: Container[str]) -> list[float]:
         """Times at which jobs give something back on any of the hosts before they end."""

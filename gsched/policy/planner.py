@@ -259,6 +259,7 @@ class Planner:
         early: list[float] = []
         if self._snapshot.ledger.giving_back():
             early = self._future.given_back({self._known.names[number] for number in np.flatnonzero(usable)})
+        early = [*early, *self._ends_of_plans(usable)]
         ends = np.concatenate([*(self._known.soonest(need, usable) for need in needs), early])
         ends = np.unique(np.maximum(ends, self._future.soon))
         times = ends[ends < before].tolist()
@@ -283,6 +284,13 @@ class Planner:
             else:
                 found, at = sooner, middle
         return found
+
+    def _ends_of_plans(self, usable: Mask) -> list[float]:
+        """Times at which planned jobs and advance reservations leave something free on the hosts."""
+        assert self._known is not None
+        rows, future = self._known.index, self._future
+        hosts = {*future.booked_hosts(), *future.windows}
+        return [end for host in hosts if host in rows and usable[rows[host]] for end in future.ends_of_plans(host)]
 
     def _givers(self, needs: Sequence[Need], usable: Mask, at: float) -> list[str]:
         """Hosts that could give slots by the time, those that give most first."""

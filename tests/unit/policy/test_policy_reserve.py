@@ -116,6 +116,16 @@ def test_plan_of_several_hosts() -> None:
     assert set(cluster.cycle(150.0).started) == {head}
 
 
+def test_plan_of_several_hosts_begins_when_other_plans_or_a_reservation_end() -> None:
+    cluster = Cluster(2, slots=4, reservations=(AdvanceReservation("r1", ("ann",), 320.0, 400.0, {"h1": 4}),))
+    for host in ("h0", "h1"):
+        cluster.run(kind(Ask(4)), host, 300.0)
+    first = cluster.wait(kind(Ask(4, hosts=0), run_s=50.0))
+    second, third = (cluster.wait(kind(Ask(8 - more, hosts=0), run_s=50.0)) for more in (0, 1))
+    planned = cluster.cycle(0.0).planned
+    assert [planned[each].at for each in (first, second, third)] == [300.0, 400.0, 450.0]
+
+
 def test_unknown_ends_are_named_and_places_held_all_the_same() -> None:
     cluster = Cluster(2)
     cluster.run(kind(Ask(6), run_s=None), "h0")
