@@ -1,4 +1,4 @@
-"""Killing, signalling, stopping, resuming, requeueing, moving and forcing jobs. Texts are LSF's.
+"""What is done to jobs on request: which jobs, by whom, and who does it; moving, forcing and posting here.
 
 Each action is one small function on a job; an array's waiting elements are acted on as one.
 """
@@ -7,69 +7,38 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
-from gsched.base.ids import element_id, index_of, show_job
-from gsched.base.indices import of
-from gsched.core import attempts, moving
+from gsched.base.ids import index_of
+from gsched.core import moving
 from gsched.core.array import JobArray
 from gsched.core.cluster import ClusterState
 from gsched.core.command import ControlJobs
 from gsched.core.decision import Decision
-from gsched.core.dispatch import slots_are_free
-from gsched.core.instruction import ResumeAttempt, SignalAttempt, SuspendAttempt, TerminateAttempt
+from gsched.core.desk import (
+    FINISHED_TEXT,
+    STARTED_TEXT,
+    UNREACHABLE,
+    Desk,
+)
+from gsched.core.ending import kill, kill_waiting, remove, send_signal, signal_waiting
+from gsched.core.holding import resume, resume_waiting, stop, stop_waiting
 from gsched.core.job import Job
 from gsched.core.observed import Observation
-from gsched.core.targets import DENIED, Caller, Target, admitted, find
+from gsched.core.requeueing import has_ended_unstarted, requeue, requeue_ended, requeue_waiting
+from gsched.core.targets import DENIED, Target, admitted, find
 from gsched.model.config import ClusterConfig
 from gsched.model.event import (
-    ArrayElementsFinished,
-    ArrayElementsRequeued,
-    JobFinished,
     JobForced,
     JobMessagePosted,
     JobMoved,
-    JobNoted,
-    JobPostProcessed,
-    JobRequeued,
-    JobRequeueRequested,
-    JobResumed,
-    JobSignalRequested,
-    JobSuspended,
 )
-from gsched.model.job import FINISHED, PENDING, STARTED, AttemptResult, JobSpec, JobState
+from gsched.model.job import FINISHED, STARTED, JobState
 from gsched.model.view import Control, JobFilter
 
-FINISHED_TEXT = "Job has already finished"
-WRONG_STATE_TEXT = "Job is not in a state that was asked for"
-UNREACHABLE_TEXT = "Host of the job does not answer"
-NOT_STARTED_TEXT = "Job has not started yet"
-STARTED_TEXT = "Job has already started"
-UNREACHABLE = (JobState.UNKWN, JobState.ZOMBI)
 MOST_BOX = 128
 """MAX_JOB_MSG_NUM of LSF's lsb.params."""
 MOST_TEXT = 512
-PENDING_ENDS = (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
-"""Signals that end a job that has not started."""
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """Everything a control needs at hand."""
-
-    state: ClusterState
-    config: ClusterConfig
-    command: ControlJobs
-    observed: Callable[[str], Observation]
-    now: float
-    decision: Decision
-    moved: dict[int, moving.Place] = field(default_factory=dict)
-    """Array, or job that is no element -> the place that it is given: all of an array get the same."""
-
-    @property
-    def caller(self) -> Caller:
-        return Caller(self.command.user, self.command.is_admin)
 
 
 def control_jobs(
@@ -109,13 +78,13 @@ def control_jobs(
 def _carry_out(desk: Desk, target: Target) -> Control:
     """An array succeeds when something could be done to one of its elements."""
     if target.ended_in is not None and desk.command.action == "requeue":
-        return Control(job_id=target.job_id, error=_requeue_ended(desk, target.ended_in, [index_of(target.job_id)]))
+        return Control(job_id=target.job_id, error=requeue_ended(desk, target.ended_in, [index_of(target.job_id)]))
     if target.error:
         return Control(job_id=target.job_id, error=target.error)
     act, act_on_waiting = _ACTIONS[desk.command.action]
     desk.moved.clear()
     answers = []
-    if target.array is not None and (target.array.count or _has_ended_unstarted(desk, target.array)):
+    if target.array is not None and (target.array.count or has_ended_unstarted(desk, target.array)):
         may = desk.caller.may_touch(target.array.spec, desk.config)
         answers.append(act_on_waiting(desk, target.array) if may else DENIED)
     jobs = [job for job in target.jobs if target.array is None or _is_meant(desk, job)]
@@ -139,226 +108,9 @@ def _act(desk: Desk, act: Callable[[Desk, Job], str], job: Job) -> str:
     if job.state in FINISHED and desk.command.action not in ("requeue", "post"):
         return FINISHED_TEXT
     if job.state in UNREACHABLE and desk.command.action == "signal" and desk.command.signal == signal.SIGKILL:
-        _remove(desk, job)
+        remove(desk, job)
         return ""
     return act(desk, job)
-
-
-# -- ending -----------------------------------------------------------------------------------------------------------
-
-
-def _kill(desk: Desk, job: Job) -> str:
-    if desk.command.text:
-        text = f"Job termination reason: {desk.command.text}"
-        desk.decision.record(JobNoted(at=desk.now, job_id=job.job_id, text=text, is_warning=False))
-    if not job.kill_by or job.state is JobState.UNKWN:
-        as_done = desk.command.as_done and job.state not in PENDING
-        desk.decision.record(
-            JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=0, as_done=as_done)
-        )
-    if job.state in PENDING:
-        end_pending(job, _ended_by("TERM", desk.command, job.spec.user), desk.now, desk.decision)
-        return ""
-    assert job.allocation is not None
-    for part in job.allocation.hosts:
-        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, attempts.ending_reason(job)))
-    return ""
-
-
-def end_pending(job: Job, term_reason: str, now: float, decision: Decision, problem: str = "") -> None:
-    """A job that has not started is over."""
-    result = AttemptResult(started=False, ended_at=now, term_reason=term_reason, problem=problem)
-    decision.record(JobFinished(at=now, job_id=job.job_id, attempt=job.attempt, result=result))
-    decision.record(JobPostProcessed(at=now, job_id=job.job_id, attempt=job.attempt))
-
-
-def end_waiting(array: JobArray, term_reason: str, now: float, decision: Decision, problem: str = "") -> None:
-    """The elements of the array that have not started are over."""
-    result = AttemptResult(started=False, ended_at=now, term_reason=term_reason, problem=problem)
-    indices = str(of(list(array.waiting())))
-    decision.record(ArrayElementsFinished(at=now, job_id=array.array_id, indices=indices, result=result))
-
-
-def _kill_waiting(desk: Desk, array: JobArray) -> str:
-    desk.decision.record(JobSignalRequested(at=desk.now, job_id=array.array_id, by=desk.command.user, signal=0))
-    end_waiting(array, _ended_by("TERM", desk.command, array.spec.user), desk.now, desk.decision)
-    return ""
-
-
-def _ended_by(kind: str, command: ControlJobs, owner: str) -> str:
-    """TERM_OWNER, TERM_FORCE_ADMIN …"""
-    return f"{kind}_{'OWNER' if command.user == owner else 'ADMIN'}"
-
-
-def _signal(desk: Desk, job: Job) -> str:
-    # Stopping and continuing change a job's state, so they are not merely passed on.
-    number = desk.command.signal
-    if number in (signal.SIGSTOP, signal.SIGTSTP):
-        return _stop(desk, job)
-    if number == signal.SIGCONT:
-        return _resume(desk, job)
-    if job.state in PENDING:
-        return _kill(desk, job) if number in PENDING_ENDS else NOT_STARTED_TEXT
-    assert job.allocation is not None
-    desk.decision.record(JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=number))
-    reason = attempts.ending_reason(job) or _ended_by("TERM", desk.command, job.spec.user)
-    for part in job.allocation.hosts:
-        desk.decision.instruct(SignalAttempt(part.host, job.job_id, job.attempt, number, reason))
-    return ""
-
-
-def _signal_waiting(desk: Desk, array: JobArray) -> str:
-    number = desk.command.signal
-    if number in (signal.SIGSTOP, signal.SIGTSTP):
-        return _stop_waiting(desk, array)
-    if number == signal.SIGCONT:
-        return _resume_waiting(desk, array)
-    return _kill_waiting(desk, array) if number in PENDING_ENDS else NOT_STARTED_TEXT
-
-
-def _remove(desk: Desk, job: Job) -> None:
-    """End a job whose host does not answer. It may still run there, so what it holds there stays reserved."""
-    allocation, key = job.allocation, job.key
-    assert allocation is not None
-    number = desk.command.signal
-    desk.decision.record(JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=number))
-    result = AttemptResult(
-        started=job.started_at is not None,
-        ended_at=desk.now,
-        term_reason=_ended_by("TERM_FORCE", desk.command, job.spec.user),
-        problem=f"removed while {allocation.first_host} did not answer; how the job ended is not known",
-    )
-    desk.decision.record(JobFinished(at=desk.now, job_id=job.job_id, attempt=job.attempt, result=result))
-    for part in allocation.hosts:
-        attempts.keep_stray(desk.state, desk.observed(part.host), part.host, key, part)
-        desk.decision.instruct(SignalAttempt(part.host, *key, number))
-
-
-# -- stopping and going on --------------------------------------------------------------------------------------------
-
-
-def _stop(desk: Desk, job: Job) -> str:
-    if job.state in (JobState.PSUSP, JobState.USUSP):
-        if _outranks(desk, job.stopped_by, job.spec):
-            desk.decision.record(JobSuspended(at=desk.now, job_id=job.job_id, by=desk.command.user))
-        return ""
-    if job.state not in (JobState.PEND, JobState.RUN, JobState.SSUSP):
-        return UNREACHABLE_TEXT
-    running = job.state is not JobState.PEND
-    desk.decision.record(JobSuspended(at=desk.now, job_id=job.job_id, by=desk.command.user))
-    if running and job.allocation is not None:
-        for part in job.allocation.hosts:
-            desk.decision.instruct(SuspendAttempt(part.host, job.job_id, job.attempt))
-    return ""
-
-
-def _outranks(desk: Desk, stopped_by: str, spec: JobSpec) -> bool:
-    """An administrator may stop what its owner has stopped, so that the owner cannot resume it."""
-    return stopped_by == spec.user != desk.command.user and desk.caller.administers(spec, desk.config)
-
-
-def _may_resume(desk: Desk, stopped_by: str, spec: JobSpec) -> bool:
-    """What an administrator has stopped only administrators resume."""
-    return stopped_by in ("", spec.user) or desk.caller.administers(spec, desk.config)
-
-
-def _stop_waiting(desk: Desk, array: JobArray) -> str:
-    if not array.stopped_by or _outranks(desk, array.stopped_by, array.spec):
-        desk.decision.record(JobSuspended(at=desk.now, job_id=array.array_id, by=desk.command.user))
-    return ""
-
-
-def _resume(desk: Desk, job: Job) -> str:
-    if job.state not in (JobState.PSUSP, JobState.USUSP):
-        return "" if job.state in (JobState.RUN, JobState.PEND, JobState.SSUSP) else UNREACHABLE_TEXT
-    if not _may_resume(desk, job.stopped_by, job.spec):
-        return DENIED
-    running = job.state is JobState.USUSP
-    if job.gave_slots and job.allocation is not None and not slots_are_free(desk.state, job.allocation):
-        return f"its slots are taken by job {show_job(job.preempted_by)}; it goes on by itself when they are free"
-    desk.decision.record(JobResumed(at=desk.now, job_id=job.job_id, by=desk.command.user))
-    if running and job.allocation is not None:
-        for part in job.allocation.hosts:
-            desk.decision.instruct(ResumeAttempt(part.host, job.job_id, job.attempt))
-    return ""
-
-
-def _resume_waiting(desk: Desk, array: JobArray) -> str:
-    if not _may_resume(desk, array.stopped_by, array.spec):
-        return DENIED
-    if array.stopped_by:
-        desk.decision.record(JobResumed(at=desk.now, job_id=array.array_id, by=desk.command.user))
-    return ""
-
-
-# -- requeueing -------------------------------------------------------------------------------------------------------
-
-
-def _requeue(desk: Desk, job: Job) -> str:
-    command = desk.command
-    if not _is_asked_for(command.states, job.state):
-        if job.state in PENDING:
-            return NOT_STARTED_TEXT
-        return FINISHED_TEXT if job.state in FINISHED and not command.states else WRONG_STATE_TEXT
-    if job.state in FINISHED:
-        desk.decision.record(
-            JobRequeued(
-                at=desk.now,
-                job_id=job.job_id,
-                attempt=job.attempt,
-                reason="Job has been requeued",
-                failed_start=False,
-                by=command.user,
-                hold=command.hold,
-            )
-        )
-        return ""
-    if job.state in UNREACHABLE:
-        return UNREACHABLE_TEXT
-    assert job.allocation is not None
-    if not job.requeue_by:
-        desk.decision.record(JobRequeueRequested(at=desk.now, job_id=job.job_id, by=command.user, hold=command.hold))
-    for part in job.allocation.hosts:
-        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, attempts.ending_reason(job)))
-    return ""
-
-
-def _is_asked_for(states: tuple[str, ...], state: JobState) -> bool:
-    """RUN means every started job, suspended or not; nothing said means RUN."""
-    return (state in STARTED and (not states or "RUN" in states)) or state.value in states
-
-
-def _has_ended_unstarted(desk: Desk, array: JobArray) -> bool:
-    """Whether a requeue of the array is for elements that ended without having been started."""
-    command = desk.command
-    return command.action == "requeue" and JobState.EXIT.value in command.states and bool(array.unstarted)
-
-
-def _requeue_waiting(desk: Desk, array: JobArray) -> str:
-    return _requeue_ended(desk, array, array.ended_unstarted()) if array.unstarted else NOT_STARTED_TEXT
-
-
-def _requeue_ended(desk: Desk, array: JobArray, indices: list[int]) -> str:
-    """Elements that ended without having been started; those that wait already are held, or not, as they were."""
-    command, now, number = desk.command, desk.now, array.array_id
-    if not _has_ended_unstarted(desk, array):
-        return NOT_STARTED_TEXT if array.count else FINISHED_TEXT
-    if not desk.caller.may_touch(array.spec, desk.config):
-        return DENIED
-    others, was_held = array.count, bool(array.stopped_by)
-    desk.decision.record(
-        ArrayElementsRequeued(
-            at=now, job_id=number, indices=str(of(sorted(indices))), by=command.user, hold=command.hold and not others
-        )
-    )
-    if others and command.hold != was_held:
-        for index in indices:
-            kind = JobSuspended if command.hold else JobResumed
-            desk.decision.record(kind(at=now, job_id=element_id(number, index), by=command.user))
-    return ""
-
-
-# -- order ------------------------------------------------------------------------------------------------------------
 
 
 def _move(desk: Desk, job: Job) -> str:
@@ -407,9 +159,6 @@ def _run(desk: Desk, job: Job) -> str:
     return ""
 
 
-# -- messages ---------------------------------------------------------------------------------------------------------
-
-
 def _post(desk: Desk, job: Job) -> str:
     command = desk.command
     desk.decision.record(
@@ -424,11 +173,11 @@ def _whole_array(desk: Desk, array: JobArray) -> str:
 
 _Act = tuple[Callable[[Desk, Job], str], Callable[[Desk, JobArray], str]]
 _ACTIONS: dict[str, _Act] = {
-    "kill": (_kill, _kill_waiting),
-    "signal": (_signal, _signal_waiting),
-    "stop": (_stop, _stop_waiting),
-    "resume": (_resume, _resume_waiting),
-    "requeue": (_requeue, _requeue_waiting),
+    "kill": (kill, kill_waiting),
+    "signal": (send_signal, signal_waiting),
+    "stop": (stop, stop_waiting),
+    "resume": (resume, resume_waiting),
+    "requeue": (requeue, requeue_waiting),
     "top": (_move, _move_waiting),
     "bottom": (_move, _move_waiting),
     "run": (_run, _whole_array),

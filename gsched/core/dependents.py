@@ -12,8 +12,8 @@ from gsched.base.ids import array_of, element_id, index_of
 from gsched.core.array import JobArray
 from gsched.core.cluster import ClusterState
 from gsched.core.conditions import INVALID, NOT_SATISFIED, Answer, element_reason, is_elementwise, judge
-from gsched.core.control import end_pending, end_waiting
 from gsched.core.decision import Decision
+from gsched.core.ending import end_pending, end_waiting
 from gsched.core.job import Job
 from gsched.model.event import JobReleased
 from gsched.model.reason import PendingReason

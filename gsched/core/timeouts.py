@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from gsched.core import attempts
 from gsched.core.array import JobArray
 from gsched.core.cluster import ClusterState
-from gsched.core.control import end_pending, end_waiting
 from gsched.core.decision import Decision
+from gsched.core.ending import end_pending, end_waiting
 from gsched.core.instruction import TerminateAttempt
 from gsched.core.observed import Observations
 from gsched.core.pressure import Pressure, is_watching

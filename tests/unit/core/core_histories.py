@@ -374,7 +374,7 @@ class Histories(RuleBasedStateMachine):
     @rule(host=st.sampled_from("abc"), mode=st.sampled_from([EXCLUSIVE, EXCLUSIVE, SHARED]), reboot=st.booleans())
     def connect(self, host: str, mode: ComputeMode, reboot: bool) -> None:
         self.hello(self.agents[host], reboot)
-        self.report(host, mode, False)
+        self.report(host, mode, False, False)
 
     def hello(self, agent: AgentModel, reboot: bool = False) -> None:
         if reboot and not agent.connected:
@@ -534,7 +534,7 @@ class Histories(RuleBasedStateMachine):
             self.do(ControlQueues("root", True, "open", ("all",)))
             self.do(ControlQueues("root", True, "activate", ("all",)))
             self.hello(agent)
-            self.report(name, EXCLUSIVE, False)
+            self.report(name, EXCLUSIVE, False, False)
         for _ in range(300):
             if not any(self.step(agent) for agent in self.agents.values()) and not self.engine.needs_cycle:
                 break

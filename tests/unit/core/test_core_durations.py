@@ -125,7 +125,7 @@ def test_limits_count_what_is_held_now() -> None:
     world = World(make_config("a", limits=limits))
     first, second = world.run(spec(res_req="rusage[mem=800:duration=5]"), spec(res_req="rusage[mem=800]"))
     assert [world.state(first), world.state(second)] == ["RUN", "PEND"]
-    assert world.engine.snapshot(world.now).held.section["few"] == {("", "", "", ""): {"mem": 800.0}}
+    assert world.engine.snapshot(world.now).held.section["few"] == {("", "", "", "", ""): {"mem": 800.0}}
     world.wait(5 * MIN)
     assert not world.engine.snapshot(world.now).held.section["few"]
     world.settle()

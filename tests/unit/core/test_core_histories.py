@@ -73,7 +73,12 @@ def long_history(seed: int, steps: int) -> Histories:
         (14, lambda: world.tell(choice.choice("ab"), choice, choice.random() < 0.3)),
         (8, lambda: world.obey(choice.choice(hosts), choice.randint(1, 3))),
         (3, lambda: world.fail_to_start(choice.choice("ab"))),
-        (4, lambda: world.report(choice.choice(hosts), choice.choice(modes), choice.random() < 0.1)),
+        (
+            4,
+            lambda: world.report(
+                choice.choice(hosts), choice.choice(modes), choice.random() < 0.1, choice.random() < 0.1
+            ),
+        ),
         (9, lambda: world.connect(choice.choice(hosts), choice.choice(modes), choice.random() < 0.2)),
         (3, lambda: world.disconnect(choice.choice(hosts))),
         (2, lambda: world.lose(choice.choice("ab"), choice.choice([1.0, 40.0]))),

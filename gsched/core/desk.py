@@ -1,0 +1,43 @@
+"""What everything that is done to jobs on request has at hand, and the answers that several of these give.
+
+Texts are LSF's. Decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gsched.core import moving
+from gsched.core.cluster import ClusterState
+from gsched.core.command import ControlJobs
+from gsched.core.decision import Decision
+from gsched.core.observed import Observation
+from gsched.core.targets import Caller
+from gsched.model.config import ClusterConfig
+from gsched.model.job import JobState
+
+FINISHED_TEXT = "Job has already finished"
+WRONG_STATE_TEXT = "Job is not in a state that was asked for"
+UNREACHABLE_TEXT = "Host of the job does not answer"
+NOT_STARTED_TEXT = "Job has not started yet"
+STARTED_TEXT = "Job has already started"
+UNREACHABLE = (JobState.UNKWN, JobState.ZOMBI)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Everything a control needs at hand."""
+
+    state: ClusterState
+    config: ClusterConfig
+    command: ControlJobs
+    observed: Callable[[str], Observation]
+    now: float
+    decision: Decision
+    moved: dict[int, moving.Place] = field(default_factory=dict)
+    """Array, or job that is no element -> the place that it is given: all of an array get the same."""
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.command.user, self.command.is_admin)
