@@ -155,6 +155,11 @@ class Attempts:
         """Process id -> the attempt (`17.1`) that it belongs to, of those that belong to one."""
         return self._executor.owners(pids)
 
+    def holdings(self) -> Mapping[AttemptKey, HostAllocation]:
+        """What the attempts have that have not ended, and those that have not given it back yet."""
+        running = {key: part for key, part in self._parts.items() if key not in self._ended}
+        return {**running, **self._unreturned}
+
     def given_gmem(self) -> Mapping[tuple[str, str], float]:
         """(attempt, UUID) -> the gmem= in MiB that it has of that GPU, of those that have one."""
         return {
@@ -168,7 +173,11 @@ class Attempts:
         """UUIDs of the GPUs that the attempt holds; None for one that may use any, or is not here."""
         key = parse_attempt_name(name)
         part = self._parts.get(key)
-        return None if part is None or key in self._any_gpu else frozenset(gpu.uuid for gpu in part.gpus)
+        return (
+            None
+            if part is None or key in self._any_gpu
+            else frozenset(uuid for gpu in part.gpus for uuid in (gpu.uuid, gpu.board))
+        )
 
     async def terminate(self, key: AttemptKey, reason: str = "") -> None:
         """End it; an attempt that is not here is over. `reason`: LSF's keyword for why."""

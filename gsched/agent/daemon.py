@@ -18,6 +18,7 @@ import grpc.aio
 from gsched import __version__
 from gsched.agent.attempts import Attempts
 from gsched.agent.fencing import Fencing, standing_note
+from gsched.agent.miglayout import MigLayouts
 from gsched.agent.peeking import answer
 from gsched.agent.report import HostReporter
 from gsched.base.clock import SystemClock
@@ -126,6 +127,9 @@ class Agent:
             },
             fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus),
         )
+        layouts = MigLayouts(self._attempts.holdings)
+        self._reporter.gpus.judges.append(layouts)
+        self._reporter.gpus.remarks.append(lambda: layouts.notes)
         adopted = await self._attempts.adopt()
         log.info("gsched %s: agent of %s, %d attempts adopted", __version__, self._host, adopted)
         if self._reporter.gpus.unfenced:

@@ -14,7 +14,7 @@ from gsched.agent.affinity import affinity_variables
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.base.indices import Indices, parse_indices
 from gsched.base.patterns import expand_job_id
-from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import GpuUnrequested
 from gsched.model.job import JobSpec
 
@@ -170,10 +170,8 @@ def _places(job_id: int, spec: JobSpec) -> Mapping[str, str]:
 
 
 def _set_gpus(environment: dict[str, str], part: HostAllocation, gpu_unrequested: str, fenced: bool) -> None:
-    """In a fence the driver counts what can be opened, without one all that there is."""
     if part.gpus:
-        numbers = range(len(part.gpus)) if fenced else [gpu.index for gpu in part.gpus]
-        environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, numbers))
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(_visible(part.gpus, fenced))
         environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         environment["GSCHED_GPU_UUIDS"] = ",".join(gpu.uuid for gpu in part.gpus)
         if (share := min(gpu.share for gpu in part.gpus)) < 1:
@@ -181,3 +179,10 @@ def _set_gpus(environment: dict[str, str], part: HostAllocation, gpu_unrequested
     elif gpu_unrequested != GpuUnrequested.ALLOW:
         environment["CUDA_VISIBLE_DEVICES"] = ""
         environment.pop("GSCHED_GPU_UUIDS", None)
+
+
+def _visible(gpus: tuple[HeldGpu, ...], fenced: bool) -> list[str]:
+    """In a fence the driver counts what can be opened, without one all that there is. Parts of GPUs have no numbers."""
+    if any(gpu.parent for gpu in gpus):
+        return [gpu.uuid for gpu in gpus]
+    return [str(number) for number in (range(len(gpus)) if fenced else (gpu.index for gpu in gpus))]

@@ -14,6 +14,7 @@ from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GpuFence, GpuUnrequested
 from gsched.model.host import Gpu, GpuReport
+from gsched.probe.migcaps import capabilities
 from gsched.probe.rendernodes import render_nodes
 from gsched.run.fence.ground import Ground
 from gsched.run.fence.tree import CHARACTER_MAJOR
@@ -52,7 +53,7 @@ class Fencing:
         report = self._watch.gpus
         if part.gpus and report is None:
             report = await self._first_report()
-        minors = tuple(_minor(held, report) for held in part.gpus)
+        minors = tuple(dict.fromkeys(_minor(held, report) for held in part.gpus))
         return Fence(
             kind=self._ground.kind, folders=folders, minors=minors, denied=_foreign(report, part) if report else ()
         )
@@ -71,17 +72,37 @@ def standing_note(wanted: GpuFence, ground: Ground | str) -> str:
 
 def _minor(held: HeldGpu, report: GpuReport | None) -> int:
     """The device minor of a GPU: not its index, which is NVML's order."""
-    gpu = next((gpu for gpu in report.gpus if gpu.uuid == held.uuid), None) if report is not None else None
+    gpu = next((gpu for gpu in report.gpus if gpu.uuid == held.board), None) if report is not None else None
     if gpu is None or gpu.minor is None:
         what = "this host has no such GPU any more" if gpu is None else "the driver does not tell its device"
-        raise ResourceExhausted(f"the job cannot be fenced in with GPU {held.index} ({held.uuid}): {what}")
+        raise ResourceExhausted(f"the job cannot be fenced in with GPU {held.index} ({held.board}): {what}")
     return gpu.minor
 
 
 def _foreign(report: GpuReport, part: HostAllocation) -> tuple[tuple[int, int], ...]:
     """Devices of the GPUs that are not the attempt's."""
-    own = {held.uuid for held in part.gpus}
-    return tuple(device for gpu in report.gpus if gpu.uuid not in own for device in _devices(gpu, report.provider))
+    own = {held.board for held in part.gpus}
+    others = [device for gpu in report.gpus if gpu.uuid not in own for device in _devices(gpu, report.provider)]
+    return (*others, *(device for gpu in report.gpus for device in _other_parts(gpu, part, report.provider)))
+
+
+def _other_parts(gpu: Gpu, part: HostAllocation, provider: str) -> list[tuple[int, int]]:
+    """Devices of all instances that the GPU has, or may be given, but those of the attempt's parts of it.
+
+    Where the driver does not name them there are none: the agent says so (MigLayouts).
+    """
+    own = [held for held in part.gpus if held.parent == gpu.uuid]
+    known = capabilities(gpu.minor) if own and provider == "nvml" and gpu.minor is not None else None
+    if known is None:
+        return []
+    instances = {each.uuid: (each.gpu_instance, each.compute_instance) for each in gpu.mig_devices}
+    may = set()
+    for held in own:
+        instance, compute = instances.get(held.uuid, (None, None))
+        if instance is None or compute is None:
+            raise ResourceExhausted(f"the job cannot be fenced in with {held.uuid}: GPU {gpu.index} has no such part")
+        may |= {known.get((instance, None)), known.get((instance, compute))}
+    return [device for device in known.values() if device not in may]
 
 
 def _devices(gpu: Gpu, provider: str) -> list[tuple[int, int]]:

@@ -51,6 +51,13 @@ class GpuWatch:
         """Why jobs of this host are not fenced off from foreign GPUs; goes into every report."""
         self.notes: tuple[str, ...] = ()
         """What is wrong with the probe and with GPU_MODE."""
+        self.remarks: list[Callable[[], Sequence[str]]] = []
+        """What else is to be said in `ghosts -l`."""
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """Lines for `ghosts -l`."""
+        return (*self.notes, *(line for remarks in self.remarks for line in remarks()))
 
     @property
     def gpus(self) -> GpuReport | None:

@@ -128,7 +128,7 @@ class Orders:
             memory_nodes=memory_nodes if memory_nodes and has_several_nodes() else (),
             affinity_hostfile=affinity_lines(allocation),
             attempt_line=attempt_line(job_id, message.attempt, self._host, self._clock.now(), message.earlier_runs),
-            gpu_lock_uuids=tuple(gpu.uuid for gpu in part.gpus) if self._locks_gpus() else (),
+            gpu_lock_uuids=tuple(dict.fromkeys(gpu.board for gpu in part.gpus)) if self._locks_gpus() else (),
             mail=self._mail(message, spec, allocation) if message.mail_to else None,
             report=self._report_facts(message, spec, allocation) if message.report and spec.output_file else None,
             holding=part,

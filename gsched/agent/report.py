@@ -164,5 +164,5 @@ class HostReporter:
             report,
             indices={**report.indices, **self._elims.overrides()},
             external=self._elims.values(),
-            notes=(*report.notes, *self.gpus.notes, *self._elims.notes()),
+            notes=(*report.notes, *self.gpus.all_notes, *self._elims.notes()),
         )

@@ -19,7 +19,7 @@ from gsched.cli.session import Session, connected
 from gsched.cli.sharing import shared_resources
 from gsched.cli.sizes import requirement_in
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
-from gsched.model.allocation import ALONE_CLAIM
+from gsched.model.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM
 from gsched.model.job import FINISHED
 from gsched.model.view import HostView, JobFilter
 
@@ -91,19 +91,20 @@ def _show_gpus(call: Call, options: Parsed, hosts: Sequence[HostView], uses: gpu
 
 
 def _uses(session: Session, hosts: Iterable[HostView]) -> dict[tuple[str, str], gpu_tables.GpuUse]:
-    """(host, UUID) -> what jobs have of that GPU."""
+    """(host, UUID) -> what jobs have of that GPU, its parts by MIG among it, and of each such part."""
     numbers = {int(holder.partition(".")[0]) for host in hosts for gpu in host.gpus for holder in gpu.holders}
     uses: dict[tuple[str, str], gpu_tables.GpuUse] = {}
     for job in session.client.jobs(JobFilter(ids=tuple(sorted(numbers)), user="all")) if numbers else ():
         name = (show_job(job.job_id),)
         is_suspended = job.state in ("SSUSP", "USUSP")
         for part in job.allocation.hosts if job.allocation is not None and job.state not in FINISHED else ():
-            for held in part.gpus:
-                before = uses.get((part.host, held.uuid), gpu_tables.GpuUse())
-                uses[part.host, held.uuid] = gpu_tables.GpuUse(
-                    running=before.running + (() if is_suspended else name),
-                    suspended=before.suspended + (name if is_suspended else ()),
+            for held, uuid in ((each, uuid) for each in part.gpus for uuid in {each.uuid, each.board}):
+                before = uses.get((part.host, uuid), gpu_tables.GpuUse())
+                is_known = name[0] in before.running + before.suspended  # it has several parts of one GPU
+                uses[part.host, uuid] = gpu_tables.GpuUse(
+                    running=before.running + (() if is_suspended or is_known else name),
+                    suspended=before.suspended + (name if is_suspended and not is_known else ()),
                     reserved_mib=before.reserved_mib + held.gmem_mib,
-                    alone=before.alone or held.claim == ALONE_CLAIM,
+                    alone=before.alone or (held.uuid == uuid and held.claim in (ALONE_CLAIM, MIG_ALONE_CLAIM)),
                 )
     return uses

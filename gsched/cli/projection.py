@@ -19,7 +19,7 @@ from gsched.cli.render.records import (
 )
 from gsched.cli.sizes import shown_in
 from gsched.model.allocation import Allocation, CpuBinding, HeldGpu, HostAllocation
-from gsched.model.host import Gpu
+from gsched.model.host import Gpu, MigDevice
 from gsched.model.job import FINISHED, AttemptResult, JobSpec, Usage
 from gsched.model.view import HostView, JobView, QueueView, ResourceValue
 
@@ -81,18 +81,20 @@ def job_record(
 def gpus_of(view: JobView, known: Mapping[str, Gpu]) -> tuple[GpuOfJob, ...]:
     """The GPUs that the job holds, or held; `known`: the devices of all hosts by UUID, as their probes see them now."""
     parts = view.allocation.hosts if view.allocation is not None else ()
-    return tuple(_gpu_of(part, held, known.get(held.uuid)) for part in parts for held in part.gpus)
+    return tuple(_gpu_of(part, held, known.get(held.board)) for part in parts for held in part.gpus)
 
 
 def _gpu_of(part: HostAllocation, held: HeldGpu, gpu: Gpu | None) -> GpuOfJob:
-    linked = gpu.links if gpu is not None else ()
+    linked = gpu.links if gpu is not None and not held.parent else ()
+    part_mib = {each.uuid: each.memory_mib for each in gpu.mig_devices} if gpu is not None else {}
     return GpuOfJob(
         host=part.host,
         index=held.index,
         model=gpu.model if gpu is not None else "",
-        memory_mib=gpu.memory_mib if gpu is not None else None,
+        memory_mib=part_mib.get(held.uuid) if held.parent else gpu.memory_mib if gpu is not None else None,
         reserved_mib=held.gmem_mib,
         socket=gpu.numa if gpu is not None else None,
+        sizes=MigDevice(uuid=held.uuid, profile=held.profile).sizes,
         links=tuple("-" if each.uuid == held.uuid else "Y" if each.uuid in linked else "N" for each in part.gpus),
     )
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from gsched.model.allocation import SHARED_CLAIM, Allocation
+from gsched.model.allocation import SHARING, Allocation
 from gsched.model.job import JobSpec
 from gsched.model.limit import Limit
 from gsched.model.snapshot import FairshareUse
@@ -25,7 +25,6 @@ from gsched.policy.limit_counts import budget_key, concerns
 
 DEFAULT_HIST_HOURS = 5.0
 _HOUR_S = 3600.0
-_SHARED = frozenset({SHARED_CLAIM, "ngpus_shared"})
 _FINENESS = 30.0
 _FINEST_S = 60.0
 _LONGEST_S = 400 * 24 * _HOUR_S
@@ -204,7 +203,7 @@ class Accounts:
                 project=spec.project,
                 member=member_name(spec.user, spec.user_group),
                 slots=allocation.slots,
-                gpus=sum(gpu.claim not in _SHARED for gpu in gpus),
+                gpus=sum(gpu.claim not in SHARING for gpu in gpus),
                 gpu_rate=float(sum(gpu.share for gpu in gpus)),
                 started_at=at,
                 committed_s=float(spec.run_limit_s or 0.0),

@@ -12,7 +12,7 @@ from gsched.core.dependency import parents_of
 from gsched.core.groups import add, groups_above
 from gsched.core.waits import Item, is_held, item_id
 from gsched.model.job import FINISHED, PENDING, STARTED, JobState
-from gsched.model.ledger import double_owners
+from gsched.model.ledger import double_owners, miscounts
 
 
 def audit(state: ClusterState, strays: Iterable[tuple[int, int]] = ()) -> list[str]:
@@ -92,7 +92,7 @@ def _audit_holdings(state: ClusterState, strays: set[tuple[int, int]]) -> Iterat
 def _audit_sums(state: ClusterState) -> Iterator[str]:
     """Every number that is kept beside the holdings is their sum."""
     for host, ledger in state.ledger.hosts.items():
-        yield from ledger.miscounts()
+        yield from miscounts(ledger)
         if ledger.host != host:
             yield f"{host}: its books are those of {ledger.host}"
     by_queue: dict[str, int] = {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gsched.model.devices import GpuPart
 from gsched.model.host import Gpu, GpuReport
 from gsched.model.host_ledger import HostLedger
 from gsched.model.snapshot import RequirementClass
@@ -27,7 +28,7 @@ Wishes = tuple[HostNeed, ...]
 """For each term of an alternative, what one of its hosts must give at the least."""
 Processors = tuple[tuple[Processor, ...], str]
 """The processors that a host offers for affinity[], and why there are none."""
-_WORDS = ("gmodel=", "gmem=", "glink=", "gtile=", "affinity[")
+_WORDS = ("gmodel=", "gmem=", "glink=", "gtile=", "mig=", "affinity[")
 _ANY_NUMBER = 1 << 30
 UNTIL_THEN = ": the job waits until one has"
 """How each note ends; one of an earlier submission of the job no longer counts."""
@@ -121,6 +122,13 @@ def _told(wanted: tuple[Devices, ...], devices: list[tuple[str, Gpu]]) -> str:
 
 
 def _model_or_memory(kind: DeviceKind, devices: list[tuple[str, Gpu]]) -> str:
+    devices = [each for each in devices if isinstance(each[1], GpuPart) is bool(kind.mig)]
+    if kind.mig:
+        profiles = sorted({gpu.profile or "unknown" for _, gpu in devices if isinstance(gpu, GpuPart)})
+        devices = [each for each in devices if isinstance(each[1], GpuPart) and each[1].is_of(kind.mig)]
+        if not devices:
+            parts = f"parts are {', '.join(profiles)}" if profiles else "no GPU is split"
+            return f"No host that the job may use has a part of a GPU of mig={kind.mig} ({parts})"
     if kind.model:
         there = sorted({gpu.model or "unknown" for _, gpu in devices})
         devices = [each for each in devices if model_matches(kind.model, each[1].model, each[1].memory_mib or 0)]

@@ -41,6 +41,7 @@ from gsched.core.forcing import force
 from gsched.core.instruction import ConfigureAgent
 from gsched.core.job import Job
 from gsched.core.judgement import judge_for
+from gsched.core.mig import note_lost_parts
 from gsched.core.modechange import note_changed_modes
 from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
@@ -304,6 +305,7 @@ class Engine:
             note_escapes(self.state, command.host, command.gpus, now, decision)
             note_changed_modes(self.state, command.host, command.gpus, now, decision)
         self._observe(command.host)
+        note_lost_parts(self.state, command.host, now, decision)
         if command.load is not None:
             self._timeouts.relieve(self.config, now, decision, command.host)
         # Load moves all the time: only what can make a job fit wakes the scheduler at once (tick does the rest).

@@ -204,11 +204,15 @@ def _gpu(
     return gpu
 
 
-def claim_of(gpu: GpuRequirement) -> str:
-    """The counter as which the ledger books the devices of a -gpu requirement."""
+def claims_of(gpu: GpuRequirement, number: int) -> dict[str, int]:
+    """The counter as which the ledger books the devices of a -gpu requirement, and how many. Parts of GPUs by MIG are
+    in no counter: a layout that has them may come.
+    """
+    if gpu.mig:
+        return {}
     if gpu.mode == "exclusive_process":
-        return "gpu_excl"
-    return "gpu_jexcl" if gpu.j_exclusive else "gpu_shared"
+        return {"gpu_excl": number}
+    return {"gpu_jexcl" if gpu.j_exclusive else "gpu_shared": number}
 
 
 def _check_spread(whole: AnyRequirement, gpu: GpuRequirement | None, slots: int, *, gives_unasked: bool) -> None:
@@ -303,12 +307,12 @@ def _usages(part: Requirement, gpu: GpuRequirement | None, slots: int) -> tuple[
             name, amount = canonical(item.name), at_start(item) * (times if item.method == "task" else 1)
             if name == GPUS_OF_LSF:  # a queue's; -gpu of the job counts before it
                 if amount and gpu is None:
-                    claims[claim_of(gpu_of(item))] = int(amount)
+                    claims.update(claims_of(gpu_of(item), int(amount)))
             elif name in gpu_counter_claims() and amount:
                 claims[name] = int(amount)
             elif name not in GPU_COUNTERS:
                 amounts[name] = amount
         if gpu is not None:
-            claims[claim_of(gpu)] = gpu.num * (times if gpu.per == "task" else 1)
+            claims.update(claims_of(gpu, gpu.num * (times if gpu.per == "task" else 1)))
         found.append(Usage(amounts, claims))
     return tuple(found)

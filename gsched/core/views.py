@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gsched.base.ids import show_job
+from gsched.base.ids import attempt_name, show_job
 from gsched.base.idset import format_idset
 from gsched.core.cluster import ClusterState
 from gsched.core.observed import Observation
@@ -12,8 +12,9 @@ from gsched.core.pressure import beyond
 from gsched.core.values import host_model, host_type, host_values, slot_limit
 from gsched.model.allocation import COUNTER_OF_CLAIM
 from gsched.model.config import ClusterConfig
+from gsched.model.devices import MIG_CLAIMS
 from gsched.model.host import COUNTER_OF_MODE, GpuReport, HostConfig, HostState
-from gsched.model.host_ledger import HostLedger
+from gsched.model.host_ledger import AttemptKey, HostLedger
 from gsched.model.job import JobState
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
 from gsched.model.topology import Topology
@@ -66,6 +67,7 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         if isinstance(value := values.get(index.name), float | int)
     }
     gpus = seen.gpus.gpus if seen.gpus is not None else ()
+    holders = _holders(ledger)
     return HostView(
         name=host.name,
         status=host_state(host, config, state, seen).value,
@@ -84,9 +86,7 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         reserved={index.name: reserved[index.name] for index in LOAD_INDICES if index.name in reserved},
         externals=tuple(_external(name, config, ledger, values.get(name)) for name in config.external_on(host.name)),
         gpus=tuple(
-            GpuView(
-                gpu=gpu, holders=tuple(f"{job}.{attempt}" for job, attempt in sorted(ledger.holders.get(gpu.uuid, ())))
-            )
+            GpuView(gpu=gpu, holders=tuple(attempt_name(*key) for key in sorted(holders.get(gpu.uuid, ()))))
             for gpu in gpus
         ),
         gpu_provider=seen.gpus.provider if seen.gpus is not None else "",
@@ -106,6 +106,15 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         thresholds={name: each.text for name, each in host.thresholds.items()},
         dispatch_window=windows_text(host.dispatch_window),
     )
+
+
+def _holders(ledger: HostLedger) -> dict[str, set[AttemptKey]]:
+    """UUID of a GPU -> the attempts that hold it, or a part of it by MIG."""
+    found: dict[str, set[AttemptKey]] = {}
+    for key, part in ledger.held.items():
+        for held in part.gpus:
+            found.setdefault(held.board, set()).add(key)
+    return found
 
 
 def _static_values(host: HostConfig, config: ClusterConfig) -> dict[str, float | str]:
@@ -160,7 +169,7 @@ def _changed_modes(ledger: HostLedger) -> Iterable[str]:
             continue
         for (job_id, _), claim in holders.items():
             # Of modes that are set for jobs the agent knows which is meant; before it is set it is another.
-            is_meant = gpu.mode_settable and gpu.mode_given is None
+            is_meant = claim in MIG_CLAIMS or (gpu.mode_settable and gpu.mode_given is None)
             if not is_meant and COUNTER_OF_CLAIM.get(claim, claim) not in ("ngpus", COUNTER_OF_MODE[gpu.mode]):
                 yield f"GPU {gpu.index} is held as {claim} by job {job_id}, but its mode is now {gpu.mode.value}"
 

@@ -182,8 +182,11 @@ def _fragment(host: HostView, parts: Mapping[tuple[str, str], float], whole: flo
     held = len(offered) - free
     if held:
         reasons.append(f"{held} held by jobs")
-    if len(offered) < len(host.gpus):
-        reasons.append(f"{len(host.gpus) - len(offered)} not offered")
+    split = sum(bool(each.gpu.mig) for each in host.gpus)
+    if split:
+        reasons.append(f"{split} split by MIG")
+    if len(offered) + split < len(host.gpus):
+        reasons.append(f"{len(host.gpus) - len(offered) - split} not offered")
     return FragmentView(
         host=host.name,
         gpus=len(host.gpus),
@@ -204,4 +207,4 @@ def _is_shared(view: GpuView) -> bool:
 
 def _is_offered(view: GpuView) -> bool:
     gpu = view.gpu
-    return not gpu.problem and gpu.mode is not None and gpu.mode is not ComputeMode.PROHIBITED
+    return not gpu.problem and not gpu.mig and gpu.mode is not None and gpu.mode is not ComputeMode.PROHIBITED

@@ -7,7 +7,7 @@ import msgspec
 
 class HeldGpu(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One GPU of an allocation. `claim` is the counter it was claimed as (ngpus_excl_p, ngpus_shared …), or for -gpu
-    one of SHARED_CLAIM, ALONE_CLAIM, PROCESS_CLAIM.
+    one of SHARED_CLAIM, ALONE_CLAIM, PROCESS_CLAIM; with mig= one of MIG_CLAIM, MIG_ALONE_CLAIM.
     """
 
     uuid: str
@@ -18,12 +18,24 @@ class HeldGpu(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Part of the GPU, above 0; 1 when no part was asked for."""
     gmem_mib: float = 0.0
     """Memory of the GPU that is set aside for the job."""
+    parent: str = ""
+    """UUID of the GPU that it is a part of by MIG; `index` and `pci_bus_id` are that GPU's then. Empty: a whole GPU."""
+    profile: str = ""
+    """What MIG calls the part, `1c.3g.20gb`."""
+
+    @property
+    def board(self) -> str:
+        """UUID of the GPU that it is, or is a part of."""
+        return self.parent or self.uuid
 
 
 SHARED_CLAIM, ALONE_CLAIM, PROCESS_CLAIM = "gpu_shared", "gpu_jexcl", "gpu_excl"
 """Claims by -gpu: mode=shared, mode=shared with j_exclusive=yes, mode=exclusive_process."""
 
-SHARING = frozenset({"ngpus_shared", SHARED_CLAIM})
+MIG_CLAIM, MIG_ALONE_CLAIM = "mig_shared", "mig_jexcl"
+"""Claims of a part of a GPU by MIG (mig=), with j_exclusive=no and yes. No counter counts them."""
+
+SHARING = frozenset({"ngpus_shared", SHARED_CLAIM, MIG_CLAIM})
 """Claims that stand others of their kind beside them on a device."""
 
 COUNTER_OF_CLAIM = {SHARED_CLAIM: "ngpus_shared", ALONE_CLAIM: "ngpus_shared", PROCESS_CLAIM: "ngpus_excl_p"}
@@ -97,6 +109,11 @@ class HostAllocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """CPUs that no other job with affinity[] may have; one that is named twice is held twice."""
         return [cpu for binding in self.bindings for cpu in binding.held]
 
+    @property
+    def whole_gpus(self) -> int:
+        """How many of its GPUs are no parts of GPUs by MIG."""
+        return sum(not gpu.parent for gpu in self.gpus)
+
     def as_of(self, now: float, since: float) -> HostAllocation:
         """What of it is held at `now` if it was taken at `since` (both UTC seconds); `amounts` alone may differ."""
         if not self.courses:
@@ -141,10 +158,12 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def gpu_message(self) -> str:
         """The external message `h1:gpus=0,1;h2:gpus=0;`; empty when no GPU is held."""
-        parts = [
-            f"{part.host}:gpus={','.join(str(gpu.index) for gpu in part.gpus)};" for part in self.hosts if part.gpus
-        ]
-        return "".join(parts)
+        return "".join(f"{part.host}:gpus={_indexes(part.gpus)};" for part in self.hosts if part.gpus)
+
+
+def _indexes(gpus: tuple[HeldGpu, ...]) -> str:
+    """One for each GPU, however many parts of it by MIG there are."""
+    return ",".join(dict.fromkeys(str(gpu.index) for gpu in gpus))
 
 
 def courses_together(first: HostAllocation, second: HostAllocation) -> tuple[Course, ...]:

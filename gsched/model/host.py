@@ -5,6 +5,7 @@ Unknown is not zero: a value that could not be read is None, never 0.
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 import msgspec
@@ -35,6 +36,8 @@ MOST_PROCESSES = 64
 """Of one GPU's processes so many are reported."""
 
 
+_PROFILE = re.compile(r"(?:([1-9])c\.)?([1-9])g(?:\..*)?", re.ASCII)
+
 OVERUSE_PROBES = 3
 """So often running must a job be seen beyond its gmem= before anything is said of it."""
 
@@ -61,6 +64,14 @@ class MigDevice(msgspec.Struct, frozen=True, kw_only=True):
     gpu_instance: int | None = None
     compute_instance: int | None = None
     memory_mib: int | None = None
+
+    @property
+    def sizes(self) -> tuple[int, int] | None:
+        """Slices of its GPU instance and of its compute instance, by its profile: `1c.3g.20gb` has (3, 1), `3g.20gb`
+        (3, 3). None when the profile does not tell.
+        """
+        found = _PROFILE.fullmatch(self.profile)
+        return None if found is None else (int(found.group(2)), int(found.group(1) or found.group(2)))
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):

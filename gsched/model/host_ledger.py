@@ -11,9 +11,23 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gsched.model.allocation import SHARING, HeldGpu, HostAllocation
-from gsched.model.devices import MODE_BY_OPTION, counter_of, islands_of, room_mib, suits, usable_by_claim
+from gsched.model.devices import (
+    MIG_CLAIMS,
+    MODE_BY_OPTION,
+    GpuPart,
+    board_of,
+    counter_of,
+    devices_of,
+    is_astray,
+    islands_of,
+    room_mib,
+    suits,
+    torn_boards,
+    usable_by_claim,
+    whole_gpus,
+)
 from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport
-from gsched.model.topology import Processor
+from gsched.model.topology import Processor, cpu_misfit
 
 AttemptKey = tuple[int, int]
 """(job id, attempt)."""
@@ -38,6 +52,7 @@ class HostLedger:
         "_falling",
         "_holds_strange",
         "_plain",
+        "_torn",
         "_usable",
         "exclusive",
         "gpus",
@@ -64,6 +79,7 @@ class HostLedger:
         self.shared_jobs = 1
         self.slots_used = 0
         self.gpus: dict[str, Gpu] = {}
+        """UUID -> device: GPUs, and the parts of those that MIG has split."""
         self.gpus_known = False
         self._usable: dict[str, tuple[Gpu, ...]] = {}
         """What gsched.model.devices.usable_by_claim says of `gpus`."""
@@ -78,6 +94,8 @@ class HostLedger:
         """GPU uuid -> attempt -> what it was claimed as."""
         self._holds_strange = False
         """Whether a GPU may be held that is not among `gpus`."""
+        self._torn: frozenset[str] | None = frozenset()
+        """What `torn` says; None until it is asked again."""
         self._plain = 0
         """How many claims as plain `ngpus` there are."""
         self.exclusive: AttemptKey | None = None
@@ -104,13 +122,14 @@ class HostLedger:
         twin.reserved = dict(self.reserved)
         twin.exclusive, twin._plain, twin._holds_strange = self.exclusive, self._plain, self._holds_strange
         twin.suspended = set(self.suspended)
-        twin._falling, twin._at = dict(self._falling), self._at
+        twin._falling, twin._at, twin._torn = dict(self._falling), self._at, self._torn
         return twin
 
     def observe_gpus(self, report: GpuReport | None) -> None:
         """Take over what a probe saw; None (or a failed probe) makes the devices unknown, and nothing is offered."""
         self.gpus_known = report is not None and report.known
-        self.gpus = {gpu.uuid: gpu for gpu in report.gpus} if report is not None and report.known else {}
+        self.gpus = devices_of(report)
+        self._torn = None
         self.islands = islands_of(self.gpus)
         self._usable = usable_by_claim(self.gpus)
         self._holds_strange = not self.holders.keys() <= self.gpus.keys()
@@ -135,7 +154,7 @@ class HostLedger:
         right already, then by index.
         """
         holders = self.holders
-        devices = self._usable.get(claim, ())
+        devices = self._offered(claim)
         if gmem_mib:
             devices = tuple(gpu for gpu in devices if self._has_room(gpu, gmem_mib))
         free = [gpu for gpu in devices if gpu.uuid not in holders]
@@ -147,12 +166,26 @@ class HostLedger:
 
     def is_idle(self, gpu: Gpu) -> bool:
         """Whether the GPU could be used and nobody holds it."""
-        return gpu.uuid not in self.holders and gpu in self._usable["ngpus"]
+        return gpu.uuid not in self.holders and gpu in self._offered("ngpus")
+
+    @property
+    def torn(self) -> frozenset[str]:
+        """UUIDs of GPUs whose MIG layout was changed below a job that holds one of them, or a part: nobody gets
+        anything of them until it has ended, for old and new parts may be the same memory.
+        """
+        if self._torn is None:
+            self._torn = torn_boards(self.held.values(), self.gpus)
+        return self._torn
+
+    def _offered(self, claim: str) -> tuple[Gpu, ...]:
+        """Devices that the claim could have if nobody held them."""
+        devices, torn = self._usable.get(claim, ()), self.torn
+        return tuple(gpu for gpu in devices if board_of(gpu) not in torn) if torn else devices
 
     def idle(self, claim: str = "ngpus") -> int:
         """How many GPUs that could be claimed as `claim` nobody holds; 0 while they are unknown."""
         holders = self.holders
-        devices = self._usable.get(claim, ())
+        devices = self._offered(claim)
         if not holders:
             return len(devices)
         if len(devices) == len(self.gpus) and not self._holds_strange:
@@ -185,20 +218,20 @@ class HostLedger:
                 return float(len(sound))
             return float(len(sound) - sum("ngpus" in self.holders.get(gpu.uuid, _NOBODY).values() for gpu in sound))
         if name == "ngpuprohibited":
-            return float(sum(gpu.mode is ComputeMode.PROHIBITED for gpu in self.gpus.values()))
+            return float(sum(gpu.mode is ComputeMode.PROHIBITED for gpu in whole_gpus(self.gpus)))
         return float(len(self.claimable(name)))
 
     def devices_in_mode(self, name: str) -> int:
         """How many devices count as `name` by the administrator's will, held or not."""
         if name == "ngpus":
-            return len(self.gpus)
-        modes = (gpu.counted_mode for gpu in self.gpus.values())
+            return sum(1 for _ in whole_gpus(self.gpus))
+        modes = (gpu.counted_mode for gpu in whole_gpus(self.gpus))
         return sum(mode is not None and COUNTER_OF_MODE[mode] == name for mode in modes)
 
     def devices_for(self, claim: str) -> int:
-        """How many devices are in the claim's mode, or would be put into it, held or not."""
+        """How many GPUs are in the claim's mode, or would be put into it, held or not."""
         if claim in MODE_BY_OPTION:
-            return sum(suits(gpu, claim) for gpu in self.gpus.values())
+            return sum(suits(gpu, claim) for gpu in whole_gpus(self.gpus))
         return self.devices_in_mode(claim)
 
     def misfit(self, part: HostAllocation) -> str:
@@ -218,20 +251,7 @@ class HostLedger:
                 return f"GPU {held.uuid} is not on {self.host}"
             if not self._may_claim(gpu, held.claim, held.share, held.gmem_mib):
                 return f"GPU {held.uuid} of {self.host} cannot be claimed as {held.claim} now"
-        return self._cpu_misfit(part) if part.bindings else ""
-
-    def _cpu_misfit(self, part: HostAllocation) -> str:
-        wanted = part.cpus
-        if len(set(wanted)) != len(wanted):
-            return f"a CPU of {self.host} is named twice"
-        there = {each.cpu for each in self.processors}
-        taken = self.bound_cpus()
-        for cpu in wanted:
-            if cpu not in there:
-                return f"CPU {cpu} is not offered by {self.host}"
-            if cpu in taken:
-                return f"CPU {cpu} of {self.host} is held by another job"
-        return ""
+        return cpu_misfit(self.host, part.cpus, self.processors, self.bound_cpus()) if part.bindings else ""
 
     def take(self, key: AttemptKey, part: HostAllocation, since: float = math.inf) -> None:
         """Enter a holding as a fact (it may come from replay, so nothing is checked). Raises ValueError if repeated.
@@ -257,6 +277,8 @@ class HostLedger:
                 self._plain += 1
             if uuid not in self.gpus:
                 self._holds_strange = True
+            if is_astray(gpu, self.gpus):
+                self._torn = None
         reserved = self.reserved
         for name, amount in part.amounts.items():
             reserved[name] = reserved.get(name, 0.0) + amount
@@ -272,6 +294,8 @@ class HostLedger:
             self.suspended.remove(key)
         else:
             self.slots_used -= part.slots
+        if self._torn:
+            self._torn = None
         for gpu in part.gpus:
             self._plain -= gpu.claim == "ngpus"
             others = {other: claim for other, claim in self.holders[gpu.uuid].items() if other != key}
@@ -340,27 +364,10 @@ class HostLedger:
             self.suspended.remove(key)
             self.slots_used += part.slots
 
-    def miscounts(self) -> Iterator[str]:
-        """One line for each number that is not the sum of what is held."""
-        slots = sum(part.slots for key, part in self.held.items() if key not in self.suspended)
-        if not self.suspended <= self.held.keys():
-            yield f"{self.host}: {sorted(self.suspended - self.held.keys())} are suspended and hold nothing"
-        if slots != self.slots_used:
-            yield f"{self.host}: {self.slots_used} slots are counted, {slots} are held"
-        holders: dict[str, dict[AttemptKey, str]] = {}
-        reserved: dict[str, float] = {}
-        for key, part in self.held.items():
-            for gpu in part.gpus:
-                holders.setdefault(gpu.uuid, {})[key] = gpu.claim
-            for name, amount in part.amounts.items():
-                reserved[name] = reserved.get(name, 0.0) + amount
-        if holders != self.holders:
-            yield f"{self.host}: GPUs are booked as {self.holders}, held as {holders}"
-        if any(abs(reserved.get(name, 0.0) - self.reserved.get(name, 0.0)) > 1e-6 for name in reserved | self.reserved):
-            yield f"{self.host}: {self.reserved} is counted as reserved, {reserved} is held"
-
     def _may_claim(self, gpu: Gpu, claim: str, share: float = 1.0, gmem_mib: float = 0.0) -> bool:
-        if gpu.problem or gpu.mode is None or gpu.mode is ComputeMode.PROHIBITED:
+        if gpu.problem or gpu.mode is None or gpu.mode is ComputeMode.PROHIBITED or board_of(gpu) in self.torn:
+            return False
+        if isinstance(gpu, GpuPart) is not (claim in MIG_CLAIMS) or gpu.mig:
             return False
         if gmem_mib and not self._has_room(gpu, gmem_mib):
             return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter as Counts
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from gsched.model.allocation import SHARING, Allocation
 from gsched.model.host_ledger import AttemptKey, HostLedger
@@ -149,8 +149,32 @@ def double_owners(ledgers: Iterable[HostLedger]) -> list[str]:
         for uuid, holders in ledger.holders.items():
             if len(holders) > 1 and any(claim not in SHARING for claim in holders.values()):
                 found.append(f"GPU {uuid} of {ledger.host} is held by {sorted(holders)}")
+        split = {held.parent for part in ledger.held.values() for held in part.gpus if held.parent}
+        found += [
+            f"GPU {uuid} of {ledger.host} is held as a whole and in parts" for uuid in split & ledger.holders.keys()
+        ]
         cpus = Counts(cpu for part in ledger.held.values() for cpu in part.cpus)
         found += [f"CPU {cpu} of {ledger.host} is held {times} times" for cpu, times in cpus.items() if times > 1]
         if len(ledger.held) > 1 and ledger.exclusive is not None:
             found.append(f"{ledger.host} is held alone by {ledger.exclusive}, and by others of {sorted(ledger.held)}")
     return found
+
+
+def miscounts(ledger: HostLedger) -> Iterator[str]:
+    """One line for each number that is not the sum of what is held."""
+    slots = sum(part.slots for key, part in ledger.held.items() if key not in ledger.suspended)
+    if not ledger.suspended <= ledger.held.keys():
+        yield f"{ledger.host}: {sorted(ledger.suspended - ledger.held.keys())} are suspended and hold nothing"
+    if slots != ledger.slots_used:
+        yield f"{ledger.host}: {ledger.slots_used} slots are counted, {slots} are held"
+    holders: dict[str, dict[AttemptKey, str]] = {}
+    reserved: dict[str, float] = {}
+    for key, part in ledger.held.items():
+        for gpu in part.gpus:
+            holders.setdefault(gpu.uuid, {})[key] = gpu.claim
+        for name, amount in part.amounts.items():
+            reserved[name] = reserved.get(name, 0.0) + amount
+    if holders != ledger.holders:
+        yield f"{ledger.host}: GPUs are booked as {ledger.holders}, held as {holders}"
+    if any(abs(reserved.get(name, 0.0) - ledger.reserved.get(name, 0.0)) > 1e-6 for name in reserved | ledger.reserved):
+        yield f"{ledger.host}: {ledger.reserved} is counted as reserved, {reserved} is held"

@@ -5,7 +5,7 @@ Numbers are unique on the host at each level. It never says who holds what: see 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -72,3 +72,16 @@ def offered(topology: Topology, cpus: Iterable[int]) -> tuple[Processor, ...]:
     wanted = frozenset(cpus)
     chosen = (each for each in topology.processors if not wanted or each.cpu in wanted)
     return tuple(sorted(chosen, key=lambda each: (each.numa, each.socket, each.core, each.cpu)))
+
+
+def cpu_misfit(host: str, wanted: Sequence[int], offered: Iterable[Processor], taken: Collection[int]) -> str:
+    """Why these CPUs cannot be held there beside those that are `taken`; empty when they can."""
+    if len(set(wanted)) != len(wanted):
+        return f"a CPU of {host} is named twice"
+    there = {each.cpu for each in offered}
+    for cpu in wanted:
+        if cpu not in there:
+            return f"CPU {cpu} is not offered by {host}"
+        if cpu in taken:
+            return f"CPU {cpu} of {host} is held by another job"
+    return ""

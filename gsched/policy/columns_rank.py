@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsched.model.allocation import HostAllocation
+from gsched.model.allocation import SHARING, HostAllocation
 from gsched.model.columns import HostColumns, Numbers, Rows, singly
 from gsched.model.host_ledger import HostLedger
 from gsched.model.snapshot import HostSnapshot, JobKind
@@ -63,7 +63,7 @@ class Ranking:
         self._sharing = [
             (each, values, columns.derived(("fresh", each.kind), _of_kind(gpus.fresh, each.kind)))
             for each, values in zip(match.asked.need.devices, (values for values, _ in match.devices), strict=False)
-            if each.kind.claim in gpus.SHARING
+            if each.kind.claim in SHARING
         ]
         """Devices that may be shared, how many can be had, and how many of these nobody holds; the others that a job
         needs are idle ones wherever it runs.

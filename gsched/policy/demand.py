@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, Course, Step
+from gsched.model.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM, PROCESS_CLAIM, Course, Step
 from gsched.model.snapshot import HostValues
 from gsched.resreq.ast import BY_HOST, UNLISTED, Affinity, Cu, Expression, Requirement, Span
 from gsched.resreq.columns import Columns, Mask
@@ -22,7 +22,11 @@ from gsched.resreq.gpu import print_size
 PHYSICAL = "ngpus_physical"
 """The GPU resource that -gpu stands for; in rusage it means the same as -gpu num=."""
 
-_CLAIMS = {PROCESS_CLAIM: "mode=exclusive_process", ALONE_CLAIM: "j_exclusive=yes"}
+_CLAIMS = {
+    PROCESS_CLAIM: "mode=exclusive_process",
+    ALONE_CLAIM: "j_exclusive=yes",
+    MIG_ALONE_CLAIM: "j_exclusive=yes",
+}
 """Claims by -gpu that are not the plain one, in its words."""
 
 
@@ -39,6 +43,8 @@ class DeviceKind(NamedTuple):
     """GPUs per socket, "!" for evenly over the sockets."""
     packed: bool = False
     """Those that are shared most first."""
+    mig: str = ""
+    """Parts of GPUs by MIG of this size, `3` or `3/2`; empty: whole GPUs."""
 
     @property
     def name(self) -> str:
@@ -53,6 +59,7 @@ class DeviceKind(NamedTuple):
         words += [f"gmem={print_size(self.gmem_mib)}"] if self.gmem_mib else []
         words += [f"gmodel={self.model}"] if self.model else []
         words += ["glink=yes"] if self.linked else []
+        words += [f"mig={self.mig}"] if self.mig else []
         return ":".join([*words, f"gtile={self.tile}"] if self.tile else words)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gsched.base.errors import RequirementError
-from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM
+from gsched.model.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM, MIG_CLAIM, PROCESS_CLAIM, SHARED_CLAIM
 from gsched.model.resource import gpu_counter_claims
 from gsched.model.snapshot import RequirementClass
 from gsched.policy.demand import PHYSICAL, Bound, Choice, Demand, DeviceKind, Devices, SortKey, Term, tasks_of
@@ -203,7 +203,9 @@ class _Reserved:
 
 def kind_of(asked: GpuRequirement) -> DeviceKind:
     """The devices that -gpu asks for."""
-    if asked.mode == "exclusive_process":
+    if asked.mig:
+        claim = MIG_ALONE_CLAIM if asked.j_exclusive else MIG_CLAIM
+    elif asked.mode == "exclusive_process":
         claim = PROCESS_CLAIM
     elif asked.j_exclusive or (asked.share is not None and asked.share >= 1.0):
         claim = ALONE_CLAIM
@@ -211,7 +213,14 @@ def kind_of(asked: GpuRequirement) -> DeviceKind:
         claim = SHARED_CLAIM
     share = 1.0 if asked.share is None else asked.share
     return DeviceKind(
-        claim, share, asked.gmem_mib or 0.0, asked.gmodel, asked.glink, asked.gtile, asked.gpack or share < 1.0
+        claim,
+        share,
+        asked.gmem_mib or 0.0,
+        asked.gmodel,
+        asked.glink,
+        asked.gtile,
+        asked.gpack or share < 1.0,
+        asked.mig,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.devices import held_of
 from gsched.model.host_ledger import AttemptKey, HostLedger
 from gsched.model.snapshot import AdvanceReservation, Bucket, Running, Snapshot
 from gsched.policy import affinity
@@ -226,7 +227,7 @@ class Future:
             bucket = self._bucket_of(books.host, key, part)
             if bucket is not None and bucket.requirement.reservation == window.name:
                 slots -= 0 if key in books.suspended else part.slots
-                gpus -= len(part.gpus)
+                gpus -= part.whole_gpus
         return max(0, slots), max(0, gpus)
 
     def _bucket_of(self, host: str, key: AttemptKey, part: HostAllocation) -> Bucket | None:
@@ -320,8 +321,9 @@ class Future:
             old = books.gpus.get(held.uuid)
             others = (gpu for gpu in books.gpus.values() if gpu.uuid not in chosen)
             for gpu in sorted(others, key=lambda gpu: gpu.index):
-                other = structs.replace(held, uuid=gpu.uuid, index=gpu.index, pci_bus_id=gpu.pci_bus_id)
-                if (old is None or gpu.model == old.model) and _is_free(other, books):
+                other = held_of(gpu, held.claim, held.share, held.gmem_mib)
+                is_alike = (old is None or gpu.model == old.model) and other.profile == held.profile
+                if is_alike and _is_free(other, books):
                     chosen[gpu.uuid] = other
                     break
             else:
@@ -342,7 +344,5 @@ def _few(times: Iterable[float]) -> list[float]:
 def idle_gpus(books: HostLedger) -> list[HeldGpu]:
     """Usable devices that nobody holds, lowest index first, as holdings that nobody can share."""
     return [
-        HeldGpu(uuid=gpu.uuid, index=gpu.index, claim="ngpus", pci_bus_id=gpu.pci_bus_id)
-        for gpu in sorted(books.gpus.values(), key=lambda gpu: gpu.index)
-        if books.is_idle(gpu)
+        held_of(gpu, "ngpus") for gpu in sorted(books.gpus.values(), key=lambda gpu: gpu.index) if books.is_idle(gpu)
     ]

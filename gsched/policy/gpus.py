@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
-from gsched.model.allocation import SHARED_CLAIM, HeldGpu
-from gsched.model.devices import needs_change
+from gsched.model.allocation import SHARING, HeldGpu
+from gsched.model.devices import MIG_CLAIMS, GpuPart, held_of, needs_change, whole_gpus
 from gsched.model.host import Gpu
 from gsched.model.host_ledger import HostLedger
 from gsched.policy.demand import DeviceKind, Devices
@@ -23,9 +23,6 @@ ANY_DEVICE = ("ngpus_shared", "ngpus_excl_p", "ngpus_excl_t")
 
 _NOTHING_ELSE = DeviceKind("")[1:]
 """All of a kind but the claim, when nothing is asked of the devices."""
-
-SHARING = frozenset({"ngpus_shared", SHARED_CLAIM})
-"""Claims whose devices others may hold too."""
 
 
 def choose(ledger: HostLedger, wanted: Sequence[Devices]) -> tuple[HeldGpu, ...] | Shortage:
@@ -51,7 +48,7 @@ def choose(ledger: HostLedger, wanted: Sequence[Devices]) -> tuple[HeldGpu, ...]
         if picked is None:
             return Shortage(kind.name, count, _most(ledger, kind, free), _there(ledger, kind), kind.wish)
         for gpu in picked:
-            chosen[gpu.uuid] = _held(gpu, kind)
+            chosen[gpu.uuid] = held_of(gpu, kind.claim, kind.share, kind.gmem_mib)
     held = tuple(chosen.values())
     return held if len(held) < 2 else tuple(sorted(held, key=_index_of))
 
@@ -72,6 +69,8 @@ def candidates(ledger: HostLedger, kind: DeviceKind) -> list[Gpu]:
     free = ledger.claimable(kind.claim, kind.share, kind.gmem_mib)
     if kind.model:
         free = [gpu for gpu in free if model_matches(kind.model, gpu.model, gpu.memory_mib or 0)]
+    if kind.mig:
+        free = [gpu for gpu in free if isinstance(gpu, GpuPart) and gpu.is_of(kind.mig)]
     if kind.packed:
         free.sort(key=lambda gpu: (-ledger.load_of(gpu.uuid), needs_change(gpu, kind.claim), gpu.index))
     return free
@@ -116,9 +115,15 @@ def _most(ledger: HostLedger, kind: DeviceKind, free: Sequence[Gpu]) -> int:
 
 def _there(ledger: HostLedger, kind: DeviceKind) -> int:
     """How many devices of the host are of the kind, held or not."""
-    if not kind.model and not kind.gmem_mib:
+    devices: Sequence[Gpu]
+    if kind.claim in MIG_CLAIMS:
+        parts = (gpu for gpu in ledger.gpus.values() if isinstance(gpu, GpuPart))
+        devices = [gpu for gpu in parts if gpu.is_of(kind.mig)]
+    elif not kind.model and not kind.gmem_mib:
         return ledger.devices_for(kind.claim)
-    large = (gpu for gpu in ledger.gpus.values() if (gpu.usable_mib or 0) >= kind.gmem_mib)
+    else:
+        devices = list(whole_gpus(ledger.gpus))
+    large = (gpu for gpu in devices if (gpu.usable_mib or 0) >= kind.gmem_mib)
     return sum(not kind.model or model_matches(kind.model, gpu.model, gpu.memory_mib or 0) for gpu in large)
 
 
@@ -171,18 +176,7 @@ _index_of = attrgetter("index")
 
 
 def held_whole(devices: list[Gpu], claim: str) -> tuple[HeldGpu, ...]:
-    """The devices as claimed, all of each; lowest index first."""
+    """The GPUs as claimed, all of each; lowest index first."""
     if len(devices) > 1:
         devices.sort(key=_index_of)
     return tuple([HeldGpu(uuid=gpu.uuid, index=gpu.index, claim=claim, pci_bus_id=gpu.pci_bus_id) for gpu in devices])
-
-
-def _held(gpu: Gpu, kind: DeviceKind) -> HeldGpu:
-    return HeldGpu(
-        uuid=gpu.uuid,
-        index=gpu.index,
-        claim=kind.claim,
-        pci_bus_id=gpu.pci_bus_id,
-        share=kind.share,
-        gmem_mib=kind.gmem_mib,
-    )

@@ -107,11 +107,11 @@ class Planner:
         slots, gpus = future.left_of(window, books)
         if part.exclusive and (slots or gpus):
             return f"{window.name} keeps {slots} slots and {gpus} GPUs on {part.host}, which is wanted alone"
-        free, idle = books.free_slots, len(idle_gpus(books)) - len(part.gpus)
+        free, idle = books.free_slots, len(idle_gpus(books)) - part.whole_gpus
         if free is not None and free - part.slots < slots:
             return f"{window.name} keeps {slots} slots on {part.host}, {free} free; {part.slots} wanted"
-        if idle < gpus and part.gpus:
-            return f"{window.name} keeps {gpus} GPUs on {part.host}, {idle + len(part.gpus)} idle"
+        if idle < gpus and part.whole_gpus:
+            return f"{window.name} keeps {gpus} GPUs on {part.host}, {idle + part.whole_gpus} idle"
         return ""
 
     # -- keeping a plan -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gsched.model.allocation import SHARED_CLAIM, HostAllocation
+from gsched.model.allocation import SHARING, HostAllocation
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import Ledger
 from gsched.model.snapshot import Running
@@ -28,7 +28,6 @@ _FEW = 8
 """Rows are read one by one while they are fewer than one in so many."""
 _MOST_NEEDS = 64
 """Different needs for which bounds are kept."""
-_SHARING = frozenset({"ngpus_shared", SHARED_CLAIM})
 
 
 class Need(NamedTuple):
@@ -340,9 +339,9 @@ def _need_of(choice: Choice, slots: int) -> Need:
 
 def _alone(need: HostNeed) -> int:
     """Devices that nobody else may hold."""
-    return sum(count for kind, count in need.devices if kind.claim not in _SHARING)
+    return sum(count for kind, count in need.devices if kind.claim not in SHARING)
 
 
 def alone_of(part: HostAllocation) -> int:
     """Devices of a part that nobody else may hold."""
-    return sum(held.claim not in _SHARING for held in part.gpus)
+    return sum(held.claim not in SHARING for held in part.gpus)

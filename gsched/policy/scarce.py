@@ -17,9 +17,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from gsched.base.errors import RequirementError
-from gsched.model.allocation import HostAllocation
+from gsched.model.allocation import SHARING, HostAllocation
 from gsched.model.columns import Flags, HostColumns, Numbers
-from gsched.model.devices import suits
+from gsched.model.devices import suits, whole_gpus
 from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu
 from gsched.model.host_ledger import HostLedger
 from gsched.model.snapshot import HostSnapshot, JobKind, RequirementClass, Snapshot
@@ -46,7 +46,7 @@ def kind_of(need: HostNeed) -> JobKind | None:
     if not need.devices:
         return JobKind(need.slots, memory)
     (device, count) = need.devices[0]
-    if device.tile or (device.share < 1.0 and count > 1):
+    if device.tile or device.mig or (device.share < 1.0 and count > 1):
         return None
     return JobKind(need.slots, memory, count, device.share, device.claim, device.model)
 
@@ -186,7 +186,7 @@ class ScarceHosts:
     def _share(self, kind: JobKind) -> int:
         if kind.share < 1.0:
             return max(1, round(kind.share * WHOLE))
-        if kind.claim not in gpus.SHARING or not self._columns.size:
+        if kind.claim not in SHARING or not self._columns.size:
             return WHOLE
         return max(1, WHOLE // max(1, self._columns.books(0).shared_jobs))
 
@@ -203,8 +203,8 @@ def scarce_hosts(columns: HostColumns, snapshot: Snapshot) -> ScarceHosts | None
 
 def _state(host: HostSnapshot, books: HostLedger) -> _State:
     labels: dict[str, list[Gpu]] = {}
-    for gpu in sorted(books.gpus.values(), key=lambda gpu: gpu.index):
-        if not gpu.problem and gpu.mode is not None and gpu.mode is not ComputeMode.PROHIBITED:
+    for gpu in sorted(whole_gpus(books.gpus), key=lambda gpu: gpu.index):
+        if not gpu.problem and not gpu.mig and gpu.mode is not None and gpu.mode is not ComputeMode.PROHIBITED:
             labels.setdefault(_label(gpu, gpu.counted_mode or gpu.mode), []).append(gpu)
     label = max(labels, key=lambda label: len(labels[label]), default="")
     devices = tuple(labels.get(label, ()))
@@ -235,7 +235,7 @@ def _free(books: HostLedger, gpu: Gpu) -> int:
     holders = books.holders.get(gpu.uuid)
     if not holders:
         return WHOLE
-    if any(claim not in gpus.SHARING for claim in holders.values()):
+    if any(claim not in SHARING for claim in holders.values()):
         return 0
     return max(0, WHOLE - round(WHOLE * books.load_of(gpu.uuid)))
 

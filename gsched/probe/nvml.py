@@ -138,6 +138,9 @@ class Nvml:
         pstate = read("nvmlDeviceGetPerformanceState")
         process_count, processes = processes_of(read)
         mig, mig_devices = read_mig(api, read) if facts.can_mig else (None, ())
+        last = self._seen.get(index)
+        if facts.can_mig and mig is None and last is not None and last.uuid == uuid:
+            mig, mig_devices = last.mig, last.mig_devices  # not to be read now, which is no news
         gpu = Gpu(
             uuid=uuid,
             index=index,

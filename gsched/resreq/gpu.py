@@ -232,6 +232,14 @@ def _checked(values: dict[str, Any], positions: dict[str, int], text: str) -> Gp
         (exclusive and asked.gpack, "mode", "gpack", "gpack=yes is for mode=shared"),
         (exclusive and asked.gvendor == "amd", "mode", "gvendor", "AMD GPUs have no exclusive_process mode"),
         (asked.mps != "no" and asked.gvendor == "amd", "mps", "gvendor", "AMD GPUs have no MPS"),
+        (bool(asked.mig) and asked.gvendor == "amd", "mig", "gvendor", "AMD GPUs have no MIG"),
+        (
+            bool(asked.mig) and exclusive,
+            "mode",
+            "mig",
+            "a compute mode is that of a whole GPU; a part of one is had alone by j_exclusive=yes",
+        ),
+        (bool(asked.mig) and asked.glink, "glink", "mig", "parts of GPUs by MIG are not linked"),
     ]
     if asked.share is not None:
         alone = f"share={asked.share:g} is a part of one GPU"
@@ -322,7 +330,6 @@ def unsupported_by_agent(asked: GpuRequirement) -> str:
         _printed_option(asked, key)
         for key, is_asked in (
             ("mps", asked.mps != "no"),
-            ("mig", asked.mig),
             ("gvendor", asked.gvendor == "amd"),
             ("aff", asked.aff and "aff" in asked.given),
             ("block", asked.block),

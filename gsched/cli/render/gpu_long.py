@@ -12,7 +12,7 @@ from gsched.base.ids import show_job
 from gsched.cli.render.fold import left, printable
 from gsched.cli.render.gpu_tables import GpuUse, Uses, gpus_of, health, model_name, number, size
 from gsched.model.devices import room_mib, usable_by_claim
-from gsched.model.host import ComputeMode, Gpu, GpuProcess
+from gsched.model.host import ComputeMode, Gpu, GpuProcess, MigDevice
 from gsched.model.view import HostView
 
 _EXCLUSIVE = (ComputeMode.EXCLUSIVE_PROCESS, ComputeMode.EXCLUSIVE_THREAD)
@@ -36,6 +36,7 @@ def _host(host: HostView, uses: Uses) -> str:
         + _faults(gpus)
         + "\nGPU JOB INFORMATION\n"
         + _columns([_JOBS, *(_jobs(gpu, held[gpu.uuid]) for gpu in gpus)])
+        + _parts(host, gpus, uses)
         + "\nGPU PROCESSES\n"
         + _columns([_PROCESSES, *(row for gpu in gpus for row in _processes(gpu))])
     )
@@ -117,6 +118,25 @@ _JOBS = ("GPU_ID", "JEXCL", "RUNJOBIDS", "SUSPJOBIDS", "RSVJOBIDS")
 def _jobs(gpu: Gpu, use: GpuUse) -> tuple[str, ...]:
     exclusive = "Y" if use.alone else "N" if use.running or use.suspended else "-"
     return str(gpu.index), exclusive, " ".join(use.running) or "-", " ".join(use.suspended) or "-", "-"
+
+
+_PARTS = ("GPU_ID", "PROFILE", "GI_ID", "CI_ID", "MTOTAL", "JEXCL", "RUNJOBIDS", "SUSPJOBIDS", "UUID")
+
+
+def _parts(host: HostView, gpus: Iterable[Gpu], uses: Uses) -> str:
+    """What MIG has made of the GPUs and which jobs have it; nothing where no GPU is split."""
+    rows = [
+        _part(gpu, part, uses.get((host.name, part.uuid), GpuUse()))
+        for gpu in gpus
+        for part in (gpu.mig_devices if gpu.mig else ())
+    ]
+    return "\nMIG DEVICES\n" + _columns([_PARTS, *rows]) if rows else ""
+
+
+def _part(gpu: Gpu, part: MigDevice, use: GpuUse) -> tuple[str, ...]:
+    _, *jobs, _ = _jobs(gpu, use)
+    ids = (number(part.gpu_instance), number(part.compute_instance))
+    return str(gpu.index), printable(part.profile) or "-", *ids, size(part.memory_mib), *jobs, printable(part.uuid)
 
 
 _PROCESSES = ("GPU_ID", "PID", "USER", "MUSED", "JOBID")

@@ -1,6 +1,6 @@
 """GPU_ALLOCATION of `gjobs -l -gpu`: a row per GPU of a job. Layout: bjobs of LSF 10.1 (FP14), transcripts.
 
-LSF's factor of a GPU, and parts of a GPU by MIG, are not known here and print `-`.
+LSF's factor of a GPU, and where on it a part by MIG lies, are not known here and print `-`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ def gpu_table(gpus: Iterable[GpuOfJob]) -> str:
             "" if gpu.host == host else printable(gpu.host),
             "0",
             str(gpu.index),
-            "-",
-            "-",
+            *(("-", "-") if gpu.sizes is None else (f"-/{slices}" for slices in gpu.sizes)),
             cell(model_name(gpu.model), _MODEL_WIDTH),
             "-" if gpu.memory_mib is None else format_scaled_mib(gpu.memory_mib),
             "-",

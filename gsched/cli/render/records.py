@@ -61,6 +61,8 @@ class GpuOfJob(msgspec.Struct, frozen=True, kw_only=True):
     reserved_mib: float = 0.0
     socket: int | None = None
     links: tuple[str, ...] = ()
+    sizes: tuple[int, int] | None = None
+    """Of a part by MIG: slices of its GPU instance and of its compute instance."""
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):

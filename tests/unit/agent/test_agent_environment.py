@@ -19,6 +19,7 @@ SPEC = JobSpec(
 
 def environment_with(
     *indices: int,
+    parts: tuple[str, ...] = (),
     block: bytes = b"PATH=/bin\0",
     gpu_unrequested: str = "hide",
     slots: int = 1,
@@ -30,6 +31,7 @@ def environment_with(
     fenced: bool = False,
 ) -> dict[str, str]:
     gpus = tuple(HeldGpu(uuid=f"GPU-{index}", index=index, claim="ngpus_excl_p", share=share) for index in indices)
+    gpus += tuple(HeldGpu(uuid=uuid, index=0, claim="mig_shared", parent="GPU-0") for uuid in parts)
     allocation = Allocation(hosts=(HostAllocation(host="gpu1", slots=slots, gpus=gpus), *others))
     return job_environment(
         block,
@@ -234,3 +236,9 @@ def with_places(block: bytes, places: dict[str, str], script_file: str = "") -> 
         script_file=script_file,
         places=places,
     )
+
+
+def test_parts_of_gpus_go_by_their_uuids() -> None:
+    for fenced in (False, True):
+        found = environment_with(parts=("MIG-a", "MIG-b"), fenced=fenced)
+        assert found["CUDA_VISIBLE_DEVICES"] == found["GSCHED_GPU_UUIDS"] == "MIG-a,MIG-b"

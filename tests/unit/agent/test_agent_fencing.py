@@ -6,6 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from gsched.agent import fencing
@@ -13,7 +14,7 @@ from gsched.agent.fencing import Fencing, standing_note
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GpuFence
-from gsched.model.host import Gpu, GpuReport
+from gsched.model.host import Gpu, GpuReport, MigDevice
 from gsched.run.fence.ground import Ground
 from gsched.run.order import Fence
 
@@ -102,3 +103,36 @@ def test_render_nodes_of_foreign_gpus_are_denied_too(monkeypatch):
     simulated = fence(part(0), report=GpuReport(gpus=gpus, provider="simulated"))
     assert simulated is not None
     assert simulated.denied == ((195, 1),)
+
+
+def split_gpus(provider: str = "nvml") -> GpuReport:
+    """GPU 0 (minor 3) in two instances, GPU 1 whole."""
+    parts = tuple(
+        MigDevice(uuid=f"MIG-{place}", profile="3g.40gb", gpu_instance=place, compute_instance=0) for place in (1, 2)
+    )
+    first, *others = REVERSED.gpus[:2]
+    return GpuReport(gpus=(msgspec.structs.replace(first, mig=True, mig_devices=parts), *others), provider=provider)
+
+
+def mig_part(*uuids: str) -> HostAllocation:
+    gpus = tuple(HeldGpu(uuid=uuid, index=0, claim="mig_shared", parent="GPU-0") for uuid in uuids)
+    return HostAllocation(host="a", slots=1, gpus=gpus)
+
+
+def test_a_job_opens_its_own_parts_of_a_gpu_and_no_others(monkeypatch):
+    caps = {(place, compute): (236, 10 * place + (compute or 0)) for place in (1, 2, 9) for compute in (None, 0, 1)}
+    caps = {key: (236, node + (key[1] is not None)) for key, (_, node) in caps.items()}
+    monkeypatch.setattr(fencing, "capabilities", lambda minor: caps if minor == 3 else None)
+    found = fence(mig_part("MIG-1"), report=split_gpus())
+    assert found is not None
+    assert found.minors == (3,)
+    assert found.denied == ((195, 2), *((236, node) for node in (12, 20, 21, 22, 90, 91, 92))), "also what may come"
+    both = fence(mig_part("MIG-1", "MIG-2"), report=split_gpus())
+    assert both is not None
+    assert both.minors == (3,)
+    assert both.denied == ((195, 2), *((236, node) for node in (12, 22, 90, 91, 92)))
+    with pytest.raises(ResourceExhausted, match="MIG-5: GPU 0 has no such part"):
+        fence(mig_part("MIG-5"), report=split_gpus())
+    simulated = fence(mig_part("MIG-1"), report=split_gpus("simulated"))
+    assert simulated is not None
+    assert simulated.denied == ((195, 2),)

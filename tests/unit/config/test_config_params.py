@@ -78,7 +78,7 @@ def test_every_parameter_of_policies():
         ("JOB_DEP_LAST_SUB = 2", "JOB_DEP_LAST_SUB: '2' is neither Y nor N"),
         ("KILL_ON_INVALID_DEPENDENCY = 1", "KILL_ON_INVALID_DEPENDENCY: '1' is neither Y nor N"),
         ("GPU_REQ = nums=1", "GPU_REQ: Bad GPU requirement: "),
-        ("GPU_REQ = num=1:mig=2", "GPU_REQ: 'num=1:mig=2': mig=2"),
+        ("GPU_REQ = num=1:block=yes", "GPU_REQ: 'num=1:block=yes': block=yes"),
         ("GPU_REQ_MERGE = maybe", "GPU_REQ_MERGE: 'maybe' is neither Y nor N"),
         ("RESERVE_CORES_PER_GPU = -1", "RESERVE_CORES_PER_GPU: '-1' is not a whole number from 0 to 4096"),
         ("GPU_PLACEMENT = spread", "GPU_PLACEMENT: 'spread' is neither pack nor scarce"),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.model.host_ledger import HostLedger
-from gsched.model.ledger import Ledger
+from gsched.model.ledger import Ledger, miscounts
 from gsched.model.queue import Preemption, Queue
 from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import (
@@ -258,7 +258,7 @@ class Cluster:
 
     def audit(self) -> None:
         for books in self.ledger.hosts.values():
-            assert not list(books.miscounts())
+            assert not list(miscounts(books))
             assert books.max_slots is None or books.slots_used <= books.max_slots
             assert all(len(holders) == 1 for holders in books.holders.values())
 

@@ -122,6 +122,9 @@ def test_what_is_implied_counts_as_given() -> None:
         ("mode=exclusive_process:share=0.5", 23, "mode= is shared"),
         ("share=0.5:j_exclusive=yes", 10, "j_exclusive= is no"),
         ("share=0.5:mig=1", 10, "and so is mig="),
+        ("mig=1:mode=exclusive_process", 6, "had alone by j_exclusive=yes"),
+        ("mig=1:glink=yes", 6, "are not linked"),
+        ("gvendor=amd:mig=1", 12, "AMD GPUs have no MIG"),
     ],
 )
 def test_wrong_texts_say_what_and_where(text: str, position: int, words: str) -> None:
@@ -161,7 +164,7 @@ def test_levels_that_contradict_each_other_are_refused() -> None:
 
 def test_what_agents_cannot_do_is_named() -> None:
     assert unsupported_by_agent(GpuRequirement()) == ""
-    assert unsupported_by_agent(read("mps=yes:mig=3/2")) == "mps=yes, mig=3/2"
+    assert unsupported_by_agent(read("mps=yes:mig=3/2")) == "mps=yes"
     assert unsupported_by_agent(read("gvendor=amd")) == "gvendor=amd"
     assert unsupported_by_agent(read("num=1:aff=no:block=no")) == ""
     assert unsupported_by_agent(read("aff=yes:block=yes")) == "aff=yes, block=yes"

@@ -1,0 +1,92 @@
+"""Jobs on parts of GPUs by MIG, in the engine and in what it shows."""
+
+from __future__ import annotations
+
+import msgspec
+from core_world import SHARED, World, gpus, make_config, spec
+
+from gsched.core.device_wishes import Offered, never_met, wishes_of
+from gsched.core.views import host_view
+from gsched.model.event import JobNoted
+from gsched.model.host import GpuReport, MigDevice
+
+
+def laid(*profiles: str) -> GpuReport:
+    """Two GPUs; the second one is split like this."""
+    report = gpus(2, SHARED, memory_mib=80_000)
+    parts = tuple(MigDevice(uuid=f"MIG-{place}", profile=name) for place, name in enumerate(profiles))
+    first, second = report.gpus
+    return GpuReport(gpus=(first, msgspec.structs.replace(second, mig=bool(parts), mig_devices=parts)), provider="nvml")
+
+
+def world_of(*profiles: str) -> World:
+    world = World(make_config())
+    world.report(gpus=laid(*profiles))
+    return world
+
+
+def notes(world: World) -> list[str]:
+    return [event.text for event in world.events if isinstance(event, JobNoted) and "MIG" in event.text]
+
+
+def test_a_part_that_goes_below_a_job_is_told_once_and_not_given_to_others() -> None:
+    """pains 23."""
+    world = world_of("3g.40gb", "3g.40gb")
+    first, second = world.run(spec(gpu_req="mig=3"), spec(gpu_req="mig=3"))
+    for _ in range(2):
+        world.report(gpus=laid("3g.40gb", "1g.10gb"))
+        world.report(gpus=laid("3g.40gb"))
+    (part,) = world.job(second).allocation.hosts
+    said = f"Run 1: its part MIG-1 (3g.40gb) of GPU 1 ({part.gpus[0].parent}) on a is gone: the MIG layout was changed"
+    assert notes(world) == [said] and said in world.job(second).notes
+    world.report(gpus=laid("3g.40gb", "1g.10gb"))
+    (third,) = world.run(spec(gpu_req="mig=1"))
+    (fourth,) = world.run(spec(gpu_req="num=1"))
+    assert (world.state(first), world.state(third), world.state(fourth)) == ("RUN", "PEND", "RUN")
+    world.ended(first)
+    world.settle()
+    assert world.state(third) == "PEND"
+    world.ended(second)
+    world.settle()
+    assert world.state(third) == "RUN" and world.engine.audit() == []
+
+
+def test_a_gpu_that_is_gone_is_no_change_of_its_layout() -> None:
+    world = world_of("3g.40gb")
+    world.run(spec(gpu_req="mig=3"))
+    world.report(gpus=gpus(1, SHARED))
+    assert notes(world) == []
+
+
+def test_new_parts_are_given_out_as_soon_as_they_are_seen() -> None:
+    world = world_of("7g.80gb")
+    (job,) = world.run(spec(gpu_req="mig=1"))
+    assert world.state(job) == "PEND"
+    (reason,) = world.reasons(job)
+    assert "mig=1" in reason
+    world.report(gpus=laid("1g.10gb", "1g.10gb"))
+    world.settle()
+    assert world.state(job) == "RUN"
+
+
+def test_nobody_is_refused_for_a_layout_that_may_come() -> None:
+    world = world_of("1g.10gb")
+    (job,) = world.run(spec(gpu_req="num=9:mig=2"))
+    (said,) = [text for text in world.job(job).spec.warnings if "mig" in text]
+    assert (
+        said
+        == "No host that the job may use has a part of a GPU of mig=2 (parts are 1g.10gb): the job waits until one has"
+    )
+    assert never_met(wishes_of("", "mig=1", 1), {"a": Offered(gpus(2, SHARED))}).startswith(
+        "No host that the job may use has a part of a GPU of mig=1 (no GPU is split)"
+    )
+    assert never_met(wishes_of("", "mig=1", 1), {"a": Offered(laid("1g.10gb"))}) == ""
+    assert "gmem=15G" in never_met(wishes_of("", "mig=1:gmem=15G", 1), {"a": Offered(laid("1g.10gb"))})
+
+
+def test_a_split_gpu_shows_who_holds_parts_of_it() -> None:
+    world = world_of("1g.10gb", "1g.10gb")
+    jobs = world.run(spec(gpu_req="mig=1"), spec(gpu_req="mig=1"))
+    host = world.engine.config.hosts["a"]
+    view = host_view(host, world.engine.config, world.engine.state, world.engine.observations.of("a"))
+    assert [gpu.holders for gpu in view.gpus] == [(), tuple(f"{job}.1" for job in jobs)]
