@@ -69,6 +69,8 @@ class Attempts:
         self._ended: dict[AttemptKey, AttemptResult] = {}
         self._unreturned: dict[AttemptKey, HostAllocation] = {}
         """Of attempts that have ended: what is not given back yet."""
+        self._unkillable: dict[AttemptKey, dict[int, str]] = {}
+        """Of attempts that are there still: numbers and names of the processes that do not end by SIGKILL."""
         self._reasons: dict[AttemptKey, str] = {}
         """LSF's keywords for attempts that are being ended."""
         self._unwritten: set[AttemptKey] = set()
@@ -78,7 +80,12 @@ class Attempts:
         self.endings = Endings()
         self.terminate_interval_s = 10.0
         self._executor = ProcessExecutor(
-            spool, cluster, on_started=self._on_started, on_ended=self._on_ended, clock=clock
+            spool,
+            cluster,
+            on_started=self._on_started,
+            on_ended=self._on_ended,
+            on_unkillable=self._on_unkillable,
+            clock=clock,
         )
         self._letters = Letters(self._executor, self._on_written)
         self._orders = Orders(host, user_name(uid), self._executor, clock, locks_gpus=locks_gpus, places=places)
@@ -259,9 +266,25 @@ class Attempts:
         self._tell_started((job_id, attempt))
         self._letters.started((job_id, attempt))
 
+    def _on_unkillable(self, job_id: int, attempt: int, processes: Iterable[tuple[int, str]]) -> None:
+        self._unkillable.setdefault((job_id, attempt), {}).update(processes)
+        self._tell_unkillable((job_id, attempt))
+
+    def tell_unkillable(self) -> None:
+        """Tell a master that has just heard hello."""
+        for key in self._unkillable:
+            self._tell_unkillable(key)
+
+    def _tell_unkillable(self, key: AttemptKey) -> None:
+        message = agent_pb2.AgentMessage(unkillable=agent_pb2.Unkillable(job_id=key[0], attempt=key[1]))
+        for pid, name in self._unkillable[key].items():
+            message.unkillable.processes.add(pid=pid, name=name)
+        self._send(message)
+
     def _on_ended(self, job_id: int, attempt: int, result: AttemptResult) -> None:
         key = (job_id, attempt)
         reason = self._reasons.pop(key, "")
+        self._unkillable.pop(key, None)
         if reason and result.started and not result.succeeded and not result.term_reason:
             result = msgspec.structs.replace(result, term_reason=reason)
         self._ended[key] = result

@@ -194,6 +194,7 @@ class Agent:
         outgoing: asyncio.Queue[agent_pb2.AgentMessage] = asyncio.Queue()
         self._outgoing = outgoing
         outgoing.put_nowait(agent_pb2.AgentMessage(hello=hello))
+        self._attempts.tell_unkillable()
         self._heard = False
         ways = [asyncio.create_task(way) for way in (self._read(call), self._write(call, outgoing), self._beat())]
         try:

@@ -154,6 +154,16 @@ class AttemptEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptUnkillable:
+    """SIGKILL does not end these processes of the attempt, which therefore has not ended: (number, name) of each."""
+
+    job_id: int
+    attempt: int
+    host: str
+    processes: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HeldAttempt:
     """An attempt in an agent's journal that has not ended, and what it holds there."""
 
@@ -212,6 +222,7 @@ Command = (
     | Reconfigure
     | AttemptStarted
     | AttemptEnded
+    | AttemptUnkillable
     | HostHello
     | HostReported
     | HostDisconnected

@@ -18,6 +18,7 @@ from gsched.core.cluster import ClusterState
 from gsched.core.command import (
     AttemptEnded,
     AttemptStarted,
+    AttemptUnkillable,
     Command,
     ControlGroups,
     ControlHosts,
@@ -51,6 +52,7 @@ from gsched.core.reserved_anew import reserved_anew
 from gsched.core.returning import Returning
 from gsched.core.submission import answered_before, each_once, submitted
 from gsched.core.timeouts import Timeouts
+from gsched.core.unkillable import note_unkillable
 from gsched.core.values import affinity_processors, host_values, slot_limit
 from gsched.model.config import ClusterConfig
 from gsched.model.devices import offer_of
@@ -121,6 +123,7 @@ class Engine:
             HostDisconnected: self._disconnected,
             AttemptStarted: self._attempt_started,
             AttemptEnded: self._attempt_ended,
+            AttemptUnkillable: self._attempt_unkillable,
         }
         self._observe_all()
         state.give_back(now)
@@ -330,6 +333,9 @@ class Engine:
         seen = self.observations.of(command.host)
         attempts.attempt_ended(self.state, self.config, command, seen, now, decision)
         self._wake()
+
+    def _attempt_unkillable(self, command: AttemptUnkillable, now: float, decision: Decision) -> None:
+        note_unkillable(self.state, command, now, decision)
 
     # -- time -----------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,15 @@ import grpc
 
 from gsched import __version__
 from gsched.base.errors import GschedError
-from gsched.core.command import AttemptEnded, AttemptStarted, HeldAttempt, HostDisconnected, HostHello, HostReported
+from gsched.core.command import (
+    AttemptEnded,
+    AttemptStarted,
+    AttemptUnkillable,
+    HeldAttempt,
+    HostDisconnected,
+    HostHello,
+    HostReported,
+)
 from gsched.master.loop import EngineLoop, Item
 from gsched.master.servicer import ask
 from gsched.master.sessions import Sessions
@@ -151,6 +159,8 @@ def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage
             return _started(host, message.started)
         case "ended":
             return _ended(host, message.ended)
+        case "unkillable":
+            return _unkillable(host, message.unkillable)
         case "load":
             return HostReported(host, session, load=from_proto(message.load, LoadReport))
         case "gpus":
@@ -171,6 +181,11 @@ def _started(host: str, message: agent_pb2.Started) -> AttemptStarted:
 
 def _ended(host: str, message: agent_pb2.Ended) -> AttemptEnded:
     return AttemptEnded(message.job_id, message.attempt, host, from_proto(message.result, AttemptResult))
+
+
+def _unkillable(host: str, message: agent_pb2.Unkillable) -> AttemptUnkillable:
+    processes = tuple((each.pid, each.name) for each in message.processes)
+    return AttemptUnkillable(message.job_id, message.attempt, host, processes)
 
 
 def _hello(message: agent_pb2.Hello, session: int) -> HostHello:

@@ -7,7 +7,7 @@ import asyncio
 from gsched.run import contain
 from gsched.run.fence.group import Group, group_of
 from gsched.run.launch import Watch
-from gsched.run.order import Key, Limits, Order
+from gsched.run.order import Key, Limits, Order, Unkillable
 from gsched.run.orphan import Orphan
 from gsched.run.spool import Started
 from gsched.run.usage import Sampler
@@ -39,6 +39,8 @@ class Attempt:
         self.timers: list[asyncio.TimerHandle] = []
         self.ending: asyncio.Task[None] | None = None
         self.problem = ""
+        self.unkillable: set[Unkillable] = set()
+        """Processes that were told to be so."""
         self.usage = Sampler()
         self.orphan: Orphan | None = None
         """Enforces the limits in the place of a supervisor that was killed."""

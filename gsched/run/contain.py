@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterable, Iterator
 
 MARK_VARIABLE = "GSCHED_ATTEMPT_ID"
@@ -20,6 +19,8 @@ MARK_VARIABLE = "GSCHED_ATTEMPT_ID"
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+UNKILLABLE_AFTER_S = 5.0
+"""A process that is there so long after SIGKILL hangs in the kernel: a driver or a file system does not answer."""
 _MAX_ROUNDS = 100
 _HAS_CHILDREN_FILES = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 
@@ -207,9 +208,21 @@ def send(process: Process, signum: int) -> str:
     return ""
 
 
+def send_each(processes: Iterable[Process], signum: int) -> tuple[list[Process], str]:
+    """Signal each of them; those that could be or are gone, and the reasons why others could not be, joined."""
+    reached, problems = [], []
+    for process in processes:
+        problem = send(process, signum)
+        if problem:
+            problems.append(problem)
+        else:
+            reached.append(process)
+    return reached, "; ".join(problems)
+
+
 def send_all(processes: Iterable[Process], signum: int) -> str:
     """Signal each of them; the reasons why some could not be, joined, or empty."""
-    return "; ".join(problem for problem in [send(process, signum) for process in processes] if problem)
+    return send_each(processes, signum)[1]
 
 
 def stop(find: Finder) -> str:
@@ -228,19 +241,6 @@ def stop(find: Finder) -> str:
 def resume(find: Finder) -> str:
     """Let a whole tree go on."""
     return send_all(find(), signal.SIGCONT)
-
-
-def kill(find: Finder, patience_s: float) -> str:
-    """SIGKILL until none is left; after `patience_s` without success the rest are named in the text returned."""
-    deadline = time.monotonic() + patience_s
-    while True:
-        left = find()
-        if not left:
-            return ""
-        problem = send_all(left, signal.SIGKILL)
-        if time.monotonic() >= deadline:
-            return problem or "cannot be killed: " + ", ".join(f"process {process}" for process in left[:10])
-        time.sleep(0.005)
 
 
 def _read(path: str) -> bytes:

@@ -24,7 +24,7 @@ from gsched.run import contain, members, supervisor
 from gsched.run.attempt import Attempt
 from gsched.run.jobreport import Facts
 from gsched.run.launch import ForkServer, Watch
-from gsched.run.order import Key, Limits, OnEnded, OnStarted, Order, StartedInfo
+from gsched.run.order import Key, Limits, OnEnded, OnStarted, OnUnkillable, Order, StartedInfo, Unkillable
 from gsched.run.orphan import Orphan
 from gsched.run.shellline import in_place
 from gsched.run.spool import Claim, Spool, Started
@@ -35,8 +35,8 @@ _MAX_TRIES = 3
 """Supervisors that may die before they have claimed an attempt, until it is given up."""
 _LOOK_AGAIN_S = 0.05
 _MAX_LOOKS = 40
-_KILL_PATIENCE_S = 2.0
 _KILL_AGAIN_S = 1.0
+_SWEEP_LOOK_S = 0.01
 _FREEZE_LOOK_S = 0.001
 _FREEZE_LOOKS = 100
 _LOOKS_S = (0.02, 0.1, 0.5)
@@ -53,6 +53,7 @@ class ProcessExecutor:
         *,
         on_started: OnStarted,
         on_ended: OnEnded,
+        on_unkillable: OnUnkillable = lambda job_id, attempt, processes: None,
         clock: Clock | None = None,
         gpu_lock_folder: Path | None = None,
     ) -> None:
@@ -64,6 +65,7 @@ class ProcessExecutor:
         self._cluster = cluster
         self._on_started = on_started
         self._on_ended = on_ended
+        self._on_unkillable = on_unkillable
         self._clock = clock or SystemClock()
         self._boot_id = contain.boot_id()
         self._held: dict[str, Attempt] = {}
@@ -118,9 +120,11 @@ class ProcessExecutor:
             return
         await held.let_go.wait()
         if everything:
-            contain.send_all(self._tree(held), signum)
+            reached, _ = contain.send_each(self._tree(held), signum)
             if signum == signal.SIGKILL and held.group is not None:
                 held.group.thaw()  # else it arrives when the job is resumed
+            if signum == signal.SIGKILL:
+                self._spawn(self._see_dead(held, reached))
         elif held.started is not None:
             main = contain.read_process(held.started.pid)
             if main is not None and main.start == held.started.start:
@@ -309,6 +313,7 @@ class ProcessExecutor:
         held = self._held.get(name)
         if held is not None:
             self._note_started(held)
+            self._note_unkillable(held, self._spool.unkillable(name))
 
     def _note_started(self, held: Attempt) -> None:
         """Report the start once it is on record."""
@@ -327,6 +332,13 @@ class ProcessExecutor:
             boot_id=started.supervisor.boot_id,
         )
         self._on_started(*held.key, info)
+
+    def _note_unkillable(self, held: Attempt, found: Iterable[Unkillable]) -> None:
+        """Report those that were not, once."""
+        fresh = sorted(set(found) - held.unkillable)
+        if fresh and not held.ended.is_set():
+            held.unkillable.update(fresh)
+            self._on_unkillable(*held.key, tuple(fresh))
 
     # -- following -----------------------------------------------------------------------------------------------
 
@@ -377,6 +389,7 @@ class ProcessExecutor:
         held.was_seen = True
         held.watch = Watch(claim.pid, claim.start, lambda: self._examine(held))
         self._note_started(held)
+        self._note_unkillable(held, self._spool.unkillable(held.name))
         if held.started is None and held.looks < _MAX_LOOKS:
             # Its notice may have gone to an agent that is no more.
             held.timers.append(self._loop.call_later(_LOOK_AGAIN_S * (1 + held.looks), self._look_for_start, held))
@@ -416,12 +429,22 @@ class ProcessExecutor:
                 find=lambda: self._tree(held),
                 is_suspended=lambda: self._spool.is_suspended(held.name),
                 clock=self._clock,
+                on_helpless=lambda: self._note_unkillable(held, _named(self._tree(held))),
             )
 
     async def _sweep_orphans(self, held: Attempt) -> None:
         if held.group is not None:
             held.group.kill()
-        held.problem = contain.kill(lambda: self._tree(held), _KILL_PATIENCE_S)
+        since = time.monotonic()
+        while left := self._tree(held):
+            reached, refused = contain.send_each(left, signal.SIGKILL)
+            is_helpless = time.monotonic() - since >= contain.UNKILLABLE_AFTER_S
+            if is_helpless and not reached:
+                held.problem = refused
+                break
+            if is_helpless:
+                self._note_unkillable(held, _named(reached))
+            await asyncio.sleep(_KILL_AGAIN_S if is_helpless else _SWEEP_LOOK_S)
         what = "the job's supervisor was killed, so its exit status is not known"
         self._finish(held, self._unknown_end(held, "; ".join(text for text in (what, held.problem) if text)))
 
@@ -456,12 +479,20 @@ class ProcessExecutor:
         for signum in (signal.SIGINT, signal.SIGTERM):
             if await self._ends_by(held, signum, interval_s, ends_steps=ends_steps):
                 return
+        since = time.monotonic()
         while ends_steps or not self._spool.is_past_job(held.name):
-            contain.send_all(self._tree(held), signal.SIGKILL)
+            reached, _ = contain.send_each(self._tree(held), signal.SIGKILL)
             if held.group is not None:
                 held.group.kill()
             if await self._ends_within(held, _KILL_AGAIN_S):
                 return
+            if time.monotonic() - since >= contain.UNKILLABLE_AFTER_S:
+                self._note_unkillable(held, _named(reached))
+
+    async def _see_dead(self, held: Attempt, killed: Iterable[contain.Process]) -> None:
+        """Say which of these are still there after a time that is long enough for all that can end."""
+        await self._ends_within(held, contain.UNKILLABLE_AFTER_S)
+        self._note_unkillable(held, _named(each for each in killed if contain.is_alive(each.pid, each.start)))
 
     async def _ends_by(self, held: Attempt, signum: int, interval_s: float, *, ends_steps: bool) -> bool:
         """Signal every process of the attempt once and wait; whether it has ended within `interval_s`.
@@ -525,6 +556,10 @@ class ProcessExecutor:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _named(processes: Iterable[contain.Process]) -> list[Unkillable]:
+    return [(process.pid, process.name) for process in processes]
 
 
 def _not_started(problem: str) -> AttemptResult:

@@ -108,6 +108,7 @@ class Guard:
         self._look_at = math.inf if not self._limits else _FIRST_LOOK_S
         self._steps: Iterator[tuple[float, int]] = iter(())
         self._step_at, self._signal = math.inf, 0
+        self._kills_since = math.inf
         if run_limit_s is not None:
             self._begin(_RUN_SIGNALS, run_limit_s)
 
@@ -122,9 +123,15 @@ class Guard:
             self.term_reason = self.term_reason or "TERM_RUNLIMIT"
             self._look_at = math.inf
             contain.send_all(self._find(), self._signal)
+            if self._signal == signal.SIGKILL:
+                self._kills_since = min(self._kills_since, ran_s)
             self._step_at, self._signal = next(self._steps)
         elif ran_s >= self._look_at:
             self._look(ran_s, reaped_cpu_s)
+
+    def is_helpless(self, ran_s: float) -> bool:
+        """Whether SIGKILL has had no effect for so long that processes hang in the kernel."""
+        return ran_s - self._kills_since >= contain.UNKILLABLE_AFTER_S
 
     def renewed(self, run_limit_s: float | None, limits: Mapping[str, float]) -> Guard:
         """A guard of other limits; this one when the job is being ended already."""

@@ -144,11 +144,15 @@ class StartedInfo(msgspec.Struct, frozen=True, kw_only=True):
     boot_id: str
 
 
+Unkillable = tuple[int, str]
+"""Number and name of a process that SIGKILL does not end."""
+
 Key = tuple[int, int]
 """(job id, attempt)."""
 
 OnStarted = Callable[[int, int, StartedInfo], None]
 OnEnded = Callable[[int, int, AttemptResult], None]
+OnUnkillable = Callable[[int, int, tuple[Unkillable, ...]], None]
 
 
 class Executor(Protocol):

@@ -21,7 +21,8 @@ LOOK_S = 1.0
 class Orphan:
     """Follows one job by timers of the running event loop. Run time is wall-clock time but for what it is suspended.
 
-    `find` finds its processes; `is_suspended` tells whether they are stopped now.
+    `find` finds its processes; `is_suspended` tells whether they are stopped now;
+    `on_helpless` hears, again and again, that they do not end by SIGKILL.
     """
 
     def __init__(
@@ -33,8 +34,10 @@ class Orphan:
         find: contain.Finder,
         is_suspended: Callable[[], bool],
         clock: Clock,
+        on_helpless: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock = clock
+        self._on_helpless = on_helpless
         self._is_suspended = is_suspended
         self._began = started_at
         self._stopped_at: float | None = None
@@ -78,6 +81,8 @@ class Orphan:
         ran_s = max(now - self._began, 0.0)
         if self._guard.due <= ran_s:
             self._guard.act(ran_s, 0.0)
+            if self._guard.is_helpless(ran_s):
+                self._on_helpless()
         if self._guard.due < float("inf"):
             pause_s = self._guard.due - ran_s
             self._timer = self._loop.call_later(pause_s if self._guard.term_reason else max(pause_s, LOOK_S), self._act)

@@ -22,7 +22,7 @@ from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult
 from gsched.run import supervisor
 from gsched.run.jobreport import Facts, append_report, report_text
-from gsched.run.order import Key, Limits, Order
+from gsched.run.order import Key, Limits, Order, Unkillable
 
 T = TypeVar("T")
 
@@ -145,6 +145,10 @@ class Spool:
     def is_suspended(self, name: str) -> bool:
         """Whether the attempt was suspended and not resumed: outlives the agent, and stops the run limit's clock."""
         return (self.folder(name) / supervisor.SUSPENDED).exists()
+
+    def unkillable(self, name: str) -> tuple[Unkillable, ...]:
+        """Processes that the supervisor could not end."""
+        return self._read(name, supervisor.UNKILLABLE, tuple[Unkillable, ...]) or ()
 
     def set_suspended(self, name: str, suspended: bool) -> None:
         """Raises ResourceExhausted when it cannot be written down."""

@@ -28,16 +28,16 @@ from gsched.run.shellline import plain_words
 ORDER, CLAIM, STARTED, STATUS, SCRIPT, SUSPENDED = "order", "claim", "started", "status", "script", "suspended"
 LIMITS = "limits"
 STDOUT, STDERR, HOSTFILE, AFFINITY = "stdout", "stderr", "hostfile", "affinity"
-INPUT, FAILED, LAST = "input", "failed", "last"
+INPUT, FAILED, LAST, UNKILLABLE = "input", "failed", "last", "unkillable"
 """Names of the files in an attempt's folder."""
 
 SWEEP_GRACE_S = 2.0
 """What a finished job left behind gets SIGTERM, and this long to obey."""
-SWEEP_PATIENCE_S = 10.0
-"""How long left-overs are killed before those that cannot die (state D) are named and given up."""
 FINAL_FAILURE = 2
 """Exit code of a job that could not be executed and would fail again: no working directory, no input file."""
 
+_LOOK_S = 1.0
+"""How often left-overs that do not end by SIGKILL are looked at."""
 _NO_FENCE = "the job cannot be fenced off from GPUs that are not its own"
 _POKE = signal.SIGUSR1
 _AWAITED = frozenset({signal.SIGCHLD, _POKE})
@@ -112,6 +112,7 @@ class Supervisor:
         self.stopped_at: float | None = None
         self.stopped_s = 0.0
         self.poked = False
+        self.unkillable: list[tuple[int, str]] = []
         self.step_pid = 0
         self.step_status: int | None = None
 
@@ -368,6 +369,8 @@ class Supervisor:
                 contain.send_all(self._tree(), order["warning_signal"])
             else:
                 guard.act(ran_s, self.cpu_s)
+                if guard.is_helpless(ran_s):
+                    self._name_unkillable(self._tree())
         self.term_reason = guard.term_reason or guard.explains(death(self.main_status))
 
     def _warning_due(self) -> float:
@@ -465,7 +468,7 @@ class Supervisor:
         return steps.shell_code(self.step_status or 0)
 
     def _sweep(self) -> str:
-        """End whatever the job left running; the text names what could not be ended."""
+        """End whatever the job left running, and wait for it; the text names what is not ours to end."""
         if self.group is not None:
             self.group.thaw()  # also for the steps that follow
         if not self._reap():
@@ -475,16 +478,31 @@ class Supervisor:
         contain.send_all(left, signal.SIGCONT)
         if self._wait_childless(SWEEP_GRACE_S):
             return ""
-        problem = ""
-        deadline = time.monotonic() + SWEEP_PATIENCE_S
-        while time.monotonic() < deadline:
-            problem = contain.send_all(self._tree(), signal.SIGKILL)
+        killing_since = time.monotonic()
+        while True:
+            reached, refused = contain.send_each(self._tree(), signal.SIGKILL)
             if self.group is not None:
                 self.group.kill()
-            if self._wait_childless(0.05):
+            is_helpless = time.monotonic() - killing_since >= contain.UNKILLABLE_AFTER_S
+            if self._wait_childless(_LOOK_S if is_helpless else 0.05):
                 return ""
-        names = ", ".join(f"process {process}" for process in self._tree()[:10])
-        return problem or f"could not be ended after the job: {names}"
+            if is_helpless and not reached:
+                return refused or "processes of the job could not be ended after it"
+            if is_helpless:
+                self._name_unkillable(reached)
+
+    def _name_unkillable(self, processes: list[contain.Process]) -> None:
+        """Tell the agent who does not end by SIGKILL. As long as they are there, what the attempt holds is not free."""
+        named = sorted((process.pid, process.name) for process in processes)
+        if named in ([], self.unkillable):
+            return
+        try:
+            write_file(f"{self.folder}/{UNKILLABLE}.new", json.dumps(named).encode())
+            os.rename(f"{self.folder}/{UNKILLABLE}.new", f"{self.folder}/{UNKILLABLE}")
+        except OSError:  # a full disk: the next look tries again
+            return
+        self.unkillable = named
+        tell(self.settings.notify_fd, self.name)
 
     def _wait_childless(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s

@@ -10,7 +10,7 @@ from pathlib import Path
 from gsched.model.job import AttemptResult
 from gsched.run import contain
 from gsched.run.executor import ProcessExecutor
-from gsched.run.order import Key, Order, StartedInfo
+from gsched.run.order import Key, Order, StartedInfo, Unkillable
 
 PATIENCE_S = 20.0
 CLUSTER = f"test-{os.getpid()}"
@@ -27,9 +27,15 @@ class Host:
         self.started: dict[Key, StartedInfo] = {}
         self.ended: dict[Key, AttemptResult] = {}
         self.reports: list[tuple[str, Key]] = []
+        self.unkillable: dict[Key, list[Unkillable]] = {}
         self._changed = asyncio.Event()
         self.executor = ProcessExecutor(
-            self.spool, cluster, on_started=self._on_started, on_ended=self._on_ended, gpu_lock_folder=self.locks
+            self.spool,
+            cluster,
+            on_started=self._on_started,
+            on_ended=self._on_ended,
+            on_unkillable=self._on_unkillable,
+            gpu_lock_folder=self.locks,
         )
 
     def _on_started(self, job_id: int, attempt: int, info: StartedInfo) -> None:
@@ -40,6 +46,10 @@ class Host:
     def _on_ended(self, job_id: int, attempt: int, result: AttemptResult) -> None:
         self.reports.append(("ended", (job_id, attempt)))
         self.ended[job_id, attempt] = result
+        self._changed.set()
+
+    def _on_unkillable(self, job_id: int, attempt: int, processes: tuple[Unkillable, ...]) -> None:
+        self.unkillable.setdefault((job_id, attempt), []).extend(processes)
         self._changed.set()
 
     def order(self, command: str = "", job_id: int = 1, attempt: int = 1, **fields: object) -> Order:

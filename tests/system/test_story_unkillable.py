@@ -1,0 +1,59 @@
+"""A process that hangs in the kernel: what its job holds stays held, and the host goes on with the rest."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_cluster import Cluster
+
+ROOT = str(Path(__file__).resolve().parents[2])
+if ROOT not in sys.path:
+    sys.path.insert(0, ROOT)
+
+from tests.hangingfs import HangingFile  # noqa: E402 - the line above makes it importable
+
+pytestmark = [pytest.mark.system, pytest.mark.needs_root]
+
+
+@pytest.fixture
+def hang(tmp_path: Path) -> Iterator[HangingFile]:
+    try:
+        file = HangingFile(tmp_path / "mnt")
+    except OSError as error:
+        pytest.skip(f"no file system can be made to hang here: {error}")
+    yield file
+    file.release()
+
+
+def test_an_unkillable_job_is_named_and_keeps_its_own_alone(cluster: Cluster, hang: HangingFile) -> None:
+    """pains 21."""
+    conf = cluster.conf / "lsb.params"
+    conf.write_text(conf.read_text().replace("Begin Parameters", "Begin Parameters\nJOB_TERMINATE_INTERVAL = 1"))
+    cluster.run("gadmin", "reconfig")
+    job = cluster.submit("-R", "rusage[ngpus_excl_p=1]", "cat", str(hang.path))
+    pid = cluster.starts(job).pid
+    cluster.until(hang.asked.exists, "nothing hangs")
+    cluster.run("gkill", str(job))
+    text = f"UNKILLABLE pid {pid} (cat) of run 1 of job {job} of user {cluster.job(job).spec.user} on {cluster.host}"
+    cluster.until(lambda: any(note.startswith(text) for note in cluster.job(job).notes), "nobody is told")
+    for command in ("gjobs", "ghist"):
+        assert text in re.sub(r"\n {21}", "", cluster.run(command, "-l", str(job)).stdout)
+    # Three GPUs are free and the host is open; the fourth is not given to anybody.
+    rest = cluster.submit("-R", "rusage[ngpus_excl_p=3]", "true")
+    assert [view.state for view in cluster.wait(rest)] == ["DONE"]
+    waiting = cluster.submit("-R", "rusage[ngpus_excl_p=4]", "true")
+    assert "ngpus_excl_p" in cluster.why_pending(waiting)
+    assert cluster.run("ghosts").stdout.splitlines()[1].split()[1] == "ok"
+    # Neither agent nor master forget it.
+    for name in (f"agent-{cluster.host}", "master"):
+        cluster.kill(name)
+        cluster.up()
+    assert cluster.job(job).state == "RUN"
+    assert [note.startswith(text) for note in cluster.job(job).notes].count(True) == 1
+    hang.release()
+    ended, served = cluster.wait(job, waiting)
+    assert (ended.state, served.state) == ("EXIT", "DONE")
