@@ -89,7 +89,8 @@ class ProcessExecutor:
         name = attempt_name(order.job_id, order.attempt)
         if name in self._held:
             return
-        marked = {contain.MARK_VARIABLE: f"{self._cluster}/{name}", **order.environment, "PWD": order.cwd}
+        # The mark last: a job that was submitted by a job brings the mark of that one along.
+        marked = {**order.environment, "PWD": order.cwd, contain.MARK_VARIABLE: f"{self._cluster}/{name}"}
         command = order.command if order.job_starter else in_place(order.command, marked)
         order = msgspec.structs.replace(order, environment=marked, command=command)
         if self._spool.write_order(order):

@@ -68,6 +68,11 @@ class Ground:
         return f"control groups {self.kind} in {self.bases[0]}"
 
 
+def tag_of(key: str) -> str:
+    """The name of the folder of this cluster's host; `key` is unique to both."""
+    return hashlib.sha256(key.encode()).hexdigest()[:12]
+
+
 def find_ground(key: str, scratch: Path) -> Ground | str:
     """Where groups can be made and fences hold, version 2 before version 1; else the reason why nowhere.
 
@@ -75,9 +80,8 @@ def find_ground(key: str, scratch: Path) -> Ground | str:
     """
     if os.geteuid() != 0:
         return "the agent does not run as root"
-    tag = hashlib.sha256(key.encode()).hexdigest()[:12]
     problems = []
-    for kind, bases in _candidates(tag):
+    for kind, bases in _candidates(tag_of(key)):
         problem = _try(Ground(kind, bases), scratch)
         if not problem:
             return Ground(kind, bases)

@@ -1,0 +1,52 @@
+"""Which attempt something comes from that outlived it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+from run_host import CLUSTER
+
+from gsched.run.fence import tree
+from gsched.run.fence.ground import tag_of
+from gsched.run.remains import left_by
+
+
+def test_a_job_that_a_job_submitted_is_not_taken_for_it(on_host):
+    async def scenario(host):
+        outer = {"GSCHED_ATTEMPT_ID": f"{CLUSTER}/1.1"}
+        await host.run("printenv GSCHED_ATTEMPT_ID", 2, environment={"PATH": os.environ["PATH"], **outer})
+        assert host.output(2) == f"{CLUSTER}/2.1\n"
+
+    on_host(scenario)
+
+
+def test_what_an_attempt_has_left_is_known_by_its_mark():
+    def sleeper(mark: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(["sleep", "60"], env={"GSCHED_ATTEMPT_ID": mark, "PATH": os.environ["PATH"]})
+
+    marks = [f"{CLUSTER}/7.2", f"other-{CLUSTER}/7.2", f"{CLUSTER}/7.2.1", ""]
+    children = [sleeper(mark) for mark in marks]
+    try:
+        pids = [child.pid for child in children]
+        assert left_by([*pids, 1, 999999999], CLUSTER) == {pids[0]: "7.2"}
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("0::/gsched/{tag}/17.1", "17.1"),
+        ("5:devices:/docker/x/gsched/{tag}/17.3/inner", "17.3"),
+        ("0::/gsched/{other}/17.1", None),
+        ("0::/user.slice", None),
+    ],
+)
+def test_what_an_attempt_has_left_is_known_by_its_control_group(monkeypatch, line, name):
+    text = "1:name=systemd:/\n" + line.format(tag=tag_of(CLUSTER), other=tag_of("other")) + "\n"
+    monkeypatch.setattr(tree, "read", lambda path: text)
+    assert left_by([999999999], CLUSTER) == ({999999999: name} if name else {})
