@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from gsched.agent.custody import Custody
+from gsched.agent.custody import Custody, GpusUnfit
 from gsched.agent.fencing import Fencing
 from gsched.agent.letters import Letters
 from gsched.agent.ordering import Orders
@@ -27,6 +27,7 @@ from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult, JobSpec
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Limits, StartedInfo
+from gsched.run.remains import left_by
 from gsched.wire.auth import user_name
 from gsched.wire.convert import fill, from_proto
 from gsched.wire.v1 import agent_pb2
@@ -34,6 +35,11 @@ from gsched.wire.v1 import agent_pb2
 log = logging.getLogger(__name__)
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+
+
+def _uuids(part: HostAllocation | None) -> frozenset[str]:
+    """Of whole GPUs, also where parts of them are held."""
+    return frozenset(gpu.parent or gpu.uuid for gpu in part.gpus) if part is not None else frozenset()
 
 
 class Attempts:
@@ -60,6 +66,7 @@ class Attempts:
         self._custody = custody or Custody()
         self._host = host
         self._spool = spool
+        self._cluster = cluster
         self._clock = clock
         self._send = send
         self._parts: dict[AttemptKey, HostAllocation] = {}
@@ -139,7 +146,13 @@ class Attempts:
             if key in self._executor.running():
                 return  # the order is in the journal: it may run, now or after a restart
             problem = str(error) or type(error).__name__
-            self._on_ended(*key, AttemptResult(started=False, ended_at=self._clock.now(), problem=problem))
+            result = AttemptResult(
+                started=False,
+                ended_at=self._clock.now(),
+                problem=problem,
+                gpus_unfit=isinstance(error, GpusUnfit),
+            )
+            self._on_ended(*key, result)
 
     async def _start(self, key: AttemptKey, message: agent_pb2.StartAttempt) -> None:
         spec = from_proto(message.spec, JobSpec)
@@ -159,8 +172,18 @@ class Attempts:
         await self._executor.start(order)
 
     def owners(self, pids: Iterable[int]) -> Mapping[int, str]:
-        """Process id -> the attempt (`17.1`) that it belongs to, of those that belong to one."""
-        return self._executor.owners(pids)
+        """Process id -> the attempt (`17.1`) that it belongs to, also one that is over; others are left out."""
+        asked = list(pids)
+        found = self._executor.owners(asked)
+        return {**left_by((pid for pid in asked if pid not in found), self._cluster), **found}
+
+    def on_gpus(self) -> Mapping[str, frozenset[str]]:
+        """Attempts that have not ended, of which processes may be on GPUs -> UUIDs of their whole GPUs."""
+        return {attempt_name(*key): _uuids(self._parts.get(key)) for key in self._executor.running()}
+
+    def giving_back(self) -> Mapping[str, frozenset[str]]:
+        """Attempts that have ended and still hold GPUs -> UUIDs of these."""
+        return {attempt_name(*key): _uuids(part) for key, part in self._unreturned.items()}
 
     def holdings(self) -> Mapping[AttemptKey, HostAllocation]:
         """What the attempts have that have not ended, and those that have not given it back yet."""

@@ -10,12 +10,17 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
+from gsched.base.errors import ResourceExhausted
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import HostAllocation
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import JobSpec
 
 log = logging.getLogger(__name__)
+
+
+class GpusUnfit(ResourceExhausted):
+    """The GPUs of an attempt must not be used now, and the master has been told which: its job need not wait."""
 
 
 class Keeper(Protocol):

@@ -17,14 +17,17 @@ import grpc.aio
 
 from gsched import __version__
 from gsched.agent.attempts import Attempts
+from gsched.agent.custody import Custody
 from gsched.agent.fencing import Fencing, standing_note
+from gsched.agent.gpucare import GpuCare
 from gsched.agent.miglayout import MigLayouts
 from gsched.agent.peeking import answer
 from gsched.agent.report import HostReporter
+from gsched.agent.strangers import Rules
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError
 from gsched.config.files import load
-from gsched.model.config import ClusterConfig, GpuFence
+from gsched.model.config import ClusterConfig, GpuFence, GpuForeign
 from gsched.model.host_ledger import AttemptKey
 from gsched.probe.topology import read_topology
 from gsched.run.contain import boot_id
@@ -97,6 +100,7 @@ class Agent:
         self._last_order: dict[AttemptKey, asyncio.Task[None]] = {}
         self._attempts: Attempts
         self._reporter: HostReporter
+        self._care: GpuCare
 
     async def serve(self) -> int:
         """Adopt, then keep a session with the master until a signal comes."""
@@ -113,6 +117,13 @@ class Agent:
             held=self._held_gpus,
         )
         self._reporter.gpus.unfenced = standing_note(self._config.gpu_fence, self._ground)
+        self._care = GpuCare(
+            self._reporter.gpus,
+            clock,
+            running=self._on_gpus,
+            returning=self._giving_back,
+        )
+        self._reporter.gpus.judges.append(self._care.judge)
         self._attempts = Attempts(
             self._host,
             self._spool,
@@ -126,6 +137,7 @@ class Agent:
                 "LSF_SERVERDIR": self._config.locations.server_dir,
             },
             fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus),
+            custody=Custody([self._care]),
         )
         layouts = MigLayouts(self._attempts.holdings)
         self._reporter.gpus.judges.append(layouts)
@@ -147,6 +159,7 @@ class Agent:
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
+        self._care.close()
         await self._reporter.close()
         self._attempts.close()
         log.info("agent of %s ends; its jobs go on", self._host)
@@ -160,6 +173,12 @@ class Agent:
 
     def _held_gpus(self, name: str) -> frozenset[str] | None:
         return self._attempts.held_gpus(name)
+
+    def _on_gpus(self) -> Mapping[str, frozenset[str]]:
+        return self._attempts.on_gpus()
+
+    def _giving_back(self) -> Mapping[str, frozenset[str]]:
+        return self._attempts.giving_back()
 
     # -- the session ----------------------------------------------------------------------------------------------
 
@@ -287,6 +306,11 @@ class Agent:
         self._attempts.terminate_interval_s = settings.terminate_interval_s
         self._usage_s = settings.usage_sample_s
         self._exchange_s = settings.exchange_s
+        self._care.rules = Rules(
+            action=GpuForeign(settings.gpu_foreign or GpuForeign.AVOID),
+            kill_s=settings.gpu_foreign_kill_s,
+            limit_mib=settings.gpu_foreign_mib,
+        )
         # Slow probes must not hold up orders.
         self._beside(self._reporter.configure(settings))
 

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from gsched.model.host import OVERUSE_PROBES, Gpu, GpuProcess, GpuReport
+from gsched.run import contain
 from gsched.wire.auth import user_name
 
 log = logging.getLogger(__name__)
 
 Owners = Callable[[Iterable[int]], Mapping[int, str]]
-"""Process ids -> the attempt (`17.1`) of each that belongs to one."""
+"""Process ids -> the attempt (`17.1`) of each that belongs to one, or to what one has left."""
 
 NAME_PATIENCE_S = 2.0
 """How long a directory of users may take to name one; after that its number serves."""
@@ -45,12 +46,14 @@ class GpuOwners:
         """(attempt, UUID) -> how many looks running it was beyond its gmem=."""
         self._names: dict[str, str] = {}
         """Number -> login name."""
+        self._seen: dict[int, tuple[int, str]] = {}
+        """Process id -> its start, and the attempt that it was seen to belong to."""
 
     async def told(self, report: GpuReport) -> GpuReport:
         """The report with the users and attempts of its processes, and the memory that is nobody's of ours."""
         pids = {process.pid for gpu in report.gpus for process in gpu.processes}
         try:
-            attempts = self._owners(pids) if pids else {}
+            attempts = self._remembered(pids, self._owners(pids) if pids else {})
         except OSError as error:
             log.warning("nobody knows whose the processes on the GPUs are: %s", error)
             return report
@@ -59,6 +62,21 @@ class GpuOwners:
         gpus = tuple(self._gpu(gpu, attempts) for gpu in report.gpus)
         self._count_overuse(gpus)
         return msgspec.structs.replace(report, gpus=tuple(self._accused(gpu) for gpu in gpus))
+
+    def _remembered(self, pids: Iterable[int], attempts: Mapping[int, str]) -> Mapping[int, str]:
+        """The attempts, and those of processes of which it could be told at an earlier look only.
+
+        One that cleared its environment is known by its parents as long as its job runs, and by nothing after that.
+        """
+        seen, self._seen = self._seen, {}
+        for pid in pids:
+            process = contain.read_process(pid)
+            start = process.start if process is not None else 0
+            before, name = seen.get(pid, (0, ""))
+            name = attempts.get(pid) or (name if start == before else "")
+            if name and start:
+                self._seen[pid] = start, name
+        return {**{pid: name for pid, (_, name) in self._seen.items()}, **attempts}
 
     def _count_overuse(self, gpus: Iterable[Gpu]) -> None:
         used: dict[tuple[str, str], int] = {}

@@ -5,7 +5,7 @@ gsched.config.params reads them; a test reads with it what is written here. Sour
 
 from __future__ import annotations
 
-from gsched.model.config import ClusterConfig, FairshareFactors, Params
+from gsched.model.config import ClusterConfig, FairshareFactors, GpuForeign, Params
 from gsched.model.view import Parameter
 
 UNIT_TYPES = "COMPUTE_UNIT_TYPES"
@@ -45,6 +45,10 @@ def _of_gpus(params: Params) -> dict[str, object]:
         "GPU_SHARED_JOBS": params.gpu_shared_jobs,
         "GPU_UNREQUESTED": "auto=1" if unrequested == "auto" else unrequested,
         "GMEM_ACTION": params.gmem_action.value,
+        "GPU_FOREIGN": f"kill-after:{params.gpu_foreign_kill_s:g}"
+        if params.gpu_foreign is GpuForeign.KILL_AFTER
+        else params.gpu_foreign.value,
+        "GPU_FOREIGN_MIB": params.gpu_foreign_mib,
         "GPU_PLACEMENT": params.gpu_placement.value,
         "RESERVE_CORES_PER_GPU": params.reserve_cores_per_gpu,
     }

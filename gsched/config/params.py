@@ -1,7 +1,7 @@
 """lsb.params: what holds for the whole cluster.
 
-Source: lsb.params(5); GMEM_ACTION, GPU_PLACEMENT, GPU_SHARED_JOBS, GPU_UNREQUESTED, KILL_ON_INVALID_DEPENDENCY,
-MIN_RUN_BEFORE_PREEMPT, PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
+Source: lsb.params(5); GMEM_ACTION, GPU_FOREIGN, GPU_FOREIGN_MIB, GPU_PLACEMENT, GPU_SHARED_JOBS, GPU_UNREQUESTED,
+KILL_ON_INVALID_DEPENDENCY, MIN_RUN_BEFORE_PREEMPT, PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from gsched.config.sections import Entry, Section, read_entries
 from gsched.config.shares import read_factors
 from gsched.config.unsupported import REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS
 from gsched.config.values import Settings, group_name, integer, plain_text, queue_name, real, seconds, yes_or_no
-from gsched.model.config import FairshareFactors, GmemAction, GpuPlacement, GpuUnrequested, Params, Timing
+from gsched.model.config import (
+    FairshareFactors,
+    GmemAction,
+    GpuForeign,
+    GpuPlacement,
+    GpuUnrequested,
+    Params,
+    Timing,
+)
 from gsched.model.queue import Queue
 from gsched.model.resource import BUILTIN, GPU_COUNTERS, Resource
 
@@ -87,6 +95,7 @@ def check_sleep_time(file: ParamsFile, queues: Mapping[str, Queue], findings: Fi
 
 def _params(settings: Settings, sleep_s: float, unit: str) -> Params:
     default = Params()
+    foreign, foreign_kill_s = settings.take("GPU_FOREIGN", _foreign, (default.gpu_foreign, default.gpu_foreign_kill_s))
     return Params(
         default_queues=settings.take("DEFAULT_QUEUE", _default_queues, default.default_queues),
         default_project=settings.take("DEFAULT_PROJECT", _project, default.default_project),
@@ -99,6 +108,9 @@ def _params(settings: Settings, sleep_s: float, unit: str) -> Params:
         gpu_shared_jobs=settings.take("GPU_SHARED_JOBS", integer(1, 1024), default.gpu_shared_jobs),
         gpu_unrequested=settings.take("GPU_UNREQUESTED", _unrequested, default.gpu_unrequested),
         gmem_action=settings.take("GMEM_ACTION", _gmem_action, default.gmem_action),
+        gpu_foreign=foreign,
+        gpu_foreign_kill_s=foreign_kill_s,
+        gpu_foreign_mib=settings.take("GPU_FOREIGN_MIB", integer(0, 1 << 30), default.gpu_foreign_mib),
         gpu_placement=settings.take("GPU_PLACEMENT", _placement, default.gpu_placement),
         max_array_size=settings.take("MAX_JOB_ARRAY_SIZE", integer(1, _LARGEST), default.max_array_size),
         max_user_priority=settings.take("MAX_USER_PRIORITY", integer(1, _LARGEST), None),
@@ -168,6 +180,16 @@ def _gmem_action(text: str) -> GmemAction:
     if text.casefold() not in list(GmemAction):
         raise BadRequest(f"'{show(text)}' is none of none, notify and kill")
     return GmemAction(text.casefold())
+
+
+def _foreign(text: str) -> tuple[GpuForeign, float]:
+    """GPU_FOREIGN: the action, and the seconds of kill-after."""
+    word, colon, time = text.replace(" ", "").casefold().partition(":")
+    if word == GpuForeign.KILL_AFTER and colon:
+        return GpuForeign.KILL_AFTER, seconds(1)(time)
+    if colon or word not in (GpuForeign.WARN, GpuForeign.AVOID):
+        raise BadRequest(f"'{show(text)}' is none of warn, avoid and kill-after:SECONDS")
+    return GpuForeign(word), 0.0
 
 
 def _placement(text: str) -> GpuPlacement:

@@ -25,6 +25,7 @@ from gsched.core.job import Job
 from gsched.core.observed import Observation
 from gsched.model.allocation import HostAllocation
 from gsched.model.config import ClusterConfig, GpuUnrequested
+from gsched.model.devices import devices_of
 from gsched.model.event import (
     JobFinished,
     JobMessagePosted,
@@ -200,7 +201,7 @@ def attempt_ended(
     if (never_ran or result.pre_failed) and not job.kill_by and not job.requeue_by:
         most = config.params.max_preexec_retry
         if not result.pre_failed or most is None or job.failed_starts + 1 < most:
-            _requeue(job, report, now, decision)
+            _requeue(job, report, seen, now, decision)
         elif config.params.preexec_exit:
             _finish(job, result, now, decision)
         else:
@@ -231,23 +232,34 @@ def _within(job: Job, at: float, now: float) -> float:
     return min(max(at, job.dispatched_at or 0.0), max(now, job.dispatched_at or 0.0))
 
 
-def _requeue(job: Job, report: AttemptEnded, now: float, decision: Decision) -> None:
-    """The command was never executed: back to pending, a little later each time; suspended if it was."""
+def _requeue(job: Job, report: AttemptEnded, seen: Observation, now: float, decision: Decision) -> None:
+    """The command was never executed: back to pending, a little later each time; suspended if it was.
+
+    At once where its GPUs were at fault and are closed: no cycle can choose them again.
+    """
     was_stopped = JobState.USUSP in (job.state, job.known_state)
     stopped_by = job.stopped_by if was_stopped else ""
     delay = min(RETRY_MOST_S, RETRY_FIRST_S * 2.0 ** min(job.failed_starts, 10))
+    at_once = report.result.gpus_unfit and _is_closed(job, report.host, seen)
     decision.record(
         JobRequeued(
             at=now,
             job_id=job.job_id,
             attempt=job.attempt,
             reason=report.result.problem or "the job could not be started",
-            avoid_host=report.host,
-            not_before=now + delay,
+            avoid_host="" if at_once else report.host,
+            not_before=0.0 if at_once else now + delay,
         )
     )
     if stopped_by:
         decision.record(JobSuspended(at=now, job_id=job.job_id, by=stopped_by))
+
+
+def _is_closed(job: Job, host: str, seen: Observation) -> bool:
+    """Whether the same GPUs of the host cannot be given out now."""
+    parts = job.allocation.hosts if job.allocation is not None else ()
+    held = {gpu.uuid for part in parts if part.host == host for gpu in part.gpus}
+    return bool(held - {uuid for uuid, gpu in devices_of(seen.gpus).items() if not gpu.problem})
 
 
 def _suspend_for_good(job: Job, report: AttemptEnded, now: float, decision: Decision) -> None:

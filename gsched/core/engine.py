@@ -48,6 +48,7 @@ from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
 from gsched.core.overuse import judge_gmem
 from gsched.core.rejudging import Rejudging
+from gsched.core.remnants import note_remnants
 from gsched.core.reserved_anew import reserved_anew
 from gsched.core.returning import Returning
 from gsched.core.submission import answered_before, each_once, submitted
@@ -305,6 +306,7 @@ class Engine:
         if command.gpus is not None:
             seen.gpus = command.gpus
             judge_gmem(self.state, self.config, command.host, command.gpus, now, decision)
+            note_remnants(self.state, command.host, command.gpus, now, decision)
             note_escapes(self.state, command.host, command.gpus, now, decision)
             note_changed_modes(self.state, command.host, command.gpus, now, decision)
         self._observe(command.host)

@@ -13,7 +13,7 @@ from gsched.core.values import host_model, host_type, host_values, slot_limit
 from gsched.model.allocation import COUNTER_OF_CLAIM
 from gsched.model.config import ClusterConfig
 from gsched.model.devices import MIG_CLAIMS
-from gsched.model.host import COUNTER_OF_MODE, GpuReport, HostConfig, HostState
+from gsched.model.host import COUNTER_OF_MODE, Gpu, GpuReport, HostConfig, HostState
 from gsched.model.host_ledger import AttemptKey, HostLedger
 from gsched.model.job import JobState
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
@@ -174,6 +174,16 @@ def _changed_modes(ledger: HostLedger) -> Iterable[str]:
                 yield f"GPU {gpu.index} is held as {claim} by job {job_id}, but its mode is now {gpu.mode.value}"
 
 
+def _used_by(gpu: Gpu) -> str:
+    """GPU_FOREIGN=warn: strangers on a GPU that is offered all the same."""
+    strangers = [each for each in gpu.processes if each.pid in gpu.strangers]
+    names = ", ".join(
+        f"{each.pid} of {each.user or '?'} ({'?' if each.used_mib is None else each.used_mib} MiB)"
+        for each in strangers
+    )
+    return f"GPU {gpu.index} ({gpu.uuid}) is used by processes of no job: {names}"
+
+
 def _notes(host: HostConfig, config: ClusterConfig, ledger: HostLedger, seen: Observation) -> Iterable[str]:
     """Lines that explain what the numbers do not."""
     if not seen.connected:
@@ -194,6 +204,7 @@ def _notes(host: HostConfig, config: ClusterConfig, ledger: HostLedger, seen: Ob
             f"GPU {gpu.index} ({gpu.uuid}) is not offered: {gpu.problem}" for gpu in seen.gpus.gpus if gpu.problem
         )
         yield from _set_modes(seen.gpus)
+        yield from (_used_by(gpu) for gpu in seen.gpus.gpus if gpu.strangers and not gpu.problem)
     yield from _changed_modes(ledger)
     if seen.load is not None:
         yield from seen.load.notes

@@ -287,4 +287,7 @@ def settings(config: ClusterConfig, host: str) -> agent_pb2.Settings:
         server_dir=config.locations.server_dir,
         is_master_host=host == config.master_host,
         compute_mode=mode.value if mode is not None else "",
+        gpu_foreign=config.params.gpu_foreign.value,
+        gpu_foreign_kill_s=config.params.gpu_foreign_kill_s,
+        gpu_foreign_mib=config.params.gpu_foreign_mib,
     )

@@ -36,6 +36,17 @@ class GmemAction(StrEnum):
     KILL = "kill"
 
 
+class GpuForeign(StrEnum):
+    """GPU_FOREIGN: what is done about processes on GPUs that are no job's of this cluster."""
+
+    WARN = "warn"
+    """ghosts -l says so."""
+    AVOID = "avoid"
+    """The GPU is given to no job as long as they are there."""
+    KILL_AFTER = "kill-after"
+    """And they are ended after a while."""
+
+
 class GpuFence(StrEnum):
     """GSCHED_GPU_FENCE: whether jobs are kept from opening GPUs that are not theirs."""
 
@@ -97,6 +108,12 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     gpu_shared_jobs: int = 1
     gpu_unrequested: GpuUnrequested = GpuUnrequested.HIDE
     gmem_action: GmemAction = GmemAction.NOTIFY
+    gpu_foreign: GpuForeign = GpuForeign.AVOID
+    """GPU_FOREIGN (ours)."""
+    gpu_foreign_kill_s: float = 0.0
+    """The seconds of GPU_FOREIGN = kill-after:SECONDS."""
+    gpu_foreign_mib: int = 256
+    """GPU_FOREIGN_MIB (ours): a process of nobody's job that uses more of a GPU's memory counts."""
     gpu_placement: GpuPlacement = GpuPlacement.PACK
     """GPU_PLACEMENT (ours)."""
     host_lost_after_s: float = 30.0

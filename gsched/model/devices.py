@@ -232,4 +232,7 @@ def _offer_of(gpu: Gpu) -> Gpu:
         process_count=None,
         processes=(),
         over_gmem=(),
+        strangers=(),
+        left_behind=(),
+        problem="yes" if gpu.problem else "",
     )

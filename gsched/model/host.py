@@ -111,6 +111,10 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     """Memory in use that no process of a known attempt accounts for; None when nobody knows."""
     over_gmem: tuple[str, ...] = ()
     """Attempts (`17.1`) whose processes use more of it than their gmem=, at OVERUSE_PROBES looks running."""
+    strangers: tuple[int, ...] = ()
+    """Process ids of those that are no job's of this cluster and use more than GPU_FOREIGN_MIB, the largest first."""
+    left_behind: tuple[str, ...] = ()
+    """Attempts (`17.1`) that have ended and whose processes or memory are still on it."""
     mig: bool | None = None
     """Whether it is split by MIG; None when it cannot be."""
     mig_devices: tuple[MigDevice, ...] = ()

@@ -235,6 +235,8 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """A pre-execution command failed: the job waits again."""
     post_code: int | None = None
     """Exit code of the post-execution commands, of the first that failed; None: there was none."""
+    gpus_unfit: bool = False
+    """It was not started because its GPUs must not be used now: the job can be started elsewhere at once."""
 
     @property
     def succeeded(self) -> bool:

@@ -94,6 +94,8 @@ def test_who_is_on_a_gpu(cluster: Cluster, machine: Path) -> None:
     with (machine / "state").open("a") as state:
         state.write("gpu.3.procs=\ngpu.3.used_mib=0\n")
     assert cluster.wait(wide)[0].state == "DONE"
+    with (machine / "state").open("a") as state:
+        state.write(f"gpu.{index}.procs=\ngpu.{index}.used_mib=0\n")
     cluster.run("gkill", str(job))
     cluster.wait(job)
 
@@ -107,6 +109,8 @@ def test_a_job_beyond_its_gmem_is_told_so(cluster: Cluster, machine: Path) -> No
         state.write(f"gpu.{index}.procs={view.pid}:{2000 * MIB}\ngpu.{index}.used_mib=2000\n")
     text = f"Run 1 uses more memory of GPU {index} ({uuid_of(index)})"
     cluster.until(lambda: any(note.startswith(text) for note in cluster.job(job).notes), "nobody is told")
+    with (machine / "state").open("a") as state:
+        state.write(f"gpu.{index}.procs=\ngpu.{index}.used_mib=0\n")
     cluster.run("gkill", str(job))
     cluster.wait(job)
 

@@ -25,6 +25,8 @@ _MEANINGS: dict[str, tuple[str, str]] = {
     "GPU_REQ_MERGE": ("Requirements of job, queue and cluster are joined", ""),
     "GPU_SHARED_JOBS": ("Jobs that may hold one GPU of compute mode Default together", "jobs"),
     "GPU_UNREQUESTED": ("What a job sees that asks for no GPU", ""),
+    "GPU_FOREIGN": ("What is done about GPU processes of nobody's job", ""),
+    "GPU_FOREIGN_MIB": ("GPU memory that such a process may use without counting", "MiB"),
     "GPU_PLACEMENT": ("What decides among devices that could take a job", ""),
     "RESERVE_CORES_PER_GPU": ("Slots that are left for each free GPU", "slots"),
     "PREEMPT_ACTION": ("What happens to a job that is preempted", ""),

@@ -1,0 +1,117 @@
+"""What is on a GPU that should not be: processes of nobody's job, and what ended attempts have left.
+
+Pure: reports in, verdicts out; time and signals are not its matter. Where a probe does not show processes (an inventory
+without `processes`, a driver that cannot) nothing is said. Unknown is not zero: a process whose memory is not told
+counts, unless the GPU as a whole has too little in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from gsched.model.config import GpuForeign
+from gsched.model.host import Gpu, GpuProcess
+
+UNTOLD_RESERVE_MIB = 1024
+"""A driver before 510 counts what it keeps for itself as used, and does not tell how much that is: less than this."""
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """GPU_FOREIGN and GPU_FOREIGN_MIB."""
+
+    action: GpuForeign = GpuForeign.AVOID
+    kill_s: float = 0.0
+    limit_mib: int = 256
+
+
+def judged(
+    gpu: Gpu,
+    rules: Rules,
+    *,
+    is_over: Callable[[str], bool],
+    is_used: bool,
+    suspect: str = "",
+    gone: Iterable[int] = (),
+) -> Gpu:
+    """The GPU with its strangers, with who has left something on it, and with why it must not be offered.
+
+    `is_over(name)`: that attempt has ended, and all that was to be done for its GPUs was. `is_used`: an attempt that
+    is not over holds it. `suspect`: who held it last, where its memory did not come back. `gone`: processes that have
+    ended since they were listed. A problem that is there already stays.
+    """
+    if gpu.process_count is None:
+        return gpu
+    left = [each for each in gpu.processes if each.job and is_over(each.job)]
+    strangers = strangers_of(gpu, rules.limit_mib, is_used=is_used, gone=gone)
+    lost_mib = 0 if is_used or gone else lost_memory(gpu, rules.limit_mib)
+    if rules.action is GpuForeign.WARN and not suspect:
+        lost_mib = 0  # it may be a stranger's that cannot be seen
+    behind = {each.job for each in left} | ({suspect} if lost_mib and suspect else set())
+    avoided = strangers if rules.action is not GpuForeign.WARN else []
+    problem = gpu.problem or dirty(left, lost_mib) or foreign(avoided)
+    if not (strangers or behind or problem):
+        return gpu
+    return msgspec.structs.replace(
+        gpu, strangers=tuple(each.pid for each in strangers), left_behind=tuple(sorted(behind)), problem=problem
+    )
+
+
+def strangers_of(gpu: Gpu, limit_mib: int, *, is_used: bool, gone: Iterable[int] = ()) -> list[GpuProcess]:
+    """Processes of nobody's job that use more than `limit_mib`, the largest first.
+
+    A process without a user cannot be seen from here, so on a GPU that is used it may well be the job's own.
+    """
+    passed = set(gone)
+    return [
+        each
+        for each in gpu.processes
+        if not each.job and each.pid not in passed and (each.user or not is_used) and _mib(gpu, each) > limit_mib
+    ]
+
+
+def lost_memory(gpu: Gpu, limit_mib: int) -> int:
+    """MiB in use that no process on it explains, 0 up to `limit_mib` and where it cannot be told.
+
+    A split GPU keeps some for each of its parts.
+    """
+    known = [each.used_mib for each in gpu.processes]
+    if gpu.used_mib is None or gpu.mig or gpu.process_count != len(known) or None in known:
+        return 0
+    reserve = UNTOLD_RESERVE_MIB if gpu.reserved_mib is None else 0
+    lost = gpu.used_mib - sum(each or 0 for each in known)
+    return lost if lost > limit_mib + reserve else 0
+
+
+def foreign(strangers: list[GpuProcess]) -> str:
+    """`foreign(USER,PID,MIB)` of the largest, and how many more there are; empty without any."""
+    if not strangers:
+        return ""
+    first = strangers[0]
+    more = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
+    return f"foreign({first.user or '?'},{first.pid},{_shown(first.used_mib)}){more}"
+
+
+def dirty(left: list[GpuProcess], lost_mib: int) -> str:
+    """`dirty(PID,MIB)` of what an attempt has left; PID is `?` for memory that no process explains."""
+    if left:
+        first = max(left, key=lambda each: each.used_mib or 0)
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        return f"dirty({first.pid},{_shown(first.used_mib)}){more}"
+    return f"dirty(?,{lost_mib})" if lost_mib else ""
+
+
+def shows_processes(gpu: Gpu) -> bool:
+    """Whether the probe can tell who is on it."""
+    return gpu.process_count is not None
+
+
+def _mib(gpu: Gpu, process: GpuProcess) -> float:
+    if process.used_mib is not None:
+        return process.used_mib
+    return float("inf") if gpu.foreign_mib is None else gpu.foreign_mib
+
+
+def _shown(mib: int | None) -> str:
+    return "?" if mib is None else str(mib)

@@ -1,0 +1,51 @@
+"""What the agents find on GPUs that should not be there, in the histories of the jobs that it concerns.
+
+The agents judge, and keep such GPUs from being offered; nothing is measured or decided here.
+"""
+
+from __future__ import annotations
+
+from gsched.base.ids import parse_attempt_name
+from gsched.core.cluster import ClusterState
+from gsched.core.decision import Decision
+from gsched.model.event import JobNoted
+from gsched.model.host import Gpu, GpuReport
+
+MOST_STRANGERS = 10
+"""So many strangers are noted of one job at most."""
+_STRANGER = "A stranger is on GPU"
+
+
+def note_remnants(state: ClusterState, host: str, report: GpuReport, now: float, decision: Decision) -> None:
+    """Note once of each job what it has left on a GPU, and who came to a GPU that it holds."""
+    for gpu in report.gpus:
+        for name in gpu.left_behind:
+            job_id, attempt = parse_attempt_name(name)
+            text = f"GPU {gpu.index} ({gpu.uuid}) of {host} is not clean after run {attempt}: "
+            _note(state, job_id, text, f"{gpu.problem}; no job gets it until it is", now, decision)
+        if gpu.strangers:
+            _note_strangers(state, host, gpu, now, decision)
+
+
+def _note_strangers(state: ClusterState, host: str, gpu: Gpu, now: float, decision: Decision) -> None:
+    ledger = state.ledger.hosts.get(host)
+    holders = ledger.holders if ledger is not None else {}
+    devices = [gpu.uuid, *(part.uuid for part in gpu.mig_devices)]
+    for job_id, attempt in (key for uuid in devices for key in holders.get(uuid, ())):
+        job = state.jobs.get(job_id)
+        if job is None or job.attempt != attempt or job.started_at is None:
+            continue
+        for process in (each for each in gpu.processes if each.pid in gpu.strangers):
+            if sum(note.startswith(_STRANGER) for note in job.notes) >= MOST_STRANGERS:
+                break
+            text = (
+                f"{_STRANGER} {gpu.index} ({gpu.uuid}) of {host}, which run {attempt} holds: process {process.pid} of "
+            )
+            _note(state, job_id, text, f"{process.user or 'somebody'}", now, decision)
+
+
+def _note(state: ClusterState, job_id: int, text: str, detail: str, now: float, decision: Decision) -> None:
+    """What stands in `detail` may change without being news."""
+    job = state.jobs.get(job_id)
+    if job is not None and job_id not in state.quarantined and not any(note.startswith(text) for note in job.notes):
+        decision.record(JobNoted(at=now, job_id=job_id, text=text + detail))

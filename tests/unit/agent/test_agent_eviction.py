@@ -1,0 +1,111 @@
+"""kill-after: who is ended, when, and who never is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from gsched.agent import eviction
+from gsched.agent.eviction import Eviction, spared
+from gsched.model.host import Gpu, GpuProcess
+from gsched.run import contain
+
+STAYS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+
+
+@pytest.fixture
+def stranger(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Processes of some person; where this test has no right to make any, of its own user."""
+    children: list[subprocess.Popen[bytes]] = []
+    if os.getuid():
+        monkeypatch.setattr(eviction, "FIRST_PERSON", os.getuid())
+    # A child of the agent is spared; this test is not the agent.
+    monkeypatch.setattr(eviction.os, "getpid", lambda: 1)
+
+    def start(*words: str, **env: str) -> subprocess.Popen[bytes]:
+        user = 4242 if os.getuid() == 0 else None
+        child = subprocess.Popen(
+            words or (sys.executable, "-c", STAYS),
+            env={"PATH": "/usr/bin:/bin", **env},
+            user=user,
+            stdout=subprocess.PIPE,
+        )
+        children.append(child)
+        if not words:
+            assert child.stdout is not None and child.stdout.readline()
+        return child
+
+    yield start
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            child.kill()
+        child.wait()
+        if child.stdout is not None:
+            child.stdout.close()
+
+
+def gpu(*pids: int) -> Gpu:
+    processes = tuple(GpuProcess(pid=pid, user="eve", used_mib=700) for pid in pids)
+    return Gpu(uuid="GPU-0", index=0, process_count=len(pids), processes=processes, strangers=pids)
+
+
+def test_it_is_told_to_go_and_then_killed(
+    stranger: Callable[..., subprocess.Popen[bytes]], caplog: pytest.LogCaptureFixture
+) -> None:
+    child, act = stranger(), Eviction()
+    for now in (100.0, 129.9, 130.0, 135.0, 139.9):
+        act.consider([gpu(child.pid)], 30.0, now)
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert said.startswith(f"process {child.pid} (python")
+    assert said.endswith(" of eve on GPU 0 (GPU-0) belongs to no job and gets SIGTERM")
+    assert child.poll() is None
+    act.consider([gpu(child.pid)], 30.0, 140.0)
+    assert child.wait(10) == -signal.SIGKILL
+
+
+def test_who_goes_in_between_begins_anew(
+    stranger: Callable[..., subprocess.Popen[bytes]], caplog: pytest.LogCaptureFixture
+) -> None:
+    child, act = stranger(), Eviction()
+    act.consider([gpu(child.pid)], 30.0, 100.0)
+    act.consider([gpu()], 30.0, 110.0)
+    act.consider([gpu(child.pid)], 30.0, 131.0)
+    assert caplog.records == []
+    act.consider([gpu(999999999)], 0.0, 300.0)
+    assert caplog.records == [], "it has ended"
+
+
+def test_who_is_never_ended(stranger: Callable[..., subprocess.Popen[bytes]]) -> None:
+    job = stranger("sleep", "60", GSCHED_ATTEMPT_ID="elsewhere/1.1")
+
+    def why(pid: int) -> str:
+        process = contain.read_process(pid)
+        assert process is not None
+        return spared(process)
+
+    assert why(1) == "it belongs to the system"
+    assert why(job.pid) == "it is a job's of another cluster"
+    assert why(stranger().pid) == ""
+
+
+def test_the_agent_and_its_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    me = contain.read_process(os.getpid())
+    assert me is not None and spared(me) == "it belongs to the agent"
+    child = subprocess.Popen(["sleep", "60"], env={})
+    try:
+        process = contain.read_process(child.pid)
+        assert process is not None and spared(process) == "it belongs to the agent"
+        monkeypatch.setattr(eviction.os, "getpid", lambda: 1)
+        monkeypatch.setattr(eviction, "FIRST_PERSON", os.getuid() + 1)
+        assert spared(process) == "it is root's or a service's"
+        process.name = "Xorg"
+        assert spared(process) == "it draws a screen"
+    finally:
+        child.kill()
+        child.wait()

@@ -1,0 +1,129 @@
+"""What counts as a stranger on a GPU, and as left behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gsched.agent.strangers import Rules, judged, lost_memory, strangers_of
+from gsched.model.config import GpuForeign
+from gsched.model.host import Gpu, GpuProcess
+
+ANN = GpuProcess(pid=4711, user="ann", used_mib=700)
+SMALL = GpuProcess(pid=4712, user="ann", used_mib=256)
+UNSEEN = GpuProcess(pid=4713, used_mib=900)
+UNTOLD = GpuProcess(pid=4714, user="bob")
+OURS = GpuProcess(pid=4715, user="ann", used_mib=500, job="17.1")
+
+
+def gpu(*processes: GpuProcess, **fields: Any) -> Gpu:
+    used = sum(each.used_mib or 0 for each in processes)
+    values = {"used_mib": used, "reserved_mib": 500, "process_count": len(processes), "processes": processes}
+    return Gpu(uuid="GPU-a", index=0, **(values | fields))
+
+
+def verdict(seen: Gpu, **how: Any) -> Gpu:
+    values = {"rules": Rules(), "is_over": lambda name: True, "is_used": False}
+    return judged(seen, **(values | how))
+
+
+@pytest.mark.parametrize(
+    ("processes", "problem", "strangers"),
+    [
+        ((), "", ()),
+        ((SMALL,), "", ()),
+        ((ANN,), "foreign(ann,4711,700)", (4711,)),
+        ((UNSEEN, ANN, SMALL), "foreign(?,4713,900) and 1 more", (4713, 4711)),
+        ((UNTOLD,), "foreign(bob,4714,?)", (4714,)),
+        ((OURS, ANN), "dirty(4715,500)", (4711,)),
+    ],
+)
+def test_what_is_found_on_a_free_gpu(
+    processes: tuple[GpuProcess, ...], problem: str, strangers: tuple[int, ...]
+) -> None:
+    seen = verdict(gpu(*processes))
+    assert (seen.problem, seen.strangers) == (problem, strangers)
+    assert seen.left_behind == (("17.1",) if OURS in processes else ())
+
+
+def test_a_job_is_no_stranger_and_what_it_does_is_not_judged() -> None:
+    seen = gpu(OURS, UNSEEN, used_mib=9000)
+    assert verdict(seen, is_used=True, is_over=lambda name: False) is seen
+    assert verdict(gpu(OURS, ANN), is_used=True, is_over=lambda name: False).problem == "foreign(ann,4711,700)"
+
+
+def test_a_process_of_untold_memory_counts_by_what_the_gpu_has_in_use() -> None:
+    assert verdict(gpu(UNTOLD, foreign_mib=100)).strangers == ()
+    assert verdict(gpu(UNTOLD, foreign_mib=300)).strangers == (4714,)
+
+
+def test_one_that_has_ended_since_it_was_listed_does_not_count() -> None:
+    assert verdict(gpu(ANN), gone=(4711,)) == gpu(ANN)
+    assert verdict(gpu(ANN, used_mib=2000), gone=(4711,)).problem == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "mib"),
+    [
+        ({"used_mib": 756}, 0),
+        ({"used_mib": 957}, 257),
+        ({"used_mib": 1900, "reserved_mib": None}, 0),
+        ({"used_mib": 2000, "reserved_mib": None}, 1300),
+        ({"used_mib": None}, 0),
+        ({"used_mib": 5000, "mig": True}, 0),
+        ({"used_mib": 5000, "process_count": 2}, 0),
+        ({"used_mib": 5000, "processes": (UNTOLD,)}, 0),
+    ],
+)
+def test_memory_that_nothing_explains(fields: dict[str, Any], mib: int) -> None:
+    seen = gpu(ANN, **fields)
+    assert lost_memory(seen, 256) == mib
+
+
+def test_lost_memory_makes_a_free_gpu_dirty() -> None:
+    assert verdict(gpu(used_mib=5000)).problem == "dirty(?,5000)"
+    assert verdict(gpu(used_mib=5000), suspect="17.1").left_behind == ("17.1",)
+    assert verdict(gpu(used_mib=5000), is_used=True).problem == ""
+
+
+def test_warn_closes_nothing_but_what_a_job_has_left() -> None:
+    rules = Rules(action=GpuForeign.WARN)
+    seen = verdict(gpu(ANN), rules=rules)
+    assert (seen.problem, seen.strangers) == ("", (4711,))
+    assert verdict(gpu(used_mib=5000), rules=rules).problem == ""
+    assert verdict(gpu(used_mib=5000), rules=rules, suspect="17.1").problem == "dirty(?,5000)"
+    assert verdict(gpu(OURS), rules=rules).problem == "dirty(4715,500)"
+
+
+def test_a_problem_that_is_there_already_stays() -> None:
+    seen = verdict(gpu(ANN, problem="lost"))
+    assert (seen.problem, seen.strangers) == ("lost", (4711,))
+
+
+def test_where_processes_are_not_shown_nothing_is_said() -> None:
+    seen = gpu(used_mib=70_000, process_count=None)
+    assert verdict(seen) is seen
+
+
+PROCESSES = st.builds(
+    GpuProcess,
+    pid=st.integers(1, 50),
+    user=st.sampled_from(["", "ann"]),
+    used_mib=st.none() | st.integers(0, 2000),
+    job=st.sampled_from(["", "17.1", "18.1"]),
+)
+
+
+@given(st.lists(PROCESSES, max_size=6), st.none() | st.integers(0, 9000), st.integers(0, 3000), st.booleans())
+def test_verdicts_hold_together(
+    processes: list[GpuProcess], used_mib: int | None, limit_mib: int, is_used: bool
+) -> None:
+    seen = gpu(*processes, used_mib=used_mib)
+    found = judged(seen, Rules(limit_mib=limit_mib), is_over=lambda name: name == "18.1", is_used=is_used)
+    assert bool(found.left_behind) == any(each.job == "18.1" for each in processes)
+    assert set(found.strangers) <= {each.pid for each in processes if not each.job}
+    assert bool(found.problem) or not (found.strangers or found.left_behind)
+    assert len(strangers_of(seen, limit_mib, is_used=True)) <= len(strangers_of(seen, limit_mib, is_used=False))
