@@ -19,6 +19,12 @@ from gsched.policy.promise import Obstacles, Promise, start_of
 
 MOST_RESERVED = 8
 """Jobs that something is reserved for at a time."""
+MOST_APART = 32
+"""As many while fewer than MOST_RESERVED of them start soon: those beyond are planned only where nothing else is. Jobs
+that wait for days for one host must not leave the big jobs of the other hosts without a place.
+"""
+SOON_S = 3600.0
+"""A start within that time is soon."""
 MOST_PLANNED = 64
 """Jobs with a planned start, reserved for or not."""
 
@@ -55,7 +61,24 @@ class Places:
 
     def is_room(self) -> bool:
         """Whether one more job may be reserved for."""
-        return len(self._future.bookings) < MOST_RESERVED
+        return not self.only_apart() or self._is_room_apart()
+
+    def only_apart(self) -> bool:
+        """Whether one more job may only have hosts where nothing is reserved."""
+        return len(self._future.bookings) >= MOST_RESERVED
+
+    def _is_room_apart(self) -> bool:
+        future = self._future
+        if len(future.bookings) >= MOST_APART or len(future.booked_hosts()) >= len(self._snapshot.hosts):
+            return False
+        return sum(each.start <= future.now + SOON_S for each in future.bookings.values()) < MOST_RESERVED
+
+    def _may_hold(self, booking: Booking) -> bool:
+        """Whether there is room for this one."""
+        booked = self._future.booked_hosts()
+        return not self.only_apart() or (
+            self._is_room_apart() and all(part.host not in booked for part in booking.allocation.parts)
+        )
 
     def may_change(self, able: Collection[Kind]) -> bool:
         """Whether there may be room in this cycle, in which jobs of these classes could start."""
@@ -131,7 +154,7 @@ class Places:
     def put_back(self, aside: list[tuple[Booking, Promise]]) -> None:
         """Enter them again where they still fit, those of higher queues first, while there is room."""
         for booking, promise in sorted(aside, key=lambda each: (-each[0].priority, each[0].start, each[0].job_id)):
-            if self.is_room() and self._planner.fits(booking):
+            if self._may_hold(booking) and self._planner.fits(booking):
                 self._future.book(booking)
                 self.promises[booking.job_id] = promise
 

@@ -169,8 +169,13 @@ class Planner:
 
     # -- searching ------------------------------------------------------------------------------------------------
 
-    def search(self, job_id: int, bucket: Bucket, demand: Demand, kept: Booking | None) -> tuple[Booking | None, str]:
-        """A plan that is earlier than `kept`, or None; and what to say about a start whose time is not known."""
+    def search(
+        self, job_id: int, bucket: Bucket, demand: Demand, kept: Booking | None, *, apart: bool = False
+    ) -> tuple[Booking | None, str]:
+        """A plan that is earlier than `kept`, or None; and what to say about a start whose time is not known.
+
+        `apart`: only on hosts where nothing is planned.
+        """
         self.searches += 1
         if self._known is None:
             self._known = Releases.of(self._future)
@@ -180,6 +185,8 @@ class Planner:
         usable = self._trial.usable(bucket, demand)
         if usable is None:
             usable = self._known.mask(self._trial.candidates(bucket, demand))
+        if apart:
+            usable = usable & ~self._known.mask(self._future.booked_hosts())
         before = math.inf if kept is None else kept.start
         on_one = all(need.on_one for need in needs)
         if on_one:
@@ -195,7 +202,7 @@ class Planner:
         found = self._at_unknown_time(job_id, bucket, demand, order, needs)
         if found is not None:
             return found, self.blocker(found)
-        return None, self._never(bucket, demand, usable)
+        return None, OTHERS_FIRST if apart else self._never(bucket, demand, usable)
 
     def _on_one_host(
         self,

@@ -263,7 +263,7 @@ class Reservations:
             text = before.text if before.allocation is None or kept is not None else ""
             searched_at, open_hosts, obstacles = before.searched_at, before.open_hosts, before.obstacles
         if self._may_search():
-            found, text = self._planner.search(job_id, bucket, demand, kept)
+            found, text = self._planner.search(job_id, bucket, demand, kept, apart=self._places.only_apart())
             searched_at, open_hosts, obstacles = self._now, self._open_hosts, self._places.in_the_way()
             if found is not None and kept is None:
                 first = self._places.before(found, self._places.lacking.values() if others is None else others)

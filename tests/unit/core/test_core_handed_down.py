@@ -108,3 +108,21 @@ def test_small_jobs_do_not_take_turns_beside_a_place_that_is_held_for_an_unknown
         assert len(started) <= 4, "three slots are kept"
         end(world, job_id)
     assert world.state(head) == "RUN"
+
+
+def test_who_waits_where_nobody_else_does_has_a_place_beside_those_who_fill_another_host() -> None:
+    """As many as may be are planned on one host, which is never free: on the other a big job is starved no more."""
+    world = World(make_config([HostConfig(name=name, max_slots=8) for name in "ab"]))
+    long = [spec(slots=8, hosts=("a",), res_req=f"rusage[mem={n}]", run_limit_s=86400) for n in range(1, 12)]
+    world.run(long[0])
+    world.submit(*long[1:])
+    world.settle()
+    running = world.run(*(spec(hosts=("b",)) for _ in range(8)))
+    (big,) = world.submit(spec(slots=8, hosts=("b",)))
+    world.settle()
+    world.submit(*(spec(hosts=("b",), res_req="rusage[mem=1]") for _ in range(30)))
+    world.settle()
+    for job_id in running:
+        assert world.state(big) == "PEND"
+        end(world, job_id)
+    assert world.state(big) == "RUN"
