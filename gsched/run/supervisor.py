@@ -103,6 +103,7 @@ class Supervisor:
         self.notes: list[str] = []
         self.locks: list[int] = []
         self.group: Group | None = None
+        self.is_inside = False
         self.pid = 0
         self.main_status: int | None = None
         self.cpu_s = 0.0
@@ -188,7 +189,7 @@ class Supervisor:
         # Blocked until the child no longer ignores what we ignore: a signal that comes early must not be lost.
         signal.pthread_sigmask(signal.SIG_SETMASK, _IGNORED | _AWAITED)
         try:
-            self.pid = os.fork()
+            self.pid = self._fork()
         except OSError as error:
             raise _NotStarted(f"cannot start a process: {why(error)}") from error
         if self.pid == 0:
@@ -244,9 +245,15 @@ class Supervisor:
         except OSError as error:
             raise _NotStarted(f"{_NO_FENCE}: {why(error)}") from error
 
+    def _fork(self) -> int:
+        """Like os.fork; the child is inside from the first where that can be done."""
+        pid = self.group.fork() if self.group is not None else None
+        self.is_inside = pid is not None
+        return os.fork() if pid is None else pid
+
     def _enter_group(self) -> None:
         """Put the job, which waits at its gate, inside. Raises OSError."""
-        if self.group is None:
+        if self.group is None or self.is_inside:
             return
         try:
             self.group.add(self.pid)

@@ -50,6 +50,10 @@ class V1Group:
         for folder in {self.devices, self.freezer}:
             tree.write(f"{folder}/cgroup.procs", str(pid))
 
+    def fork(self) -> int | None:
+        """As V2Group.fork: it cannot be done."""
+        return None
+
     def pids(self) -> list[int]:
         """As V2Group.pids."""
         return list(dict.fromkeys(pid for folder in (self.freezer, self.devices) for pid in tree.pids(folder)))

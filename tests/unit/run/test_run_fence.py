@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from run_host import Host, appears
 
-from gsched.run import contain
+from gsched.run import contain, forkserver
 from gsched.run.fence import ground as grounds
-from gsched.run.fence import tree
+from gsched.run.fence import tree, v2
 from gsched.run.fence.ground import Ground, find_ground
 from gsched.run.fence.group import V1, V2
 from gsched.run.fence.v1 import V1Group
@@ -352,3 +352,41 @@ def test_ground_is_found_where_there_is_some(tmp_path, ground):
     assert not list(tmp_path.iterdir()), "the trial's device node is left"
     found.leave()
     assert not any(os.path.exists(base) for base in found.bases)
+
+
+@pytest.mark.needs_root
+def test_a_fork_is_inside_at_once_or_not_done_at_all(ground, monkeypatch):
+    """A job is moved into its group where the kernel cannot start it there."""
+    group = ground.group("1.1")
+    group.make()
+    pid = group.fork()
+    if pid == 0:
+        os._exit(7 if os.getpid() in group.pids() else 1)
+    if pid is None:
+        assert ground.kind == V1 or tuple(map(int, os.uname().release.split(".")[:2])) < (5, 7)
+    else:
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    monkeypatch.setattr(v2, "_CLONE3", 1 << 20)  # as on a kernel that does not know it
+    assert group.fork() is None
+    assert os.fork() or os._exit(0)  # the interpreter forks on as before
+    os.wait()
+
+
+@pytest.mark.needs_root
+def test_a_job_that_is_moved_into_its_group_is_fenced_as_well(on_host, ground, nodes, monkeypatch):
+    (nodes / "opener.py").write_text(OPENER)
+    monkeypatch.setattr(
+        forkserver,
+        "PRELUDE",
+        forkserver.PRELUDE.replace(
+            "import main;", "import main; from gsched.run.fence import v2; v2._CLONE3 = 1 << 20;"
+        ),
+    )
+
+    async def scenario(host: Host) -> None:
+        result = await host.run(f"python3 {nodes}/opener.py {nodes}", fence=fence_of(ground, "1.1", 5))
+        assert result.succeeded, result
+        seen = dict(line.split() for line in host.output().splitlines())
+        assert {minor for minor, end in seen.items() if end == "EPERM"} == set("0123467"), seen
+
+    on_host(scenario)
