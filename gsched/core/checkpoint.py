@@ -45,7 +45,8 @@ class _Stored(msgspec.Struct, kw_only=True):
     config_digest: str
     quarantined: dict[int, str]
     queue_states: dict[str, QueueState] = {}
-    groups: dict[str, JobGroup] = {}
+    groups: dict[str, JobGroup] | None = None
+    """None in checkpoints of before there were any."""
     reservations: dict[str, StoredReservation] = {}
     accounts: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -136,6 +137,8 @@ def load(payload: bytes, state: ClusterState) -> ClusterState:
     state.config_digest = stored.config_digest
     state.quarantined = stored.quarantined
     state.queue_states = stored.queue_states
-    state.groups.update(stored.groups)
+    if stored.groups is not None:  # the group of a job that has ended may have been removed
+        state.groups.clear()
+        state.groups.update(stored.groups)
     state.reservations = stored.reservations
     return state

@@ -7,6 +7,7 @@ from core_world import World, make_config, spec
 
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.base.ids import element_id
+from gsched.core.cluster import ClusterState
 from gsched.core.command import ControlQueues
 from gsched.core.entities import JobGroup
 from gsched.model.queue import Queue
@@ -106,6 +107,7 @@ def test_only_empty_groups_are_removed() -> None:
     world.ended(job_id)
     assert world.groups("remove", "/risk", user="root") == [""]  # and what is below it
     assert world.engine.state.groups == {}
+    assert ClusterState.load(world.engine.state.dump()).groups == {}, "the job has ended, and is still remembered"
     assert world.order("requeue", job_id, states=("DONE",)) == [""]
     assert set(world.engine.state.groups) == {"/risk", "/risk/night"}
     world.settle()
