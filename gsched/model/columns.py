@@ -14,16 +14,17 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import Ledger
 from gsched.model.resource import GPU_COUNTERS
+from gsched.model.row_log import RowLog, Rows
 from gsched.model.snapshot import HostSnapshot
 from gsched.resreq.columns import CodedText
 
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Flags = NDArray[np.bool_]
-Rows = NDArray[np.int64]
 
 MOST_LOGGED = 4
 """How many times the number of hosts the log of changes holds before it begins anew."""
@@ -32,36 +33,6 @@ MOST_LOGGED = 4
 def singly(column: Numbers | Flags) -> MutableSequence[float]:
     """The column itself for one row at a time, which costs a third of what the array takes for it."""
     return cast("MutableSequence[float]", column.data)
-
-
-class RowLog:
-    """Rows in the order in which they changed; readers remember how far they have read."""
-
-    __slots__ = ("_rows", "length")
-
-    def __init__(self) -> None:
-        self.length = 0
-        self._rows: Rows = np.zeros(1024, dtype=np.int64)
-
-    def add(self, row: int) -> None:
-        if self.length == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
-        self._rows[self.length] = row
-        self.length += 1
-
-    def extend(self, rows: Sequence[int]) -> None:
-        length = self.length + len(rows)
-        if length > len(self._rows):
-            self._rows = np.concatenate([self._rows, np.zeros(length, dtype=np.int64)])
-        self._rows[self.length : length] = rows
-        self.length = length
-
-    def since(self, position: int) -> Rows:
-        """What was added after the first `position` rows; a row may come more than once."""
-        return self._rows[position : self.length]
-
-    def clear(self) -> None:
-        self.length = 0
 
 
 class HostColumns:
@@ -92,6 +63,7 @@ class HostColumns:
         size = len(self.names)
         self.free: Numbers = np.zeros(size)
         """Free slots, infinite without a limit."""
+        self._free = singly(self.free)
         self.empty: Flags = np.zeros(size, dtype=np.bool_)
         """Whether nothing is held there."""
         self.locked: Flags = np.zeros(size, dtype=np.bool_)
@@ -107,6 +79,10 @@ class HostColumns:
         self._derived: dict[
             Hashable, tuple[Callable[[HostSnapshot, HostLedger], float], Numbers, MutableSequence[float]]
         ] = {}
+        self._idle_counts: dict[Hashable, MutableSequence[float]] = {}
+        """Those of them, and of the counters, that count GPUs which nobody holds: see `took`."""
+        self._others: list[tuple[Callable[[HostSnapshot, HostLedger], float], MutableSequence[float]]] = []
+        """Those of them that do not."""
         for row in range(size):
             self._read_books(row, devices=False)
 
@@ -132,6 +108,8 @@ class HostColumns:
             if name in self._reserved:
                 self._before = None
                 (self._counts if name in _DEVICE_OR_SLOT else self._amounts)[name] = singly(found)
+                if name in _IDLE_COUNTERS:
+                    self._idle_counts[name] = singly(found)
         return found
 
     def text(self, name: str) -> CodedText | None:
@@ -142,13 +120,22 @@ class HostColumns:
             found = self._texts[name] = CodedText.of(value if isinstance(value, str) else None for value in values)
         return found
 
-    def derived(self, key: Hashable, compute: Callable[[HostSnapshot, HostLedger], float]) -> Numbers:
-        """A column of what `compute` says of each host's GPUs and their holders. `key` stands for the function."""
+    def derived(
+        self, key: Hashable, compute: Callable[[HostSnapshot, HostLedger], float], *, counts_idle: bool = False
+    ) -> Numbers:
+        """A column of what `compute` says of each host's GPUs and their holders. `key` stands for the function.
+
+        `counts_idle`: it falls by one with each GPU that nobody held and that is taken whole, unless it is 0.
+        """
         found = self._derived.get(key)
         if found is None:
             values = np.array([compute(host, self.ledger.host(host.name)) for host in self.hosts], np.float64)
             found = self._derived[key] = (compute, values, singly(values))
             self._before = None
+            if counts_idle:
+                self._idle_counts[key] = found[2]
+            else:
+                self._others.append((compute, found[2]))
         return found[1]
 
     def standing(self, key: Hashable, compute: Callable[[HostSnapshot], float]) -> Numbers:
@@ -162,6 +149,17 @@ class HostColumns:
     def is_live(self, names: Iterable[str]) -> bool:
         """Whether one of these resources depends on the books."""
         return not self._reserved.isdisjoint(names)
+
+    def value(self, row: int, name: str) -> float | str | bool | None:
+        """What a host has left of a resource. Raises KeyError where there is no such resource."""
+        value = math.inf if name == "slots" else self.hosts[row].values[name]
+        if name not in self._reserved or not (name in _DEVICE_OR_SLOT or isinstance(value, float | int)):
+            return value
+        column = self.number(name)
+        if column is None:
+            return value
+        left: float = column.data[row]
+        return left if left == left else None
 
     def part(self, rows: Rows) -> Part:
         """Some rows, as columns."""
@@ -183,6 +181,40 @@ class HostColumns:
         self.tried.add(row)
         self._read_books(row, devices=devices)
         self.log.add(row)
+
+    def took(self, row: int, part: HostAllocation, reserved: Mapping[str, float]) -> None:
+        """The same where all that was done is to take a part, on a host whose GPUs are alike (HostLedger): that needs
+        no look at the books. `reserved`: what is reserved there now of what the part holds.
+        """
+        if not self._reserved.issuperset(part.amounts):
+            self.try_out(row)
+            return
+        if not self.tried:
+            self._remember()
+        self.tried.add(row)
+        self._free[row] -= part.slots
+        self.empty[row] = False
+        counts = self._counts
+        if "slots" in counts:
+            counts["slots"][row] -= part.slots
+        values = self.hosts[row].values
+        for name in part.amounts:
+            value = values.get(name)
+            if name in self._amounts and isinstance(value, float | int):
+                self._amounts[name][row] = value - reserved[name]
+        if part.gpus:
+            self._took_gpus(row, part.gpus)
+        self.log.add(row)
+
+    def _took_gpus(self, row: int, gpus: tuple[HeldGpu, ...]) -> None:
+        count = len(gpus)
+        for idle in self._idle_counts.values():
+            if idle[row]:
+                idle[row] -= count
+        if "ngpus" in self._counts and gpus[0].claim == "ngpus":
+            self._counts["ngpus"][row] -= count
+        for compute, one in self._others:
+            one[row] = compute(self.hosts[row], self.books(row))
 
     def renew(self, host: HostSnapshot) -> None:
         """The host has new values. It must be one of these."""
@@ -243,6 +275,8 @@ class HostColumns:
         self._numbers.clear()
         self._texts.clear()
         self._amounts.clear()
+        for name in self._counts:
+            self._idle_counts.pop(name, None)
         self._counts.clear()
         self._begin_anew()
 
@@ -251,7 +285,7 @@ class HostColumns:
         ledger = self.ledger.host(host.name)
         most = ledger.max_slots
         free = math.inf if most is None else most - ledger.slots_used
-        self.free[row] = free if free > 0 else 0
+        self._free[row] = free if free > 0 else 0
         self.empty[row] = not ledger.held
         if ledger.exclusive is not None:
             self.locked[row] = self.any_locked = True
@@ -277,6 +311,8 @@ class HostColumns:
 
 
 _DEVICE_OR_SLOT = frozenset({"slots", *GPU_COUNTERS})
+_IDLE_COUNTERS = frozenset({"ngpus_shared", "ngpus_excl_t", "ngpus_excl_p"})
+"""Counters of which one less is left for each GPU that nobody held and that is taken whole."""
 
 
 def _number(host: HostSnapshot, ledger: HostLedger, name: str) -> float:

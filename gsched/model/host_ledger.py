@@ -47,6 +47,7 @@ class HostLedger:
     """The books of one host. Devices and slot limit come from observation, holders from events."""
 
     __slots__ = (
+        "_are_alike",
         "_at",
         "_changes",
         "_falling",
@@ -96,6 +97,7 @@ class HostLedger:
         """Whether a GPU may be held that is not among `gpus`."""
         self._torn: frozenset[str] | None = frozenset()
         """What `torn` says; None until it is asked again."""
+        self._are_alike = True
         self._plain = 0
         """How many claims as plain `ngpus` there are."""
         self.exclusive: AttemptKey | None = None
@@ -121,6 +123,7 @@ class HostLedger:
         twin.holders = dict(self.holders)
         twin.reserved = dict(self.reserved)
         twin.exclusive, twin._plain, twin._holds_strange = self.exclusive, self._plain, self._holds_strange
+        twin._are_alike = self._are_alike
         twin.suspended = set(self.suspended)
         twin._falling, twin._at, twin._torn = dict(self._falling), self._at, self._torn
         return twin
@@ -133,6 +136,8 @@ class HostLedger:
         self.islands = islands_of(self.gpus)
         self._usable = usable_by_claim(self.gpus)
         self._holds_strange = not self.holders.keys() <= self.gpus.keys()
+        counts = {len(devices) for devices in self._usable.values()}
+        self._are_alike = counts <= {0, len(self.gpus)} and len(set(self.islands.values())) < 2
         self._changes.add(self.host)
 
     def observe_processors(self, processors: tuple[Processor, ...], why_none: str = "") -> None:
@@ -163,6 +168,13 @@ class HostLedger:
             shared.sort(key=lambda gpu: (len(holders[gpu.uuid]), gpu.index))
             free += shared
         return free
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether counting says all of the GPUs that nobody holds: each claim could have all of them or none, and one
+        is as good as another. So it is where there are none.
+        """
+        return self._are_alike and not self._holds_strange and not self.torn
 
     def is_idle(self, gpu: Gpu) -> bool:
         """Whether the GPU could be used and nobody holds it."""

@@ -10,7 +10,7 @@ import math
 from collections import Counter as Counts
 from collections.abc import Collection, Iterable, Iterator
 
-from gsched.model.allocation import SHARING, Allocation
+from gsched.model.allocation import SHARING, Allocation, HostAllocation
 from gsched.model.host_ledger import AttemptKey, HostLedger
 
 
@@ -25,6 +25,8 @@ class Ledger:
         """Of a fork: the ledger that it was made from."""
         self.own_hosts: dict[str, None] = {}
         """Of a fork: the hosts whose books are its own already, in the order in which they became so."""
+        self.put_off: dict[str, list[tuple[AttemptKey, HostAllocation]]] = {}
+        """Of a fork: host -> what is entered there as soon as anybody looks at its books."""
         self.suspended: dict[AttemptKey, Allocation] = {}
         """Preempted attempts -> what they hold but for the slots."""
         self.at = -math.inf
@@ -36,10 +38,16 @@ class Ledger:
 
     def host(self, name: str) -> HostLedger:
         """The books of `name`, opened when they are first needed."""
+        if name in self.put_off:
+            return self._enter(name)
         ledger = self.hosts.get(name)
         if ledger is None:
             ledger = self.hosts[name] = HostLedger(name, self.changed)
         return ledger
+
+    def used_hosts(self) -> dict[str, None]:
+        """Of a fork: the hosts whose books may differ from those it was made from."""
+        return self.own_hosts | dict.fromkeys(self.put_off)
 
     def fork(self) -> Ledger:
         """A ledger for trying things: hosts are copied only when something is taken there."""
@@ -115,6 +123,23 @@ class Ledger:
             if part.courses:
                 self._expect(part.host)
 
+    def take_later(self, key: AttemptKey, part: HostAllocation) -> None:
+        """Enter one part, without courses, when the books of its host are next looked at. Of a fork alone: most of what
+        a cycle takes nobody looks at before the fork is thrown away.
+        """
+        waiting = self.put_off.get(part.host)
+        if waiting is None:
+            self.put_off[part.host] = [(key, part)]
+        else:
+            waiting.append((key, part))
+
+    def _enter(self, name: str) -> HostLedger:
+        waiting = self.put_off.pop(name)
+        books = self._own(name)
+        for key, part in waiting:
+            books.take(key, part)
+        return books
+
     def give(self, key: AttemptKey, allocation: Allocation) -> None:
         """Take all parts of an allocation off the books."""
         self.suspended.pop(key, None)
@@ -134,6 +159,8 @@ class Ledger:
         self.suspended.pop(key, None)
 
     def _own(self, name: str) -> HostLedger:
+        if name in self.put_off:
+            return self._enter(name)
         if self.origin is not None and name not in self.own_hosts:
             self.own_hosts[name] = None
             if name in self.hosts:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gsched.model.columns import HostColumns, Numbers, Part, Rows, singly
+from gsched.model.columns import HostColumns, Numbers, Part, singly
 from gsched.model.host_ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.resource import GPU_COUNTERS
+from gsched.model.row_log import Rows
 from gsched.model.snapshot import HostSnapshot, HostValues
 from gsched.policy import affinity, gpus
 from gsched.policy.demand import Demand, DeviceKind, HostNeed, Term
@@ -257,7 +258,10 @@ class Match:
         nothing = np.full(columns.size, np.nan)
         found = ((columns.number(name), amount) for name, amount in need.amounts.items())
         self.amounts = [(nothing if values is None else values, amount) for values, amount in found]
-        self.devices = [(columns.derived(kind, _obtainable(kind)), count) for kind, count in need.devices]
+        self.devices = [
+            (columns.derived(kind, _obtainable(kind), counts_idle=gpus.is_plain(kind)), count)
+            for kind, count in need.devices
+        ]
         if need.auto_gpu and not need.devices:
             self.devices = [(columns.derived("any", lambda _, books: gpus.obtainable_any(books)), 1)]
         if need.affinity is not None:
@@ -273,7 +277,7 @@ class Match:
     @property
     def idle(self) -> Numbers:
         """Devices of each host that nobody holds."""
-        return self._columns.derived("idle", lambda _, books: books.idle())
+        return self._columns.derived("idle", lambda _, books: books.idle(), counts_idle=True)
 
 
 def _obtainable(kind: DeviceKind) -> Callable[[HostSnapshot, HostLedger], float]:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsched.model.allocation import Allocation
+from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.columns import HostColumns
+from gsched.model.host_ledger import AttemptKey
 from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import RequirementClass, Snapshot
@@ -22,6 +23,7 @@ from gsched.policy.demand import Demand, Term
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import Rules
 from gsched.policy.scarce import scarce_hosts
+from gsched.policy.shelf import Shelf
 
 _MOST_UNUSED = 256
 """Matches that are kept though a cycle did not use them."""
@@ -56,6 +58,8 @@ class CycleColumns:
         self._scarce = scarce_hosts(columns, snapshot)
         self._rankings: dict[Hashable, Ranking] = {}
         self._reasons: dict[Hashable, Reasons] = columns.memo.setdefault("reasons", {})
+        self.shelves: dict[int, Shelf] = {}
+        """Rows from which lanes take."""
 
     def match(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> Match:
         """The class against all hosts, as the books are now."""
@@ -105,6 +109,7 @@ class CycleColumns:
         for name in sorted(changed):
             row = index.get(name)
             if row is not None:
+                self.shelves.pop(row, None)
                 self.columns.try_out(row)
         changed.clear()
 
@@ -115,13 +120,24 @@ class CycleColumns:
             row = columns.index[part.host]
             for recent in self._recent.values():
                 recent[row] = True
+            self.shelves.pop(row, None)
             columns.try_out(row, devices=bool(part.gpus or part.bindings))
         self._snapshot.ledger.changed.clear()
 
-    def used(self, row: int) -> None:
-        """Jobs were given something on the host of the row."""
-        self.columns.try_out(row)
-        self._snapshot.ledger.changed.clear()
+    def shelf(self, row: int) -> Shelf | None:
+        """What the host of the row has left, for lanes to take from; None where counting does not say all."""
+        books = self.columns.books(row)
+        if not books.are_alike:
+            return None
+        found = self.shelves[row] = Shelf(books)
+        return found
+
+    def took(self, key: AttemptKey, row: int, part: HostAllocation, reserved: dict[str, float]) -> None:
+        """A lane gives an attempt the part, from the shelf of the row. `reserved`: what is reserved there then."""
+        for recent in self._recent.values():
+            recent[row] = True
+        self._snapshot.ledger.take_later(key, part)
+        self.columns.took(row, part, reserved)
 
     def close(self) -> None:
         """Forget matches that are no longer needed."""

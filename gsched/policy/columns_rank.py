@@ -8,14 +8,15 @@ from others (gsched.policy.scarce) stands in the place of the fewest devices lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from gsched.model.allocation import SHARING, HostAllocation
-from gsched.model.columns import HostColumns, Numbers, Rows, singly
+from gsched.model.columns import HostColumns, Numbers, singly
 from gsched.model.host_ledger import HostLedger
+from gsched.model.row_log import Rows
 from gsched.model.snapshot import HostSnapshot, JobKind
 from gsched.policy import gpus
 from gsched.policy.columns import FITS, Flags, Match
@@ -79,10 +80,13 @@ class Ranking:
         self.renew()
 
     @property
-    def stays_best(self) -> bool:
-        """Whether a host that a job of the class was given stays the best for the next one, while that fits there."""
-        is_by_packing = self._least is not None and not self._by_one_key and not self._sharing and not self._order
-        return is_by_packing and self._recent is None and not self.match.guards_cores and not self.match.is_live
+    def is_single(self) -> bool:
+        """Whether what changes is looked at host by host, since no more has a say than free slots, amounts, devices."""
+        return self._one_by_one is not None
+
+    def selects(self, row: int) -> bool:
+        """Whether what select[] and thresholds say of held things holds for the row, as the columns show it."""
+        return not self.match.is_live or self.match.selects(_RowValues(self._columns, row))
 
     def renew(self) -> None:
         """Look at all hosts anew."""
@@ -296,6 +300,25 @@ class Ranking:
             if least == least:
                 rows = rows[keys == least]
         return int(rows[0])
+
+
+class _RowValues(Mapping[str, float | str | bool | None]):
+    """The values of one row, looked up when they are asked for."""
+
+    __slots__ = ("_columns", "_row")
+
+    def __init__(self, columns: HostColumns, row: int) -> None:
+        self._columns = columns
+        self._row = row
+
+    def __getitem__(self, name: str) -> float | str | bool | None:
+        return self._columns.value(self._row, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns.hosts[self._row].values)
+
+    def __len__(self) -> int:
+        return len(self._columns.hosts[self._row].values)
 
 
 def _of_kind(

@@ -25,7 +25,6 @@ from gsched.policy.place import Found, Placer, Refused
 from gsched.policy.place_guard import PlaceGuard
 from gsched.policy.preempt import Preemptor
 from gsched.policy.reserve import Reservations
-from gsched.policy.streak import Streak
 from gsched.policy.trial import Trial
 
 DEFAULT_BUDGET = 100_000
@@ -58,11 +57,6 @@ class _Cycle:
         self._placements: list[Placement] = []
         self._preempted: list[Preempted] = []
         self._reasons: _Reasons = {}
-        self._streak: Streak | None = None
-        self._effective = ""
-        """Of the streak's jobs, see Placement."""
-        self._last: tuple[RequirementClass, str] | None = None
-        """Of the job that was placed last: its class and queue."""
         self._only_planned: set[Kind] = set()
         """Classes of a queue that fit nowhere and are served all the same: nothing was planned for them yet."""
         self._full: dict[str, Bucket] = {}
@@ -76,9 +70,15 @@ class _Cycle:
                 truncated = True
                 break
             self._served += 1
-            if self._streak is None or not self._go_on(self._streak, job_id, bucket, order):
+            lane = self._placer.lane(bucket)
+            part = None if lane is None else lane.take(job_id)
+            if lane is None or part is None:
                 self._serve(job_id, bucket, order)
-        self._end_streak()
+                continue
+            allocation = Allocation(hosts=(part,))
+            self._reservations.future.placed(part, self._guard.ends_at(bucket), bucket)
+            order.placed(bucket, allocation)
+            self._placements.append(Placement(job_id, allocation, lane.effective))
         passed_over = order.passed_over()
         for key in passed_over:
             if key not in self._reasons:
@@ -124,23 +124,6 @@ class _Cycle:
             found = displaced
         self._start(job_id, bucket, found, order)
 
-    def _go_on(self, streak: Streak, job_id: int, bucket: Bucket, order: ServingOrder) -> bool:
-        """Start the job where the one before it was, if it is one of a streak; otherwise the streak has ended."""
-        part = streak.take((job_id, -1)) if self._placer.may_go_on(streak, bucket) else None
-        if part is None:
-            self._end_streak()
-            return False
-        self._reservations.took(part, self._guard.ends_at(bucket), bucket, may_fulfil=False)
-        allocation = Allocation(hosts=(part,))
-        order.placed(bucket, allocation)
-        self._placements.append(Placement(job_id, allocation, self._effective))
-        return True
-
-    def _end_streak(self) -> None:
-        streak, self._streak = self._streak, None
-        if streak is not None:
-            self._field.used(streak.row)
-
     def _start(self, job_id: int, bucket: Bucket, found: Found, order: ServingOrder) -> None:
         allocation, effective, is_promised = found.allocation, found.effective, found.is_promised
         # A fork: the attempt's number does not matter here.
@@ -154,11 +137,6 @@ class _Cycle:
         self._limits.count(bucket, allocation)
         order.placed(bucket, allocation)
         self._placements.append(Placement(job_id, allocation, effective))
-        last = self._last
-        if not is_promised and last is not None and last[0] is bucket.requirement and last[1] == bucket.queue:
-            self._streak, self._effective = self._placer.streak(bucket, allocation), effective
-        else:
-            self._last = (bucket.requirement, bucket.queue)
 
     def _refuse(self, bucket: Bucket, reasons: tuple[PendingReason, ...], scope: str, order: ServingOrder) -> None:
         if scope == QUEUE:
@@ -215,6 +193,8 @@ class _Cycle:
                 else:
                     others.append((name, requirement))
         self._only_planned = self._reservations.wanting_plans(others, able)
+        for name, requirement in self._only_planned:
+            self._placer.close_lane(queues[name], requirement)
         return {requirement for _, requirement in (*able, *self._only_planned)}
 
     def _reason_of(self, key: ReasonKey) -> tuple[PendingReason, ...]:

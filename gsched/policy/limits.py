@@ -129,6 +129,10 @@ class LimitUse:
             return False
         return bucket.queue in self._free_queues
 
+    def is_free(self, queue: str) -> bool:
+        """The same for all jobs of a queue but those of an array, a job group or an application profile."""
+        return queue in self._free_queues
+
     @cached_property
     def _free_queues(self) -> frozenset[str]:
         """Queues of whose jobs no limit concerns or counts any but those of an array, a group or a profile."""

@@ -11,8 +11,9 @@ from collections.abc import Collection
 import numpy as np
 
 from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.columns import Numbers, Rows
+from gsched.model.columns import Numbers
 from gsched.model.queue import Queue
+from gsched.model.row_log import Rows
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.columns import FITS, Match
 from gsched.policy.columns_cycle import CycleColumns, Way

@@ -22,10 +22,10 @@ from gsched.policy.demand import Choice, Demand, tasks_of
 from gsched.policy.demand_reader import demand_of
 from gsched.policy.explain import Reason, not_yet, of_alternative, ranked
 from gsched.policy.feasible import Rules, fill, is_chosen, live_values
+from gsched.policy.lane import Lane
 from gsched.policy.limits import LimitUse
 from gsched.policy.parallel_place import Spreader, may_spread, needs_several, one_task
 from gsched.policy.place_guard import PlaceGuard
-from gsched.policy.streak import Streak
 
 NOT_RESERVED = Reason("Not part of the job's advance reservation", candidate=False)
 BAD_REQUIREMENT = "Job has bad res req"
@@ -50,7 +50,18 @@ class Refused(NamedTuple):
 class _Kind:
     """A class of jobs in one queue. `error`: what is wrong with its requirement."""
 
-    __slots__ = ("demand", "error", "is_plain", "is_promised", "queue", "ranking", "requirement", "ways")
+    __slots__ = (
+        "demand",
+        "error",
+        "is_lane_known",
+        "is_plain",
+        "is_promised",
+        "lane",
+        "queue",
+        "ranking",
+        "requirement",
+        "ways",
+    )
 
     def __init__(
         self, queue: Queue, requirement: RequirementClass, demand: Demand | RequirementError, is_promised: bool
@@ -69,6 +80,8 @@ class _Kind:
         """Whether its jobs run on one host and say nothing unusual."""
         self.ranking: Ranking | None = None
         """The one that all of them use then."""
+        self.lane: Lane | None = None
+        self.is_lane_known = False
         self.is_promised = is_promised
 
     def _is_plain(self) -> bool:
@@ -141,24 +154,31 @@ class Placer:
         """Why the hosts as they are take no job of the class. Never empty."""
         return self._host_reasons(self._kind(queue, requirement), {}, [])
 
-    def streak(self, bucket: Bucket, allocation: Allocation) -> Streak | None:
-        """For further jobs of the class on the host that one of the bucket was just given, if that is what each would
-        get by itself.
-        """
+    def lane(self, bucket: Bucket) -> Lane | None:
+        """The short way to a place for the bucket's next job; None where there is none, or not yet."""
+        if bucket.array or bucket.job_group or bucket.application or not self._limits.is_free(bucket.queue):
+            return None
         kind = self._kind(self._snapshot.queues[bucket.queue], bucket.requirement)
-        ranking = kind.ranking
-        if kind.is_promised or ranking is None or not ranking.stays_best:
+        if kind.is_promised:
             return None
-        if not self._guard.lets_pass(bucket, allocation.hosts[0]):
-            return None
-        columns = self._field.columns
-        row = columns.index[allocation.first_host]
-        need = ranking.match.asked.need
-        return Streak.begin(bucket.queue, bucket.requirement, row, columns.hosts[row], columns.books(row), need)
+        if not kind.is_lane_known:
+            kind.is_lane_known, kind.lane = True, self._new_lane(kind)
+        return kind.lane
 
-    def may_go_on(self, streak: Streak, bucket: Bucket) -> bool:
-        """Whether the bucket's next job is one for the streak."""
-        return streak.goes_on(bucket) and self._limits.says_nothing(bucket)
+    def close_lane(self, queue: Queue, requirement: RequirementClass) -> None:
+        """Jobs of the class go the long way."""
+        kind = self._kind(queue, requirement)
+        kind.is_lane_known, kind.lane = True, None
+
+    def _new_lane(self, kind: _Kind) -> Lane | None:
+        if kind.demand is None or not kind.is_plain:
+            return None
+        choice, (way,) = kind.ways[0]
+        if not Lane.may_take(way.term.need(way.tasks)):
+            return None
+        if kind.ranking is None:
+            kind.ranking = self._field.ranking(kind.queue, kind.requirement, kind.demand, way)
+        return Lane(self._field, kind.ranking, self._guard, choice.text) if kind.ranking.is_single else None
 
     def fulfilled(self, bucket: Bucket) -> None:
         """A job of the bucket has started, and with it what may have been planned for one of its class."""

@@ -22,13 +22,14 @@ class PlaceGuard:
         """Rows that a bucket may not use in this cycle for a limit's sake."""
         self.limited_buckets: set[Bucket] = set()
         """Buckets to which limits of hosts have said no."""
-        self._guarded = reservations.hosts()
+        self.guarded = reservations.hosts()
+        """Hosts where something is planned for others."""
         self._limited: dict[int, tuple[Bucket, bool]] = {}
         """Identity of a bucket, which costs less than its hash -> whether limits of hosts can say anything to it."""
 
     def renew(self) -> None:
         """Something was planned."""
-        self._guarded = self._reservations.hosts()
+        self.guarded = self._reservations.hosts()
 
     def only(self, bucket: Bucket) -> frozenset[str] | None:
         """The hosts that -U binds the job to; None when it does not."""
@@ -51,12 +52,12 @@ class PlaceGuard:
     def lets_pass(self, bucket: Bucket, part: HostAllocation) -> bool:
         """Whether nothing at all can be against the part: nothing is planned for the host, and there are no limits."""
         return (
-            part.host not in self._guarded and not bucket.requirement.reservation and self._limits.says_nothing(bucket)
+            part.host not in self.guarded and not bucket.requirement.reservation and self._limits.says_nothing(bucket)
         )
 
     def planned(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
         """Why what is planned for others forbids the part."""
-        if part.host not in self._guarded and not bucket.requirement.reservation:
+        if part.host not in self.guarded and not bucket.requirement.reservation:
             return None
         return self._reservations.allows(part, self.ends_at(bucket), bucket)
 

@@ -78,7 +78,7 @@ class Releases:
         self._laid: set[int] = set()
         """Rows where `_now` is not as `_base`."""
         self._read = 0
-        self._lay_over(future, future.snapshot.ledger.own_hosts)
+        self._lay_over(future, future.snapshot.ledger.used_hosts())
 
     @classmethod
     def of(cls, future: Future) -> Releases:
@@ -99,7 +99,7 @@ class Releases:
         """Follow what the cycle has placed since."""
         columns = future.snapshot.columns
         if columns is None:
-            self._lay_over(future, future.snapshot.ledger.own_hosts)
+            self._lay_over(future, future.snapshot.ledger.used_hosts())
         elif columns.log.length > self._read:
             names = [self.names[row] for row in dict.fromkeys(columns.log.since(self._read).tolist())]
             self._read = columns.log.length
@@ -116,7 +116,7 @@ class Releases:
         self._now.put(again, self._base.rows(again))
         self._changed(again)
         self._laid.clear()
-        self._lay_over(future, future.snapshot.ledger.own_hosts)
+        self._lay_over(future, future.snapshot.ledger.used_hosts())
 
     # -- writing rows ---------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Streaks of equal jobs give each job what it would get by itself: every plan is the one that is made job by job."""
+"""The short way gives each job what the long one would: every plan is the one that is made without it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from placing_cluster import Cluster, host, kind, places
+from placing_cluster import PROCESS, SHARED, Cluster, host, kind, places
 
+from gsched.model.host import Gpu
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, Plan
 from gsched.policy.cycle import schedule
+from gsched.policy.lane import Lane
 from gsched.policy.place import Placer
-from gsched.policy.streak import Streak
 
 TEXTS = ("", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=2,mem=150]", "rusage[mem=300]", "rusage[ngpus=1]",
          "select[ngpus>1] rusage[ngpus=1]", "select[mem>400] rusage[mem=200]", "order[mem] rusage[mem=100]",
          "order[-slots]", "rusage[ngpus_shared=1]", "rusage[mem=100:ngpus_excl_p=1] span[hosts=1]",
          "affinity[core(1)]")  # fmt: skip
+TAKE = Lane.take
 GPUS = ("", "", "num=1", "num=2:mode=exclusive_process", "share=0.5", "num=1:gpack=yes")
 
 
@@ -60,18 +62,27 @@ def clusters(draw: st.DrawFn) -> Cluster:
         **options,
     )
     for name in names:
-        cluster.devices(name, draw(st.integers(0, 4)), model=draw(st.sampled_from(["", "A100"])))
+        mode, shared_jobs = draw(st.sampled_from([PROCESS, PROCESS, SHARED])), draw(st.integers(1, 2))
+        cluster.devices(name, draw(st.integers(0, 4)), mode, shared_jobs, model=draw(st.sampled_from(["", "A100"])))
         if draw(st.booleans()):
             cluster.hold(name, *range(draw(st.integers(0, 1))), mem=draw(st.sampled_from([0.0, 400.0])))
     return cluster
 
 
 def both(cluster: Cluster) -> tuple[Plan, Plan, int]:
-    """(in streaks, job by job, how many jobs a streak placed)."""
-    with mock.patch.object(Streak, "take", autospec=True, side_effect=Streak.take) as taken:
-        fast = cluster.plan()
-    with mock.patch.object(Placer, "streak", return_value=None):
-        return fast, cluster.plan(), taken.call_count
+    """(plan with the short way, plan without it, how many jobs took it)."""
+    taken = 0
+
+    def take(lane: Lane, job_id: int) -> Any:
+        nonlocal taken
+        part = TAKE(lane, job_id)
+        taken += part is not None
+        return part
+
+    with mock.patch.object(Lane, "take", take):
+        short = cluster.plan()
+    with mock.patch.object(Placer, "lane", return_value=None):
+        return short, cluster.plan(), taken
 
 
 @settings(max_examples=300, deadline=None)
@@ -82,34 +93,43 @@ def test_each_job_gets_what_it_would_get_by_itself(cluster: Cluster, asked: list
         # Equal classes are one object, as in the master.
         shared = known.setdefault(bucket.requirement, bucket.requirement)
         cluster.add(bucket._replace(requirement=shared), count)
-    fast, single, _ = both(cluster)
-    assert fast == single
-    cluster.carry_out(fast)
-    cluster.options["planned"] = fast.planned
-    fast, single, _ = both(cluster)
-    assert fast == single
+    short, long, _ = both(cluster)
+    assert short == long
+    cluster.carry_out(short)
+    cluster.options["planned"] = short.planned
+    short, long, _ = both(cluster)
+    assert short == long
 
 
-def test_equal_jobs_fill_a_host_in_a_streak_and_then_the_next() -> None:
+def test_jobs_fill_one_host_after_the_other_whatever_classes_alternate() -> None:
     cluster = Cluster(host("a"), host("b"), slots=8).devices("a", 4).devices("b", 4)
-    bucket = kind("rusage[ngpus_excl_p=1]")
-    ids = cluster.add(bucket, 3) + cluster.add(bucket._replace(user="bob"), 6)
-    fast, single, taken = both(cluster)
-    assert fast == single
-    assert places(fast) == dict(zip(ids, "aaaabbbb", strict=False))
-    assert taken >= 4
+    one, two = kind("rusage[ngpus_excl_p=1]"), kind("rusage[ngpus_excl_p=1,mem=100]", user="bob")
+    ids = [each for _ in range(5) for bucket in (one, two) for each in cluster.add(bucket)]
+    short, long, taken = both(cluster)
+    assert short == long
+    assert places(short) == dict(zip(ids, "aaaabbbb", strict=False))
+    assert taken == 8
 
 
-def test_a_streak_ends_where_another_class_comes_between() -> None:
-    cluster = Cluster(host("a"), host("b"), slots=4).devices("a", 2).devices("b", 2)
-    one, two = kind("rusage[ngpus_excl_p=1]"), kind("rusage[mem=100]", slots=3)
-    for bucket in (one, one, one, two, one):
-        cluster.add(bucket)
-    fast, single, _ = both(cluster)
-    assert fast == single
+def test_select_sees_what_the_short_way_took() -> None:
+    cluster = Cluster(host("a"), host("b", values={"r15s": 1.0}), slots=8)
+    ids = cluster.add(kind("select[mem>=600] rusage[mem=200]"), 7)
+    short, long, taken = both(cluster)
+    assert short == long
+    assert places(short) == dict(zip(ids, "aaabbb", strict=False))
+    assert taken == 6
 
 
-def test_the_budget_counts_the_jobs_of_a_streak() -> None:
+def test_where_devices_are_not_alike_jobs_go_the_long_way() -> None:
+    cluster = Cluster(host("a"), slots=8)
+    cluster.gpus("a", *(Gpu(uuid=f"a{i}", index=i, mode=mode) for i, mode in enumerate((SHARED, PROCESS, PROCESS))))
+    cluster.add(kind("rusage[ngpus_excl_p=1]"), 3)
+    short, long, taken = both(cluster)
+    assert short == long and len(short.placements) == 2
+    assert taken == 0
+
+
+def test_the_budget_counts_the_jobs_of_the_short_way() -> None:
     cluster = Cluster(host("a"), slots=8)
     cluster.add(kind(), 8)
     plan = schedule(cluster.snapshot(), 1000.0, 6)

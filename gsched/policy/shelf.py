@@ -1,0 +1,18 @@
+"""What one host of a cycle has left, counted beside its books, which are written later. It decides nothing."""
+
+from __future__ import annotations
+
+from gsched.model.host import Gpu
+from gsched.model.host_ledger import HostLedger
+
+
+class Shelf:
+    """What one host has left, while nothing but lanes take from it."""
+
+    __slots__ = ("free", "host", "reserved")
+
+    def __init__(self, books: HostLedger) -> None:
+        self.host = books.host
+        self.free: list[Gpu] = books.claimable("")
+        """GPUs that nobody holds, in the order in which they are given."""
+        self.reserved = dict(books.reserved)
