@@ -16,7 +16,7 @@ import msgspec
 from gsched.agent.custody import Custody, GpusUnfit
 from gsched.agent.fencing import Fencing
 from gsched.agent.letters import Letters
-from gsched.agent.ordering import Orders
+from gsched.agent.ordering import Orders, Variables, no_variables
 from gsched.agent.outputs import KeptOutputs
 from gsched.agent.peeking import Endings
 from gsched.base.clock import Clock
@@ -58,6 +58,7 @@ class Attempts:
         places: Mapping[str, str],
         fencing: Fencing | None = None,
         custody: Custody | None = None,
+        variables: Variables = no_variables,
     ) -> None:
         """`locks_gpus()` tells whether the host's GPUs are real ones, which other clusters may want too; `places` are
         the variables that tell jobs where the cluster lies.
@@ -95,7 +96,9 @@ class Attempts:
             clock=clock,
         )
         self._letters = Letters(self._executor, self._on_written)
-        self._orders = Orders(host, user_name(uid), self._executor, clock, locks_gpus=locks_gpus, places=places)
+        self._orders = Orders(
+            host, user_name(uid), self._executor, clock, locks_gpus=locks_gpus, places=places, variables=variables
+        )
 
     async def adopt(self) -> int:
         """Take up what an earlier agent left; returns how many attempts there are."""

@@ -21,6 +21,7 @@ from gsched.agent.custody import Custody
 from gsched.agent.fencing import Fencing, standing_note
 from gsched.agent.gpucare import GpuCare
 from gsched.agent.miglayout import MigLayouts
+from gsched.agent.mps import Mps
 from gsched.agent.peeking import answer
 from gsched.agent.report import HostReporter
 from gsched.agent.strangers import Rules
@@ -101,6 +102,7 @@ class Agent:
         self._attempts: Attempts
         self._reporter: HostReporter
         self._care: GpuCare
+        self._mps: Mps
 
     async def serve(self) -> int:
         """Adopt, then keep a session with the master until a signal comes."""
@@ -124,6 +126,7 @@ class Agent:
             returning=self._giving_back,
         )
         self._reporter.gpus.judges.append(self._care.judge)
+        self._mps = Mps(self._config.mps_control, cluster, self._spool)
         self._attempts = Attempts(
             self._host,
             self._spool,
@@ -137,12 +140,15 @@ class Agent:
                 "LSF_SERVERDIR": self._config.locations.server_dir,
             },
             fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus),
-            custody=Custody([self._care]),
+            custody=Custody([self._care, self._mps]),
+            variables=self._mps.variables,
         )
+        self._reporter.gpus.judges.append(self._mps)
         layouts = MigLayouts(self._attempts.holdings)
         self._reporter.gpus.judges.append(layouts)
         self._reporter.gpus.remarks.append(lambda: layouts.notes)
         adopted = await self._attempts.adopt()
+        await self._mps.adopt(self._attempts.holdings())
         log.info("gsched %s: agent of %s, %d attempts adopted", __version__, self._host, adopted)
         if self._reporter.gpus.unfenced:
             log.warning(
@@ -166,7 +172,10 @@ class Agent:
         return 0
 
     def _owners_of(self, pids: Iterable[int]) -> Mapping[int, str]:
-        return self._attempts.owners(pids)
+        """MPS daemons and their servers are those of the jobs that use them."""
+        wanted = list(pids)
+        found = self._attempts.owners(wanted)
+        return {**self._mps.owners(pid for pid in wanted if pid not in found), **found}
 
     def _given_gmem(self) -> Mapping[tuple[str, str], float]:
         return self._attempts.given_gmem()

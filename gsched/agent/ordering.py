@@ -57,6 +57,16 @@ def _group_name(gid: int) -> str:
         return str(gid)
 
 
+Variables = Callable[[JobSpec, HostAllocation], Mapping[str, str | None]]
+"""What a job has in its environment beside all else; None: it is to have nothing of that name."""
+
+
+def no_variables(spec: JobSpec, part: HostAllocation) -> Mapping[str, str | None]:
+    """There is nothing to be added."""
+    del spec, part
+    return {}
+
+
 class Orders:
     """The orders of one host. `locks_gpus()` tells whether its GPUs are real ones, which other clusters may want too;
     `places` are the variables that tell jobs where the cluster lies.
@@ -71,6 +81,7 @@ class Orders:
         *,
         locks_gpus: Callable[[], bool],
         places: Mapping[str, str],
+        variables: Variables,
     ) -> None:
         self._host = host
         self._user = user
@@ -78,6 +89,7 @@ class Orders:
         self._clock = clock
         self._locks_gpus = locks_gpus
         self._places = places
+        self._variables = variables
         self._unix_group = _group_name(os.getgid())
 
     def of(
@@ -95,6 +107,11 @@ class Orders:
         first, last = steps_around(spec, message)
         script = message.script or _too_long(spec.command)
         environment = self._environment(message, spec, allocation, fenced=fence is not None)
+        for name, value in self._variables(spec, part).items():
+            if value is None:
+                environment.pop(name, None)
+            else:
+                environment[name] = value
         cpus, memory_nodes = bound_to(part)
         return Order(
             job_id=job_id,

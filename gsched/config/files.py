@@ -234,6 +234,7 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         locations=locations,
         gpu_provider=conf.gpu_provider,
         gpu_fence=conf.gpu_fence,
+        mps_control=conf.mps_control,
         host_types=tuple(shared.types),
         host_models=tuple(shared.models),
         limits=tuple(files.resources.limits),

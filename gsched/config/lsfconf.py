@@ -31,6 +31,7 @@ DEFAULT_RUN_DIR = "/run/gsched"
 DEFAULT_SPOOL_DIR = "/var/spool/gsched"
 DEFAULT_GPU_PROVIDER = "nvml"
 DEFAULT_UNIT = "MB"
+DEFAULT_MPS_CONTROL = "nvidia-cuda-mps-control"
 LSB_FOLDER = "lsbatch"
 
 
@@ -45,6 +46,7 @@ class LsfConf:
     root_may_submit: bool
     gpu_provider: str
     gpu_fence: GpuFence
+    mps_control: str
     master: str | None
     master_at: Place | None
     max_dispatch_per_cycle: int | None
@@ -75,6 +77,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
         root_may_submit=settings.take("LSF_ROOT_USER", yes_or_no, False),
         gpu_provider=settings.take("GSCHED_GPU_PROVIDER", read_gpu_provider, DEFAULT_GPU_PROVIDER),
         gpu_fence=_fence(settings, findings),
+        mps_control=settings.take("GSCHED_MPS_CONTROL", _program, DEFAULT_MPS_CONTROL),
         master=settings.take("LSF_MASTER_LIST", _master, None),
         master_at=settings.place("LSF_MASTER_LIST"),
         max_dispatch_per_cycle=settings.take("LSB_MAX_JOB_DISPATCH_PER_SESSION", integer(1, 2**31 - 2), None),
@@ -132,6 +135,13 @@ def read_gpu_provider(text: str) -> str:
     if kind == "sim" and colon:
         return f"sim:{absolute_path(folder)}"
     raise BadRequest(f"'{show(text)}' is none of nvml, none and sim:FOLDER")
+
+
+def _program(text: str) -> str:
+    """A program to run, by its path or by a name that is looked for in PATH."""
+    if not text or ("/" in text and not text.startswith("/")):
+        raise BadRequest(f"'{show(text)}' is neither a path from / on nor the name of a program")
+    return plain_text(text)
 
 
 def _fence(settings: Settings, findings: Findings) -> GpuFence:

@@ -44,6 +44,7 @@ from gsched.core.job import Job
 from gsched.core.judgement import judge_for
 from gsched.core.mig import note_lost_parts
 from gsched.core.modechange import note_changed_modes
+from gsched.core.mps import note_lost_daemons
 from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
 from gsched.core.overuse import judge_gmem
@@ -309,6 +310,7 @@ class Engine:
             note_remnants(self.state, command.host, command.gpus, now, decision)
             note_escapes(self.state, command.host, command.gpus, now, decision)
             note_changed_modes(self.state, command.host, command.gpus, now, decision)
+            note_lost_daemons(self.state, command.host, command.gpus, now, decision)
         self._observe(command.host)
         note_lost_parts(self.state, command.host, now, decision)
         if command.load is not None:

@@ -204,6 +204,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """GSCHED_GPU_PROVIDER: "nvml", "none" or "sim:FOLDER" (inventory FOLDER/HOST.json)."""
     gpu_fence: GpuFence = GpuFence.ON
     """GSCHED_GPU_FENCE; an agent goes by what it read at its start."""
+    mps_control: str = "nvidia-cuda-mps-control"
+    """GSCHED_MPS_CONTROL: the control program of MPS, a path or a name in PATH; read by an agent at its start."""
     host_types: tuple[str, ...] = ()
     """Names of lsf.shared's HostType section."""
     host_models: tuple[str, ...] = ()

@@ -118,6 +118,8 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     mig: bool | None = None
     """Whether it is split by MIG; None when it cannot be."""
     mig_devices: tuple[MigDevice, ...] = ()
+    mps_lost: tuple[str, ...] = ()
+    """Attempts (`17.1`) whose MPS control daemon on it has ended by itself."""
     standing_mode: ComputeMode | None = None
     """While the agent has set `mode` for jobs: the mode by the administrator's will, to which it goes back."""
     mode_settable: bool = False

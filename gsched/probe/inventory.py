@@ -367,7 +367,8 @@ def _replace(target: Path, gpus: Iterable[Gpu]) -> None:
             item["processes"] = None
         for process in item["processes"] or ():
             del process["job"], process["escaped"]
-        for what in ("foreign_mib", "over_gmem", "strangers", "left_behind"):  # whoever looks at them finds that out
+        # Whoever looks at them finds that out.
+        for what in ("foreign_mib", "over_gmem", "strangers", "left_behind", "mps_lost"):
             del item[what]
         del item["standing_mode"], item["mode_settable"], item["mode_given"]
         objects.append(json.dumps(item, ensure_ascii=False))

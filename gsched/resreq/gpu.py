@@ -325,11 +325,14 @@ def gpu_of(item: Reservation) -> GpuRequirement:
 
 
 def unsupported_by_agent(asked: GpuRequirement) -> str:
-    """Options that `asked` gives and no agent can provide yet, such as `mps=yes, mig=3/2`; empty if there are none."""
+    """Options that `asked` gives and no agent can provide yet, such as `block=yes`; empty if there are none.
+
+    A job has one MPS daemon on a host for all of its GPUs there: of one GPU, each kind of mps= means the same.
+    """
     missing = [
         _printed_option(asked, key)
         for key, is_asked in (
-            ("mps", asked.mps != "no"),
+            ("mps", asked.mps.startswith("per_") and (asked.num > 1 or asked.per == "task")),
             ("gvendor", asked.gvendor == "amd"),
             ("aff", asked.aff and "aff" in asked.given),
             ("block", asked.block),

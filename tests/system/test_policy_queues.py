@@ -278,8 +278,8 @@ def test_both_generations_of_gpu_requests_claim_the_same_devices(make_cluster: C
     assert other is not None and {gpu.uuid for part in other.hosts for gpu in part.gpus}.isdisjoint(used)
     third = cluster.submit("-gpu", "num=1:j_exclusive=yes", "true")
     cluster.why_pending(third)
-    done = cluster.run("gsub", "-gpu", "num=1:mps=yes", "true", check=False)
-    assert done.returncode == 255 and "mps=yes is not supported yet" in done.stderr
+    done = cluster.run("gsub", "-gpu", "num=2:mps=per_gpu", "true", check=False)
+    assert done.returncode == 255 and "mps=per_gpu is not supported yet" in done.stderr
     text = cluster.run("gjobs", "-l", str(shares[0])).stdout
     assert "GPU REQUIREMENT DETAILS" in text and "share=0.5" in text
 

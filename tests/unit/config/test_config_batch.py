@@ -69,6 +69,7 @@ def test_all_parameters_of_lsf_conf():
         ("GSCHED_GPU_PROVIDER=sim:inv", "GSCHED_GPU_PROVIDER: 'inv' is not an absolute path"),
         ("GSCHED_GPU_FENCE=maybe", "GSCHED_GPU_FENCE: 'maybe' is none of Y, N and required"),
         ('LSB_RESOURCE_ENFORCE="gpu memory"', "LSB_RESOURCE_ENFORCE: 'memory' is not supported yet; gpu is"),
+        ("GSCHED_MPS_CONTROL=bin/mps", "GSCHED_MPS_CONTROL: 'bin/mps' is neither a path from / on nor the name of a"),
         ("GSCHED_RUNDIR=run", "GSCHED_RUNDIR: 'run' is not an absolute path"),
         ("GSCHED_RUNDIR=/run/$USER", "GSCHED_RUNDIR: '/run/$USER': variables and '..' are not replaced"),
         (

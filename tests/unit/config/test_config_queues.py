@@ -346,7 +346,7 @@ def test_gpu_options_that_do_nothing_yet_are_refused():
         ("JOB_ACCEPT_INTERVAL = x", "JOB_ACCEPT_INTERVAL: 'x' is not a number"),
         ("GPU_REQ = num=0", "GPU_REQ: Bad GPU requirement: "),
         ("GPU_REQ = -", "GPU_REQ: '-' asks for what the levels below say"),
-        ("GPU_REQ = num=1:mps=yes", "GPU_REQ: 'num=1:mps=yes': mps=yes is not supported yet"),
+        ("GPU_REQ = num=2:mps=per_gpu", "GPU_REQ: 'num=2:mps=per_gpu': mps=per_gpu is not supported yet"),
         ("RES_REQ = 2*{select[nosuch]} + 1*{order[ut]}", "RES_REQ: Bad resource name: nosuch"),
         ("RES_REQ = {mem>1} || {rusage[tokens=1]}@5", "RES_REQ: Bad resource name: tokens is not consumable"),
         ("RES_REQ = rusage[mem=1 || tokens=1]", "RES_REQ: Bad resource name: tokens is not consumable"),

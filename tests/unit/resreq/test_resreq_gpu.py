@@ -164,7 +164,9 @@ def test_levels_that_contradict_each_other_are_refused() -> None:
 
 def test_what_agents_cannot_do_is_named() -> None:
     assert unsupported_by_agent(GpuRequirement()) == ""
-    assert unsupported_by_agent(read("mps=yes:mig=3/2")) == "mps=yes"
+    assert unsupported_by_agent(read("mps=yes:mig=3/2")) == unsupported_by_agent(read("mps=per_gpu,shared")) == ""
+    assert unsupported_by_agent(read("num=2:mps=per_gpu:block=yes")) == "mps=per_gpu, block=yes"
+    assert unsupported_by_agent(read("num=1/task:mps=per_socket")) == "mps=per_socket"
     assert unsupported_by_agent(read("gvendor=amd")) == "gvendor=amd"
     assert unsupported_by_agent(read("num=1:aff=no:block=no")) == ""
     assert unsupported_by_agent(read("aff=yes:block=yes")) == "aff=yes, block=yes"

@@ -1,0 +1,239 @@
+"""MPS for jobs that ask for it (-gpu mps=): one control daemon for the GPUs of a job, shared by the jobs that hold the
+same ones, started before the first of them and ended after the last.
+
+Who uses a daemon stands on disk, in the daemon's folder, so that neither a restart nor a crash of the agent leaves one
+behind or takes it from a job. A daemon that ends by itself is told (`Gpu.mps_lost`) and not started again below a job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import math
+import os
+import stat
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from gsched.base.errors import RequirementError, ResourceExhausted
+from gsched.base.ids import attempt_name, parse_attempt_name, show_job
+from gsched.model.allocation import HostAllocation
+from gsched.model.host import GpuReport
+from gsched.model.host_ledger import AttemptKey
+from gsched.model.job import JobSpec
+from gsched.resreq.gpu import GpuRequirement, parse_gpu
+from gsched.run.mps import MOST_FOLDER_BYTES, MpsDaemon, pipes_of
+
+log = logging.getLogger(__name__)
+
+_STATE = "jobs"
+
+
+class _State(msgspec.Struct):
+    """What stands on disk."""
+
+    uuids: tuple[str, ...]
+    holders: set[str]
+    """Attempts, `17.1`."""
+
+
+class _Service:
+    """A daemon and its jobs."""
+
+    def __init__(self, folder: Path, state: _State, *, is_up: bool) -> None:
+        self.daemon = MpsDaemon(folder)
+        self.state = state
+        self.is_up = is_up
+        """Whether it has been started and nobody has noticed its end."""
+        self.lost: set[str] = set()
+        """The holders below which it has ended."""
+        self.last = ""
+        """Whose it is while it is being ended."""
+
+    def notice(self) -> None:
+        """Notice its end, if it has ended."""
+        if self.is_up and self.daemon.pid() is None:
+            self.is_up = False
+            self.lost |= self.state.holders
+            log.warning("the MPS control daemon of %s has ended by itself", ", ".join(self.state.uuids))
+
+    def save(self) -> None:
+        """Raises OSError."""
+        folder = self.daemon.folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / f"{_STATE}.new").write_bytes(msgspec.json.encode(self.state))
+        os.replace(folder / f"{_STATE}.new", folder / _STATE)
+
+
+class Mps:
+    """A keeper (see Custody) and a judge of reports (see GpuWatch). `program`: the control program."""
+
+    def __init__(self, program: str, cluster: str, spool: Path) -> None:
+        """Reads what an earlier agent left in `spool`; `cluster` tells this host's agent from all others."""
+        self._program = program
+        self._root = _root(spool, cluster)
+        self._changing = asyncio.Lock()
+        self._services = {service.state.uuids: service for service in _found(self._root)}
+
+    # -- before and after an attempt ------------------------------------------------------------------------------
+
+    async def before(self, key: AttemptKey, part: HostAllocation, spec: JobSpec) -> None:
+        """Have a daemon for its GPUs. Raises ResourceExhausted when there is none to be had."""
+        if wish_of(spec) is None:
+            return
+        uuids = _uuids(part)
+        async with self._changing:
+            self._check_overlap(uuids)
+            service = self._services.get(uuids)
+            if service is None:
+                state = _State(uuids=uuids, holders=set())
+                service = self._services[uuids] = _Service(self._folder(uuids), state, is_up=False)
+            service.notice()
+            service.state.holders.add(attempt_name(*key))
+            try:
+                _make_private(self._root)
+                service.save()
+                if not service.is_up:
+                    await service.daemon.start(self._program, uuids)
+                    service.is_up = True
+                    log.info("MPS control daemon %s of %s", service.daemon.pid(), ", ".join(uuids))
+            except OSError as error:
+                raise ResourceExhausted(f"MPS cannot be had: {error.filename}: {error.strerror}") from error
+
+    async def after(self, key: AttemptKey, part: HostAllocation) -> None:
+        """It needs its daemon no longer; the last one takes it with it."""
+        del part
+        async with self._changing:
+            await self._keep_for(lambda name: name != attempt_name(*key))
+
+    async def adopt(self, known: Collection[AttemptKey]) -> None:
+        """The agent has started: end the daemons of attempts that are not `known`, those that there still are."""
+        names = {attempt_name(*key) for key in known}
+        async with self._changing:
+            await self._keep_for(lambda name: name in names)
+
+    async def _keep_for(self, stays: Callable[[str], bool]) -> None:
+        for uuids, service in list(self._services.items()):
+            left = set(filter(stays, service.state.holders))
+            if left and left == service.state.holders:
+                continue
+            service.last = min(service.state.holders, default="")
+            service.state.holders, service.lost = left, service.lost & left
+            if left:
+                service.save()
+                continue
+            service.is_up = False
+            await service.daemon.stop(self._program)
+            del self._services[uuids]
+            log.info("no job uses the MPS control daemon of %s any more", ", ".join(uuids))
+            with contextlib.suppress(OSError):  # others lie there, or the agent's other things
+                self._root.rmdir()
+                self._root.parent.rmdir()
+
+    def _check_overlap(self, uuids: tuple[str, ...]) -> None:
+        """Two daemons of one user on a GPU would take turns on it, or fail where its compute mode is exclusive."""
+        for others, service in self._services.items():
+            if others != uuids and not set(others).isdisjoint(uuids):
+                jobs = ", ".join(sorted(show_job(parse_attempt_name(name)[0]) for name in service.state.holders))
+                raise ResourceExhausted(f"MPS serves {', '.join(others)} together to job {jobs}, which is not the same")
+
+    def _folder(self, uuids: tuple[str, ...]) -> Path:
+        return self._root / hashlib.sha256(",".join(uuids).encode()).hexdigest()[:12]
+
+    # -- what jobs and the master are told ------------------------------------------------------------------------
+
+    def variables(self, spec: JobSpec, part: HostAllocation) -> Mapping[str, str | None]:
+        """What a job that uses MPS has in its environment; None: nothing of that name.
+
+        To its clients a daemon's GPUs are 0, 1 …; parts of GPUs keep their names. gmem= and share= become limits of
+        each of the job's processes.
+        """
+        asked = wish_of(spec)
+        if asked is None or not part.gpus:
+            return {}
+        found: dict[str, str | None] = dict(MpsDaemon(self._folder(_uuids(part))).environment)
+        if "nocvd" in asked.mps.split(","):
+            found["CUDA_VISIBLE_DEVICES"] = None
+        elif not any(gpu.parent for gpu in part.gpus):
+            found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(len(part.gpus))))
+        if all(gpu.gmem_mib for gpu in part.gpus):
+            limits = (f"{place}={math.ceil(gpu.gmem_mib)}M" for place, gpu in enumerate(part.gpus))
+            found["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = ",".join(limits)
+        if (share := min(gpu.share for gpu in part.gpus)) < 1:
+            found["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(max(1, math.ceil(100 * share)))
+        return found
+
+    def owners(self, pids: Iterable[int]) -> dict[int, str]:
+        """Process -> an attempt that uses the daemon, of those that are a daemon of ours or its server."""
+        services = self._services.values()
+        users = {str(each.daemon.pipes): min(each.state.holders, default=each.last) for each in services}
+        found = ((pid, users.get(pipes_of(pid), "")) for pid in pids) if users else ()
+        return {pid: name for pid, name in found if name}
+
+    def __call__(self, report: GpuReport) -> GpuReport:
+        """The report; it says which attempts have lost their daemon."""
+        lost: dict[str, set[str]] = {}
+        for service in self._services.values():
+            service.notice()
+            for uuid in service.state.uuids if service.lost else ():
+                lost.setdefault(uuid, set()).update(service.lost)
+        if not lost:
+            return report
+        gpus = []
+        for gpu in report.gpus:
+            names = {
+                name for uuid in (gpu.uuid, *(each.uuid for each in gpu.mig_devices)) for name in lost.get(uuid, ())
+            }
+            gpus.append(msgspec.structs.replace(gpu, mps_lost=tuple(sorted(names))))
+        return msgspec.structs.replace(report, gpus=tuple(gpus))
+
+
+@lru_cache(maxsize=256)
+def _read(text: str) -> GpuRequirement | None:
+    try:
+        asked = parse_gpu(text) if text else None
+    except RequirementError:  # the master has read it before
+        return None
+    return asked if asked is not None and asked.mps != "no" else None
+
+
+def wish_of(spec: JobSpec) -> GpuRequirement | None:
+    """What a job that wants MPS asks of its GPUs; None for all others."""
+    return _read(spec.combined_gpu_req)
+
+
+def _uuids(part: HostAllocation) -> tuple[str, ...]:
+    return tuple(gpu.uuid for gpu in part.gpus)
+
+
+def _root(spool: Path, cluster: str) -> Path:
+    """Where daemons' folders lie: with the agent's other things, or in /tmp where that is too long for sockets."""
+    near = spool / "mps"
+    if len(os.fsencode(near)) + len("/0123456789ab/p") <= MOST_FOLDER_BYTES:
+        return near
+    return Path(f"/tmp/gsched-mps-{os.getuid()}") / hashlib.sha256(cluster.encode()).hexdigest()[:12]
+
+
+def _make_private(root: Path) -> None:
+    """Nobody else may get between a job and its daemon. Raises OSError, or ResourceExhausted for a folder of others."""
+    for folder in (root.parent, root):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = os.lstat(folder)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+            raise ResourceExhausted(f"MPS cannot be had: {folder} is not a folder that this user alone may change")
+
+
+def _found(root: Path) -> Iterator[_Service]:
+    """What an earlier agent left behind."""
+    for path in sorted(root.glob(f"*/{_STATE}")):
+        try:
+            state = msgspec.json.decode(path.read_bytes(), type=_State)
+        except (OSError, msgspec.DecodeError) as error:
+            log.warning("nobody knows who uses the MPS daemon of %s: %s", path.parent, error)
+            state = _State(uuids=(str(path.parent),), holders=set())
+        yield _Service(path.parent, state, is_up=True)

@@ -1,0 +1,146 @@
+"""NVIDIA's MPS control daemon: started for some GPUs, found again after a restart, told to quit.
+
+A daemon is known by the folder that it was started with: its process has the folder's pipes in its environment, so
+that a process number that is another's by now is never mistaken for it. Sources: NVIDIA's Multi-Process Service guide
+(the control program, its environment and the file with its process number) and nvidia-cuda-mps-control(1).
+
+Never touches a process that is not named as NVIDIA's, or has other pipes. All waits are bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gsched.base.errors import ResourceExhausted
+
+log = logging.getLogger(__name__)
+
+PROGRAM = "nvidia-cuda-mps-control"
+"""The control program, and with -d the daemon."""
+PIPES, LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"
+MOST_FOLDER_BYTES = 80
+"""The daemon's sockets lie in the folder, and a socket's path has at most 107 bytes."""
+START_S = 10.0
+QUIT_S = 5.0
+_NAME = "nvidia-cuda-mps-server"[:15]
+"""What the kernel keeps of the name of daemon and server alike."""
+_LOOK_S = 0.02
+
+
+class MpsDaemon:
+    """The daemon of one folder, running or not."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.pipes = folder / "p"
+        self.logs = folder / "l"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its clients need."""
+        return {PIPES: str(self.pipes), LOGS: str(self.logs)}
+
+    async def start(self, program: str, uuids: Sequence[str]) -> None:
+        """Start it for these GPUs, or parts of GPUs, and wait until it listens. Raises ResourceExhausted."""
+        path = shutil.which(program)
+        if path is None:
+            raise ResourceExhausted(f"MPS cannot be had: there is no {program} on this host")
+        shutil.rmtree(self.pipes, ignore_errors=True)  # of one that is gone
+        for folder in (self.pipes, self.logs):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        code, said = await self._run(path, ("-d",), {"CUDA_VISIBLE_DEVICES": ",".join(uuids)}, "", START_S)
+        if code != 0 or not await self._listens():
+            why = said or ("it has not started in time" if code is None else f"exit code {code}, and no daemon")
+            raise ResourceExhausted(f"the MPS control daemon of {', '.join(uuids)} does not start: {why}")
+
+    def pid(self) -> int | None:
+        """Its process; None when it does not run."""
+        try:
+            pid = int((self.pipes / f"{PROGRAM}.pid").read_text("ascii"))
+        except (OSError, ValueError):
+            return None
+        return pid if self.has(pid) else None
+
+    def has(self, pid: int) -> bool:
+        """Whether it is the daemon, or the server that it has started for its clients."""
+        return pipes_of(pid) == str(self.pipes)
+
+    async def stop(self, program: str) -> None:
+        """End it and its server, and remove the folder. Never raises; what does not quit is killed."""
+        path = shutil.which(program)
+        processes = [int(name) for name in os.listdir("/proc") if name.isdigit() and self.has(int(name))]
+        if self.pid() is not None and path is not None:
+            try:
+                await self._run(path, (), {}, "quit\n", QUIT_S)
+            except OSError as error:
+                log.warning("the MPS control daemon in %s cannot be told to quit: %s", self.folder, error)
+            else:
+                await _until(lambda: not any(map(self.has, processes)), QUIT_S)
+        for pid in filter(self.has, processes):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        await _until(lambda: not any(map(self.has, processes)), QUIT_S)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    async def _listens(self) -> bool:
+        return await _until(lambda: self.pid() is not None, START_S / 5)
+
+    async def _run(
+        self, path: str, words: Sequence[str], more: dict[str, str], said: str, patience_s: float
+    ) -> tuple[int | None, str]:
+        """Exit code (None: it took too long) and last line of the control program."""
+        environment = {"PATH": os.environ.get("PATH", os.defpath), **self.environment, **more}
+        # A file, not a pipe: a daemon keeps what it is given, and a pipe's end would not come.
+        output = self.folder / "said"
+        with open(output, "wb") as file:
+            process = await asyncio.create_subprocess_exec(
+                path,
+                *words,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=file,
+                stderr=file,
+                env=environment,
+                cwd="/",
+                start_new_session=True,
+            )
+        try:
+            await asyncio.wait_for(process.communicate(said.encode()), patience_s)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            return None, ""
+        lines = output.read_text("utf8", "replace").split("\n")
+        return process.returncode, next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
+
+
+async def _until(is_true: Callable[[], bool], patience_s: float) -> bool:
+    """Wait for something about a process that is nobody's child: the kernel tells nobody of it."""
+    deadline = asyncio.get_running_loop().time() + patience_s
+    while not is_true():
+        if asyncio.get_running_loop().time() >= deadline:
+            return False
+        await asyncio.sleep(_LOOK_S)
+    return True
+
+
+def pipes_of(pid: int) -> str:
+    """The pipes of the MPS daemon that the process is, or is a server of; empty for all other processes."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf8", errors="replace") as file:
+            if file.read().rstrip("\n") != _NAME:
+                return ""
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            variables = file.read().split(b"\0")
+    except OSError:
+        return ""
+    start = f"{PIPES}=".encode()
+    return next(
+        (each[len(start) :].decode("utf8", "surrogateescape") for each in variables if each.startswith(start)), ""
+    )

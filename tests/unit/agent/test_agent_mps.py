@@ -1,0 +1,230 @@
+"""MPS daemons: one for the GPUs of a job, for as long as a job needs it (a stand-in for the control program)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gsched.agent.mps import Mps, wish_of
+from gsched.base.errors import ResourceExhausted
+from gsched.model.allocation import HeldGpu, HostAllocation
+from gsched.model.host import Gpu, GpuReport, MigDevice
+from gsched.model.job import JobSpec
+from gsched.run import mps as daemon
+from gsched.run.mps import MpsDaemon, pipes_of
+
+STAND_IN = Path(__file__).resolve().parents[2] / "fakemps"
+FIRST, SECOND, THIRD = (1, 1), (2, 1), (3, 1)
+
+
+def spec(gpu_req: str = "num=1:mps=yes") -> JobSpec:
+    return JobSpec(command="x", user="ann", queue="q", cwd="/", home="/", submit_host="a", combined_gpu_req=gpu_req)
+
+
+def part(*indexes: int, gmem_mib: float = 0.0, share: float = 1.0) -> HostAllocation:
+    gpus = (
+        HeldGpu(uuid=f"GPU-{index}", index=index, claim="gpu_shared", gmem_mib=gmem_mib, share=share)
+        for index in indexes
+    )
+    return HostAllocation(host="a", slots=1, gpus=tuple(gpus))
+
+
+class Host:
+    """A folder with the stand-in and an agent's spool."""
+
+    def __init__(self, folder: Path, cluster: str) -> None:
+        self.bin = folder / "bin"
+        self.spool = folder / "spool"
+        self.cluster = cluster
+        shutil.copytree(STAND_IN, self.bin)
+        self.program = str(self.bin / "nvidia-cuda-mps-control")
+        self.keeper = self.agent()
+
+    def agent(self) -> Mps:
+        """A new one, as after a restart."""
+        self.keeper = Mps(self.program, self.cluster, self.spool)
+        return self.keeper
+
+    def log(self) -> list[str]:
+        log = self.bin / "log"
+        return log.read_text().splitlines() if log.exists() else []
+
+    def pid(self, held: HostAllocation) -> int | None:
+        """The daemon's that serves a job with these GPUs."""
+        pipes = self.keeper.variables(spec(), held)["CUDA_MPS_PIPE_DIRECTORY"]
+        assert pipes is not None
+        return MpsDaemon(Path(pipes).parent).pid()
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    """In a folder that is short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="mps") as folder:
+        found = Host(Path(folder), f"test{folder}")
+        yield found
+        asyncio.run(found.agent().adopt(()))
+
+
+def run(*turns: object) -> None:
+    async def story() -> None:
+        for turn in turns:
+            await turn  # type: ignore[misc]
+
+    asyncio.run(story())
+
+
+def test_pains_24_one_daemon_for_all_jobs_of_a_gpu_until_the_last_has_ended(host: Host) -> None:
+    """pains 24."""
+    keeper = host.keeper
+    run(keeper.before(FIRST, part(3), spec()))
+    pid = host.pid(part(3))
+    assert pid is not None and host.log() == ["start GPU-3"]
+    run(keeper.before(SECOND, part(3), spec()), keeper.before(THIRD, part(4), spec("mps=per_gpu,shared")))
+    assert host.pid(part(3)) == pid and host.pid(part(4)) not in (None, pid)
+    run(keeper.after(FIRST, part(3)), keeper.after(FIRST, part(3)))
+    assert host.pid(part(3)) == pid and host.log() == ["start GPU-3", "start GPU-4"]
+    run(keeper.after(SECOND, part(3)))
+    assert host.pid(part(3)) is None and pipes_of(pid) == ""
+    assert host.log()[2:] == ["quit GPU-3"] and host.pid(part(4)) is not None
+    run(keeper.after(THIRD, part(4)))
+    assert host.log()[3:] == ["quit GPU-4"] and not (host.spool / "mps").exists()
+
+
+def test_its_folders_are_its_users_alone(host: Host) -> None:
+    run(host.keeper.before(FIRST, part(0), spec()))
+    said = host.keeper.variables(spec(), part(0))
+    for name in ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"):
+        folder = Path(said[name] or "")
+        assert folder.is_dir() and folder.stat().st_mode & 0o777 == 0o700
+        assert len(os.fsencode(folder)) < 87
+
+
+def test_a_long_spool_is_no_place_for_sockets(host: Host) -> None:
+    host.spool = host.spool / ("x" * 60)
+    run(host.agent().before(FIRST, part(0), spec()))
+    pipes = Path(host.keeper.variables(spec(), part(0))["CUDA_MPS_PIPE_DIRECTORY"] or "")
+    private = pipes.parents[2]
+    assert (private.parent, private.stat().st_mode & 0o777) == (Path("/tmp"), 0o700) and host.pid(part(0)) is not None
+    run(host.keeper.after(FIRST, part(0)))
+    assert not pipes.parents[1].exists()
+
+
+def test_a_folder_of_others_is_not_used(host: Host) -> None:
+    (host.spool / "mps").mkdir(parents=True)
+    (host.spool / "mps").chmod(0o777)
+    with pytest.raises(ResourceExhausted, match="that this user alone may change"):
+        run(host.keeper.before(FIRST, part(0), spec()))
+    (host.spool / "mps").chmod(0o700)
+
+
+def test_daemons_outlive_the_agent_and_are_found_again(host: Host) -> None:
+    run(host.keeper.before(FIRST, part(0), spec()), host.keeper.before(SECOND, part(1), spec()))
+    pids = host.pid(part(0)), host.pid(part(1))
+    later = host.agent()
+    run(later.adopt({FIRST}))
+    assert (host.pid(part(0)), host.pid(part(1))) == (pids[0], None), "of the second job nothing is known any more"
+    run(later.before(SECOND, part(0), spec()))
+    assert host.pid(part(0)) == pids[0]
+    last = host.agent()
+    run(last.after(FIRST, part(0)))
+    assert host.pid(part(0)) == pids[0]
+    run(last.after(SECOND, part(0)))
+    assert host.pid(part(0)) is None and host.log()[-1] == "quit GPU-0"
+
+
+@pytest.mark.parametrize("gpu_req", ["num=1", "", "num=1:mps=no", "rubbish"])
+def test_other_jobs_have_nothing_of_it(host: Host, gpu_req: str) -> None:
+    run(host.keeper.before(FIRST, part(0), spec(gpu_req)), host.keeper.after(FIRST, part(0)))
+    assert host.log() == [] and wish_of(spec(gpu_req)) is None
+    assert host.keeper.variables(spec(gpu_req), part(0)) == {}
+
+
+def test_what_a_job_is_told(host: Host) -> None:
+    def told(gpu_req: str, held: HostAllocation) -> dict[str, str | None]:
+        said = dict(host.keeper.variables(spec(gpu_req), held))
+        assert said.pop("CUDA_MPS_PIPE_DIRECTORY") and said.pop("CUDA_MPS_LOG_DIRECTORY")
+        return said
+
+    assert told("mps=yes", part(3)) == {"CUDA_VISIBLE_DEVICES": "0"}, "its number behind the daemon"
+    assert told("mps=yes,nocvd", part(3, 4)) == {"CUDA_VISIBLE_DEVICES": None}
+    assert told("num=2:mps=yes:gmem=1G", part(3, 4, gmem_mib=1024.0)) == {
+        "CUDA_VISIBLE_DEVICES": "0,1",
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=1024M,1=1024M",
+    }
+    assert told("share=0.25:mps=yes", part(3, share=0.25))["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "25"
+    piece = HeldGpu(uuid="MIG-1", index=3, claim="mig_shared", parent="GPU-3", profile="1g.5gb")
+    assert told("mps=yes:mig=1", HostAllocation(host="a", slots=1, gpus=(piece,))) == {}
+
+
+def test_without_the_program_or_where_it_fails_the_job_waits(host: Host) -> None:
+    keeper = Mps(str(host.bin / "nothing"), "test", host.spool)
+    with pytest.raises(ResourceExhausted, match=r"MPS cannot be had: there is no .*/nothing on this host"):
+        run(keeper.before(FIRST, part(0), spec()))
+    run(keeper.after(FIRST, part(0)))
+    (host.bin / "broken").touch()
+    with pytest.raises(ResourceExhausted, match="GPU-0 does not start: An instance of this daemon is already running"):
+        run(host.keeper.before(FIRST, part(0), spec()))
+    run(host.keeper.after(FIRST, part(0)))
+    assert not (host.spool / "mps").exists()
+
+
+def test_two_daemons_are_never_on_one_gpu(host: Host) -> None:
+    run(host.keeper.before(FIRST, part(0, 1), spec()))
+    with pytest.raises(ResourceExhausted, match="MPS serves GPU-0, GPU-1 together to job 1, which is not the same"):
+        run(host.keeper.before(SECOND, part(1), spec()))
+    run(host.keeper.after(SECOND, part(1)), host.keeper.before(THIRD, part(0, 1), spec()))
+    assert host.log() == ["start GPU-0,GPU-1"]
+
+
+def lost(keeper: Mps) -> list[tuple[str, ...]]:
+    """What is told of GPU 0 and of a GPU with a part."""
+    split = Gpu(uuid="GPU-9", index=9, mig=True, mig_devices=(MigDevice(uuid="MIG-9"),))
+    return [gpu.mps_lost for gpu in keeper(GpuReport(gpus=(Gpu(uuid="GPU-0", index=0), split))).gpus]
+
+
+def test_a_daemon_that_ends_by_itself_is_told_of_its_jobs_alone(host: Host) -> None:
+    piece = HeldGpu(uuid="MIG-9", index=9, claim="mig_shared", parent="GPU-9")
+    on_part = HostAllocation(host="a", slots=1, gpus=(piece,))
+    run(host.keeper.before(FIRST, part(0), spec()), host.keeper.before(SECOND, on_part, spec("mps=yes:mig=1")))
+    assert lost(host.keeper) == [(), ()]
+    for held in (part(0), on_part):
+        pid = host.pid(held)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        while host.pid(held) is not None:
+            pass
+    assert lost(host.keeper) == [("1.1",), ("2.1",)]
+    run(host.keeper.before(THIRD, part(0), spec()))
+    assert host.pid(part(0)) is not None, "the next job has a new one"
+    assert lost(host.keeper) == [("1.1",), ("2.1",)]
+    assert lost(host.agent()) == [(), ("2.1",)]
+    run(host.keeper.after(FIRST, part(0)), host.keeper.after(SECOND, on_part))
+    assert lost(host.keeper) == [(), ()]
+
+
+def test_a_daemon_that_does_not_quit_is_killed_with_its_server(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon, "QUIT_S", 0.1)
+    (host.bin / "server").touch()
+    (host.bin / "deaf").touch()
+    run(host.keeper.before(FIRST, part(0), spec()))
+    pids = [host.pid(part(0)), int((host.bin / "server").read_text())]
+    assert all(pid is not None and pipes_of(pid) for pid in pids)
+    assert host.keeper.owners([*filter(None, pids), os.getpid()]) == dict.fromkeys(filter(None, pids), "1.1")
+    run(host.keeper.after(FIRST, part(0)))
+    assert not any(pipes_of(pid or 0) for pid in pids)
+
+
+def test_a_number_that_is_another_process_by_now_is_no_daemon(host: Host) -> None:
+    run(host.keeper.before(FIRST, part(0), spec()))
+    pid = host.pid(part(0))
+    (file,) = (host.spool / "mps").glob("*/p/nvidia-cuda-mps-control.pid")
+    file.write_text(f"{os.getpid()}\n")
+    assert pid is not None and host.pid(part(0)) is None and pipes_of(os.getpid()) == ""
+    file.write_text(f"{pid}\n")
