@@ -16,7 +16,7 @@ PATIENCE_S = 60
 
 
 def where(_: int) -> tuple[str, str]:
-    return os.environ["LSB_JOBID"], os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return os.environ["LSB_JOBID"], os.environ.get("GSCHED_GPU_UUIDS", "")
 
 
 def unfinished() -> set[str]:
@@ -48,7 +48,7 @@ def drive(*, use_stdin: bool) -> None:
         ids = {worker.job_id for worker in cluster.workers.values()}
         print("through standard input:", use_stdin, "job and GPU:", seen)
         assert set(seen) == ids and ids <= unfinished()
-        assert len(set(seen.values())) == 2 and all(value.isdigit() for value in seen.values()), seen
+        assert len(set(seen.values())) == 2 and all(value.count("GPU-") == 1 for value in seen.values()), seen
     until = time.monotonic() + PATIENCE_S
     while ids & unfinished():
         assert time.monotonic() < until, "jobs of a cluster that was closed go on"

@@ -25,7 +25,7 @@ def where() -> tuple[str, str]:
     import time
 
     time.sleep(0.2)
-    return os.environ["LSB_JOBID"], os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return os.environ["LSB_JOBID"], os.environ.get("GSCHED_GPU_UUIDS", "")
 
 
 def drive(*, bsub_redirection: bool, **nodes: object) -> None:
@@ -49,7 +49,7 @@ def drive(*, bsub_redirection: bool, **nodes: object) -> None:
             seen.update(each.result(timeout=PATIENCE_S) for each in [where() for _ in range(4)])
         print("job and GPU:", seen)
         assert set(seen) == set(provider.resources), provider.resources
-        assert len(set(seen.values())) == 2 and all(value.isdigit() for value in seen.values()), seen
+        assert len(set(seen.values())) == 2 and all(value.count("GPU-") == 1 for value in seen.values()), seen
         assert {status.state for status in provider.status(list(seen))} == {JobState.RUNNING}
         assert all(provider.cancel(list(seen)))
 

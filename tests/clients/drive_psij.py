@@ -49,7 +49,7 @@ def main() -> None:
     executor = JobExecutor.get_instance(
         "lsf", config=LsfExecutorConfig(queue_polling_interval=1, initial_queue_polling_delay=1)
     )
-    say = 'echo "$LSB_JOBID $GREETING ${CUDA_VISIBLE_DEVICES-none}"'
+    say = 'echo "$LSB_JOBID $GREETING ${GSCHED_GPU_UUIDS-none}"'
     plain = job(say, "plain", memory=200 << 20, Jd="described")
     both = job(f"{say}; sleep 2", "both", gpus=2)
     one = job(f"{say}; sleep 2", "one", gpus=1)
