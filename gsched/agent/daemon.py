@@ -20,6 +20,8 @@ from gsched.agent.attempts import Attempts
 from gsched.agent.custody import Custody
 from gsched.agent.fencing import Fencing, standing_note
 from gsched.agent.gpucare import GpuCare
+from gsched.agent.gpuhealth import GpuHealth
+from gsched.agent.gpusick import HealthRules
 from gsched.agent.miglayout import MigLayouts
 from gsched.agent.mps import Mps
 from gsched.agent.peeking import answer
@@ -28,6 +30,7 @@ from gsched.agent.strangers import Rules
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError
 from gsched.config.files import load
+from gsched.model.allocation import HostAllocation
 from gsched.model.config import ClusterConfig, GpuFence, GpuForeign
 from gsched.model.host_ledger import AttemptKey
 from gsched.probe.topology import read_topology
@@ -103,6 +106,7 @@ class Agent:
         self._reporter: HostReporter
         self._care: GpuCare
         self._mps: Mps
+        self._health: GpuHealth
 
     async def serve(self) -> int:
         """Adopt, then keep a session with the master until a signal comes."""
@@ -118,6 +122,14 @@ class Agent:
             given=self._given_gmem,
             held=self._held_gpus,
         )
+        self._health = GpuHealth(
+            self._spool / "gpu-health.json",
+            boot_id(),
+            clock,
+            holdings=self._holdings,
+            look=self._reporter.gpus.look,
+        )
+        self._reporter.gpus.judges.append(self._health.judge)
         self._reporter.gpus.unfenced = standing_note(self._config.gpu_fence, self._ground)
         self._care = GpuCare(
             self._reporter.gpus,
@@ -140,7 +152,7 @@ class Agent:
                 "LSF_SERVERDIR": self._config.locations.server_dir,
             },
             fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus),
-            custody=Custody([self._care, self._mps]),
+            custody=Custody([self._care, self._health, self._mps]),
             variables=self._mps.variables,
         )
         self._reporter.gpus.judges.append(self._mps)
@@ -176,6 +188,9 @@ class Agent:
         wanted = list(pids)
         found = self._attempts.owners(wanted)
         return {**self._mps.owners(pid for pid in wanted if pid not in found), **found}
+
+    def _holdings(self) -> Mapping[AttemptKey, HostAllocation]:
+        return self._attempts.holdings()
 
     def _given_gmem(self) -> Mapping[tuple[str, str], float]:
         return self._attempts.given_gmem()
@@ -319,6 +334,12 @@ class Agent:
             action=GpuForeign(settings.gpu_foreign or GpuForeign.AVOID),
             kill_s=settings.gpu_foreign_kill_s,
             limit_mib=settings.gpu_foreign_mib,
+        )
+        self._health.rules = HealthRules(
+            fatal_xids=frozenset(settings.gpu_fatal_xids),
+            clean_probes=settings.gpu_clean_probes,
+            max_temperature_c=settings.gpu_max_temperature_c if settings.HasField("gpu_max_temperature_c") else None,
+            probe_s=settings.gpu_probe_s,
         )
         # Slow probes must not hold up orders.
         self._beside(self._reporter.configure(settings))

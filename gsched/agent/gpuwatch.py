@@ -19,6 +19,9 @@ from gsched.probe.gpu import GpuProbe, probe_for
 
 log = logging.getLogger(__name__)
 
+STIRRED_PAUSE_S = 1.0
+"""Shortest time between two looks that the driver asks for: a program may raise errors all the time."""
+
 Judge = Callable[[GpuReport], GpuReport]
 """Completes a report by what follows from it: why a GPU must not be offered (`Gpu.problem`), whom it is closed for."""
 
@@ -47,6 +50,8 @@ class GpuWatch:
         self._looked = asyncio.Event()
         self._now: asyncio.Task[GpuReport] | None = None
         self._next: asyncio.Task[GpuReport] | None = None
+        self._stirred = False
+        self._stirring: asyncio.Task[None] | None = None
         self.unfenced = ""
         """Why jobs of this host are not fenced off from foreign GPUs; goes into every report."""
         self.notes: tuple[str, ...] = ()
@@ -88,7 +93,7 @@ class GpuWatch:
             await self._probe.close()
         self._provider = provider
         try:
-            self._probe = probe_for(provider, self._host)
+            self._probe = probe_for(provider, self._host, self._stir)
             self.notes = ()
         except GschedError as error:
             self._probe, self.notes = None, (error.text,)
@@ -141,6 +146,18 @@ class GpuWatch:
             report = judge(report)
         return report
 
+    def _stir(self) -> None:
+        """The driver has told of something: look at once, but not again and again."""
+        self._stirred = True
+        if self._stirring is None or self._stirring.done():
+            self._stirring = asyncio.create_task(self._look_stirred())
+
+    async def _look_stirred(self) -> None:
+        while self._stirred:
+            self._stirred = False
+            await self.look()
+            await asyncio.sleep(STIRRED_PAUSE_S)
+
     def _unlocked(self, gpu: Gpu) -> Gpu:
         """The GPU, marked when another cluster on this machine uses it."""
         try:
@@ -151,5 +168,7 @@ class GpuWatch:
 
     async def close(self) -> None:
         """End what probes."""
+        if self._stirring is not None:
+            self._stirring.cancel()
         if self._probe is not None:
             await self._probe.close()

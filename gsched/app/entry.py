@@ -139,7 +139,12 @@ def status(folder: str | None) -> None:
 @click.option("--host", metavar="HOST", help="Which simulated host (default: the only one).")
 @OPTION_DIR
 def sim_gpu(indexes: str, settings: tuple[str, ...], host: str | None, folder: str | None) -> None:
-    """Change simulated GPUs: gsched sim-gpu 0-3 compute_mode=exclusive_process"""
+    """Change simulated GPUs: gsched sim-gpu 0-3 compute_mode=exclusive_process
+
+    Names: compute_mode; problem and fault (a text, empty for none; a GPU with a fault has failed); xid (an error that
+    the driver tells of); and the readings used_mib, utilization_percent, memory_utilization_percent, temperature_c,
+    power_w, ecc_errors, pstate (- for not known).
+    """
     from gsched.app import private
     from gsched.base.errors import BadRequest
     from gsched.base.idset import parse_idset

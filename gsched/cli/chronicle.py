@@ -146,7 +146,9 @@ class _Teller:
             case events.JobModified():
                 yield history.Modified(at=event.at, user=event.by, changes=event.changes)
             case events.JobRequeueRequested():
-                if event.preempted_by:
+                if event.gpu_fault:
+                    yield Remark(at=event.at, text=f"Requeue requested: {event.gpu_fault}")
+                elif event.preempted_by:
                     text = f"Requeue requested: preempted by job <{show_job(event.preempted_by)}>"
                     yield Remark(at=event.at, text=text)
                 else:

@@ -49,6 +49,9 @@ def _of_gpus(params: Params) -> dict[str, object]:
         if params.gpu_foreign is GpuForeign.KILL_AFTER
         else params.gpu_foreign.value,
         "GPU_FOREIGN_MIB": params.gpu_foreign_mib,
+        "GPU_FATAL_XIDS": " ".join(map(str, params.gpu_fatal_xids)) or "none",
+        "GPU_CLEAN_PROBES": params.gpu_clean_probes,
+        "GPU_MAX_TEMPERATURE": params.gpu_max_temperature_c,
         "GPU_PLACEMENT": params.gpu_placement.value,
         "RESERVE_CORES_PER_GPU": params.reserve_cores_per_gpu,
     }

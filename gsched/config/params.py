@@ -1,7 +1,8 @@
 """lsb.params: what holds for the whole cluster.
 
-Source: lsb.params(5); GMEM_ACTION, GPU_FOREIGN, GPU_FOREIGN_MIB, GPU_PLACEMENT, GPU_SHARED_JOBS, GPU_UNREQUESTED,
-KILL_ON_INVALID_DEPENDENCY, MIN_RUN_BEFORE_PREEMPT, PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
+Source: lsb.params(5); GMEM_ACTION, GPU_CLEAN_PROBES, GPU_FATAL_XIDS, GPU_FOREIGN, GPU_FOREIGN_MIB,
+GPU_MAX_TEMPERATURE, GPU_PLACEMENT, GPU_SHARED_JOBS, GPU_UNREQUESTED, KILL_ON_INVALID_DEPENDENCY,
+MIN_RUN_BEFORE_PREEMPT, PREEMPT_ACTION and RESERVE_CORES_PER_GPU are gsched's own.
 """
 
 from __future__ import annotations
@@ -111,6 +112,9 @@ def _params(settings: Settings, sleep_s: float, unit: str) -> Params:
         gpu_foreign=foreign,
         gpu_foreign_kill_s=foreign_kill_s,
         gpu_foreign_mib=settings.take("GPU_FOREIGN_MIB", integer(0, 1 << 30), default.gpu_foreign_mib),
+        gpu_fatal_xids=settings.take("GPU_FATAL_XIDS", _xids, default.gpu_fatal_xids),
+        gpu_clean_probes=settings.take("GPU_CLEAN_PROBES", integer(1, 1_000_000), default.gpu_clean_probes),
+        gpu_max_temperature_c=settings.take("GPU_MAX_TEMPERATURE", integer(1, 200), default.gpu_max_temperature_c),
         gpu_placement=settings.take("GPU_PLACEMENT", _placement, default.gpu_placement),
         max_array_size=settings.take("MAX_JOB_ARRAY_SIZE", integer(1, _LARGEST), default.max_array_size),
         max_user_priority=settings.take("MAX_USER_PRIORITY", integer(1, _LARGEST), None),
@@ -190,6 +194,17 @@ def _foreign(text: str) -> tuple[GpuForeign, float]:
     if colon or word not in (GpuForeign.WARN, GpuForeign.AVOID):
         raise BadRequest(f"'{show(text)}' is none of warn, avoid and kill-after:SECONDS")
     return GpuForeign(word), 0.0
+
+
+def _xids(text: str) -> tuple[int, ...]:
+    """Numbers of XIDs; `none`: there are none."""
+    if text.casefold() == "none":
+        return ()
+    words = text.replace(",", " ").split()
+    wrong = next((word for word in words if re.fullmatch(r"[0-9]{1,6}", word, re.ASCII) is None), None)
+    if wrong is not None or not words:
+        raise BadRequest(f"'{show(wrong or text)}' is no number of an XID (wanted: numbers such as 48 79, or none)")
+    return tuple(sorted({int(word) for word in words}))
 
 
 def _placement(text: str) -> GpuPlacement:

@@ -151,6 +151,8 @@ CLEAN_PERIOD   = 3600
 GPU_SHARED_JOBS = 1
 # What a job sees that asks for no GPU: hide, allow, or auto=1 (ask for one on its behalf).
 GPU_UNREQUESTED = hide
+# A GPU that has failed is offered again after so many clean probes.
+GPU_CLEAN_PROBES = 3
 End Parameters
 """
 

@@ -44,6 +44,8 @@ from gsched.model.job import FINISHED, STARTED, AttemptResult, JobState
 
 SYSTEM = "_system_"
 """Who acts when nobody asked."""
+GPU_FAILED = "TERM_GPU"
+"""Keyword (ours; LSF has none) for attempts that end because a GPU of theirs has failed."""
 RETRY_FIRST_S = 1.0
 RETRY_MOST_S = 60.0
 HOW_TO_ASK = (
@@ -277,9 +279,11 @@ def _end(job: Job, config: ClusterConfig, result: AttemptResult, at: float, deci
     """The attempt is over: the job is too, or it waits again because somebody, or its exit code, wants it to."""
     if job.kill_by:
         _finish(job, result, at, decision)
-    elif job.requeue_by:
+    elif job.requeue_by and not (job.gpu_fault and result.succeeded):  # what is done need not be done again
         by = job.requeue_by
-        reason = f"preempted by job {show_job(job.preempted_by)}" if job.preempted_by else "Job has been requeued"
+        reason = job.gpu_fault or "Job has been requeued"
+        if job.preempted_by:
+            reason = f"preempted by job {show_job(job.preempted_by)}"
         _run_again(job, result, at, decision, reason=reason, by="" if by == SYSTEM else by, hold=job.requeue_hold)
     elif not _requeued_by_code(job, config, result, at, decision):
         _finish(job, result, at, decision)
@@ -356,6 +360,8 @@ def ending_reason(job: Job) -> str:
         return _killed(job)
     if job.preempted_by and job.requeue_by:
         return "TERM_PREEMPT"
+    if job.gpu_fault and job.requeue_by:
+        return GPU_FAILED
     if job.requeue_by:
         return "TERM_REQUEUE_OWNER" if job.requeue_by == job.spec.user else "TERM_REQUEUE_ADMIN"
     return ""
@@ -363,7 +369,7 @@ def ending_reason(job: Job) -> str:
 
 def _killed(job: Job) -> str:
     if job.kill_by == SYSTEM:
-        return "TERM_DEADLINE"
+        return GPU_FAILED if job.gpu_fault else "TERM_DEADLINE"
     return "TERM_OWNER" if job.kill_by == job.spec.user else "TERM_ADMIN"
 
 

@@ -38,6 +38,7 @@ from gsched.core.decision import Decision
 from gsched.core.dependents import Dependents
 from gsched.core.dispatch import Dispatcher
 from gsched.core.escapes import note_escapes
+from gsched.core.faults import judge_faults
 from gsched.core.forcing import force
 from gsched.core.instruction import ConfigureAgent
 from gsched.core.job import Job
@@ -311,6 +312,7 @@ class Engine:
             note_escapes(self.state, command.host, command.gpus, now, decision)
             note_changed_modes(self.state, command.host, command.gpus, now, decision)
             note_lost_daemons(self.state, command.host, command.gpus, now, decision)
+            judge_faults(self.state, command.host, command.gpus, now, decision)
         self._observe(command.host)
         note_lost_parts(self.state, command.host, now, decision)
         if command.load is not None:

@@ -83,6 +83,10 @@ class Course(msgspec.Struct, omit_defaults=True):
     suspend_reason: str = ""
     relimited: bool = False
     """Its limits were changed after it was dispatched: its agent may not know."""
+    gpu_fault: str = ""
+    """The GPU of the attempt that has failed, and how: why the system asked for its end."""
+    gpu_faults: int = 0
+    """How often it was requeued because a GPU had failed."""
     counted_as: str = ""
     """Of an element: the state its array counts it under."""
 
@@ -169,6 +173,8 @@ class Job(msgspec.Struct, kw_only=True):
     excluded_hosts = _Kept[tuple[str, ...]]("excluded_hosts")
     suspend_reason = _Kept[str]("suspend_reason")
     relimited = _Kept[bool]("relimited")
+    gpu_fault = _Kept[str]("gpu_fault")
+    gpu_faults = _Kept[int]("gpu_faults")
     counted_as = _Kept[str]("counted_as")
 
     def change(self, name: str, value: object) -> None:

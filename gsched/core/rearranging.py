@@ -129,6 +129,9 @@ def requeue_requested(state: ClusterState, event: JobRequeueRequested) -> None:
     if event.preempted_by:
         job.preempted_by = event.preempted_by
         job.preempted += 1
+    if event.gpu_fault:
+        job.gpu_fault = event.gpu_fault
+        job.gpu_faults += 1
 
 
 def requeued(state: ClusterState, event: JobRequeued) -> None:
@@ -184,7 +187,7 @@ def _forget_attempt(job: Job) -> None:
     job.dispatched_at = job.started_at = job.pid = None
     job.boot_id = job.exec_home = job.exec_cwd = ""
     job.finished_at, job.result, job.post_processed = None, None, False
-    job.kill_by = job.requeue_by = job.suspend_reason = ""
+    job.kill_by = job.requeue_by = job.suspend_reason = job.gpu_fault = ""
     job.ends_done = False
     job.requeue_hold, job.preempted_by, job.gave_slots, job.resumed_at = False, 0, False, None
     job.relimited = False

@@ -184,27 +184,28 @@ def _used_by(gpu: Gpu) -> str:
     return f"GPU {gpu.index} ({gpu.uuid}) is used by processes of no job: {names}"
 
 
+def _gpu_notes(report: GpuReport) -> Iterable[str]:
+    if not report.known:
+        yield f"GPUs unknown: {report.reason}"
+    elif report.provider == "simulated":
+        yield f"the {len(report.gpus)} GPUs of this host are simulated"
+    elif not report.gpus:
+        yield f"no GPUs: {report.reason}" if report.reason else "no GPUs"
+    if report.gpus and report.unfenced:
+        yield f"jobs are told their GPUs, but could use others (no fence: {report.unfenced})"
+    yield from (f"GPU {gpu.index} ({gpu.uuid}) is not offered: {gpu.problem}" for gpu in report.gpus if gpu.problem)
+    yield from _set_modes(report)
+    yield from (_used_by(gpu) for gpu in report.gpus if gpu.strangers and not gpu.problem)
+    if report.unheard:
+        yield f"errors (XIDs) are not heard: {report.unheard}"
+
+
 def _notes(host: HostConfig, config: ClusterConfig, ledger: HostLedger, seen: Observation) -> Iterable[str]:
     """Lines that explain what the numbers do not."""
     if not seen.connected:
         yield f"no agent of {host.name} is connected"
         return
-    if seen.gpus is None:
-        yield "the GPUs have not been probed yet"
-    elif not seen.gpus.known:
-        yield f"GPUs unknown: {seen.gpus.reason}"
-    elif seen.gpus.provider == "simulated":
-        yield f"the {len(seen.gpus.gpus)} GPUs of this host are simulated"
-    elif not seen.gpus.gpus:
-        yield f"no GPUs: {seen.gpus.reason}" if seen.gpus.reason else "no GPUs"
-    if seen.gpus is not None and seen.gpus.gpus and seen.gpus.unfenced:
-        yield f"jobs are told their GPUs, but could use others (no fence: {seen.gpus.unfenced})"
-    if seen.gpus is not None:
-        yield from (
-            f"GPU {gpu.index} ({gpu.uuid}) is not offered: {gpu.problem}" for gpu in seen.gpus.gpus if gpu.problem
-        )
-        yield from _set_modes(seen.gpus)
-        yield from (_used_by(gpu) for gpu in seen.gpus.gpus if gpu.strangers and not gpu.problem)
+    yield from _gpu_notes(seen.gpus) if seen.gpus is not None else ("the GPUs have not been probed yet",)
     yield from _changed_modes(ledger)
     if seen.load is not None:
         yield from seen.load.notes

@@ -290,4 +290,7 @@ def settings(config: ClusterConfig, host: str) -> agent_pb2.Settings:
         gpu_foreign=config.params.gpu_foreign.value,
         gpu_foreign_kill_s=config.params.gpu_foreign_kill_s,
         gpu_foreign_mib=config.params.gpu_foreign_mib,
+        gpu_fatal_xids=config.params.gpu_fatal_xids,
+        gpu_clean_probes=config.params.gpu_clean_probes,
+        gpu_max_temperature_c=config.params.gpu_max_temperature_c,
     )

@@ -16,6 +16,7 @@ from gsched.model.limit import Limit
 from gsched.model.queue import Queue
 from gsched.model.resource import BUILTIN, Resource
 from gsched.model.user import UserGroup, UserLimits
+from gsched.model.xid import FATAL_XIDS
 
 
 class GpuUnrequested(StrEnum):
@@ -114,6 +115,12 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     """The seconds of GPU_FOREIGN = kill-after:SECONDS."""
     gpu_foreign_mib: int = 256
     """GPU_FOREIGN_MIB (ours): a process of nobody's job that uses more of a GPU's memory counts."""
+    gpu_fatal_xids: tuple[int, ...] = FATAL_XIDS
+    """GPU_FATAL_XIDS (ours): errors of the driver that close a GPU and end the jobs on it."""
+    gpu_clean_probes: int = 3
+    """GPU_CLEAN_PROBES (ours): so many clean looks running and a GPU that had failed is offered again."""
+    gpu_max_temperature_c: int | None = None
+    """GPU_MAX_TEMPERATURE (ours): no new job on a GPU from so many degrees on; None: where it slows itself down."""
     gpu_placement: GpuPlacement = GpuPlacement.PACK
     """GPU_PLACEMENT (ours)."""
     host_lost_after_s: float = 30.0

@@ -235,4 +235,6 @@ def _offer_of(gpu: Gpu) -> Gpu:
         strangers=(),
         left_behind=(),
         problem="yes" if gpu.problem else "",
+        hit=(),
+        xids=(),
     )

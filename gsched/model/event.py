@@ -151,12 +151,14 @@ class ArrayElementsRequeued(JobEvent, frozen=True, kw_only=True, tag="array_elem
 
 
 class JobRequeueRequested(JobEvent, frozen=True, kw_only=True, tag="job_requeue_requested"):
-    """The started job is to end and then wait again: grequeue, or preemption by job `preempted_by`."""
+    """The started job is to end and then wait again: grequeue, preemption by job `preempted_by`, a failed GPU."""
 
     by: str
     hold: bool = False
     """It is to be PSUSP then."""
     preempted_by: int = 0
+    gpu_fault: str = ""
+    """The system asks, because a GPU of the job has failed: which one, and how."""
 
 
 class JobRequeued(JobEvent, frozen=True, kw_only=True, tag="job_requeued"):
@@ -205,6 +207,8 @@ class JobSignalRequested(JobEvent, frozen=True, kw_only=True, tag="job_signal_re
     signal: int
     as_done: bool = False
     """gkill -d: a job that ends by it is DONE, as if it had exited with 0."""
+    gpu_fault: str = ""
+    """The system asks, because a GPU of the job has failed: which one, and how."""
 
 
 class JobStatusLost(JobEvent, frozen=True, kw_only=True, tag="job_status_lost"):

@@ -74,6 +74,18 @@ class MigDevice(msgspec.Struct, frozen=True, kw_only=True):
         return None if found is None else (int(found.group(2)), int(found.group(1) or found.group(2)))
 
 
+MOST_XIDS = 8
+"""Of what the driver said about one GPU so much is kept."""
+
+
+class GpuXid(msgspec.Struct, frozen=True, kw_only=True):
+    """An error that the driver has told of a GPU. Source: NVIDIA's Xid catalogue."""
+
+    number: int
+    jobs: tuple[str, ...] = ()
+    """Attempts (`17.1`) that held the GPU then."""
+
+
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU as a probe saw it. Its identity is the UUID; `index` is NVML's (nvidia-smi's) number on the host."""
 
@@ -127,6 +139,16 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     mode_given: ComputeMode | None = None
     """The mode in which its jobs were given it, where somebody has changed it since; None: it is as it was."""
 
+    fault: str = ""
+    """What has failed on it: the GPU is closed, and jobs on it cannot go on. A GPU with a fault has a `problem`."""
+    hit: tuple[str, ...] = ()
+    """Attempts (`17.1`) that held it when it failed."""
+    xids: tuple[GpuXid, ...] = ()
+    """What the driver has told, newest last, each once; MOST_XIDS at most. From a probe: what it heard since its last
+    sample."""
+    slowdown_c: int | None = None
+    """Temperature from which on it slows itself down."""
+
     @property
     def counted_mode(self) -> ComputeMode | None:
         """The mode by the administrator's will: which counter it belongs to, whatever a job needs meanwhile."""
@@ -157,6 +179,8 @@ class GpuReport(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the agent sets compute modes for jobs by -gpu, see Gpu.mode_settable."""
     modes_note: str = ""
     """Why it does not, or not for all GPUs; empty when it does, or when nobody said."""
+    unheard: str = ""
+    """Why the driver does not tell of errors (XIDs) of some GPUs; empty when it does."""
 
 
 class LoadReport(msgspec.Struct, frozen=True, kw_only=True):

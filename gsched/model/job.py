@@ -263,6 +263,7 @@ TERM_TEXTS: dict[str, str] = {
     "TERM_FORCE_ADMIN": "job killed by root or LSF administrator without time for cleanup",
     "TERM_EXTERNAL_SIGNAL": "job killed by a signal external to LSF",
     "TERM_ZOMBIE": "job exited while LSF is not available",
+    "TERM_GPU": "job killed after a GPU that it used had failed",
     "TERM_CWD_NOTEXIST": "current working directory is not accessible or does not exist on the execution host",
     "TERM_UNKNOWN": "unknown",
 }

@@ -7,12 +7,14 @@ The only thing a probe may change is a compute mode, and only when it is asked t
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from gsched.base.errors import BadRequest, Conflict, GschedError
-from gsched.model.host import COUNTER_OF_MODE, ComputeMode, GpuReport
+from gsched.model.host import COUNTER_OF_MODE, ComputeMode, Gpu, GpuReport, GpuXid
 from gsched.model.resource import GPU_COUNTERS
 from gsched.probe import inventory
 
@@ -53,12 +55,16 @@ class SimulatedProbe:
     def __init__(self, path: str | os.PathLike[str], host: str) -> None:
         self._path = Path(path)
         self._host = host
+        self._told: dict[str, tuple[GpuXid, ...]] = {}
+        """UUID -> the errors that were listed at the last sample."""
 
     async def sample(self) -> GpuReport:
         try:
             gpus = inventory.read_inventory(self._path, self._host)
         except GschedError as problem:
             return GpuReport(provider="simulated", known=False, reason=problem.text)
+        before, self._told = self._told, {gpu.uuid: gpu.xids for gpu in gpus}
+        gpus = tuple(_with_new_xids(gpu, before.get(gpu.uuid, gpu.xids)) for gpu in gpus)
         return GpuReport(gpus=gpus, provider="simulated", reason=f"simulated by {self._path}")
 
     async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
@@ -68,16 +74,25 @@ class SimulatedProbe:
         return None
 
 
+def _with_new_xids(gpu: Gpu, before: tuple[GpuXid, ...]) -> Gpu:
+    """The GPU with those errors alone that were added at the end of `before`."""
+    if not gpu.xids:
+        return gpu
+    kept = next(size for size in range(len(before), -1, -1) if before[len(before) - size :] == gpu.xids[:size])
+    return msgspec.structs.replace(gpu, xids=gpu.xids[kept:])
+
+
 def inventory_path(provider: str, host: str) -> Path | None:
     """Where the inventory of `host` lies under the provider "sim:FOLDER"; None for another provider."""
     kind, _, folder = provider.partition(":")
     return Path(folder) / f"{host}.json" if kind == "sim" and folder else None
 
 
-def probe_for(provider: str, host: str) -> GpuProbe:
+def probe_for(provider: str, host: str, stirred: Callable[[], None] = lambda: None) -> GpuProbe:
     """The probe that GSCHED_GPU_PROVIDER names: "nvml", "none" or "sim:FOLDER" (inventory FOLDER/HOST.json).
 
-    Raises BadRequest for another name.
+    `stirred` is called, in the event loop, when the driver has told of something that a sample would show. Raises
+    BadRequest for another name.
     """
     if provider == "none":
         return NullProbe()
@@ -85,7 +100,7 @@ def probe_for(provider: str, host: str) -> GpuProbe:
         # Only here: a host that simulates or has no GPUs does not pay for what it does not use.
         from gsched.probe.nvml_child import NvmlProbe
 
-        return NvmlProbe()
+        return NvmlProbe(stirred=stirred)
     path = inventory_path(provider, host)
     if path is None:
         raise BadRequest(f"GSCHED_GPU_PROVIDER: '{provider}' is not known (known: nvml, none, sim:FOLDER)")

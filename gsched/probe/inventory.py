@@ -7,9 +7,10 @@ An inventory is a list of objects, one per GPU; every key but the braces is opti
       "numa": 0, "links": ["GPU-..."], "problem": "", "reserved_mib": 600, "memory_utilization_percent": 0,
       "power_w": 60, "ecc_errors": 0, "pstate": 8, "processes": [{"pid": 4711, "user": "ann", "used_mib": 500}],
       "mig": true, "mig_devices": [{"uuid": "MIG-...", "profile": "1g.10gb", "gpu_instance": 7, "compute_instance": 0,
-      "memory_mib": 9856}]}]
+      "memory_mib": 9856}], "fault": "", "xids": [94], "slowdown_c": 90}]
 
-Without `processes` nobody knows who is on the GPU; an empty list says that nobody is.
+`fault` says that the GPU has failed; `xids` are the errors that the driver has told of so far, and a probe tells those
+that are added. Without `processes` nobody knows who is on the GPU; an empty list says that nobody is.
 
 Files are replaced whole, never written in place, so that a probe never reads half of one. Nothing here may invent a
 GPU that the file does not list, or drop one that it does.
@@ -30,13 +31,16 @@ from pathlib import Path
 import msgspec
 
 from gsched.base.errors import BadRequest, Conflict, GschedError
-from gsched.model.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, MigDevice
+from gsched.model.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, GpuXid, MigDevice
 
 MAX_GPUS = 1024
 """Most GPUs of one simulated host."""
 
 MAX_BYTES = 4 * 1024 * 1024
 """Most bytes of an inventory file."""
+
+MOST_TOLD = MOST_PROCESSES
+"""Most errors of the driver that are listed for one GPU; older ones are dropped."""
 
 DEFAULT_MODEL = "Tesla K80"
 DEFAULT_MEMORY_MIB = 11441
@@ -84,6 +88,9 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
     processes: list[_Process] | None = None
     mig: bool | None = None
     mig_devices: list[_Part] = []
+    fault: str = ""
+    xids: list[int] = []
+    slowdown_c: int | None = None
 
 
 def simulated_uuid(host: str, index: int) -> str:
@@ -160,12 +167,13 @@ def change(
 ) -> tuple[Gpu, ...]:
     """Change some GPUs of an inventory file, as `gsched sim-gpu 0-3 compute_mode=default` asks; gives all GPUs after.
 
-    Keys: compute_mode, problem (empty: there is none), and what a probe reads: used_mib, utilization_percent,
+    Keys: compute_mode, problem and fault (empty: there is none), xid (an error that the driver tells of), and what a
+    probe reads: used_mib, utilization_percent,
     memory_utilization_percent, temperature_c, power_w, ecc_errors, pstate (`-`: not known).
     Writers wait for each other. Raises BadRequest naming an unknown index, key or value; then nothing is changed.
     Raises Conflict when the file cannot be written.
     """
-    changes = {key: value for name, text in settings.items() for key, value in [_setting(name, text)]}
+    changes = dict(_setting(name, text) for name, text in settings.items())
     try:
         with _locked(Path(path)):
             gpus = read_inventory(path, host)
@@ -174,11 +182,19 @@ def change(
                 listed = ", ".join(map(str, sorted(known))) or "none"
                 raise BadRequest(f"{path}: there is no GPU {missing[0]} (known: {listed})")
             chosen = set(indexes)
-            gpus = tuple(msgspec.structs.replace(gpu, **changes) if gpu.index in chosen else gpu for gpu in gpus)
+            gpus = tuple(_changed(gpu, changes) if gpu.index in chosen else gpu for gpu in gpus)
             _replace(Path(path), gpus)
             return gpus
     except OSError as problem:
         raise Conflict(f"{path}: cannot be changed: {problem.strerror or problem}") from None
+
+
+def _changed(gpu: Gpu, changes: Mapping[str, object]) -> Gpu:
+    """What was told stays told: a new error is added to the others."""
+    told = changes.get("xids")
+    if isinstance(told, tuple):
+        changes = {**changes, "xids": (*gpu.xids, *told)[-MOST_TOLD:]}
+    return msgspec.structs.replace(gpu, **changes)
 
 
 # Reading
@@ -225,7 +241,9 @@ def _checked(entry: _Entry, place: int, host: str) -> Gpu:
         _one_line("links", link)
     for name, (low, high) in _RANGES.items():
         _within(name, getattr(entry, name), low, high)
-    for name in ("uuid", "model", "pci_bus_id", "problem"):
+    for number in entry.xids[:MOST_TOLD]:
+        _within("xids", number, 0, 999_999)
+    for name in ("uuid", "model", "pci_bus_id", "problem", "fault"):
         _one_line(name, getattr(entry, name))
     _check_lists(entry)
     mode = None if entry.compute_mode is None else parse_mode(entry.compute_mode)
@@ -233,7 +251,8 @@ def _checked(entry: _Entry, place: int, host: str) -> Gpu:
 
 
 def _check_lists(entry: _Entry) -> None:
-    for name, listed in (("processes", entry.processes or []), ("mig_devices", entry.mig_devices)):
+    lists = (("processes", entry.processes or []), ("mig_devices", entry.mig_devices), ("xids", entry.xids))
+    for name, listed in lists:
         if len(listed) > MOST_PROCESSES:
             raise BadRequest(f"{name}: more than {MOST_PROCESSES}")
     for process in entry.processes or []:
@@ -263,6 +282,9 @@ def _gpu(entry: _Entry, index: int, host: str, mode: ComputeMode | None) -> Gpu:
         numa=entry.numa,
         links=tuple(entry.links),
         problem=entry.problem,
+        fault=entry.fault,
+        xids=tuple(GpuXid(number=number) for number in entry.xids),
+        slowdown_c=entry.slowdown_c,
         reserved_mib=entry.reserved_mib,
         memory_utilization_percent=entry.memory_utilization_percent,
         power_w=entry.power_w,
@@ -301,6 +323,7 @@ _RANGES: dict[str, tuple[int, int]] = {
     "used_mib": (0, 1 << 40),
     "utilization_percent": (0, 100),
     "temperature_c": (-273, 1000),
+    "slowdown_c": (-273, 1000),
     "reserved_mib": (0, 1 << 40),
     "memory_utilization_percent": (0, 100),
     "power_w": (0, 100_000),
@@ -329,6 +352,12 @@ def _one_line(name: str, text: str) -> str:
     return text
 
 
+def _xid(name: str, text: str) -> tuple[GpuXid, ...]:
+    if re.fullmatch(r"[0-9]{1,6}", text, re.ASCII) is None:
+        raise BadRequest(f"{name}={text}: the number of an XID is wanted, 79 say")
+    return (GpuXid(number=int(text)),)
+
+
 _SETTABLE: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "compute_mode": ("mode", lambda name, text: parse_mode(text)),
     "used_mib": ("used_mib", _number),
@@ -336,6 +365,8 @@ _SETTABLE: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "temperature_c": ("temperature_c", _number),
     **{name: (name, _number) for name in ("memory_utilization_percent", "power_w", "ecc_errors", "pstate")},
     "problem": ("problem", _one_line),
+    "fault": ("fault", _one_line),
+    "xid": ("xids", _xid),
 }
 
 
@@ -368,9 +399,10 @@ def _replace(target: Path, gpus: Iterable[Gpu]) -> None:
         for process in item["processes"] or ():
             del process["job"], process["escaped"]
         # Whoever looks at them finds that out.
-        for what in ("foreign_mib", "over_gmem", "strangers", "left_behind", "mps_lost"):
+        for what in ("foreign_mib", "over_gmem", "strangers", "left_behind", "mps_lost", "hit"):
             del item[what]
         del item["standing_mode"], item["mode_settable"], item["mode_given"]
+        item["xids"] = [xid["number"] for xid in item["xids"]]
         objects.append(json.dumps(item, ensure_ascii=False))
     text = "[\n" + ",\n".join(objects) + "\n]\n"
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)

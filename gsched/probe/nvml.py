@@ -1,7 +1,8 @@
 """NVML as a process of its own: `python -m gsched.probe.nvml` answers one JSON line per request line.
 
 Requests on standard input: `sample`, or `set-mode INDEXES MODE` (`set-mode 0,2 exclusive_process`). The process ends
-when standard input does, and with its parent. It is apart because a call into the driver can hang for ever and cannot
+when standard input does, and with its parent. Unasked comes a line `{"stirred":true}`: a sample would tell news. It
+is apart because a call into the driver can hang for ever and cannot
 be called off: only a process can be killed. This is the only module that imports pynvml; it is read-only but for
 set-mode, it never runs nvidia-smi, and each value is read on its own, so that what one driver or one GPU cannot tell
 does not hide the rest.
@@ -11,17 +12,22 @@ Source of functions, errors and compute modes: NVIDIA's NVML API reference.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from gsched.model.host import ComputeMode, Gpu, GpuReport
-from gsched.probe.nvml_facts import Facts, processes_of, read_facts, read_links, read_mig
-from gsched.probe.nvml_read import Readings, one_line, value_of
+from gsched.probe.nvml_events import Events
+from gsched.probe.nvml_facts import Facts, processes_of, read_facts, read_links, read_memory_fault, read_mig
+from gsched.probe.nvml_patience import Patience
+from gsched.probe.nvml_read import Readings, lost_errors, one_line, value_of
 
 LIBRARY = "libnvidia-ml.so.1"
 
@@ -34,6 +40,9 @@ MODES: dict[int, ComputeMode] = {
 """NVML's compute modes. Current drivers no longer let 1 be set."""
 
 MOST_GPUS = 1024
+GPU_LIMIT_S = 2.0
+SILENT = "NVML does not answer for this GPU: a call into the driver hangs"
+
 _MIB = 1024 * 1024
 _UNCORRECTED = 1
 _VOLATILE = 0
@@ -47,18 +56,28 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     report: GpuReport | None = None
     error: str = ""
     denied: bool = False
+    stirred: bool = False
+    """Unasked: the driver has told of something."""
 
 
 class Nvml:
     """The library, loaded and initialised when it is first needed and again after it has failed."""
 
-    def __init__(self) -> None:
+    def __init__(self, stir: Callable[[], None] = lambda: None, gpu_limit_s: float = GPU_LIMIT_S) -> None:
+        """`stir` is called from another thread when a sample would tell news; `gpu_limit_s` is how long one GPU may
+        take before it is left out.
+        """
         self._api: Any = None
+        self._stir = stir
+        self._events: Events | None = None
+        self._patience = Patience(self._gpu, gpu_limit_s)
         self._seen: dict[int, Gpu] = {}
         """The last good sight of each index: a GPU that is lost no longer tells its UUID."""
         self._facts: dict[str, Facts] = {}
         """UUID -> what cannot change while the driver is loaded."""
         self._links: dict[str, tuple[str, ...]] = {}
+        self._worn: dict[str, tuple[int | None, str]] = {}
+        """UUID -> memory errors, and what has failed about the memory when there were so many."""
 
     def sample(self) -> GpuReport:
         """All GPUs now. Without library or driver the host is known to have none; any other failure is unknown."""
@@ -72,9 +91,18 @@ class Nvml:
             driver = one_line(value_of(pynvml.nvmlSystemGetDriverVersion))
         except pynvml.NVMLError as problem:
             return self._failed(pynvml, problem)
-        gpus = self._linked(tuple(self._gpu(index) for index in range(min(count, MOST_GPUS))))
+        indexes = range(min(count, MOST_GPUS))
+        seen = self._patience.seen(indexes)
+        gpus = tuple(seen[index] if index in seen else self._silent(index, SILENT) for index in indexes)
+        gpus = self._with_news(self._linked(gpus))
         reason = "" if gpus else "the driver sees no GPU"
-        return GpuReport(gpus=gpus, reason=reason, provider="nvml", driver=driver)
+        unheard = "" if self._events is None else self._events.unheard
+        return GpuReport(gpus=gpus, reason=reason, provider="nvml", driver=driver, unheard=unheard)
+
+    def _with_news(self, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+        """The GPUs with what the driver has told of them."""
+        news = {} if self._events is None else self._events.taken()
+        return tuple(msgspec.structs.replace(gpu, xids=news[gpu.uuid]) if gpu.uuid in news else gpu for gpu in gpus)
 
     def set_mode(self, indexes: list[int], mode: ComputeMode) -> Answer:
         """Set the mode of each GPU; those that can be set are, even if others cannot."""
@@ -100,13 +128,16 @@ class Nvml:
         if self._api is None:
             pynvml.nvmlInit()
             self._api = pynvml
+            self._events = Events(pynvml, self._stir)
 
     def _failed(self, pynvml: Any, problem: Exception) -> GpuReport:
         """The report after NVML as a whole has failed; the next sample starts from the beginning."""
         if self._api is not None:
+            if self._events is not None:
+                self._events.end()
             value_of(pynvml.nvmlShutdown)
-            self._api = None
-            self._facts, self._links = {}, {}
+            self._api = self._events = None
+            self._facts, self._links, self._worn = {}, {}, {}
         if isinstance(problem, pynvml.NVMLError_LibraryNotFound):
             reason = _library_problem()
             absent = reason.startswith(f"{LIBRARY}: ") and "No such file" in reason
@@ -122,8 +153,11 @@ class Nvml:
             handle = api.nvmlDeviceGetHandleByIndex(index)
             uuid = one_line(api.nvmlDeviceGetUUID(handle))
         except api.NVMLError as problem:
-            before = self._seen.get(index, Gpu(uuid=f"GPU-unknown-{index}", index=index))
-            return msgspec.structs.replace(before, mode=None, problem=f"NVML: {problem}", **_NO_READINGS)
+            text = f"NVML: {problem}"
+            return self._silent(index, text, text if problem.value in lost_errors(api) else "")
+        events = self._events
+        if events is not None:
+            events.listen_to(index, uuid, handle)
         read = Readings(api, handle)
         facts = self._facts.get(uuid)
         if facts is None or not facts.is_whole:
@@ -136,6 +170,7 @@ class Nvml:
         use = read("nvmlDeviceGetUtilizationRates")
         power = read("nvmlDeviceGetPowerUsage")
         pstate = read("nvmlDeviceGetPerformanceState")
+        errors = read("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE)
         process_count, processes = processes_of(read)
         mig, mig_devices = read_mig(api, read) if facts.can_mig else (None, ())
         last = self._seen.get(index)
@@ -153,7 +188,7 @@ class Nvml:
             memory_utilization_percent=None if use is None else use.memory,
             temperature_c=_temperature(api, read),
             power_w=None if power is None else round(power / 1000),
-            ecc_errors=read("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE),
+            ecc_errors=errors,
             pstate=pstate if pstate is not None and 0 <= pstate <= _SLOWEST else None,
             process_count=process_count,
             processes=processes,
@@ -163,16 +198,33 @@ class Nvml:
             mig=mig,
             mig_devices=mig_devices,
             problem=read.problem,
+            fault=read.fault or self._memory_fault(uuid, errors, read),
+            slowdown_c=facts.slowdown_c,
         )
         if not gpu.problem:
             self._seen[index] = gpu
+        elif read.fault and events is not None:
+            events.forget(uuid)
         return gpu
 
+    def _silent(self, index: int, problem: str, fault: str = "") -> Gpu:
+        """A GPU that cannot be read: what it was, without readings."""
+        before = self._seen.get(index, Gpu(uuid=f"GPU-unknown-{index}", index=index))
+        if fault and self._events is not None:
+            self._events.forget(before.uuid)
+        return msgspec.structs.replace(before, mode=None, problem=problem, fault=fault, **_NO_READINGS)
+
+    def _memory_fault(self, uuid: str, errors: int | None, read: Readings) -> str:
+        """Whether parts of its memory could not be set aside; asked for when the number of errors has changed."""
+        if uuid not in self._worn or self._worn[uuid][0] != errors:
+            self._worn[uuid] = (errors, read_memory_fault(read))
+        return self._worn[uuid][1]
+
     def _linked(self, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-        """The GPUs with their peers, which are asked for once for each set of GPUs."""
-        uuids = [gpu.uuid for gpu in gpus]
-        if not self._links.keys() >= set(uuids):
-            self._links = read_links(self._api, {gpu.index: gpu.uuid for gpu in gpus})
+        """The GPUs with their peers, which are asked for once for each set of GPUs that answer."""
+        answering = {gpu.index: gpu.uuid for gpu in gpus if not gpu.problem}
+        if not self._links.keys() >= set(answering.values()):
+            self._links = read_links(self._api, answering)
         links = self._links
         return tuple(
             msgspec.structs.replace(gpu, links=links.get(gpu.uuid, ())) if links.get(gpu.uuid) else gpu for gpu in gpus
@@ -183,6 +235,7 @@ _NO_READINGS: dict[str, Any] = {
     **dict.fromkeys(("used_mib", "utilization_percent", "temperature_c", "memory_utilization_percent", "power_w")),
     **dict.fromkeys(("ecc_errors", "pstate", "process_count")),
     "processes": (),
+    "xids": (),
 }
 
 
@@ -238,22 +291,44 @@ def answer(nvml: Nvml, request: str) -> Answer:
     return Answer(error=f"request '{request.strip()}' is not understood")
 
 
+def _teller() -> Callable[[Answer], None]:
+    """Writes answers as lines, whole ones whatever thread they come from."""
+    encoder = msgspec.json.Encoder()
+    lock = threading.Lock()
+
+    def tell(answer: Answer) -> None:
+        line = memoryview(encoder.encode(answer) + b"\n")
+        with lock:
+            while line:
+                line = line[os.write(1, line) :]
+
+    return tell
+
+
 def main() -> int:
-    """Answer requests until standard input ends or nobody reads the answers. An argument is the parent's process id."""
+    """Answer requests until standard input ends or nobody reads the answers.
+
+    Arguments: the parent's process id, and how many seconds one GPU may take.
+    """
     # A call that hangs does not notice the end of standard input; this ends the process all the same.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if len(sys.argv) > 1 and sys.argv[1] != str(os.getppid()):
         return 0  # the parent was gone before the line above
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent; it closes standard input
-    nvml = Nvml()
-    encoder = msgspec.json.Encoder()
+    tell = _teller()
+
+    def stir() -> None:
+        with contextlib.suppress(BrokenPipeError):
+            tell(Answer(stirred=True))
+
+    nvml = Nvml(stir, float(sys.argv[2]) if len(sys.argv) > 2 else GPU_LIMIT_S)
     try:
         for line in sys.stdin:
-            os.write(1, encoder.encode(answer(nvml, line)) + b"\n")
+            tell(answer(nvml, line))
     except BrokenPipeError:
         pass
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    os._exit(main())  # threads may hang in the driver: nobody waits for them

@@ -1,7 +1,7 @@
 """The parent's side of gsched.probe.nvml: asks for samples, with a time limit, and replaces what hangs or dies.
 
-Whatever the driver does, a sample takes at most the time limit and never blocks the event loop. pynvml is never
-imported here.
+Whatever the driver does, a sample takes at most the time limit and never blocks the event loop. What the driver tells
+by itself is passed on as it comes. pynvml is never imported here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import os
 import sys
 from asyncio.subprocess import Process
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,8 +22,12 @@ from gsched.model.host import ComputeMode, GpuReport
 from gsched.probe.nvml import Answer
 
 TIME_LIMIT_S = 5.0
+GPU_SHARE = 0.4
+"""Of the time limit one GPU may take so much; then the sample goes on without it."""
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
+
+UNASKED = msgspec.json.encode(Answer(stirred=True)) + b"\n"
 
 _LINE_LIMIT = 4 * 1024 * 1024
 _PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
@@ -34,6 +38,7 @@ class NvmlProbe:
 
     `time_limit_s` bounds one request, the start of the child included. After a failure the child is replaced, not
     sooner than a pause that doubles up to `longest_pause_s`; samples in between say at once that the GPUs are unknown.
+    `stirred` is called when the driver has told of something that a sample would show.
     """
 
     def __init__(
@@ -43,6 +48,7 @@ class NvmlProbe:
         first_pause_s: float = FIRST_PAUSE_S,
         longest_pause_s: float = LONGEST_PAUSE_S,
         clock: Clock | None = None,
+        stirred: Callable[[], None] = lambda: None,
     ) -> None:
         self._time_limit_s = time_limit_s
         self._first_pause_s = first_pause_s
@@ -51,7 +57,11 @@ class NvmlProbe:
         self._pause_s = first_pause_s
         self._not_before = 0.0
         self._reason = ""
+        self._stirred = stirred
         self._child: Process | None = None
+        self._answers: asyncio.Queue[bytes | ValueError] = asyncio.Queue()
+        self._reader: asyncio.Task[None] | None = None
+        """Reads the child's lines as they come; what was not asked for never gets into the answers."""
         self._dying: set[asyncio.Task[int]] = set()
         self._lock = asyncio.Lock()
         self._decoder = msgspec.json.Decoder(Answer)
@@ -120,22 +130,43 @@ class NvmlProbe:
         child = self._child
         if child is None or child.returncode is not None:
             child = self._child = await self._start()
-        if child.stdin is None or child.stdout is None:
+            if self._reader is not None:
+                self._reader.cancel()
+            self._answers = asyncio.Queue()
+            self._reader = asyncio.create_task(self._read(child, self._answers))
+        if child.stdin is None:
             raise AssertionError("the child was started with pipes")
         with contextlib.suppress(ConnectionError):  # its end shows below
             child.stdin.write(request.encode() + b"\n")
             await child.stdin.drain()
-        line = await child.stdout.readline()
+        line = await self._answers.get()
+        if isinstance(line, ValueError):
+            raise line
         if not line.endswith(b"\n"):
             raise Unavailable(f"the NVML probe ended without an answer{await self._ending(child)}")
         return line
+
+    async def _read(self, child: Process, answers: asyncio.Queue[bytes | ValueError]) -> None:
+        """Until the child ends: its last line is one without an end."""
+        assert child.stdout is not None
+        line = b"\n"
+        while line.endswith(b"\n"):
+            try:
+                line = await child.stdout.readline()
+            except ValueError as problem:  # a line without end
+                answers.put_nowait(problem)
+                return
+            if line == UNASKED:
+                self._stirred()
+            else:
+                answers.put_nowait(line)
 
     async def _start(self) -> Process:
         if self._dying:
             raise Unavailable("the last NVML probe still hangs in the driver and cannot be killed")
         path = os.pathsep.join(part for part in (_PACKAGE_ROOT, os.environ.get("PYTHONPATH", "")) if part)
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "gsched.probe.nvml", str(os.getpid())),
+            *(sys.executable, "-P", "-m", "gsched.probe.nvml", str(os.getpid()), str(GPU_SHARE * self._time_limit_s)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -156,6 +187,9 @@ class NvmlProbe:
 
     def _drop(self) -> None:
         child, self._child = self._child, None
+        if self._reader is not None:
+            self._reader.cancel()
+            self._reader = None
         if child is None or child.returncode is not None:
             return
         with contextlib.suppress(ProcessLookupError):

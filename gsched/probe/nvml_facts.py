@@ -24,6 +24,7 @@ MOST_LINKED = 64
 _MIB = 1024 * 1024
 _NVLINK = 2
 _PEER_OK = 0
+_SLOWDOWN = 1
 _PROCESS_LISTS = (
     "nvmlDeviceGetComputeRunningProcesses",
     "nvmlDeviceGetGraphicsRunningProcesses",
@@ -39,6 +40,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     minor: int | None
     numa: int | None
     can_mig: bool
+    slowdown_c: int | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -56,7 +58,16 @@ def read_facts(read: Readings, devices: Path = DEVICES) -> Facts:
         minor=read("nvmlDeviceGetMinorNumber"),
         numa=numa_node(bus, devices) if bus else None,
         can_mig=read("nvmlDeviceGetMigMode") is not None,
+        slowdown_c=read("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN),
     )
+
+
+def read_memory_fault(read: Readings) -> str:
+    """What of the memory has failed for good; empty when nothing has. Rows and pages that are only waiting to be set
+    aside at the next reset do not count: the driver keeps programs off them.
+    """
+    remapped = read("nvmlDeviceGetRemappedRows")
+    return "a faulty row of its memory could not be set aside" if remapped and remapped[3] else ""
 
 
 def numa_node(pci_bus_id: str, devices: Path = DEVICES) -> int | None:

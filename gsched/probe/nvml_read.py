@@ -15,12 +15,13 @@ MOST_CHARACTERS = 200
 
 
 class Readings:
-    """Reads values of one GPU: None for what it does not have, and `problem` when the GPU itself is ill."""
+    """Reads values of one GPU: None for what it does not have, and `problem` when it cannot be offered, `fault` when
+    it has failed."""
 
     def __init__(self, api: Any, handle: Any) -> None:
         self._api = api
         self.handle = handle
-        self.problem = ""
+        self.problem = self.fault = ""
 
     def __call__(self, function: str, *arguments: object) -> Any:
         """What the NVML function called `function` says, None if it cannot."""
@@ -32,12 +33,17 @@ class Readings:
         except api.NVMLError as error:
             if isinstance(error, (api.NVMLError_NotSupported, api.NVMLError_FunctionNotFound)):
                 return None
-            if error.value in (api.NVML_ERROR_GPU_IS_LOST, api.NVML_ERROR_RESET_REQUIRED):
-                self.problem = f"NVML: {error}"
+            if error.value in lost_errors(api):
+                self.problem = self.fault = f"NVML: {error}"
             elif function == "nvmlDeviceGetComputeMode":
                 # The one value without which a GPU cannot be offered: say why.
                 self.problem = self.problem or f"NVML: compute mode cannot be read: {error}"
             return None
+
+
+def lost_errors(api: Any) -> tuple[int, ...]:
+    """Errors that say that the GPU itself has failed, and not the call."""
+    return api.NVML_ERROR_GPU_IS_LOST, api.NVML_ERROR_RESET_REQUIRED
 
 
 def value_of(function: Callable[[], T]) -> T | None:

@@ -13,6 +13,10 @@
  *   gpu.0.mig.2.uuid= .name= .gi= .ci= .mem_mib=   its part 2
  *   gpu.0.err=15                   every call about GPU 0 fails with this code, its handle can still be got
  *   gpu.0.handle_err=15            its handle cannot be got either
+ *   gpu.0.delay_ms=MS              every call about GPU 0 takes so long
+ *   gpu.0.slowdown=90 .remap_failed=1
+ *   event=GPU:TYPE:DATA            the driver tells of an event, XID 79 of GPU 0 say (0:8:79); each line is one
+ *   gpu.0.no_events=1              it has none
  *   init_err=9                     nvmlInit fails
  *   err.FUNCTION=CODE              this function fails
  *   delay_ms.FUNCTION=MS           this function takes so long
@@ -33,6 +37,7 @@
 #define NO_PERMISSION 4
 #define NOT_FOUND 6
 #define INSUFFICIENT_SIZE 7
+#define TIMEOUT 10
 
 typedef int code;
 typedef struct gpu { unsigned index; int part; } *device; /* part: -1 the whole GPU, else one that MIG made */
@@ -99,6 +104,7 @@ static code enter(const char *function, device gpu) {
     char key[128];
     snprintf(key, sizeof key, "delay_ms.%s", function);
     long delay = number(key, 0);
+    if (gpu) delay += of_gpu(gpu, "delay_ms", 0);
     struct timespec pause = {delay / 1000, delay % 1000 * 1000000};
     if (delay > 0) nanosleep(&pause, NULL);
     snprintf(key, sizeof key, "err.%s", function);
@@ -323,6 +329,88 @@ EXPORT code nvmlDeviceGetGraphicsRunningProcesses_v3(device gpu, unsigned *count
 EXPORT code nvmlDeviceGetMPSComputeRunningProcesses_v3(device gpu, unsigned *count, process_v2 *list) {
     ENTER(gpu);
     return list_processes(gpu, "mps", count, list);
+}
+
+/* Health */
+
+EXPORT code nvmlDeviceGetTemperatureThreshold(device gpu, unsigned kind, unsigned *value) {
+    ENTER(gpu);
+    long limit = kind == 1 ? of_gpu(gpu, "slowdown", -1) : -1;
+    if (limit < 0) return NOT_SUPPORTED;
+    *value = (unsigned)limit;
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetRemappedRows(device gpu, unsigned *corrected, unsigned *other, unsigned *pending,
+                                      unsigned *failed) {
+    ENTER(gpu);
+    *corrected = *other = *pending = 0;
+    *failed = (unsigned)of_gpu(gpu, "remap_failed", 0);
+    return OK;
+}
+
+typedef struct { unsigned long long gpus; long told; } *event_set;
+typedef struct { device gpu; unsigned long long type, data; unsigned gi, ci; } event_data;
+
+/* The place of the first event line behind `after` of them, of a GPU of the set; 0: there is none. */
+static long next_event(event_set set, event_data *event) {
+    const char *path = getenv("GSCHED_FAKE_NVML");
+    FILE *file = path ? fopen(path, "re") : NULL;
+    char line[1024];
+    long place = 0, found = 0;
+    unsigned index;
+    while (file && !found && fgets(line, sizeof line, file)) {
+        if (strncmp(line, "event=", 6) != 0) continue;
+        place++;
+        if (event && place > set->told && sscanf(line + 6, "%u:%llu:%llu", &index, &event->type, &event->data) == 3 &&
+            index < MOST && (set->gpus >> index & 1)) {
+            event->gpu = &gpus[index];
+            found = place;
+        }
+    }
+    if (file) fclose(file);
+    return event ? found : place;
+}
+
+EXPORT code nvmlEventSetCreate(event_set *set) {
+    ENTER(NULL);
+    *set = calloc(1, sizeof **set);
+    (*set)->told = next_event(*set, NULL); /* only what comes from now on */
+    return OK;
+}
+
+EXPORT code nvmlDeviceGetSupportedEventTypes(device gpu, unsigned long long *types) {
+    ENTER(gpu);
+    *types = of_gpu(gpu, "no_events", 0) ? 0 : 0x1f;
+    return OK;
+}
+
+EXPORT code nvmlDeviceRegisterEvents(device gpu, unsigned long long types, event_set set) {
+    ENTER(gpu);
+    if (types & ~0x1fULL || of_gpu(gpu, "no_events", 0)) return NOT_SUPPORTED;
+    set->gpus |= 1ULL << gpu->index;
+    return OK;
+}
+
+EXPORT code nvmlEventSetWait_v2(event_set set, event_data *event, unsigned timeout_ms) {
+    struct timespec pause = {0, 20 * 1000000};
+    memset(event, 0, sizeof *event);
+    for (unsigned waited = 0;; waited += 20) {
+        ENTER(NULL);
+        long place = next_event(set, event);
+        if (place) {
+            set->told = place;
+            event->gi = event->ci = ~0U;
+            return OK;
+        }
+        if (waited >= timeout_ms) return TIMEOUT;
+        nanosleep(&pause, NULL);
+    }
+}
+
+EXPORT code nvmlEventSetFree(event_set set) {
+    free(set);
+    return OK;
 }
 
 /* Links and parts */

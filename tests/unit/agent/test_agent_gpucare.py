@@ -85,7 +85,7 @@ def story(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine, Callable[[], Aw
 
     def run(machine: Machine, work: Callable[[], Awaitable[None]]) -> None:
         async def main() -> None:
-            monkeypatch.setattr(gpuwatch, "probe_for", lambda provider, host: machine)
+            monkeypatch.setattr(gpuwatch, "probe_for", lambda provider, host, stirred: machine)
             await machine.watch.use("fake", "")
             await machine.watch.look()
             machine.looks = 0

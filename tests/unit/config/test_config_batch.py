@@ -164,6 +164,12 @@ def test_what_a_job_sees_that_asked_for_no_gpu(word, mode):
         ("MAX_JOBID = 0", "MAX_JOBID: '0' is not a whole number from 1 to 2147483646"),
         ("CLEAN_PERIOD = 1h", "CLEAN_PERIOD: '1h' is not a whole number from 0 to 1000000000"),
         ("GPU_SHARED_JOBS = 0", "GPU_SHARED_JOBS: '0' is not a whole number from 1 to 1024"),
+        ("GPU_CLEAN_PROBES = 0", "GPU_CLEAN_PROBES: '0' is not a whole number from 1 to 1000000"),
+        (
+            "GPU_FATAL_XIDS = 48 lost",
+            "GPU_FATAL_XIDS: 'lost' is no number of an XID (wanted: numbers such as 48 79, or none)",
+        ),
+        ("GPU_MAX_TEMPERATURE = 90C", "GPU_MAX_TEMPERATURE: '90C' is not a whole number from 1 to 200"),
         ("GPU_UNREQUESTED = auto=2", "GPU_UNREQUESTED: 'auto=2' is none of hide, allow and auto=1"),
         ("MAX_PEND_JOBS = 5", "MAX_PEND_JOBS is not supported yet"),
         ("CLEANPERIOD = 5", "unknown parameter CLEANPERIOD in lsb.params; did you mean CLEAN_PERIOD?"),

@@ -1,0 +1,108 @@
+"""The health of one GPU: what counts as a fault, when it is over, and what is remembered. No I/O, no clock."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gsched.model.host import MOST_XIDS, Gpu, GpuXid
+from gsched.model.xid import CONTAINED_XIDS, FATAL_XIDS, describe_xid
+
+COOLER_C = 5
+"""A GPU that was too hot is offered again when it is so much cooler than the limit."""
+MOST_DOUBLINGS = 10
+"""The number of clean looks is doubled so often at most."""
+
+_STILL = ("uuid", "index", "model", "memory_mib", "pci_bus_id", "minor", "numa", "links")
+
+
+class HealthRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What lsb.params says; see docs/configuration.md."""
+
+    fatal_xids: frozenset[int] = frozenset(FATAL_XIDS)
+    clean_probes: int = 3
+    max_temperature_c: int | None = None
+    probe_s: float = 5.0
+    """Seconds between two probes: looks in between are not counted."""
+
+
+class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What is known of one GPU."""
+
+    still: Gpu
+    """What it is, without readings."""
+    ecc: int | None = None
+    """Uncorrected memory errors that are accounted for."""
+    risen: int = 0
+    """Further ones, seen at the last look: whether the GPU has contained them an XID may still say."""
+    fault: str = ""
+    hit: tuple[str, ...] = ()
+    faults: int = 0
+    """How many there were."""
+    clean: int = 0
+    """Clean looks since the fault."""
+    hot: bool = False
+    xids: list[GpuXid] = []
+
+    def see(self, gpu: Gpu, holders: tuple[str, ...], rules: HealthRules, *, counts: bool) -> str:
+        """Take over one look; returns why the GPU must not be offered, empty when it may.
+
+        `counts`: whether the look may be one of the clean ones.
+        """
+        if gpu.mode is not None:
+            self.still = still_of(gpu)
+        evidence = self._evidence(gpu, holders, rules)
+        if evidence and not self.fault:
+            self.fault, self.hit = evidence, holders
+            self.faults += 1
+        if evidence or gpu.mode is None:  # what cannot be read is not clean
+            self.clean = 0
+        elif self.fault and counts:
+            self.clean += 1
+            if self.clean >= rules.clean_probes << min(self.faults - 1, MOST_DOUBLINGS):
+                self.fault, self.hit, self.clean = "", (), 0
+        return self.fault or self._too_hot(gpu, rules)
+
+    def _evidence(self, gpu: Gpu, holders: tuple[str, ...], rules: HealthRules) -> str:
+        """What is wrong now; empty when nothing is."""
+        numbers = [xid.number for xid in gpu.xids]
+        for number in numbers:
+            self._keep(GpuXid(number=number, jobs=holders or self.hit))
+        fatal = [describe_xid(number) for number in dict.fromkeys(numbers) if number in rules.fatal_xids]
+        memory = self._memory_errors(gpu, numbers)
+        return ", ".join(fatal) or gpu.fault or memory
+
+    def _keep(self, xid: GpuXid) -> None:
+        if xid not in self.xids:
+            self.xids = [*self.xids, xid][-MOST_XIDS:]
+
+    def _memory_errors(self, gpu: Gpu, xids: list[int]) -> str:
+        """Uncorrected errors that have come since the last look but one, unless the GPU has contained them."""
+        risen, self.risen = self.risen, 0
+        if CONTAINED_XIDS.intersection(xids):
+            risen = 0
+        if gpu.ecc_errors is not None:
+            more = 0 if self.ecc is None else gpu.ecc_errors - self.ecc
+            self.ecc = gpu.ecc_errors  # a smaller number than before: the driver was loaded anew
+            if more > 0 and not CONTAINED_XIDS.intersection(xids):
+                self.risen = more
+        if not risen:
+            return ""
+        return f"{risen} memory error{'s' if risen > 1 else ''} that could not be corrected (ECC)"
+
+    def _too_hot(self, gpu: Gpu, rules: HealthRules) -> str:
+        limit = gpu.slowdown_c if rules.max_temperature_c is None else rules.max_temperature_c
+        if limit is None:
+            self.hot = False
+        elif gpu.temperature_c is not None:
+            self.hot = gpu.temperature_c >= limit or (self.hot and gpu.temperature_c > limit - COOLER_C)
+        return f"too hot ({limit} C or more; offered again at {(limit or 0) - COOLER_C} C)" if self.hot else ""
+
+
+def still_of(gpu: Gpu) -> Gpu:
+    """What a GPU is, without what can be read from it."""
+    return Gpu(**{name: getattr(gpu, name) for name in _STILL})
+
+
+def is_placeholder(uuid: str) -> bool:
+    """Whether it is the name of a GPU that could not tell its own."""
+    return uuid.startswith("GPU-unknown-")

@@ -1,0 +1,143 @@
+"""What the driver tells by itself: errors (XIDs) of GPUs, heard as they happen, in a thread of the probe's process.
+
+Nothing is judged here. Where events cannot be had (an old GPU, a virtual one, bindings without them) that is said.
+Source of functions, event types and errors: NVIDIA's NVML API reference, "Event Handling Methods".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from gsched.model.host import MOST_XIDS, GpuXid
+from gsched.probe.nvml_read import one_line, value_of
+
+XID = 8
+"""nvmlEventTypeXidCriticalError; its data is the XID."""
+DOUBLE_BIT_ECC = 2
+"""nvmlEventTypeDoubleBitEccError: a reason to look; the counters say the rest."""
+
+WAIT_MS = 60_000
+SHORTEST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+
+
+class Events:
+    """Listens from the first GPU on. `stir` is called, from another thread, when there is news to be fetched; once
+    until `taken` has fetched it.
+    """
+
+    def __init__(self, api: Any, stir: Callable[[], None]) -> None:
+        self._api = api
+        self._stir = stir
+        self._set: Any = None
+        self._why = ""
+        self._registered: dict[str, int] = {}
+        """UUID -> index of those that are listened to, or cannot be."""
+        self._refused: dict[str, str] = {}
+        self._uuids: dict[int, str] = {}
+        """Address of a handle -> UUID."""
+        self._lock = threading.Lock()
+        self._heard: list[tuple[str, int]] = []
+        self._is_stirred = False
+        self._ended = threading.Event()
+
+    def listen_to(self, index: int, uuid: str, handle: Any) -> None:
+        """Hear of this GPU from now on; again after `forget`."""
+        self._uuids[_address(handle)] = uuid
+        if self._registered.get(uuid) == index:
+            return
+        self._registered[uuid] = index
+        if self._set is None and not self._why:
+            self._begin()
+        why = self._why or self._register(handle)
+        if why:
+            self._refused[uuid] = why
+        else:
+            self._refused.pop(uuid, None)
+
+    def forget(self, uuid: str) -> None:
+        """The GPU does not answer: should it come back, it has to be asked again."""
+        self._registered.pop(uuid, None)
+
+    def taken(self) -> dict[str, tuple[GpuXid, ...]]:
+        """UUID -> what was heard since this was called last, each number once."""
+        with self._lock:
+            heard, self._heard, self._is_stirred = self._heard, [], False
+        found: dict[str, dict[int, GpuXid]] = {}
+        for uuid, number in heard:
+            found.setdefault(uuid, {})[number] = GpuXid(number=number)
+        return {uuid: tuple(numbers.values())[-MOST_XIDS:] for uuid, numbers in found.items()}
+
+    @property
+    def unheard(self) -> str:
+        """Of which GPUs nothing is heard, and why."""
+        indexes: dict[str, list[int]] = {}
+        for uuid, why in self._refused.items():
+            indexes.setdefault(why, []).append(self._registered.get(uuid, -1))
+        return "; ".join(
+            f"GPU {', '.join(str(index) for index in sorted(found) if index >= 0)}: {why}"
+            for why, found in sorted(indexes.items())
+        )
+
+    def end(self) -> None:
+        """The library is shut down."""
+        self._ended.set()
+
+    def _begin(self) -> None:
+        try:
+            self._set = self._api.nvmlEventSetCreate()
+        except (AttributeError, self._api.NVMLError) as problem:
+            self._why = f"no events: {problem}"
+            return
+        threading.Thread(target=self._listen, name="events", daemon=True).start()
+
+    def _register(self, handle: Any) -> str:
+        """Why nothing can be heard of the GPU; empty when it can."""
+        api = self._api
+        wanted = XID | DOUBLE_BIT_ECC
+        supported = value_of(lambda: api.nvmlDeviceGetSupportedEventTypes(handle))
+        if supported is not None:
+            wanted &= supported
+        if not wanted & XID:
+            return "it tells of no XIDs"
+        try:
+            api.nvmlDeviceRegisterEvents(handle, wanted, self._set)
+        except (AttributeError, api.NVMLError) as problem:
+            return one_line(str(problem))
+        return ""
+
+    def _listen(self) -> None:
+        pause_s = SHORTEST_PAUSE_S
+        while not self._ended.is_set():
+            try:
+                event = self._api.nvmlEventSetWait_v2(self._set, WAIT_MS)
+            except self._api.NVMLError as problem:
+                if problem.value == self._api.NVML_ERROR_TIMEOUT:
+                    continue
+                self._hear("", 0)  # a GPU is lost, say: a look will tell
+                self._ended.wait(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                continue
+            except AttributeError:  # bindings without the function
+                return
+            pause_s = SHORTEST_PAUSE_S
+            self._hear(self._uuid_of(event.device), event.eventData if event.eventType == XID else 0)
+
+    def _uuid_of(self, handle: Any) -> str:
+        known = self._uuids.get(_address(handle))
+        return known or one_line(value_of(lambda: self._api.nvmlDeviceGetUUID(handle)))
+
+    def _hear(self, uuid: str, number: int) -> None:
+        with self._lock:
+            if uuid and number and (uuid, number) not in self._heard:
+                self._heard.append((uuid, int(number)))
+            is_first, self._is_stirred = not self._is_stirred, True
+        if is_first:
+            self._stir()
+
+
+def _address(handle: Any) -> int:
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0
