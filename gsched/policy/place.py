@@ -16,6 +16,7 @@ from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
+from gsched.policy.chosen import choice_of
 from gsched.policy.columns_cycle import CycleColumns, Way
 from gsched.policy.columns_rank import Ranking
 from gsched.policy.demand import Choice, Demand, tasks_of
@@ -222,12 +223,9 @@ class Placer:
         return is_chosen(demand, self._snapshot.hosts[host], books, kind.queue, self._rules)
 
     def effective(self, demand: Demand, allocation: Allocation) -> str:
-        """Of a place that was found otherwise: the first choice that takes such amounts."""
-        for choice in demand.choices:
-            wanted = {name for term in choice.terms for name in (*term.per_host, *term.per_task, *term.once)}
-            if all(part.amounts.keys() <= wanted for part in allocation.hosts):
-                return choice.text
-        return demand.choices[0].text
+        """The text of the choice that a place is of which was found otherwise."""
+        hosts, ledger = self._snapshot.hosts, self._snapshot.ledger
+        return choice_of(demand, allocation, lambda name: live_values(hosts[name], ledger.host(name))).text
 
     def _try_choice(
         self, bucket: Bucket, queue: Queue, demand: Demand, choice: Choice, ways: list[Way], most: int
