@@ -60,6 +60,7 @@ def job_record(
         exec_cwd=view.exec_cwd,
         usage=_usage(view),
         share_group=view.share_group,
+        kill_reason=view.kill_reason,
         ended_at=view.finished_at if has_ended else None,
         pending_reasons=reason_texts(view.pending_reasons, level, with_hosts=with_hosts),
         suspending_reasons=_suspending(view),

@@ -39,7 +39,14 @@ def kill(desk: Desk, job: Job) -> str:
     if not job.kill_by or job.state is JobState.UNKWN:
         as_done = desk.command.as_done and job.state not in PENDING
         desk.decision.record(
-            JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=0, as_done=as_done)
+            JobSignalRequested(
+                at=desk.now,
+                job_id=job.job_id,
+                by=desk.command.user,
+                signal=0,
+                as_done=as_done,
+                reason=desk.command.text,
+            )
         )
     if job.state in PENDING:
         end_pending(job, _ended_by("TERM", desk.command, job.spec.user), desk.now, desk.decision)

@@ -40,6 +40,8 @@ class Course(msgspec.Struct, omit_defaults=True):
     notes: tuple[str, ...] = ()
     kill_by: str = ""
     """Who asked for its end; empty when nobody did."""
+    kill_reason: str = ""
+    """Why, in that one's words."""
     ends_done: bool = False
     """By that end it is DONE."""
     stopped_by: str = ""
@@ -150,6 +152,7 @@ class Job(msgspec.Struct, kw_only=True):
     messages = _Kept[tuple[Message, ...]]("messages")
     notes = _Kept[tuple[str, ...]]("notes")
     kill_by = _Kept[str]("kill_by")
+    kill_reason = _Kept[str]("kill_reason")
     ends_done = _Kept[bool]("ends_done")
     stopped_by = _Kept[str]("stopped_by")
     known_state = _Kept[JobState | None]("known_state")
@@ -298,4 +301,5 @@ class Job(msgspec.Struct, kw_only=True):
             suspending_reason=self.suspend_reason,
             is_forced=bool(self.forced_hosts),
             requeues=self.requeues,
+            kill_reason=self.kill_reason,
         )

@@ -205,7 +205,7 @@ def _signal_requested(state: ClusterState, event: JobSignalRequested) -> None:
         refuse(job, event)
     if event.signal not in ENDING:
         return
-    job.kill_by, job.ends_done = event.by, event.as_done
+    job.kill_by, job.kill_reason, job.ends_done = event.by, event.reason, event.as_done
     job.gpu_fault = event.gpu_fault or job.gpu_fault
     if job.state is JobState.UNKWN:
         job.state = JobState.ZOMBI

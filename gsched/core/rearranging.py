@@ -187,7 +187,7 @@ def _forget_attempt(job: Job) -> None:
     job.dispatched_at = job.started_at = job.pid = None
     job.boot_id = job.exec_home = job.exec_cwd = ""
     job.finished_at, job.result, job.post_processed = None, None, False
-    job.kill_by = job.requeue_by = job.suspend_reason = job.gpu_fault = ""
+    job.kill_by = job.kill_reason = job.requeue_by = job.suspend_reason = job.gpu_fault = ""
     job.ends_done = False
     job.requeue_hold, job.preempted_by, job.gave_slots, job.resumed_at = False, 0, False, None
     job.relimited = False

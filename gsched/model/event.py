@@ -209,6 +209,8 @@ class JobSignalRequested(JobEvent, frozen=True, kw_only=True, tag="job_signal_re
     """gkill -d: a job that ends by it is DONE, as if it had exited with 0."""
     gpu_fault: str = ""
     """The system asks, because a GPU of the job has failed: which one, and how."""
+    reason: str = ""
+    """gkill -C: why, in words."""
 
 
 class JobStatusLost(JobEvent, frozen=True, kw_only=True, tag="job_status_lost"):

@@ -58,6 +58,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """How often it has gone back to pending after it ran."""
     share_group: str = ""
     """Whom fairshare charges, `/GROUP/USER`; empty in a queue without fairshare."""
+    kill_reason: str = ""
+    """gkill -C: why its end was asked for."""
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,6 +56,24 @@ def _cpu_used(job: JobRecord, setting: Setting) -> str | None:
     return hms(job.usage.cpu_s) if setting.hms else f"{job.usage.cpu_s:.1f} second(s)"
 
 
+def _cpu_share(job: JobRecord, setting: Setting) -> float | None:
+    """CPU time of each second that it ran."""
+    ran_s = _run_seconds(job, setting)
+    return None if not ran_s or _cpu_used(job, setting) is None else job.usage.cpu_s / ran_s
+
+
+def _idle_factor(job: JobRecord, setting: Setting) -> str | None:
+    share = _cpu_share(job, setting)
+    return None if share is None else f"{share:.2f}"
+
+
+def _cpu_efficiency(job: JobRecord, setting: Setting) -> str | None:
+    """`100.69%` of the time of all its slots."""
+    share = _cpu_share(job, setting)
+    slots = sum(host.slots for host in job.placed)
+    return None if share is None or not slots else f"{100 * share / slots:.2f}%"
+
+
 def _finish_time(job: JobRecord, setting: Setting) -> str | None:
     """When it ended, or when its run limit will end it (marked `L`)."""
     if job.ended_at is not None:
@@ -179,6 +197,7 @@ _GIVEN: tuple[Field[JobRecord], ...] = (
     Field("pids", 20, _plain(lambda job: ",".join(str(pid) for pid in job.usage.pids))),
     Field("exit_code", 10, _plain(_exit_code)),
     Field("exit_reason", 50, _exit_reason),
+    Field("kill_reason", 50, _plain(lambda job: job.kill_reason)),
     Field("from_host", 11, _plain(lambda job: job.submit_host)),
     Field("first_host", 11, _plain(lambda job: job.placed[0].host if job.placed else None)),
     Field("exec_host", 11, _plain(_exec_host)),
@@ -198,6 +217,8 @@ _GIVEN: tuple[Field[JobRecord], ...] = (
     Field("pend_time", 12, _pend_time),
     Field("run_time", 15, _run_time),
     Field("cpu_used", 10, _cpu_used),
+    Field("idle_factor", 11, _idle_factor),
+    Field("average_cpu_efficiency", 10, _cpu_efficiency),
     Field("mem", 10, _plain(lambda job: job.usage.mem_mib), sized=True),
     Field("max_mem", 10, _plain(lambda job: job.usage.max_mem_mib), sized=True),
     Field("avg_mem", 10, _plain(lambda job: job.usage.avg_mem_mib), sized=True),
@@ -250,15 +271,15 @@ _GIVEN: tuple[Field[JobRecord], ...] = (
 )
 
 _EMPTY = (
-    "service_class:13:sla esub:20 kill_reason:50 resume_reason:50 kill_issue_host:50 "
+    "service_class:13:sla esub:20 resume_reason:50 kill_issue_host:50 "
     "suspend_issue_host:50 resume_issue_host:50 "
     "resize_notification_command:27:resize_cmd interactive:11 host_file:10 ru_utime:12 ru_stime:12 "
     "ependtime:12 ipendtime:12 "
     "estimated_sim_start_time:24:esstart_time effective_plimit:18 plimit_remain:15 effective_eplimit:19 "
-    "eplimit_remain:16 idle_factor:11 exception_status:16:except_stat hrusage:50 network_req:15 plimit:10 "
+    "eplimit_remain:16 exception_status:16:except_stat hrusage:50 network_req:15 plimit:10 "
     "eplimit:10 licproject:20 forward_cluster:15:fwd_cluster forward_time:15:fwd_time srcjobid:8 "
     "dstjobid:8 source_cluster:15:srcluster energy:10 gpfsio:10 cpu_peak:10 cpu_peak_efficiency:10 "
-    "mem_efficiency:10 average_cpu_efficiency:10 cpu_peak_reached_duration:10"
+    "mem_efficiency:10 cpu_peak_reached_duration:10"
 )
 
 

@@ -61,6 +61,7 @@ def test_a_job_killed_as_done_is_done() -> None:
     assert world.state(first) == "DONE"
     assert result is not None and (result.exit_code, result.signal, result.term_reason) == (0, None, "")
     assert world.state(pending) == "EXIT"
+    assert [world.job(each).view().kill_reason for each in (first, pending)] == ["enough", "enough"]
     notes = [event.text for event in world.events if isinstance(event, JobNoted)]
     assert "Job termination reason: enough" in notes
     assert not world.job(first).notes

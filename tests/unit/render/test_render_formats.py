@@ -71,17 +71,19 @@ def test_times_sizes_and_gpus() -> None:
     )
     clock = Setting(zone=UTC, now=NOON + 100, hms=True)
     assert shown("run_time cpu_used", RUNNING, setting=clock) == "00:01:30 00:00:04\n"
+    assert shown("idle_factor average_cpu_efficiency", RUNNING) == "0.04 0.72%\n"
+    assert shown("idle_factor average_cpu_efficiency", job(1, NOON)) == "- -\n"
 
 
 def test_ends() -> None:
     ended = {"started_at": NOON, "ended_at": NOON + 60}
     failed = job(1, NOON, stat="EXIT", exit_code=134, **ended)
-    killed = job(2, NOON, stat="EXIT", signal=9, term_reason="TERM_RUNLIMIT", **ended)
+    killed = job(2, NOON, stat="EXIT", signal=9, term_reason="TERM_RUNLIMIT", kill_reason="enough", **ended)
     done = job(3, NOON, stat="DONE", exit_code=0, **ended)
     chosen = "exit_code exit_reason kill_reason suspend_reason delimiter=','"
     assert shown(chosen, failed, killed, done).splitlines() == [
         "134,-,-,-",
-        "137,TERM_RUNLIMIT: job killed after reaching LSF run time limit,-,-",
+        "137,TERM_RUNLIMIT: job killed after reaching LSF run time limit,enough,-",
         "-,-,-,-",
     ]
 
