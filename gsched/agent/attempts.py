@@ -248,8 +248,7 @@ class Attempts:
         self._parts.pop(key, None)
         self._started.pop(key, None)
         self._any_gpu.discard(key)
-        name = attempt_name(*key)
-        self._outputs.keep(name, self._spool / "attempts" / name, self._clock.now())
+        self._outputs.keep(attempt_name(*key), self.folder(key), self._clock.now())
         self._executor.forget(*key)
 
     # -- what the master is told ----------------------------------------------------------------------------------
@@ -276,6 +275,10 @@ class Attempts:
             if usage is not None:
                 fill(report.attempts.add(job_id=key[0], attempt=key[1]).usage, usage)
         return report if report.attempts else None
+
+    def folder(self, key: AttemptKey) -> Path:
+        """Where its files lie, while it is known."""
+        return self._spool / "attempts" / attempt_name(*key)
 
     def is_over(self, key: AttemptKey) -> bool:
         """Whether it will print nothing any more."""

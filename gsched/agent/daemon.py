@@ -16,6 +16,7 @@ import grpc
 import grpc.aio
 
 from gsched import __version__
+from gsched.agent import terminals
 from gsched.agent.attempts import Attempts
 from gsched.agent.custody import Custody
 from gsched.agent.fencing import Fencing, standing_note
@@ -306,10 +307,11 @@ class Agent:
                 for item in message.forget.attempts:
                     self._attempts.forget((item.job_id, item.attempt))
             case "read_output":
-                answering = asyncio.create_task(self._answer_output(message.read_output))
-                self._answers.add(answering)
-                answering.add_done_callback(self._answers.discard)
-                answering.add_done_callback(_note_failure)
+                self._answer(self._answer_output(message.read_output))
+            case "type_input":
+                typed = message.type_input
+                folder = self._attempts.folder((typed.job_id, typed.attempt))
+                self._answer(terminals.take_typed(typed, folder, self._send_output))
 
     async def _obey_about(self, kind: str, order: Any) -> None:
         """An order about an attempt that was started before."""
@@ -345,6 +347,11 @@ class Agent:
         self._beside(self._reporter.configure(settings))
 
     async def _answer_output(self, request: agent_pb2.ReadOutput) -> None:
+        key = (request.job_id, request.attempt)
+        if request.terminal:
+            folder = self._attempts.folder(key)
+            await terminals.show(request, folder, lambda: self._attempts.is_over(key), self._send_output)
+            return
         await answer(
             request,
             read=self._attempts.read_output,
@@ -352,6 +359,12 @@ class Agent:
             endings=self._attempts.endings,
             send=self._send_output,
         )
+
+    def _answer(self, work: Coroutine[Any, Any, None]) -> None:
+        answering = asyncio.create_task(work)
+        self._answers.add(answering)
+        answering.add_done_callback(self._answers.discard)
+        answering.add_done_callback(_note_failure)
 
     async def _send_output(self, reply: agent_pb2.OutputReply) -> bool:
         """Returns when it has left: news must not queue up behind it. False: there is no master."""

@@ -82,6 +82,8 @@ def job_environment(
     found.update(GSCHED_JOB_ID=show_job(job_id), GSCHED_ATTEMPT=str(attempt), GSCHED_CLUSTER=cluster)
     if earlier_runs:
         found["LSB_RESTART"] = "Y"
+    if spec.interactive:
+        found["LSB_INTERACTIVE"] = "Y"
     if hostfile:
         found["LSB_DJOB_HOSTFILE"] = found["LSB_DJOB_RANKFILE"] = hostfile
     found.update(affinity_variables(allocation, part, affinity_hostfile))

@@ -129,6 +129,7 @@ class Orders:
             first=first,
             last=last,
             job_starter=message.job_starter,
+            interactive=("pipe" if spec.interactive == "I" else "pty") if spec.interactive else "",
             login_shell=spec.login_shell,
             warning_signal=getattr(signal, f"SIG{spec.warning_signal}") if spec.warning_signal else 0,
             warning_s=spec.warning_s or 0,

@@ -115,8 +115,8 @@ class Desk:
             around=around,
             parse_script=True,
         )
-        if asked.wants_help or asked.wants_version or asked.wait:
-            raise BadRequest("submit: -h, -V and -K are for the command line")
+        if asked.wants_help or asked.wants_version or asked.wait or asked.is_interactive:
+            raise BadRequest("submit: -h, -V, -K and -I are for the command line")
         spec = msgspec.structs.replace(asked.spec, home=self._home, submit_host=self._host, umask=self._umask)
         chosen = request.get("env", asked.environment)
         return Submission(spec=spec, environment=self._block(chosen), script=asked.script or b"")

@@ -36,6 +36,10 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
+class HandedBack(BaseException):
+    """The caller is to run the command itself; nothing has been done yet."""
+
+
 class Cancelled(BaseException):
     """The person behind the call pressed Ctrl-C or went away.
 
@@ -49,6 +53,11 @@ class Call:
     `argv[0]` is the name the command was called by (perhaps "bsub"). `env` and `argv` keep bytes that are no UTF-8 as
     surrogates. `uid` and `gid` are proven (by the kernel), everything else is as the caller says. `umask` is a number.
     """
+
+    line_end = "\n"
+    """What ends a line on standard error; a terminal that passes every key on wants a carriage return, too."""
+    own_streams = False
+    """Whether descriptors 0, 1 and 2 of this process are the caller's."""
 
     def __init__(
         self,
@@ -100,7 +109,7 @@ class Call:
         """Put text on standard error, after all that was written to standard output before."""
         with self._lock:
             self.flush()
-            self._put(2, _encode(text))
+            self._put(2, _encode(text.replace("\n", self.line_end)))
 
     def flush(self) -> None:
         """Send what is kept back of standard output."""
@@ -111,7 +120,18 @@ class Call:
                 self._kept_size = 0
                 self._put(1, data)
 
+    def error_bytes(self, data: bytes) -> None:
+        """Put bytes on standard error, after all that was written to standard output before."""
+        with self._lock:
+            self.flush()
+            self._put(2, data)
+
     # Input
+
+    def take_over(self) -> None:
+        """Have the command run where the caller's own streams are: `own_streams` is true when this returns, or there
+        is no such place. To be called before anything has been done or said.
+        """
 
     def read_stdin(self) -> bytes:
         """Standard input up to its end. Raises OSError; EFBIG when it is longer than INPUT_LIMIT."""
@@ -178,6 +198,8 @@ class Call:
 
 class LocalCall(Call):
     """A command run in the process of its caller, with that process's own surroundings and streams."""
+
+    own_streams = True
 
     def __init__(self, argv: list[str]) -> None:
         umask = os.umask(0o077)

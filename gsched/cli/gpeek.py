@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from gsched.base.errors import LSF_FAILURE, BadRequest, Conflict, Unavailable
+from gsched.base.errors import LSF_FAILURE, BadRequest, Conflict
 from gsched.cli.call import Call
 from gsched.cli.command import FILTERS, GENERAL, GROUP, program, read_options
 from gsched.cli.selection import not_found, parse_job_ids
@@ -12,11 +12,7 @@ from gsched.cli.session import Session, connected
 from gsched.dialect.options import Option, OptionTable, unsupported
 from gsched.model.job import FINISHED, STARTED
 from gsched.model.view import JobFilter, OutputChunk
-from gsched.wire.client import BrokenOff, Client
-
-MOST_FAILURES = 20
-PAUSE_S = 0.5
-"""An agent that is away is asked for again so many times, with such a pause."""
+from gsched.wire.client import Client
 
 TABLE = OptionTable(
     summary="show what a job has written so far",
@@ -58,7 +54,7 @@ def main(call: Call) -> int:
         try:
             seen = _Seen(call)
             if follows:
-                _follow(call, session, job.job_id, seen)
+                _follow(session, job.job_id, seen)
             else:
                 seen.show_all(session.client.output(job.job_id))
             seen.show("stdout", b"")
@@ -68,7 +64,7 @@ def main(call: Call) -> int:
         return 0
 
 
-def _follow(call: Call, session: Session, job_id: int, seen: _Seen) -> None:
+def _follow(session: Session, job_id: int, seen: _Seen) -> None:
     """Show what each of the job's attempts prints, up to the job's end. Raises Conflict when it has not started yet."""
     client = session.client
     over: int | None = None
@@ -83,26 +79,20 @@ def _follow(call: Call, session: Session, job_id: int, seen: _Seen) -> None:
             continue
         if over is not None:
             seen.begin_anew()
-        _show_attempt(call, client, job_id, seen)
+        if job.state not in STARTED or job.spec.interactive:
+            seen.show_all(client.output(job_id))  # says why there is nothing to follow
+            return
+        _show_attempt(session, job_id, job.attempt, seen)
         over = job.attempt
 
 
-def _show_attempt(call: Call, client: Client, job_id: int, seen: _Seen) -> None:
+def _show_attempt(session: Session, job_id: int, attempt: int, seen: _Seen) -> None:
     """What the attempt that runs prints, until it is over."""
-    failures = 0
-    while True:
-        shown = seen.size("stdout"), seen.size("stderr")
-        try:
-            seen.show_all(client.output(job_id, stdout_from=shown[0], stderr_from=shown[1], follow=True))
-            return
-        except BrokenOff:
-            failures = 0
-        except Unavailable:
-            # When the master has restarted, its agents need a moment to come back.
-            failures += 1
-            if failures >= MOST_FAILURES:
-                raise
-        call.wait(PAUSE_S)
+
+    def ask(client: Client) -> Iterator[OutputChunk]:
+        return client.output(job_id, stdout_from=seen.size("stdout"), stderr_from=seen.size("stderr"), follow=True)
+
+    seen.show_all(session.output(job_id, attempt, ask))
 
 
 class _Seen:

@@ -14,18 +14,18 @@ from functools import partial
 import msgspec
 
 from gsched.base.errors import (
-    LSF_FAILURE,
     BadRequest,
     Conflict,
-    GschedError,
     NotFound,
     PermissionDenied,
     ResourceExhausted,
 )
 from gsched.base.ids import new_token
-from gsched.cli.call import Call, Cancelled
+from gsched.cli.call import Call
 from gsched.cli.command import program, version_line
 from gsched.cli.esub import esubs_of
+from gsched.cli.interactive import Sitting
+from gsched.cli.job_wait import Wait, WaitForAll
 from gsched.cli.pack import submit_pack
 from gsched.cli.session import Session, connected
 from gsched.cli.surroundings import surroundings
@@ -36,12 +36,8 @@ from gsched.dialect.command_line import drops_environment
 from gsched.dialect.environment import environment_block
 from gsched.model import view
 from gsched.model.devices import SUDO_WARNING
-from gsched.model.event import JobDispatched, JobFinished, JobRequeued, JobStarted, decode_event
-from gsched.model.job import AttemptResult, JobSpec, JobState
-from gsched.model.view import JobFilter, Submitted
-
-TERMINATED_WHILE_PENDING = 126
-"""Exit code of -K for a job that never started. Source: bsub(1)."""
+from gsched.model.job import JobSpec
+from gsched.model.view import Submitted
 
 _REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted)
 
@@ -60,13 +56,18 @@ def main(call: Call) -> int:
             return submit_pack(
                 call, session, asked.pack, lambda words: _packed(call, words), partial(_packed_line, call)
             )
+        if asked.is_interactive and not asked.from_stdin:
+            call.take_over()
         submission = _submission(call, asked)
         spec = submission.spec
         job = _submit(session, submission)
         _announce(call, job, spec)
+        if spec.interactive:
+            sitting = Sitting(call, session, job.job_id, spec.interactive, has_input=not asked.from_stdin)
+            return sitting.to_its_end()
         if not asked.wait:
             return 0
-        wait = _WaitForAll if spec.indices else _Wait
+        wait = WaitForAll if spec.indices else Wait
         return wait(call, session, job.job_id).to_its_end()
 
 
@@ -100,8 +101,8 @@ def _is_program(call: Call, word: str) -> bool:
 def _packed(call: Call, words: Sequence[str]) -> view.Submission:
     """A line of a file of submissions."""
     asked = _read(call, words, lambda: b"")
-    if asked.wait or asked.pack or asked.wants_help or asked.wants_version:
-        raise BadRequest(rejected("options -K, -pack, -h and -V cannot stand in a file of submissions"))
+    if asked.wait or asked.is_interactive or asked.pack or asked.wants_help or asked.wants_version:
+        raise BadRequest(rejected("options -I, -K, -pack, -h and -V cannot stand in a file of submissions"))
     return _submission(call, asked)
 
 
@@ -150,85 +151,3 @@ def _announce(call: Call, job: Submitted, spec: JobSpec) -> None:
 
 def _local_time(call: Call, at: float) -> str:
     return datetime.fromtimestamp(at, zone_of(call.env)).strftime("%a %b %e %H:%M:%S %Y")
-
-
-class _Wait:
-    """-K: follows one job to its end and says how it goes on standard error."""
-
-    def __init__(self, call: Call, session: Session, job_id: int) -> None:
-        self._call = call
-        self._session = session
-        self._job_id = job_id
-        self._host = ""
-
-    def to_its_end(self) -> int:
-        """The job's exit code."""
-        self._call.error("<<Waiting for dispatch ...>>\n")
-        try:
-            return self._follow()
-        except (Cancelled, GschedError):
-            if self._call.cancelled.is_set():
-                text = f"No longer waiting; job <{self._job_id}> stays in the cluster (gkill {self._job_id})\n"
-                self._call.error(text)
-            raise
-
-    def _follow(self) -> int:
-        # The history says from where to follow, so that nothing is missed between submission and this moment.
-        seen = list(self._session.client.history(JobFilter(ids=(self._job_id,), user="all")))
-        records = seen[0].events if seen else ()
-        for record in records:
-            if (code := self._tell(record.payload)) is not None:
-                return code
-        last = records[-1].seq if records else 0
-        for record in self._session.follow(last, (self._job_id,)):
-            if record.job_id == self._job_id and (code := self._tell(record.payload)) is not None:
-                return code
-        return LSF_FAILURE
-
-    def _tell(self, payload: str) -> int | None:
-        """Say what the event means to who waits; the exit code when it is the last one."""
-        try:
-            event = decode_event(payload.encode())
-        except msgspec.MsgspecError:
-            return None  # ghist tells about it; here only the end matters
-        match event:
-            case JobDispatched():
-                self._host = event.allocation.first_host
-            case JobStarted():
-                self._call.error(f"<<Starting on {self._host}>>\n")
-            case JobRequeued():
-                self._host = ""
-                self._call.error("<<Job has been requeued, waiting for dispatch......>>\n")
-            case JobFinished() if not (event.result.started or self._host):
-                self._call.error("<<Terminated while pending>>\n")
-                return TERMINATED_WHILE_PENDING
-            case JobFinished():
-                self._call.error("<<Job is finished>>\n")
-                return exit_code(event.result)
-        return None
-
-
-class _WaitForAll(_Wait):
-    """-K with an array: waits until every element has ended."""
-
-    def _follow(self) -> int:
-        """0 when all elements are DONE, else the exit code of the first that is not."""
-        array = self._session.end_of(self._job_id)
-        if not array.counts.get(JobState.EXIT):
-            self._call.error("<<Job is finished>>\n")
-            return 0
-        wanted = JobFilter(ids=(self._job_id,), user="all", states=(JobState.EXIT,), finished=True)
-        failed = sorted(self._session.client.jobs(wanted), key=lambda job: job.job_id)
-        ran = [job.result for job in failed if job.result is not None and job.started_at is not None]
-        if not ran and not array.counts.get(JobState.DONE):
-            self._call.error("<<Terminated while pending>>\n")
-            return TERMINATED_WHILE_PENDING
-        self._call.error("<<Job is finished>>\n")
-        return exit_code(ran[0]) if ran else TERMINATED_WHILE_PENDING
-
-
-def exit_code(result: AttemptResult) -> int:
-    """What a shell would say of the job's end; 255 when nobody knows."""
-    if result.signal is not None:
-        return 128 + result.signal
-    return LSF_FAILURE if result.exit_code is None else result.exit_code

@@ -202,6 +202,7 @@ def _submitted(job_id: int, spec: JobSpec, submitted_at: float) -> dict[str, Any
         "output_dir": spec.output_dir,
         "warning_signal": spec.warning_signal,
         "warning_s": spec.warning_s,
+        "interactive": spec.interactive,
     }
 
 

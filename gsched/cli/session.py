@@ -12,7 +12,7 @@ import pwd
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import grpc
@@ -21,13 +21,16 @@ from gsched.base.envdir import conf_dir, read_setting
 from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotFound, PermissionDenied, Unavailable
 from gsched.base.ids import show_job
 from gsched.cli.call import Call, Cancelled
-from gsched.model.view import EventRecord, JobEnd
+from gsched.model.job import STARTED
+from gsched.model.view import EventRecord, JobEnd, JobFilter, OutputChunk
 from gsched.wire.address import MASTER_FILE, read_address
-from gsched.wire.client import CHANNEL_OPTIONS, Client
+from gsched.wire.client import CHANNEL_OPTIONS, BrokenOff, Client
 from gsched.wire.patience import WAIT_VARIABLE, read_wait
 
 PLEASE_WAIT = "gsched: the master is not responding. Please wait ...\n"
 MAX_CHANNELS = 16
+AWAY_PAUSE_S = 0.5
+"""An agent that is away is asked for again MOST_FAILURES times, with such a pause."""
 MOST_FAILURES = 10
 """Streams of events that break off one after the other without a single event in between."""
 
@@ -91,6 +94,29 @@ class Session:
                 ends.cancel()
             failures += 1
             self._come_back(failures)
+
+    def output(
+        self, job_id: int, attempt: int, ask: Callable[[Client], Iterator[OutputChunk]]
+    ) -> Iterator[OutputChunk]:
+        """What `ask` yields of an attempt's output, asked anew when master or agent go and come back.
+
+        Ends with the attempt. Raises Conflict, Unavailable when they stay away.
+        """
+        failures = 0
+        while True:
+            try:
+                for chunk in ask(self.client):
+                    failures = 0
+                    yield chunk
+                return
+            except (Conflict, Unavailable) as error:
+                job = next(iter(self.client.jobs(JobFilter(ids=(job_id,), user="all", finished=True))), None)
+                if job is None or job.state not in STARTED or job.attempt != attempt:
+                    return  # it has ended meanwhile
+                failures = failures + 1 if not isinstance(error, BrokenOff) else 0
+                if failures >= MOST_FAILURES:
+                    raise
+            self._call.wait(AWAY_PAUSE_S)
 
     def _come_back(self, failures: int) -> None:
         """Wait for the master, a little longer after each failure."""

@@ -20,7 +20,17 @@ from gsched.config.tables import THRESHOLDS
 from gsched.config.thresholds import load_names, threshold
 from gsched.config.unsupported import REFUSED_QUEUE
 from gsched.config.users import UserNames
-from gsched.config.values import Settings, command_line, integer, plain_text, queue_name, real, seconds, yes_or_no
+from gsched.config.values import (
+    Settings,
+    command_line,
+    integer,
+    interactive_jobs,
+    plain_text,
+    queue_name,
+    real,
+    seconds,
+    yes_or_no,
+)
 from gsched.config.windows import parse_windows
 from gsched.model.queue import Preemption, Queue, Threshold
 from gsched.model.resource import Resource
@@ -104,6 +114,7 @@ def _read_queue(
         job_starter=settings.take("JOB_STARTER", command_line, ""),
         exclusive=exclusive,
         exclusive_units=exclusive_units,
+        interactive=settings.take("INTERACTIVE", interactive_jobs, "YES"),
         rerunnable=settings.take("RERUNNABLE", yes_or_no, False),
         requeue_exit_values=settings.take("REQUEUE_EXIT_VALUES", exit_values, ""),
         max_requeue=settings.take("MAX_JOB_REQUEUE", _LIMIT, None),

@@ -79,6 +79,18 @@ def yes_or_no(text: str) -> bool:
     return text.casefold().startswith("y")
 
 
+def interactive_jobs(text: str) -> str:
+    """`YES`, `NO` or `ONLY` in any case. Source: lsb.queues(5), INTERACTIVE."""
+    word = text.upper()
+    if word in ("YES", "Y"):
+        return "YES"
+    if word in ("NO", "N"):
+        return "NO"
+    if word != "ONLY":
+        raise BadRequest(f"'{show(text)}' is none of YES, NO and ONLY")
+    return word
+
+
 def absolute_path(text: str) -> str:
     """An absolute path without variables."""
     if not text.startswith("/") or not text.isprintable() or len(text) > 4000:

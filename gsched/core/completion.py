@@ -101,7 +101,7 @@ def complete(
         host_levels=levels,
         run_limit_s=_run_limit(spec, queue),
         limits=limits,
-        rerunnable=queue.rerunnable if spec.rerunnable is None else spec.rerunnable,
+        rerunnable=_rerunnable(spec, queue),
         requeue_exit_values=spec.requeue_exit_values or queue.requeue_exit_values,
         exclusive=_exclusive(spec, queue),
         priority=_priority(spec, params),
@@ -250,6 +250,18 @@ def _exclusive(spec: JobSpec, queue: Queue) -> bool:
     if spec.exclusive and not queue.exclusive:
         raise BadRequest(f"{queue.name}: Queue does not accept EXCLUSIVE jobs")
     return spec.exclusive
+
+
+def _rerunnable(spec: JobSpec, queue: Queue) -> bool:
+    """An interactive job is not: the queue's word is for those that may be. Raises BadRequest where the queue does not
+    take such a job at all."""
+    if spec.interactive and queue.interactive == "NO":
+        raise BadRequest(f"{queue.name}: Queue does not accept interactive jobs")
+    if not spec.interactive and queue.interactive == "ONLY":
+        raise BadRequest(f"{queue.name}: Queue only accepts interactive jobs")
+    if spec.interactive:
+        return False
+    return queue.rerunnable if spec.rerunnable is None else spec.rerunnable
 
 
 def _priority(spec: JobSpec, params: Params) -> int | None:

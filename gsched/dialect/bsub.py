@@ -17,7 +17,7 @@ from gsched.dialect.directives import directives
 from gsched.dialect.environment import choose_environment
 from gsched.dialect.esub import COMMAND, Esub, changed, parameters
 from gsched.dialect.options import Parsed
-from gsched.dialect.spec_values import Surroundings, check_text, check_warning, spec_values
+from gsched.dialect.spec_values import Surroundings, check_interactive, check_text, check_warning, spec_values
 from gsched.model.job import JobSpec
 
 SCRIPT_LIMIT = 16 * 1024 * 1024
@@ -41,6 +41,9 @@ class Submission:
     pack: str = ""
     """-pack: the file whose lines are the submissions; all else means nothing then."""
     wait: bool = False
+    from_stdin: bool = False
+    """Standard input was the script: nothing is left of it."""
+    is_interactive: bool = False
     wants_help: bool = False
     wants_version: bool = False
 
@@ -112,6 +115,7 @@ class _Source:
     script: bytes | None = None
     directives: Parsed = field(default_factory=Parsed)
     warnings: tuple[str, ...] = ()
+    from_stdin: bool = False
 
 
 def _source(line: Parsed, reading: _Reading, *, parse_script: bool) -> _Source:
@@ -119,7 +123,7 @@ def _source(line: Parsed, reading: _Reading, *, parse_script: bool) -> _Source:
     if not words:
         if line.has("Zs"):
             raise BadRequest("option -Zs copies the file that is the command, and there is none")
-        return _script_source(_read(reading.stdin), "No command is specified")
+        return replace(_script_source(_read(reading.stdin), "No command is specified"), from_stdin=True)
     command = join_words(words, quote_first=reading.env.get("LSB_API_QUOTE_CMD", "").upper() == "Y")
     if not command.strip():
         raise BadRequest("No command is specified")
@@ -211,7 +215,7 @@ def _directives(script: bytes) -> Parsed:
     return Parsed(tuple(given))
 
 
-_TOGETHER = ({"o", "oo"}, {"e", "eo"}, {"r", "rn"}, {"i", "is"}, {"N", "Ne"})
+_TOGETHER = ({"o", "oo"}, {"e", "eo"}, {"r", "rn"}, {"i", "is"}, {"N", "Ne"}, {"I", "Ip", "Is"})
 """Options that say the same thing in two ways: one on the command line replaces the other in the script."""
 
 
@@ -263,6 +267,7 @@ def _submission(
     if "BSUB_CHK_RESREQ" in env:
         raise BadRequest("BSUB_CHK_RESREQ (check a requirement without submitting) is not supported")
     check_warning(options)
+    check_interactive(options)
     values = spec_values(options, around)
     if not values.get("queue"):
         values["queue"] = " ".join(dict.fromkeys(env.get("LSB_DEFAULTQUEUE", "").split()))
@@ -278,6 +283,8 @@ def _submission(
         input=_input(last[1], read_file) if last is not None and last[0] == "is" else None,
         environment=choose_environment(options.all("env"), env),
         wait=options.has("K"),
+        from_stdin=source.from_stdin,
+        is_interactive=bool(spec.interactive),
     )
 
 

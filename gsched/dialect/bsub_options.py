@@ -80,8 +80,8 @@ _UNKNOWN = (
     *unsupported("hl", because="memory limits always count for the whole job"),
 )
 _INTERACTIVE = unsupported(
-    *("I", "Ip", "Is", "IS", "ISp", "ISs", "IX", "tty", "XF"),
-    because="jobs are not interactive; -K waits for the job, gpeek -f follows what it prints",
+    *("IS", "ISp", "ISs", "IX", "tty", "XF"),
+    because="-I, -Ip and -Is are the kinds of interactive jobs",
 )
 
 BSUB = OptionTable(
@@ -94,6 +94,9 @@ BSUB = OptionTable(
         ),
         Option("nnodes", "COUNT", "so many hosts; the slots of -n are spread evenly over them, one each without -n"),
         Option("K", help="wait for the end of the job and exit with its exit code"),
+        Option("I", help="interactive: what the job prints is shown here, what is typed here goes to the job"),
+        Option("Ip", help="the same with a terminal of the job's own, for what wants one"),
+        Option("Is", help="the same, for shells", example="-Is bash"),
         Option("H", help="hold the job until it is resumed"),
         Option("is", "FILE", "standard input of the job, copied now: FILE may change or go"),
         Option("Zs", help="copy the script that is the command now: its file may change or go"),

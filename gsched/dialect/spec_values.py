@@ -92,6 +92,26 @@ def check_warning(options: Parsed) -> None:
         raise BadRequest(f"option -{given} needs -{lacking} beside it")
 
 
+_NOT_INTERACTIVE = ("K", "o", "oo", "e", "eo", "r", "N", "Ne")
+
+
+def check_interactive(options: Parsed) -> None:
+    """What cannot stand beside -I, -Ip and -Is. Raises BadRequest, in LSF's words where it has some."""
+    kind = next((name for name in ("I", "Ip", "Is") if options.has(name)), "")
+    if not kind:
+        return
+    if options.has("r"):
+        raise BadRequest("Interactive job cannot be rerunnable")
+    if options.has("i", "is"):
+        wrong = "Input file not allowed with pseudo-terminal" if kind != "I" else "options -I and -i exclude each other"
+        raise BadRequest(wrong)
+    other = next((name for name in _NOT_INTERACTIVE if options.has(name)), "")
+    if other:
+        raise BadRequest(f"options -{kind} and -{other} exclude each other: what an interactive job prints is shown")
+    if "[" in options.last("J"):
+        raise BadRequest("a job array cannot be interactive")
+
+
 def check_text(value: str, what: str) -> str:
     """`value`, if it can be kept as text. Raises BadRequest for bytes that are not UTF-8, and for NUL."""
     try:
@@ -325,6 +345,9 @@ READERS: Mapping[str, Reader] = {
     "P": _plain("project"),
     "Q": _requeue_values,
     "x": _constant("exclusive", True),
+    "I": _constant("interactive", "I"),
+    "Ip": _constant("interactive", "Ip"),
+    "Is": _constant("interactive", "Is"),
     "r": _constant("rerunnable", True),
     "rn": _constant("rerunnable", False),
     "H": _constant("hold", True),

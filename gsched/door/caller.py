@@ -14,7 +14,7 @@ import queue
 import socket
 import threading
 
-from gsched.cli.call import INPUT_LIMIT, Call
+from gsched.cli.call import INPUT_LIMIT, Call, HandedBack
 from gsched.door import protocol
 from gsched.door.address import Peer
 from gsched.door.protocol import Decoder, ProtocolError, Request
@@ -167,6 +167,10 @@ class DoorCall(Call):
             columns=request.columns,
         )
         self._caller = caller
+
+    def take_over(self) -> None:
+        """The caller's launcher runs the command by itself then."""
+        raise HandedBack
 
     def report_fault(self, problem: BaseException) -> None:
         """The traceback goes to the door's log."""

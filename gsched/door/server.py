@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gsched.cli import registry
-from gsched.cli.call import Call, run_main
+from gsched.cli.call import Call, HandedBack, run_main
 from gsched.door import address, protocol
 from gsched.door.caller import Caller
 from gsched.door.protocol import ProtocolError
@@ -253,6 +253,9 @@ class Door:
         try:
             code = self._run(Path(call.argv[0]).name, call)
             caller.send(protocol.EXIT, str(code).encode())
+        except HandedBack:
+            with contextlib.suppress(BrokenPipeError):
+                caller.send(protocol.REFUSED, b"the command needs its caller's terminal")
         except BrokenPipeError:
             pass
         except BaseException:  # nothing a command does may end this thread

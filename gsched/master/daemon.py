@@ -28,15 +28,16 @@ from gsched.master.loop import EngineLoop, Item
 from gsched.master.recovery import recover
 from gsched.master.servicer import Desk, SchedulerServicer
 from gsched.master.sessions import Sessions
+from gsched.master.terminals import Attendance, TerminalServicer, killer
 from gsched.model.config import ClusterConfig
 from gsched.model.event import AnyEvent, JobDispatched
-from gsched.model.job import AttemptResult
+from gsched.model.job import FINISHED, AttemptResult
 from gsched.store.eventlog import EventLog
 from gsched.store.history import History
 from gsched.wire.address import MASTER_FILE, write_address
 from gsched.wire.auth import OwnerOnly, check_private, user_name
 from gsched.wire.server import SERVER_OPTIONS, listen
-from gsched.wire.v1 import agent_pb2_grpc, catalogue_pb2_grpc, scheduler_pb2_grpc, waiting_pb2_grpc
+from gsched.wire.v1 import agent_pb2_grpc, catalogue_pb2_grpc, scheduler_pb2_grpc, terminal_pb2_grpc, waiting_pb2_grpc
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +72,8 @@ class Master:
         self._config = config
         self._store = store
         self._engine = Engine(recover(store), config, clock.now())
+        jobs = self._engine.state.jobs.values()
+        self._interactive = [job.job_id for job in jobs if job.spec.interactive and job.state not in FINISHED]
         # What was replayed lives long: keep it out of every later collection.
         gc.collect()
         gc.freeze()
@@ -83,6 +86,7 @@ class Master:
         self._loop = EngineLoop(
             self._engine, store, self._board, clock, deliver=self._deliver_from_engine, fatal=self._fatal
         )
+        self._attendance: Attendance | None = None
         self._asyncio: asyncio.AbstractEventLoop
 
     async def serve(self) -> int:
@@ -94,6 +98,10 @@ class Master:
         history = History(self._store.path)
         server = grpc.aio.server(options=SERVER_OPTIONS)
         desk = Desk(self._loop, self._board, self._store, OwnerOnly())
+        self._attendance = Attendance(self._board, killer(desk))
+        self._attendance.begin(self._interactive)
+        terminals = TerminalServicer(self._board, self._sessions, self._attendance)
+        terminal_pb2_grpc.add_TerminalServicer_to_server(terminals, server)
         scheduler = SchedulerServicer(desk, history, self._sessions, self._feed)
         scheduler_pb2_grpc.add_SchedulerServicer_to_server(scheduler, server)
         scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(desk), server)
@@ -127,6 +135,8 @@ class Master:
         failed = self._sessions.deliver(instructions)
         self._feed.publish(last_seq, events)
         self._ends.publish(events)
+        if self._attendance is not None:
+            self._attendance.publish(events)
         if not failed:
             return
         new = {(event.job_id, event.attempt) for event in events if isinstance(event, JobDispatched)}

@@ -133,6 +133,8 @@ def _policies(queue: Queue) -> Iterator[str]:
         yield "BACKFILL"
     if queue.exclusive:
         yield "EXCLUSIVE"
+    if queue.interactive != "YES":
+        yield f"{queue.interactive}_INTERACTIVE"
 
 
 def _number(value: float | None) -> str:

@@ -257,6 +257,8 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             raise NotFound(f"Job <{shown}> is not found")
         if job.state in PENDING or job.allocation is None:
             raise Conflict(f"Job <{shown}> : Not yet started.")
+        if job.spec.interactive and not request.terminal:
+            raise Conflict(f"Job <{shown}> : an interactive job; what it prints is shown where it was submitted")
         if job.state in FINISHED and job.spec.output_file:
             where = expand_job_id(job.spec.output_file, job.job_id)
             raise Conflict(f"Job <{shown}> : Job has already finished; its output is in {where}")

@@ -30,7 +30,7 @@ from gsched.model.resource import ResourceType
 from gsched.model.view import JobView, OutputChunk
 from gsched.store.eventlog import EventLog
 from gsched.wire.convert import fill
-from gsched.wire.v1 import agent_pb2
+from gsched.wire.v1 import agent_pb2, terminal_pb2
 
 log = logging.getLogger(__name__)
 Outgoing = asyncio.Queue[agent_pb2.MasterMessage | None]
@@ -123,8 +123,9 @@ class Sessions:
                 stderr_from=offsets["stderr"],
                 most=OUTPUT_PIECE,
                 wait_s=OUTPUT_WAIT_S if follow else 0.0,
+                terminal=bool(job.spec.interactive),
             )
-            async for answer in self._ask(host, ask):
+            async for answer in self._ask(host, agent_pb2.MasterMessage(read_output=ask)):
                 if answer.data:
                     has_some = True
                     offsets[answer.stream] += len(answer.data)
@@ -137,7 +138,25 @@ class Sessions:
                     yield OutputChunk(stream=stream, data=cut)
                     return
 
-    async def _ask(self, host: str, ask: agent_pb2.ReadOutput) -> AsyncIterator[agent_pb2.OutputReply]:
+    async def type_input(self, job: JobView, typed: terminal_pb2.TypeRequest) -> int:
+        """Have it typed at an interactive job's terminal; how many bytes have been taken. Raises Unavailable."""
+        if job.allocation is None:
+            raise Unavailable("the job does not run")
+        ask = agent_pb2.TypeInput(
+            job_id=job.job_id,
+            attempt=job.attempt,
+            first=typed.first,
+            data=typed.data,
+            end=typed.end,
+            rows=typed.rows,
+            columns=typed.columns,
+        )
+        taken = 0
+        async for answer in self._ask(job.allocation.first_host, agent_pb2.MasterMessage(type_input=ask)):
+            taken = answer.taken
+        return taken
+
+    async def _ask(self, host: str, message: agent_pb2.MasterMessage) -> AsyncIterator[agent_pb2.OutputReply]:
         """The answers of a host's agent up to the last one; fills in the question's number."""
         target = self._outgoing.get(host)
         if target is None:
@@ -146,8 +165,8 @@ class Sessions:
         number = self._last_question
         answers: asyncio.Queue[agent_pb2.OutputReply | None] = asyncio.Queue()
         self._questions[number] = (host, answers)
-        ask.request = number
-        target[1].put_nowait(agent_pb2.MasterMessage(read_output=ask))
+        getattr(message, str(message.WhichOneof("kind"))).request = number
+        target[1].put_nowait(message)
         try:
             while True:
                 try:

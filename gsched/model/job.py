@@ -175,6 +175,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """-N: the report by mail, not in the output file."""
     notify_error: bool = False
     """-Ne: the same, only for a job that ends as EXIT."""
+    interactive: str = ""
+    """`I`, `Ip` or `Is`: its terminal is the command that submitted it; `p` and `s` with a pseudo-terminal."""
     defaulted: tuple[str, ...] = ()
     """Fields whose values came from the queue or the cluster (of `limits`: `limits.NAME`): another queue gives others.
     Of a submission: `slots`, when no -n was given.

@@ -78,6 +78,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """-x may be used."""
     exclusive_units: str = ""
     """Type of compute units that a job may have for itself (cu[excl]), and so those of types within; empty: none."""
+    interactive: str = "YES"
+    """Which jobs it takes: `NO` none that are interactive, `ONLY` none that are not, `YES` both."""
     rerunnable: bool = False
     requeue_exit_values: str = ""
     max_requeue: int | None = None

@@ -39,6 +39,16 @@ class Output:
         self.size = about.st_size
 
 
+class Nowhere:
+    """In the place of an output file that there is none of: a path where nothing lies."""
+
+    __slots__ = ("path", "size")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.size = 0
+
+
 def _ends_a_line(path: str) -> bool:
     """Whether the file ends with a newline, as far as it may be read."""
     try:
@@ -59,13 +69,14 @@ def become_job(
     gate: int,
     first: list[dict[str, object]],
     failed: str,
+    has_terminal: bool = False,
 ) -> None:
     """In the forked child: become the job, as soon as the start is on record. Never returns.
 
     The steps of `first` come before; when one fails the job is not executed, and the file `failed` says so.
 
     Executes the first of `programs` that can be. Exits like a shell where the last cannot: 127 when it does not exist,
-    else 126.
+    else 126. `has_terminal`: its standard streams are a pseudo-terminal, which becomes its own.
     """
     code = 126
     try:
@@ -73,6 +84,8 @@ def become_job(
         default_signals()
         for target, fd in enumerate(streams):
             os.dup2(fd, target)
+        if has_terminal:
+            own_terminal()
         os.umask(umask)
         if nice:
             lower_priority(nice)
@@ -97,6 +110,14 @@ def become_job(
             os.write(2, f"gsched: {programs[-1][0]}: {why(failure)}\n".encode(errors="replace"))
     finally:
         os._exit(code)
+
+
+def own_terminal() -> None:
+    """Standard input becomes the terminal that controls this session (tty_ioctl(4), TIOCSCTTY)."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def write_failure(path: str, step: dict[str, object], code: int) -> None:

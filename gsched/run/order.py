@@ -97,6 +97,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Text of the file `affinity` in the attempt's folder: a line per task. Empty: no such file."""
     input: str | None = None
     """Not None: what standard input is to be, in place of `input_file`."""
+    interactive: str = ""
+    """`pipe` or `pty`: what the job prints and reads goes by way of `terminal`, not by files."""
     folders: tuple[str, ...] = ()
     """Folders to be made if they are missing."""
     first: tuple[Step, ...] = ()

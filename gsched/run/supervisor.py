@@ -22,8 +22,12 @@ from collections.abc import Callable
 from gsched.base import gpulock
 from gsched.run import contain, limits, steps
 from gsched.run.fence.group import Group, group_of
-from gsched.run.jobprocess import GO, Output, become_job, interpreter, why
+from gsched.run.jobprocess import GO, Nowhere, Output, become_job, interpreter, why
 from gsched.run.shellline import plain_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gsched.run.terminal import Terminal
 
 ORDER, CLAIM, STARTED, STATUS, SCRIPT, SUSPENDED = "order", "claim", "started", "status", "script", "suspended"
 LIMITS = "limits"
@@ -31,6 +35,8 @@ STDOUT, STDERR, HOSTFILE, AFFINITY = "stdout", "stderr", "hostfile", "affinity"
 INPUT, FAILED, LAST, UNKILLABLE = "input", "failed", "last", "unkillable"
 """Names of the files in an attempt's folder."""
 
+TAKE_PATIENCE_S = 10.0
+"""How long the end of an interactive job waits for somebody who takes what it printed last."""
 SWEEP_GRACE_S = 2.0
 """What a finished job left behind gets SIGTERM, and this long to obey."""
 FINAL_FAILURE = 2
@@ -116,6 +122,7 @@ class Supervisor:
         self.unkillable: list[tuple[int, str]] = []
         self.step_pid = 0
         self.step_status: int | None = None
+        self.terminal: Terminal | None = None
 
     def run(self) -> None:
         """Everything; returns when the status is written, or at once when another supervisor has the attempt."""
@@ -136,6 +143,8 @@ class Supervisor:
             ended_at, run_s = time.time(), time.monotonic() - self.began
             self._note(self._sweep())
             result = self._result(ended_at, run_s) | self._after()
+            if self.terminal is not None:
+                self.terminal.finish(TAKE_PATIENCE_S)
             self._leave_group()
             self._write_status(result, "; ".join(self.notes))
 
@@ -205,12 +214,15 @@ class Supervisor:
                 gate_in,
                 order.get("first", []),
                 f"{self.folder}/{FAILED}",
+                self.terminal is not None and self.terminal.is_pty,
             )
         signal.pthread_sigmask(signal.SIG_SETMASK, _AWAITED)
         os.close(gate_in)
         for fd in set(streams):
             os.close(fd)
         os.chdir("/")  # do not keep the job's file system busy
+        if self.terminal is not None:
+            self.terminal.start()
         try:
             self._enter_group()
         except OSError as error:
@@ -307,6 +319,8 @@ class Supervisor:
 
     def _open_streams(self) -> tuple[int, int, int]:
         """Standard input, output and error of the job, opened as the job would (its directory, its umask)."""
+        if self.order.get("interactive"):
+            return self._open_terminal()
         source = self.order["input_file"] or os.devnull
         if self.order.get("input") is not None:
             source = f"{self.folder}/{INPUT}"
@@ -315,10 +329,22 @@ class Supervisor:
         except (OSError, ValueError) as error:
             raise _FinalFailure(f"input file {source}: {why(error)}") from error
         out, err = self.order["output_file"], self.order["error_file"]
-        self.output = self._open_output(out, self.order["output_overwrite"], STDOUT)
+        self.output: Output | Nowhere = self._open_output(out, self.order["output_overwrite"], STDOUT)
         same = os.path.abspath(out) == os.path.abspath(err) if out and err else bool(out)
-        self.error = self.output if same else self._open_output(err, self.order["error_overwrite"], STDERR)
+        truncates = self.order["error_overwrite"]
+        self.error: Output | Nowhere = self.output if same else self._open_output(err, truncates, STDERR)
         return stdin, self.output.fd, self.error.fd
+
+    def _open_terminal(self) -> tuple[int, int, int]:
+        """Of an interactive job. Its output is kept nowhere."""
+        from gsched.run.terminal import Terminal  # only now: other jobs do without
+
+        try:
+            self.terminal = Terminal(self.folder, is_pty=self.order["interactive"] == "pty")
+        except OSError as error:
+            raise _NotStarted(f"no terminal for the job: {why(error)}") from error
+        self.output = self.error = Nowhere(f"{self.folder}/{STDOUT}")
+        return self.terminal.streams
 
     def _open_output(self, path: str, overwrite: bool, fallback: str) -> Output:
         """Where one stream goes: its file, or the attempt's folder when there is none or it cannot be opened."""

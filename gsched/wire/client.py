@@ -45,6 +45,7 @@ from gsched.wire.catalogue import Catalogue
 from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.ends import EndsCall
 from gsched.wire.failure import error_from_rpc
+from gsched.wire.terminal import TerminalCalls
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
 DEFAULT_WAIT_S = 60.0
@@ -105,6 +106,8 @@ class Client:
         self._administration = scheduler_pb2_grpc.AdministrationStub(self._channel)
         self.catalogue = Catalogue(self._channel, self._call, self._stream)
         """Users, groups, resources and accounts."""
+        self.terminal = TerminalCalls(self._channel, self._call, self._stream)
+        """Of interactive jobs."""
 
     def __enter__(self) -> Client:
         return self
@@ -359,14 +362,15 @@ class Client:
         return EndsCall(self._channel)
 
     def output(
-        self, job_id: int, *, stdout_from: int = 0, stderr_from: int = 0, follow: bool = False
+        self, job_id: int, *, stdout_from: int = 0, stderr_from: int = 0, follow: bool = False, terminal: bool = False
     ) -> Iterator[OutputChunk]:
-        """What the job has written so far, from those bytes on; with `follow` until its attempt is over.
+        """What the job has written so far, from those bytes on; with `follow` until its attempt is over. `terminal`:
+        for the terminal of an interactive job, of whose output nothing is kept that has been asked for.
 
         Raises Conflict if it has not started, or has finished and its output is in a file of its own.
         """
         request = scheduler_pb2.OutputRequest(
-            job_id=job_id, stdout_from=stdout_from, stderr_from=stderr_from, follow=follow
+            job_id=job_id, stdout_from=stdout_from, stderr_from=stderr_from, follow=follow, terminal=terminal
         )
         for item in self._stream(self._stub.Output, request):
             yield from_proto(item, OutputChunk)

@@ -99,7 +99,7 @@ def test_a_script_with_the_line_ends_of_windows_runs(cluster: Cluster) -> None:
         ("\x7fELF\0\0", "The script is a binary file, not text. Job not submitted.\n"),
         ("#!/bin/sh\n#BSUB -n 2\n", "No command is specified. Job not submitted.\n"),
         ("", "No command is specified. Job not submitted.\n"),
-        ("#BSUB -I\nls\n", "line 1 of the script: option -I is not supported: jobs are not interactive;"),
+        ("#BSUB -IX\nls\n", "line 1 of the script: option -IX is not supported: -I, -Ip and -Is are the kinds"),
     ],
 )
 def test_what_is_wrong_with_a_script_is_said(cluster: Cluster, stdin: str, message: str) -> None:

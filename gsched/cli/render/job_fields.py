@@ -235,6 +235,7 @@ _GIVEN: tuple[Field[JobRecord], ...] = (
     Field("suspend_reason", 50, _plain(lambda job: "; ".join(job.suspending_reasons))),
     Field("dependency", 15, _plain(lambda job: job.dependency)),
     Field("charged_saap", 50, _plain(lambda job: job.share_group), ("saap",)),
+    Field("interactive", 11, _plain(lambda job: "Y" if job.interactive else "N")),
     Field("exclusive", 13, _plain(lambda job: "Y" if job.exclusive else "N")),
     Field("pendstate", 9, _plain(_pend_state)),
     Field(
@@ -273,7 +274,7 @@ _GIVEN: tuple[Field[JobRecord], ...] = (
 _EMPTY = (
     "service_class:13:sla esub:20 resume_reason:50 kill_issue_host:50 "
     "suspend_issue_host:50 resume_issue_host:50 "
-    "resize_notification_command:27:resize_cmd interactive:11 host_file:10 ru_utime:12 ru_stime:12 "
+    "resize_notification_command:27:resize_cmd host_file:10 ru_utime:12 ru_stime:12 "
     "ependtime:12 ipendtime:12 "
     "estimated_sim_start_time:24:esstart_time effective_plimit:18 plimit_remain:15 effective_eplimit:19 "
     "eplimit_remain:16 exception_status:16:except_stat hrusage:50 network_req:15 plimit:10 "

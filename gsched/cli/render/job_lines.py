@@ -14,6 +14,8 @@ from gsched.cli.render.sizes import in_words
 from gsched.cli.render.stamps import long_stamp
 from gsched.model.job import TERM_TEXTS, Usage
 
+_MODES = {"Ip": "pseudo-terminal ", "Is": "pseudo-terminal shell "}
+
 
 def header(job: JobRecord, *, with_state: bool) -> str:
     """`Job <220>, User <test>, …`; state and queue are in bjobs -l only."""
@@ -29,6 +31,8 @@ def header(job: JobRecord, *, with_state: bool) -> str:
         parts.append(f"Mail <{printable(job.mail_user)}>")
     if with_state:
         parts += [f"Status <{job.stat}>", f"Queue <{job.queue}>"]
+        if job.interactive:
+            parts.append(f"Interactive {_MODES.get(job.interactive, '')}mode")
         if job.priority is not None:
             parts.append(f"Job Priority <{job.priority}>")
     parts.append(f"Command <{printable(job.command)}>")

@@ -145,6 +145,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     signal: int | None = None
     term_reason: str = ""
     """TERM_OWNER … or empty. A job that merely failed has none."""
+    interactive: str = ""
+    """`I`, `Ip` or `Is`."""
     kill_reason: str = ""
     """Why somebody asked for its end, in that one's words."""
     ran: bool = True

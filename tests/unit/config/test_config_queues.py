@@ -57,6 +57,16 @@ def test_hosts_of_a_queue(text, hosts, levels):
 UNITS = "Begin ComputeUnit\nNAME TYPE MEMBER\nr1 rack (h1)\nr2 rack (h2)\nw1 row (h1 h2)\nEnd ComputeUnit\n"
 
 
+@pytest.mark.parametrize(("text", "expected"), [("yes", "YES"), ("no", "NO"), ("Only", "ONLY"), ("N", "NO")])
+def test_interactive_jobs_of_a_queue(text, expected):
+    assert queue(f"INTERACTIVE = {text}").interactive == expected
+
+
+def test_which_jobs_a_queue_takes_is_one_of_three():
+    (error,) = checked_queue("INTERACTIVE = maybe").errors
+    assert error.endswith("INTERACTIVE: 'maybe' is none of YES, NO and ONLY")
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

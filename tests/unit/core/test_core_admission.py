@@ -25,6 +25,8 @@ QUEUES = (
     Queue(name="onb", hosts=("b",)),
     Queue(name="small", job_limit=4, user_limit=3, host_limit=2),
     Queue(name="drained", job_limit=0),
+    Queue(name="batch", interactive="NO", rerunnable=True),
+    Queue(name="shells", interactive="ONLY", rerunnable=True),
     Queue(name="tiled", res_req="span[ptile=2] rusage[mem=100]"),
     Queue(name="tasks", task_limit=(4, 6, 8), limits={"MEMLIMIT": RunLimits(maximum=200.0, default=50.0)}),
 )
@@ -91,6 +93,8 @@ def test_without_a_number_the_last_part_of_a_compound_is_one_task() -> None:
         (spec(slots=9, queue="tasks"), BadRequest, "Too many processors requested: -n 9, queue tasks allows 8"),
         (spec(slots=1, max_slots=3, queue="tasks"), BadRequest, "Too few processors requested: -n 3"),
         (spec(slots=10, max_slots=16, queue="tasks"), BadRequest, "Too many processors requested: -n 10"),
+        (spec(queue="batch", interactive="Is"), BadRequest, "batch: Queue does not accept interactive jobs"),
+        (spec(queue="shells"), BadRequest, "shells: Queue only accepts interactive jobs"),
         (spec(exclusive=True), BadRequest, "normal: Queue does not accept EXCLUSIVE jobs"),
         (spec(priority=3), BadRequest, "Job priority control undefined"),
         (spec(user_group="ghosts"), BadRequest, "ghosts: Bad user group name"),
@@ -367,3 +371,11 @@ def test_load_that_came_and_went_still_bounds_what_is_possible() -> None:
     here = world()
     here.report("a", load=load(mem=10.0))
     assert here.submit(spec(res_req="rusage[mem=100G]")) == [1]
+
+
+def test_an_interactive_job_is_never_run_again() -> None:
+    made = world()
+    (job_id,) = made.submit(spec(queue="shells", interactive="I"))
+    assert made.job(job_id).spec.rerunnable is False
+    (other,) = made.submit(spec(queue="batch"))
+    assert made.job(other).spec.rerunnable is True

@@ -19,7 +19,7 @@ from gsched.dialect.spec_values import Surroundings
 
 NOON = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC).timestamp()
 AROUND = Surroundings(cwd="/home/ann/dir", now=NOON, zone=UTC)
-INTERACTIVE = "jobs are not interactive; -K waits for the job, gpeek -f follows what it prints"
+INTERACTIVE = "-I, -Ip and -Is are the kinds of interactive jobs"
 PACK = "option -pack stands alone: the options and the command of each job are in its file"
 ENV = {"HOME": "/home/test", "PATH": "/bin", "DISPLAY": ":0"}
 
@@ -154,7 +154,12 @@ def test_help_and_version_need_no_command() -> None:
         (("-J", " ", "x"), "Bad job name: -J needs a name that is not empty"),
         (("-q", " ", "x"), "option -q needs the name of a queue"),
         (("-o", "", "x"), "option -o needs a path that is not empty"),
-        (("-Is", "x"), f"option -Is is not supported: {INTERACTIVE}"),
+        (("-ISs", "x"), f"option -ISs is not supported: {INTERACTIVE}"),
+        (("-Is", "-i", "f", "x"), "Input file not allowed with pseudo-terminal"),
+        (("-I", "-is", "f", "x"), "options -I and -i exclude each other"),
+        (("-I", "-r", "x"), "Interactive job cannot be rerunnable"),
+        (("-Ip", "-J", "a[1-3]", "x"), "a job array cannot be interactive"),
+        (("-I", "-oo", "f", "x"), "options -I and -oo exclude each other: what an interactive job prints is shown"),
         (("-k", "a", "x"), "option -k is not supported: there are no checkpoints"),
         (("-alloc_flags", "a", "x"), "option -alloc_flags is not supported yet"),
         (("-wa", "URG", "x"), "option -wa needs -wt beside it"),

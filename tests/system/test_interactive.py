@@ -1,0 +1,192 @@
+"""Interactive jobs on a real cluster: a terminal that is the job's, and a job that goes with its command."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from live_cluster import Cluster
+
+pytestmark = pytest.mark.system
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
+    return module_cluster("--sim-gpus", "2:exclusive_process")
+
+
+class Screen:
+    """A terminal with gsub in it."""
+
+    def __init__(self, cluster: Cluster, *words: str) -> None:
+        self.ours, self.theirs = pty.openpty()
+        self.resize(30, 100)
+        self.text = b""
+        self.process = subprocess.Popen(
+            ["gsub", *words],
+            stdin=self.theirs,
+            stdout=self.theirs,
+            stderr=self.theirs,
+            env={**cluster.env, "TERM": "dumb"},
+            cwd=cluster.folder,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def modes(self) -> list[object]:
+        return termios.tcgetattr(self.theirs)[:4]
+
+    def type(self, text: bytes) -> None:
+        os.write(self.ours, text)
+
+    def until(self, wanted: bytes) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not re.search(wanted, self.text):
+            assert time.monotonic() < deadline, self.text
+            if select.select([self.ours], [], [], 0.2)[0]:
+                self.text += os.read(self.ours, 65536)
+
+    def job(self) -> int:
+        self.until(rb"Job <(\d+)> is submitted")
+        found = re.search(rb"Job <(\d+)>", self.text)
+        assert found is not None
+        return int(found[1])
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE_S)
+        os.close(self.ours)
+        os.close(self.theirs)
+
+
+@pytest.fixture
+def screen(cluster: Cluster) -> Iterator[Callable[..., Screen]]:
+    screens: list[Screen] = []
+
+    def start(*words: str) -> Screen:
+        screens.append(Screen(cluster, *words))
+        return screens[-1]
+
+    yield start
+    for each in screens:
+        each.close()
+
+
+def test_a_shell_with_a_gpu(cluster: Cluster, screen: Callable[..., Screen]) -> None:
+    shell = screen("-Is", "-gpu", "num=1:mode=exclusive_process", "env PS1='ready> ' bash --norc -i")
+    before = shell.modes()
+    shell.until(rb"<<Starting on [^>]+>>\r\n(.|\n)*ready> ")
+    assert shell.modes() != before
+    shell.type(b"stty size; echo gpu=$CUDA_VISIBLE_DEVICES $LSB_INTERACTIVE; tty\r")
+    shell.until(rb"30 100\r\ngpu=\d+ Y\r\n/dev/pts/\d+\r\n")
+    shell.resize(50, 132)
+    os.kill(shell.process.pid, signal.SIGWINCH)
+    shell.type(b"sleep 0.5; stty size\r")
+    shell.until(rb"50 132")
+    shell.type(b"sleep 1000\r")
+    shell.until(rb"sleep 1000\r\n")
+    shell.type(b"\x03")  # ends what runs in the shell, not the shell
+    shell.type(b"echo still $((40 + 2))\r")
+    shell.until(rb"still 42")
+    shell.type(b"exit 7\r")
+    assert shell.process.wait(PATIENCE_S) == 7
+    assert shell.modes() == before
+    cluster.becomes(shell.job(), "EXIT")
+
+
+def test_streams_exit_code_and_input_without_a_terminal(cluster: Cluster) -> None:
+    done = cluster.run("gsub", "-I", "cat; echo wrong >&2; exit 5", stdin="typed\n" * 50_000, check=False)
+    assert done.returncode == 5
+    assert done.stdout.partition("\n")[2] == "typed\n" * 50_000
+    assert re.fullmatch(r"<<Waiting for dispatch \.\.\.>>\n<<Starting on \S+>>\nwrong\n", done.stderr)
+
+
+def test_a_script_on_standard_input_has_nothing_to_read(cluster: Cluster) -> None:
+    done = cluster.run("gsub", stdin="#BSUB -I\ncat\necho end\n")
+    assert done.stdout.endswith("\nend\n")
+
+
+def test_ctrl_c_ends_the_job(cluster: Cluster, screen: Callable[..., Screen]) -> None:
+    sleeping = screen("-I", "echo up; sleep 1000")
+    sleeping.until(rb"up\r\n")
+    sleeping.type(b"\x03")
+    assert sleeping.process.wait(PATIENCE_S) == 130
+    view = cluster.becomes(sleeping.job(), "EXIT")
+    assert view.result is not None and view.result.term_reason == "TERM_OWNER"
+
+
+def test_a_job_that_waits_goes_with_its_command(cluster: Cluster, screen: Callable[..., Screen]) -> None:
+    waiting = screen("-Is", "-H", "bash")
+    job = waiting.job()
+    waiting.until(rb"<<Waiting for dispatch \.\.\.>>")
+    waiting.type(b"\x03")
+    assert waiting.process.wait(PATIENCE_S) == 130
+    cluster.becomes(job, "EXIT")
+
+
+def test_a_command_that_is_killed_takes_its_job_along(cluster: Cluster, screen: Callable[..., Screen]) -> None:
+    shell = screen("-Is", "echo up; sleep 1000")
+    shell.until(rb"up\r\n")
+    shell.process.kill()
+    view = cluster.becomes(shell.job(), "EXIT")
+    assert "gone" in view.kill_reason
+
+
+def test_the_terminal_survives_master_and_agent(cluster: Cluster, screen: Callable[..., Screen]) -> None:
+    shell = screen("-Ip", "while read line; do echo got $line; done")
+    shell.until(rb"Starting on")
+    shell.type(b"one\r")
+    shell.until(rb"got one\r\n")
+    for name in ("master", f"agent-{cluster.host}"):
+        cluster.kill(name)
+        shell.type(f"after {name}\r".encode())
+        cluster.up()
+        shell.until(f"got after {name}\r\n".encode())
+    assert shell.text.count(b"got after master\r\n") == 1
+    shell.type(b"\x04")
+    assert shell.process.wait(PATIENCE_S) == 0
+
+
+def test_much_output_arrives_whole_and_gpeek_does_not_take_it_away(cluster: Cluster) -> None:
+    with subprocess.Popen(
+        ["gsub", "-I", "seq 300000; sleep 1"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=cluster.env,
+        cwd=cluster.folder,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        job = re.findall(r"\d+", process.stdout.readline())[0]
+        peek = cluster.run("gpeek", job, check=False)
+        assert peek.returncode == 255 and ("interactive" in peek.stderr or "Not yet started" in peek.stderr)
+        rest = process.stdout.read()
+    assert rest == "".join(f"{number}\n" for number in range(1, 300_001))
+    assert process.returncode == 0
+
+
+def test_what_cannot_be_interactive_is_refused(cluster: Cluster) -> None:
+    for words, reason in (
+        (("-I", "-K", "true"), "-I and -K exclude each other"),
+        (("-I", "-r", "true"), "Interactive job cannot be rerunnable"),
+        (("-Is", "-i", "/dev/null", "true"), "Input file not allowed with pseudo-terminal"),
+        (("-I", "-J", "a[1-2]", "true"), "a job array cannot be interactive"),
+    ):
+        done = cluster.run("gsub", *words, check=False)
+        assert done.returncode == 255 and reason in done.stderr and done.stderr.endswith("Job not submitted.\n")
