@@ -40,6 +40,9 @@ Fill = Callable[[str, int, bool], HostAllocation | Reason]
 """(host, tasks, whether it is the job's first host) -> what they would hold there, or why they cannot."""
 
 
+_MOST_TURNS = 4
+
+
 def assemble(
     term: Term, least: int, most: int, offers: Sequence[Offer], fill: Fill, *, first_hosts: Sequence[str] = ()
 ) -> tuple[HostAllocation, ...] | Reason:
@@ -60,6 +63,14 @@ def assemble(
         if sum(part.slots for part in found) > sum(part.slots for part in best):
             best = found
     return best or reason or _too_few(term, least, offers, first_hosts)
+
+
+def turns_of(parts: int) -> list[list[int]]:
+    """Orders in which the parts of a compound are placed until there is a place for all: as they are written, then
+    with each of the next in front.
+    """
+    numbers = list(range(parts))
+    return [[first, *(each for each in numbers if each != first)] for first in numbers[:_MOST_TURNS]]
 
 
 def merge(parts: Sequence[HostAllocation]) -> Allocation:

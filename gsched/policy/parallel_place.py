@@ -1,7 +1,8 @@
 """Jobs on several hosts: what each host could take, over all hosts at once, then dealt by gsched.policy.parallel.
 
 Hosts that can take most tasks come first, so that a job runs on few hosts; with order[] those of the best rank. The
-parts of a compound are placed in their order, each beside what the parts before it take; nothing of it stays taken.
+parts of a compound are placed in their order, each beside what the parts before it take; where that finds no place for
+one of them, each of the others has its turn first. Nothing of it stays taken.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gsched.policy.columns_cycle import CycleColumns, Way
 from gsched.policy.demand import Choice, Demand, Term
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import Rules, crowded, live_values, try_host
-from gsched.policy.parallel import Fill, Offer, assemble, merge, same_of, short_of
+from gsched.policy.parallel import Fill, Offer, assemble, merge, same_of, short_of, turns_of
 from gsched.policy.place_guard import PlaceGuard
 from gsched.policy.units import Units
 
@@ -63,10 +64,11 @@ class Spreader:
         """Places for all parts, on hosts that agree in what same[...] of the whole names."""
         reason: Reason | None = None
         for hosts in self._alike(choice):
-            found = self._parts(bucket, queue, demand, ways, hosts)
-            if not isinstance(found, Reason):
-                return self._allowed(bucket, merge(found))
-            reason = reason or found
+            for turns in turns_of(len(ways)):
+                found = self._parts(bucket, queue, demand, [ways[number] for number in turns], hosts)
+                if not isinstance(found, Reason):
+                    return self._allowed(bucket, merge(found))
+                reason = reason or found
         return reason or short_of(choice.terms[0], demand.slots, 0, 0)
 
     def _allowed(self, bucket: Bucket, allocation: Allocation) -> Allocation | Reason:
@@ -99,7 +101,10 @@ class Spreader:
         for attempt, allocation in taken:
             ledger.give((-1, attempt), allocation)
         self._field.follow()
-        return reason or [part for _, allocation in taken for part in allocation.hosts]
+        if reason is not None:
+            return reason
+        placed = sorted(zip(ways, taken, strict=True), key=lambda each: each[0].place)
+        return [part for _, (_, allocation) in placed for part in allocation.hosts]
 
     # -- one term -------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from gsched.policy.demand import Choice, Demand, HostNeed, Term, tasks_of
 from gsched.policy.explain import NO_HOST, Reason
 from gsched.policy.feasible import RECENT, Rules, crowded, live_values, standing, try_host
 from gsched.policy.limits import LimitUse
-from gsched.policy.parallel import Fill, Offer, assemble, merge, same_of
+from gsched.policy.parallel import Fill, Offer, assemble, merge, same_of, turns_of
 from gsched.policy.releases import Need, needs_of
 from gsched.policy.units import Units
 
@@ -104,25 +104,36 @@ class Trial:
     def _compound(self, demand: Demand, choice: Choice, hosts: Sequence[str], books: Books) -> Allocation | Reason:
         reason: Reason | None = None
         for group in self._alike(choice.same, hosts):
-            tried: dict[str, HostLedger] = {}
-            parts: list[HostAllocation] = []
-
-            def scratch(name: str, tried: dict[str, HostLedger] = tried) -> HostLedger:
-                return tried.get(name) or books(name)
-
-            for number, (term, tasks) in enumerate(zip(choice.terms, tasks_of(choice, demand.slots), strict=True)):
-                found = self._term(demand, term, tasks, tasks, group, scratch)
-                if isinstance(found, Reason):
-                    reason = reason or found
-                    break
-                for part in found:
-                    tried[part.host] = scratch(part.host).copy()
-                    tried[part.host].exclusive = None  # its own parts do not keep each other out
-                    tried[part.host].take((-1, _TRIED - number), part)
-                parts += found
-            else:
-                return merge(parts)
+            for turns in turns_of(len(choice.terms)):
+                found = self._parts(demand, choice, turns, group, books)
+                if not isinstance(found, Reason):
+                    return merge([part for number in range(len(turns)) for part in found[number]])
+                reason = reason or found
         return reason or NO_HOST
+
+    def _parts(
+        self, demand: Demand, choice: Choice, turns: Sequence[int], hosts: Sequence[str], books: Books
+    ) -> dict[int, tuple[HostAllocation, ...]] | Reason:
+        """Places for the parts of a compound, each beside those whose turn came before."""
+        tried: dict[str, HostLedger] = {}
+        parts: dict[int, tuple[HostAllocation, ...]] = {}
+        shares = tasks_of(choice, demand.slots)
+
+        def scratch(name: str) -> HostLedger:
+            return tried.get(name) or books(name)
+
+        for number in turns:
+            tasks = shares[number]
+            found = self._term(demand, choice.terms[number], tasks, tasks, hosts, scratch)
+            if isinstance(found, Reason):
+                return found
+            for part in found:
+                own = tried.get(part.host) or books(part.host).copy()
+                own.exclusive = None  # its own parts do not keep each other out
+                own.take((-1, _TRIED - number), part)
+                tried[part.host] = own
+            parts[number] = found
+        return parts
 
     def _alike(self, same: Sequence[str], hosts: Sequence[str]) -> list[list[str]]:
         groups: dict[object, list[str]] = {}

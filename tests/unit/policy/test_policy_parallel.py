@@ -332,6 +332,17 @@ def test_a_compound_places_its_parts_in_order_and_merges_them_by_host() -> None:
     assert told(plan)[0][0].startswith("Not enough job slot(s)")
 
 
+def test_a_part_of_a_compound_does_not_take_the_only_host_of_another() -> None:
+    cluster = Cluster(
+        host("a", values={"big": True}), host("b", values={"r15s": 1.0}), host("c", values={"r15s": 2.0}), slots=2
+    )
+    parts = "2*{order[r15s]} + 2*{rusage[mem=9.00/task]} + 2*{select[big] order[r15s]}"
+    (job,) = cluster.add(kind(parts, slots=6))
+    (placed,) = cluster.plan().placements
+    assert placed.job_id == job
+    assert [(part.host, part.amounts) for part in placed.allocation.hosts] == [("b", {}), ("c", {"mem": 18}), ("a", {})]
+
+
 def test_a_compound_on_hosts_that_agree() -> None:
     models = {"a": "X", "b": "Y", "c": "Y"}
     cluster = Cluster(*[host(name, values={"model": model}) for name, model in models.items()], slots=2)
