@@ -81,6 +81,8 @@ class Attempts:
         """Of attempts that are there still: numbers and names of the processes that do not end by SIGKILL."""
         self._reasons: dict[AttemptKey, str] = {}
         """LSF's keywords for attempts that are being ended."""
+        self._blames: dict[AttemptKey, str] = {}
+        """What was on the GPUs of attempts that have failed."""
         self._unwritten: set[AttemptKey] = set()
         """Attempts that have ended, and about which something is being written."""
         self._returns: set[asyncio.Task[None]] = set()
@@ -115,6 +117,16 @@ class Attempts:
             for name in self._fencing.clear(attempt_name(*key) for key in keys):
                 log.warning("processes of attempt %s, of which nothing is known, are still there", name)
         return len(keys)
+
+    @property
+    def running_parts(self) -> dict[AttemptKey, HostAllocation]:
+        """What those have that are not over."""
+        return {key: part for key, part in self._parts.items() if key not in self._ended}
+
+    @property
+    def unforgotten(self) -> set[AttemptKey]:
+        """Those, and the ones whose end the master has not on disk yet."""
+        return {*self._parts, *self._ended}
 
     async def settle(self) -> None:
         """Wait for the reports that are being written: what a hello tells the master is over needs no more work.
@@ -248,6 +260,7 @@ class Attempts:
         self._parts.pop(key, None)
         self._started.pop(key, None)
         self._any_gpu.discard(key)
+        self._blames.pop(key, None)
         self._outputs.keep(attempt_name(*key), self.folder(key), self._clock.now())
         self._executor.forget(*key)
 
@@ -344,6 +357,8 @@ class Attempts:
 
     async def _give_back(self, key: AttemptKey, part: HostAllocation) -> None:
         """The GPUs are not offered again before the master is told of the end."""
+        if _has_failed(self._ended[key]):
+            self._blames[key] = await self._custody.blame(key, part)
         await self._custody.after(key, part)
         del self._unreturned[key]
         self._tell_ended(key)
@@ -368,5 +383,12 @@ class Attempts:
 
     def _ended_message(self, key: AttemptKey) -> agent_pb2.Ended:
         message = agent_pb2.Ended(job_id=key[0], attempt=key[1])
-        fill(message.result, self._ended[key])
+        result = self._ended[key]
+        told = "; ".join(text for text in (result.problem, self._blames.get(key, "")) if text)
+        fill(message.result, msgspec.structs.replace(result, problem=told))
         return message
+
+
+def _has_failed(result: AttemptResult) -> bool:
+    """By itself: nobody ended it."""
+    return result.started and not result.succeeded and not result.term_reason

@@ -7,7 +7,7 @@ all keepers are through, so that no GPU is handed out before. Nothing here waits
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from gsched.base.errors import ResourceExhausted
@@ -37,20 +37,39 @@ class Keeper(Protocol):
         ...
 
 
+Blame = Callable[[AttemptKey, HostAllocation], Awaitable[str]]
+"""What of its GPUs may have made an attempt fail; empty: nothing that is known."""
+
+
 class Custody:
     """All keepers of a host, in the order in which they come into play."""
 
-    def __init__(self, keepers: Sequence[Keeper] = ()) -> None:
+    def __init__(
+        self, keepers: Sequence[Keeper] = (), blame: Blame | None = None, *, returning: Sequence[Keeper] | None = None
+    ) -> None:
+        """`returning`: the same keepers in their order after an attempt, if that is not the other way round."""
         self._keepers = tuple(keepers)
+        self._returning = tuple(reversed(keepers)) if returning is None else tuple(returning)
+        self._blame = blame
 
     async def before(self, key: AttemptKey, part: HostAllocation, spec: JobSpec) -> None:
         """Raises GschedError when one keeper refuses; `after` is still to be called then."""
         for keeper in self._keepers if part.gpus else ():
             await keeper.before(key, part, spec)
 
+    async def blame(self, key: AttemptKey, part: HostAllocation) -> str:
+        """What of its GPUs may have made an attempt fail, whose processes are gone. Never raises."""
+        if self._blame is None or not part.gpus:
+            return ""
+        try:
+            return await self._blame(key, part)
+        except Exception:
+            log.exception("it is not known who else was on the GPUs of attempt %s", attempt_name(*key))
+            return ""
+
     async def after(self, key: AttemptKey, part: HostAllocation) -> None:
         """Never raises: a keeper that fails is logged, and the others go on."""
-        for keeper in reversed(self._keepers) if part.gpus else ():
+        for keeper in self._returning if part.gpus else ():
             try:
                 await keeper.after(key, part)
             except Exception:

@@ -24,6 +24,8 @@ from gsched.agent.gpucare import GpuCare
 from gsched.agent.gpuhealth import GpuHealth
 from gsched.agent.gpusick import HealthRules
 from gsched.agent.miglayout import MigLayouts
+from gsched.agent.modebook import ModeBook
+from gsched.agent.modes import Modes
 from gsched.agent.mps import Mps
 from gsched.agent.peeking import answer
 from gsched.agent.report import HostReporter
@@ -140,6 +142,9 @@ class Agent:
         )
         self._reporter.gpus.judges.append(self._care.judge)
         self._mps = Mps(self._config.mps_control, cluster, self._spool)
+        modes = Modes(self._reporter.gpus, ModeBook(self._spool / "gpu-modes.json", boot_id()), clock)
+        self._reporter.gpus.judges.append(modes.judge)
+        self._reporter.gpus.may_be_set = modes.may_be_set
         self._attempts = Attempts(
             self._host,
             self._spool,
@@ -153,7 +158,12 @@ class Agent:
                 "LSF_SERVERDIR": self._config.locations.server_dir,
             },
             fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus),
-            custody=Custody([self._care, self._health, self._mps]),
+            # First who is on a GPU, then its mode, before and after: none is changed below a process.
+            custody=Custody(
+                [self._care, self._health, modes, self._mps],
+                blame=modes.held_by_others,
+                returning=[self._mps, self._health, self._care, modes],
+            ),
             variables=self._mps.variables,
         )
         self._reporter.gpus.judges.append(self._mps)
@@ -162,6 +172,7 @@ class Agent:
         self._reporter.gpus.remarks.append(lambda: layouts.notes)
         adopted = await self._attempts.adopt()
         await self._mps.adopt(self._attempts.holdings())
+        modes.recover(self._attempts.running_parts, self._attempts.unforgotten)
         log.info("gsched %s: agent of %s, %d attempts adopted", __version__, self._host, adopted)
         if self._reporter.gpus.unfenced:
             log.warning(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -24,6 +24,14 @@ STIRRED_PAUSE_S = 1.0
 
 Judge = Callable[[GpuReport], GpuReport]
 """Completes a report by what follows from it: why a GPU must not be offered (`Gpu.problem`), whom it is closed for."""
+
+
+MayBeSet = Callable[[GpuReport, ComputeMode], Awaitable[Sequence[int]]]
+"""Indexes of the GPUs that may be put into a mode."""
+
+
+async def _all_others(report: GpuReport, mode: ComputeMode) -> Sequence[int]:
+    return [gpu.index for gpu in report.gpus if gpu.mode is not mode]
 
 
 class GpuWatch:
@@ -43,6 +51,8 @@ class GpuWatch:
         self._owners = owners
         self._on_look = on_look
         self.judges: list[Judge] = list(judges)
+        self.may_be_set: MayBeSet = _all_others
+        """Whom GPU_MODE of lsb.hosts may be set on now."""
         self._probe: GpuProbe | None = None
         self._provider = ""
         self._mode_set = ""
@@ -103,8 +113,8 @@ class GpuWatch:
             return
         self._mode_set = mode
         report = await self._probe.sample()
-        wrong = [gpu.index for gpu in report.gpus if gpu.mode != mode]
         try:
+            wrong = await self.may_be_set(report, ComputeMode(mode))
             await self._probe.set_mode(wrong, ComputeMode(mode))
         except (GschedError, ValueError) as error:
             self.notes = (*self.notes, f"GPU_MODE {mode} could not be set: {error}")
@@ -114,6 +124,11 @@ class GpuWatch:
         if self._probe is None:
             raise Unavailable("the GPUs are not probed yet")
         await self._probe.set_mode(indexes, mode)
+
+    @property
+    def why_no_modes(self) -> str:
+        """Why no compute mode can be set; empty when one may be."""
+        return self._probe.why_no_modes() if self._probe is not None else "the GPUs are not probed"
 
     async def look(self) -> GpuReport:
         """What is seen by a look that begins from now on: all who ask while one is under way share the next."""

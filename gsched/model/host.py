@@ -178,7 +178,7 @@ class GpuReport(msgspec.Struct, frozen=True, kw_only=True):
     sets_modes: bool = False
     """Whether the agent sets compute modes for jobs by -gpu, see Gpu.mode_settable."""
     modes_note: str = ""
-    """Why it does not, or not for all GPUs; empty when it does, or when nobody said."""
+    """Why it sets none; empty when it does, or when nobody said."""
     unheard: str = ""
     """Why the driver does not tell of errors (XIDs) of some GPUs; empty when it does."""
 

@@ -30,6 +30,10 @@ class GpuProbe(Protocol):
         """Put the GPUs with these indexes into a compute mode. Raises GschedError with one line saying why not."""
         ...
 
+    def why_no_modes(self) -> str:
+        """Why no compute mode can be set, as far as is known before it is tried; empty when one may be."""
+        ...
+
     async def close(self) -> None:
         """End what the probe has started. May be called twice; nothing else may be called after it."""
         ...
@@ -44,6 +48,9 @@ class NullProbe:
     async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
         if indexes:
             raise Conflict("no compute mode can be set: GSCHED_GPU_PROVIDER is none")
+
+    def why_no_modes(self) -> str:
+        return "GSCHED_GPU_PROVIDER is none"
 
     async def close(self) -> None:
         return None
@@ -69,6 +76,10 @@ class SimulatedProbe:
 
     async def set_mode(self, indexes: Sequence[int], mode: ComputeMode) -> None:
         inventory.change(self._path, self._host, indexes, {"compute_mode": mode.value})
+
+    def why_no_modes(self) -> str:
+        folder = self._path.parent  # files are replaced whole
+        return "" if os.access(folder, os.W_OK | os.X_OK) else f"{folder} cannot be written"
 
     async def close(self) -> None:
         return None

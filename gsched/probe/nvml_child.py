@@ -58,6 +58,7 @@ class NvmlProbe:
         self._not_before = 0.0
         self._reason = ""
         self._stirred = stirred
+        self._no_modes = ""
         self._child: Process | None = None
         self._answers: asyncio.Queue[bytes | ValueError] = asyncio.Queue()
         self._reader: asyncio.Task[None] | None = None
@@ -99,7 +100,13 @@ class NvmlProbe:
                 raise
         if reply.error:
             text = f"compute mode {mode.value} is not set: {reply.error}"
-            raise PermissionDenied(text) if reply.denied else Conflict(text)
+            if reply.denied:
+                self._no_modes = "the driver does not let this agent set compute modes"
+                raise PermissionDenied(text)
+            raise Conflict(text)
+
+    def why_no_modes(self) -> str:
+        return "setting a compute mode needs root" if os.geteuid() != 0 else self._no_modes
 
     async def close(self) -> None:
         async with self._lock:

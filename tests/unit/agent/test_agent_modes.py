@@ -1,0 +1,379 @@
+"""Compute modes for jobs: set before, set back after, whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gsched.agent.gpuowners import GpuOwners
+from gsched.agent.gpuwatch import GpuWatch
+from gsched.agent.modebook import ModeBook
+from gsched.agent.modes import Modes
+from gsched.base.clock import ManualClock
+from gsched.base.errors import Conflict, GschedError, PermissionDenied, ResourceExhausted
+from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, HeldGpu, HostAllocation
+from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
+from gsched.model.host_ledger import AttemptKey
+from gsched.model.job import JobSpec
+from gsched.probe.inventory import change, read_inventory, simulated_gpu, write_inventory
+
+DEFAULT, PROCESS = ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_PROCESS
+PROHIBITED, THREAD = ComputeMode.PROHIBITED, ComputeMode.EXCLUSIVE_THREAD
+SPEC = JobSpec(command="true", user="ann", queue="normal")
+FIRST, SECOND = (1, 1), (2, 1)
+
+
+class Host:
+    """A simulated host and an agent's keeper of its modes."""
+
+    def __init__(self, folder: Path, *modes: ComputeMode, gpu_mode: str = "") -> None:
+        self.folder = folder
+        self.path = folder / "h.json"
+        self.gpu_mode = gpu_mode
+        if modes:
+            write_inventory(self.path, [simulated_gpu("h", index, mode) for index, mode in enumerate(modes)])
+        self.owners: dict[int, str] = {}
+        self.clock = ManualClock()
+        self.reports: list[GpuReport] = []
+        self.book = ModeBook(folder / "modes.json", "this boot")
+        self.watch = GpuWatch(
+            "h",
+            "c",
+            GpuOwners(lambda pids: {pid: self.owners[pid] for pid in pids if pid in self.owners}),
+            on_look=self.reports.append,
+        )
+        self.modes = Modes(self.watch, self.book, self.clock)
+        self.watch.judges.append(self.modes.judge)
+        self.watch.may_be_set = self.modes.may_be_set
+
+    async def begin(self) -> Host:
+        await self.watch.use(f"sim:{self.folder}", self.gpu_mode)
+        await self.watch.look()
+        return self
+
+    async def crash(self, parts: dict[AttemptKey, HostAllocation], gpu_mode: str = "") -> Host:
+        """Another agent takes over; these attempts run."""
+        other = Host(self.folder, gpu_mode=gpu_mode)
+        other.modes.recover(parts, set(parts))
+        return await other.begin()
+
+    async def tidied(self) -> None:
+        """Until what is due is set back."""
+        while self.modes._tidying is not None:
+            await self.modes._tidying
+
+    def admin(self, mode: ComputeMode, index: int = 0) -> None:
+        change(self.path, "h", [index], {"compute_mode": mode.value})
+
+    def on_gpu(self, *pids: int, index: int = 0) -> None:
+        """Processes come, and others go."""
+        gpus = list(read_inventory(self.path, "h"))
+        listed = tuple(GpuProcess(pid=pid, used_mib=10) for pid in pids)
+        gpus[index] = msgspec.structs.replace(gpus[index], processes=listed, process_count=len(pids))
+        write_inventory(self.path, gpus)
+
+    def mode(self, index: int = 0) -> ComputeMode | None:
+        return read_inventory(self.path, "h")[index].mode
+
+    def seen(self, index: int = 0) -> Gpu:
+        return self.reports[-1].gpus[index]
+
+    async def before(self, key: AttemptKey, held: HostAllocation) -> None:
+        await self.modes.before(key, held, SPEC)
+
+    async def after(self, key: AttemptKey, held: HostAllocation) -> None:
+        await self.modes.after(key, held)
+
+    def noted(self) -> dict[str, tuple[ComputeMode, ComputeMode]]:
+        """What is on disk: GPU -> (mode to go back to, mode of its jobs)."""
+        found = ModeBook(self.folder / "modes.json", "this boot").gpus
+        return {uuid: (each.standing, each.given) for uuid, each in found.items()}
+
+
+def part(claim: str, *indexes: int) -> HostAllocation:
+    gpus = tuple(HeldGpu(uuid=simulated_gpu("h", index).uuid, index=index, claim=claim) for index in indexes or (0,))
+    return HostAllocation(host="h", slots=1, gpus=gpus)
+
+
+def play(story: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        await asyncio.wait_for(story(), 20)
+
+    asyncio.run(bounded())
+
+
+@pytest.mark.parametrize(
+    ("standing", "claim", "given"),
+    [(DEFAULT, PROCESS_CLAIM, PROCESS), (PROCESS, SHARED_CLAIM, DEFAULT), (PROCESS, ALONE_CLAIM, DEFAULT)],
+)
+def test_the_mode_is_set_before_a_job_and_set_back_after_it(
+    tmp_path: Path, standing: ComputeMode, claim: str, given: ComputeMode
+) -> None:
+    """pains 29: the mode is the job's, and then again the administrator's."""
+
+    async def story() -> None:
+        host = await Host(tmp_path, standing, standing).begin()
+        assert host.reports[-1].sets_modes and host.seen().mode_settable
+        await host.before(FIRST, part(claim))
+        assert (host.mode(0), host.mode(1)) == (given, standing)
+        assert (host.seen().mode, host.seen().standing_mode) == (given, standing), "told before the job starts"
+        assert host.noted() == {part(claim).gpus[0].uuid: (standing, given)}
+        await host.after(FIRST, part(claim))
+        assert host.mode() is standing
+        assert (host.seen().mode, host.seen().standing_mode, host.seen().problem) == (standing, None, "")
+        assert host.noted() == {}
+        await host.after(FIRST, part(claim))  # it may be called again
+
+    play(story)
+
+
+def test_what_is_set_back_is_on_disk_before_the_mode_is_changed(tmp_path: Path) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, DEFAULT).begin()
+        set_mode, noted = host.watch.set_mode, []
+
+        async def spied(indexes: list[int], mode: ComputeMode) -> None:
+            noted.append((host.mode(), list(host.noted().values())))
+            await set_mode(indexes, mode)
+
+        host.watch.set_mode = spied  # type: ignore[assignment,method-assign]
+        await host.before(FIRST, part(PROCESS_CLAIM))
+        assert noted == [(DEFAULT, [(DEFAULT, PROCESS)])]
+        (tmp_path / "modes.json.new").mkdir()  # nothing can be written any more
+        with pytest.raises(IsADirectoryError):
+            host.book.store()
+        await host.after(FIRST, part(PROCESS_CLAIM))
+        assert host.mode() is DEFAULT
+        with pytest.raises(ResourceExhausted, match="cannot be written"):
+            await host.before(SECOND, part(PROCESS_CLAIM))
+        assert host.mode() is DEFAULT
+
+    play(story)
+
+
+def test_of_several_jobs_on_one_gpu_the_first_sets_and_the_last_sets_back(tmp_path: Path) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, PROCESS).begin()
+        for key in (FIRST, SECOND):
+            await host.before(key, part(SHARED_CLAIM))
+            assert host.mode() is DEFAULT
+            host.on_gpu(4711)  # the second comes while the first computes
+        await host.after(FIRST, part(SHARED_CLAIM))
+        assert host.mode() is DEFAULT
+        host.on_gpu()
+        await host.after(SECOND, part(SHARED_CLAIM))
+        assert host.mode() is PROCESS
+
+    play(story)
+
+
+@pytest.mark.parametrize("mode", [PROHIBITED, THREAD])
+def test_a_mode_that_is_an_administrators_is_never_changed(tmp_path: Path, mode: ComputeMode) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, DEFAULT).begin()
+        host.admin(mode)  # after the job was sent
+        await host.watch.look()
+        assert not host.seen().mode_settable
+        for claim in (PROCESS_CLAIM, SHARED_CLAIM):
+            with pytest.raises(ResourceExhausted, match=f"is in compute mode {mode}.*administrator"):
+                await host.before(FIRST, part(claim))
+            await host.after(FIRST, part(claim))
+        assert host.mode() is mode and host.noted() == {}
+
+    play(story)
+
+
+def test_no_mode_is_changed_below_a_process(tmp_path: Path) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, DEFAULT).begin()
+        host.on_gpu(4711)  # since the last look
+        assert host.seen().mode_settable
+        with pytest.raises(ResourceExhausted, match="pid 4711 on it"):
+            await host.before(FIRST, part(PROCESS_CLAIM))
+        await host.after(FIRST, part(PROCESS_CLAIM))
+        assert host.mode() is DEFAULT and not host.seen().mode_settable
+        await host.before(FIRST, part(SHARED_CLAIM))  # the mode that it is in is none to be changed
+        await host.after(FIRST, part(SHARED_CLAIM))
+
+    play(story)
+
+
+def test_a_gpu_is_not_made_exclusive_again_below_what_is_left_on_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, PROCESS).begin()
+        await host.before(FIRST, part(SHARED_CLAIM))
+        host.on_gpu(4711)
+        await host.after(FIRST, part(SHARED_CLAIM))
+        assert host.mode() is DEFAULT
+        await host.watch.look()
+        await host.tidied()
+        assert "default is to be set back to exclusive_process: pid 4711 on it" in host.seen().problem
+        assert host.seen().counted_mode is PROCESS
+        with pytest.raises(ResourceExhausted, match="not set back yet"):
+            await host.before(SECOND, part("ngpus_excl_p"))
+        host.on_gpu()
+        await host.watch.look()
+        await host.tidied()
+        assert host.mode() is PROCESS and host.seen().problem == "" and host.noted() == {}
+
+    play(story)
+
+
+def test_an_agent_that_died_between_setting_and_starting_has_it_set_back(tmp_path: Path) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, DEFAULT, DEFAULT).begin()
+        await host.before(FIRST, part(PROCESS_CLAIM, 0, 1))
+        assert (host.mode(0), host.mode(1)) == (PROCESS, PROCESS)
+        other = await host.crash({})
+        assert "is to be set back" in other.reports[0].gpus[0].problem, "nobody gets it meanwhile"
+        await other.tidied()
+        assert (other.mode(0), other.mode(1)) == (DEFAULT, DEFAULT)
+        assert other.seen().problem == "" and other.noted() == {}
+
+    play(story)
+
+
+def test_an_agent_that_died_during_the_job_sets_back_when_it_ends(tmp_path: Path) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, DEFAULT).begin()
+        await host.before(FIRST, part(PROCESS_CLAIM))
+        other = await host.crash({FIRST: part(PROCESS_CLAIM)})
+        await other.tidied()
+        assert other.mode() is PROCESS
+        assert (other.seen().standing_mode, other.seen().problem) == (DEFAULT, "")
+        await other.after(FIRST, part(PROCESS_CLAIM))
+        assert other.mode() is DEFAULT
+
+    play(story)
+
+
+def test_after_a_reboot_there_is_nothing_to_set_back(tmp_path: Path) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, DEFAULT).begin()
+        await host.before(FIRST, part(PROCESS_CLAIM))
+        assert ModeBook(tmp_path / "modes.json", "another boot").gpus == {}
+        assert ModeBook(tmp_path / "modes.json", "this boot").gpus != {}
+
+    play(story)
+
+
+def test_a_file_that_is_no_book_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "modes.json").write_text("{")
+    assert ModeBook(tmp_path / "modes.json", "b").gpus == {}
+    assert f"{tmp_path}/modes.json cannot be read" in caplog.text
+
+
+@pytest.mark.parametrize("claim", [SHARED_CLAIM, PROCESS_CLAIM, "ngpus", "ngpus_excl_p"])
+def test_a_mode_that_somebody_changes_under_a_job_is_told_and_stays(tmp_path: Path, claim: str) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, PROCESS).begin()
+        await host.before(FIRST, part(claim))
+        given = host.mode()
+        await host.watch.look()
+        assert host.seen().mode_given is None
+        host.admin(PROHIBITED)
+        for _ in range(2):
+            await host.watch.look()
+            assert (host.seen().mode, host.seen().mode_given) == (PROHIBITED, given)
+            assert host.seen().counted_mode is PROHIBITED and not host.seen().mode_settable
+        await host.after(FIRST, part(claim))
+        assert host.mode() is PROHIBITED
+        await host.watch.look()
+        await host.tidied()
+        assert host.seen().mode_given is None and host.noted() == {}
+
+    play(story)
+
+
+def test_a_change_that_nobody_has_seen_before_the_end_stays_too(tmp_path: Path) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, PROCESS).begin()
+        await host.before(FIRST, part(SHARED_CLAIM))
+        host.admin(PROHIBITED)
+        await host.after(FIRST, part(SHARED_CLAIM))
+        assert host.mode() is PROHIBITED and host.noted() == {}
+
+    play(story)
+
+
+def test_a_restarted_agent_knows_in_which_mode_its_jobs_got_their_gpus(tmp_path: Path) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, DEFAULT).begin()
+        await host.before(FIRST, part(SHARED_CLAIM))
+        host.admin(PROCESS)  # while no agent looks
+        other = await host.crash({FIRST: part(SHARED_CLAIM)})
+        assert other.seen().mode_given is DEFAULT
+        await other.after(FIRST, part(SHARED_CLAIM))
+        assert other.mode() is PROCESS
+
+    play(story)
+
+
+def test_gpu_mode_waits_for_the_jobs(tmp_path: Path) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, DEFAULT, DEFAULT, DEFAULT).begin()
+        parts = {FIRST: part(PROCESS_CLAIM, 0), SECOND: part(SHARED_CLAIM, 1)}
+        for key, held in parts.items():
+            await host.before(key, held)
+        other = await host.crash(parts, gpu_mode="exclusive_process")
+        assert [other.mode(index) for index in range(3)] == [PROCESS, DEFAULT, PROCESS]
+        assert [gpu.counted_mode for gpu in other.reports[-1].gpus] == [PROCESS] * 3
+        assert all(gpu.mode_given is None for gpu in other.reports[-1].gpus)
+        for key, held in parts.items():
+            await other.after(key, held)
+        assert [other.mode(index) for index in range(3)] == [PROCESS] * 3
+        assert other.noted() == {}
+
+    play(story)
+
+
+@pytest.mark.parametrize("error", [Conflict("the driver does not support it"), PermissionDenied("not allowed")])
+def test_where_a_mode_cannot_be_set_the_job_goes_back_and_the_gpu_is_no_longer_offered_for_it(
+    tmp_path: Path, error: GschedError
+) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, DEFAULT).begin()
+
+        async def fails(indexes: list[int], mode: ComputeMode) -> None:
+            if isinstance(error, PermissionDenied):  # a probe remembers that
+                host.watch._probe.why_no_modes = lambda: "not allowed"  # type: ignore[union-attr,method-assign]
+            raise error
+
+        host.watch.set_mode = fails  # type: ignore[assignment,method-assign]
+        with pytest.raises(ResourceExhausted, match=error.text):
+            await host.before(FIRST, part(PROCESS_CLAIM))
+        await host.after(FIRST, part(PROCESS_CLAIM))
+        await host.watch.look()
+        assert not host.seen().mode_settable and host.seen().problem == "" and host.noted() == {}
+        is_known = isinstance(error, PermissionDenied)
+        assert host.reports[-1].sets_modes is not is_known
+        assert host.reports[-1].modes_note == ("not allowed" if is_known else "")
+        host.clock.advance(601)
+        await host.watch.look()
+        assert host.seen().mode_settable is not is_known
+
+    play(story)
+
+
+def test_the_holder_of_a_gpu_that_takes_one_process_is_named(tmp_path: Path) -> None:
+    """pains 29: a job that fails because somebody else has its exclusive GPU says so."""
+
+    async def story() -> None:
+        host = await Host(tmp_path, PROCESS, DEFAULT).begin()
+        await host.before(FIRST, part(PROCESS_CLAIM, 0))
+        assert await host.modes.held_by_others(FIRST, part(PROCESS_CLAIM, 0)) == ""
+        host.owners[100] = "1.1"
+        host.on_gpu(100)
+        assert await host.modes.held_by_others(FIRST, part(PROCESS_CLAIM, 0)) == ""
+        host.on_gpu(100, 4711)
+        said = await host.modes.held_by_others(FIRST, part(PROCESS_CLAIM, 0))
+        uuid = simulated_gpu("h", 0).uuid
+        assert said == f"device busy: GPU 0 ({uuid}), in mode exclusive_process, is held by pid 4711"
+        host.on_gpu(4711, index=1)
+        assert await host.modes.held_by_others(SECOND, part(SHARED_CLAIM, 1)) == "", "others may be there"
+
+    play(story)
