@@ -5,9 +5,9 @@ from __future__ import annotations
 from gsched.base.errors import BadRequest
 from gsched.cli.call import Call
 from gsched.cli.command import GENERAL, program, read_options
-from gsched.cli.group_control import NO_LIMIT, limit_of, named_groups, report_groups
+from gsched.cli.group_control import EVERYBODY, NO_LIMIT, limit_of, named_groups, not_owned, report_groups
 from gsched.cli.session import connected
-from gsched.dialect.options import Option, OptionTable, unsupported
+from gsched.dialect.options import Option, OptionTable
 
 TABLE = OptionTable(
     summary="change the limit of job groups",
@@ -15,8 +15,8 @@ TABLE = OptionTable(
     options=(
         Option("L", "JOBS", "most jobs that are started in it and below it at a time", "-L 10"),
         Option("Ln", help="no limit any more"),
+        Option("u", "USER", "only if this user owns them; all: whoever does", "-u ann"),
         *GENERAL,
-        *unsupported("u"),
     ),
     interspersed=True,
     examples=("PROGRAM -L 20 /night", "PROGRAM -Ln /night"),
@@ -30,5 +30,9 @@ def main(call: Call) -> int:
     if options.has("L") == options.has("Ln"):
         raise BadRequest(f"{program(call)}: say either -L JOBS or -Ln")
     limit = limit_of(options.last("L")) if options.has("L") else NO_LIMIT
+    owner = options.last("u") if options.has("u") else EVERYBODY
     with connected(call) as session:
-        return report_groups(call, session.client.group_control("modify", groups, limit))
+        others = not_owned(session, groups, owner)
+        owned = tuple(group for group in groups if group not in {each.name for each in others})
+        answers = session.client.group_control("modify", owned, limit) if owned else []
+        return report_groups(call, [*answers, *others])

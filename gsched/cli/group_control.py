@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.cli.call import Call
 from gsched.cli.command import program
+from gsched.cli.session import Session
 from gsched.model.view import Answer
 
 NO_LIMIT = -1
+EVERYBODY = "all"
+"""-u: whoever owns the group."""
 MOST_JOBS = 2_147_483_646
 
 
@@ -25,6 +28,19 @@ def limit_of(text: str) -> int:
     if text.isascii() and text.isdigit() and int(text[:12]) <= MOST_JOBS:
         return int(text)
     raise BadRequest(f"-L {text}: the job limit is a number from 0 to {MOST_JOBS}")
+
+
+def not_owned(session: Session, groups: Sequence[str], owner: str) -> list[Answer]:
+    """-u: a refusal for each of the groups that somebody else owns; none for EVERYBODY."""
+    if owner == EVERYBODY:
+        return []
+    owners = {group.name: group.owner for group in session.client.groups()}
+    refused = []
+    for name in groups:
+        found = owners.get(name.rstrip("/"), owner)  # of one that is not there the master will say so
+        if found != owner:
+            refused.append(Answer(name=name, error=f"{found or 'nobody'} owns it, not {owner}"))
+    return refused
 
 
 def report_groups(call: Call, answers: Sequence[Answer]) -> int:

@@ -45,6 +45,33 @@ def test_zero_removes_the_callers_empty_groups_from_below(master: FakeMaster, ca
     assert (none.run(), none.err) == (255, "No job group found\n")
 
 
+def test_empty_groups_of_others_and_those_below_a_group_are_removed_on_request(
+    master: FakeMaster, call: NewCall
+) -> None:
+    master.group_views = [
+        JobGroupView(name="/a", owner="test"),
+        JobGroupView(name="/a/b", owner="ann"),
+        JobGroupView(name="/a/full", owner="ann", counts={"RUN": 1}),
+        JobGroupView(name="/ab", owner="ann"),
+    ]
+    for words, removed in (
+        (("-u", "ann", "0"), ["/a/b", "/ab"]),
+        (("-u", "all", "0"), ["/a/b", "/a", "/ab"]),
+        (("-c", "/a"), ["/a/b", "/a"]),
+    ):
+        assert call("bgdel", *words).run() == 0
+        assert list(master.requests[-1].groups) == removed
+
+
+def test_the_limit_of_a_group_that_somebody_else_owns_stays(master: FakeMaster, call: NewCall) -> None:
+    master.group_views = [JobGroupView(name="/a", owner="bob"), JobGroupView(name="/b", owner="ann")]
+    some = call("bgmod", "-u", "ann", "-L", "3", "/a", "/b")
+    assert (some.run(), some.out) == (255, "Job group /b is modify.\n")
+    assert some.err == "Job group /a: bob owns it, not ann\n"
+    assert list(master.requests[-1].groups) == ["/b"]
+    assert call("bgmod", "-u", "all", "-L", "3", "/a", "/b").run() == 0
+
+
 def test_groups_are_listed_with_their_limits(master: FakeMaster, call: NewCall) -> None:
     counts = {"PEND": 4, "PSUSP": 1, "RUN": 2, "UNKWN": 1, "SSUSP": 1, "DONE": 3}
     master.group_views = [JobGroupView(name="/night", counts=counts, job_limit=5, owner="ann"), JobGroupView(name="/x")]
