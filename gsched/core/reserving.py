@@ -148,7 +148,8 @@ def _left(
         if each.name != name and each.start < wanted.end and wanted.start < each.end
     ]
     taken = sum(each.slots.get(host, 0) for each in others)
-    devices = len(seen.gpus.gpus) if seen.gpus is not None and seen.gpus.known else 0
+    # Those that are split by MIG are had in parts alone, which nobody can reserve.
+    devices = sum(not gpu.mig for gpu in seen.gpus.gpus) if seen.gpus is not None and seen.gpus.known else 0
     free = None if limit is None else max(0, limit - taken)
     return free, max(0, devices - sum(each.gpus.get(host, 0) for each in others))
 

@@ -54,14 +54,15 @@ def choose(ledger: HostLedger, wanted: Sequence[Devices]) -> tuple[HeldGpu, ...]
 
 
 def choose_any(ledger: HostLedger) -> tuple[HeldGpu, ...] | Shortage:
-    """One device for a job that asked for none (auto=1); nothing on a host without devices."""
-    if ledger.gpus_known and not ledger.gpus:
+    """One GPU for a job that asked for none (auto=1); nothing on a host without any, or with none that is whole."""
+    if ledger.gpus_known and all(gpu.mig for gpu in whole_gpus(ledger.gpus)):
         return ()
     for claim in ANY_DEVICE:
         found = choose(ledger, (Devices(DeviceKind(claim), 1),))
         if not isinstance(found, Shortage):
             return found
-    return Shortage("ngpus", 1, 0 if ledger.gpus_known else None, len(ledger.gpus) if ledger.gpus_known else None)
+    there = ledger.devices_in_mode("ngpus") if ledger.gpus_known else None
+    return Shortage("ngpus", 1, 0 if ledger.gpus_known else None, there)
 
 
 def candidates(ledger: HostLedger, kind: DeviceKind) -> list[Gpu]:

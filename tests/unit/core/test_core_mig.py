@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+import pytest
 from core_world import SHARED, World, gpus, make_config, spec
 
+from gsched.base.errors import BadRequest
 from gsched.core.device_wishes import Offered, never_met, wishes_of
 from gsched.core.views import host_view
 from gsched.model.event import JobNoted
@@ -90,3 +94,11 @@ def test_a_split_gpu_shows_who_holds_parts_of_it() -> None:
     host = world.engine.config.hosts["a"]
     view = host_view(host, world.engine.config, world.engine.state, world.engine.observations.of("a"))
     assert [gpu.holders for gpu in view.gpus] == [(), tuple(f"{job}.1" for job in jobs)]
+
+
+def test_a_split_gpu_cannot_be_reserved() -> None:
+    world = world_of("1g.10gb")
+    soon: dict[str, Any] = {"users": ("ann",), "start": world.now + 600, "end": world.now + 1200}
+    with pytest.raises(BadRequest, match="a: 2 GPUs wanted, 1 can be reserved"):
+        world.reserve(**soon, gpus_on={"a": 2})
+    assert world.reserve(**soon, gpus_on={"a": 1}) == "root#0"

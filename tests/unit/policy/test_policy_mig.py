@@ -11,7 +11,7 @@ from gsched.policy.demand import Devices
 from gsched.policy.demand_reader import kind_of
 from gsched.policy.explain import Shortage
 from gsched.policy.future import Future
-from gsched.policy.gpus import choose, obtainable
+from gsched.policy.gpus import choose, choose_any, obtainable
 from gsched.resreq.gpu import parse_gpu
 
 PROFILES = ("3g.40gb", "1c.3g.40gb", "2c.3g.40gb", "1g.10gb", "1g.20gb")
@@ -87,3 +87,16 @@ def test_a_plan_puts_a_part_in_the_place_of_one_like_it() -> None:
     found = Future._devices(HostAllocation(host="a", slots=1, gpus=(gone,)), ledger)
     assert found is not None
     assert [held.uuid for held in found] == ["MIG-1g.20gb"]
+
+
+def test_a_job_that_asks_for_none_gets_no_part() -> None:
+    ledger = books()
+    found = choose_any(ledger)
+    assert not isinstance(found, Shortage)
+    assert [held.uuid for held in found] == ["G0"]
+    whole, split = ledger.gpus["G0"], ledger.gpus["G1"]
+    ledger.observe_gpus(GpuReport(gpus=(split,)))
+    assert choose_any(ledger) == (), "no GPU that is whole is as good as none"
+    ledger.observe_gpus(GpuReport(gpus=(whole, split)))
+    ledger.take((1, 1), HostAllocation(host="a", slots=1, gpus=found))
+    assert choose_any(ledger) == Shortage("ngpus", 1, 0, 2)
