@@ -29,6 +29,9 @@ from gsched.model.event import (
 )
 from gsched.model.job import FINISHED, PENDING, STARTED, JobState
 
+INTERACTIVE_TEXT = "Interactive job cannot be rerunnable"
+"""The command that was its terminal is gone."""
+
 
 def requeue(desk: Desk, job: Job) -> str:
     command = desk.command
@@ -37,6 +40,8 @@ def requeue(desk: Desk, job: Job) -> str:
             return NOT_STARTED_TEXT
         return FINISHED_TEXT if job.state in FINISHED and not command.states else WRONG_STATE_TEXT
     if job.state in FINISHED:
+        if job.spec.interactive:
+            return INTERACTIVE_TEXT
         desk.decision.record(
             JobRequeued(
                 at=desk.now,

@@ -35,6 +35,13 @@ def test_a_running_job_ends_and_waits_again() -> None:
     world.check_replay()
 
 
+def test_an_interactive_job_does_not_run_again_without_its_terminal() -> None:
+    world = World()
+    (job_id,) = world.run(spec(interactive="Is"))
+    world.ended(job_id, exit_code=3)
+    assert world.order("requeue", job_id, states=("EXIT",)) == ["Interactive job cannot be rerunnable"]
+
+
 @pytest.mark.parametrize("code", [0, 3])
 def test_a_finished_job_runs_again(code: int) -> None:
     world = World()
