@@ -15,7 +15,7 @@ from gsched import __version__
 from gsched.base.errors import LSF_FAILURE, ConfigError, GschedError
 
 FAILURE = 1
-LSF_NAMES = ("badmin", "lsadmin")
+LSF_NAMES = ("badmin", "lsadmin", "lsfstartup", "lsfshutdown", "lsf_daemons")
 """Under these names a word that is not understood is a failure as it is of LSF's commands."""
 OPTION_DIR = click.option(
     "--dir", "folder", metavar="D", help="Folder of the private cluster (default: GSCHED_ENVDIR's, else ~/.gsched)."
@@ -78,6 +78,27 @@ def lsadmin() -> None:
     from gsched.app.administration import lsadmin as command
 
     run(command)
+
+
+def lsfstartup() -> None:
+    """Entry point of the command `lsfstartup`."""
+    from gsched.app.lsf_startup import lsfstartup as command
+
+    run(command, "lsfstartup")
+
+
+def lsfshutdown() -> None:
+    """Entry point of the command `lsfshutdown`."""
+    from gsched.app.lsf_startup import lsfshutdown as command
+
+    run(command, "lsfshutdown")
+
+
+def lsf_daemons() -> None:
+    """Entry point of the command `lsf_daemons`."""
+    from gsched.app.lsf_startup import lsf_daemons as command
+
+    run(command, "lsf_daemons")
 
 
 def _called(name: str) -> str:

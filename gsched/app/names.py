@@ -21,7 +21,10 @@ from gsched.cli.registry import ALIASES, LOCAL_ONLY
 from gsched.config.files import load
 from gsched.config.template import link_lsf_layout
 
-ADMINISTRATION = {"badmin": "gadmin", "lsadmin": "lsadmin"}
+ADMINISTRATION = {
+    "badmin": "gadmin",
+    **{name: name for name in ("lsadmin", "lsfstartup", "lsfshutdown", "lsf_daemons")},
+}
 """LSF's name -> the function of gsched.app.entry that answers to it; these need no door."""
 PROFILE = "profile.lsf"
 MARK = "written by `gsched names lsf`"

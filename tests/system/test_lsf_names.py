@@ -79,6 +79,20 @@ def test_what_clients_ask_before_they_begin(cluster: Cluster) -> None:
     assert Path(settings["LSB_SHAREDIR"]).is_dir()
 
 
+def test_the_daemons_are_stopped_and_started_as_an_administrators_script_does(cluster: Cluster) -> None:
+    refused = run(cluster, "lsfshutdown", stdin="n\n")
+    assert refused.returncode == 255 and refused.stdout.endswith("[y/n] ")
+    assert run(cluster, "lsf_daemons", "status").returncode == 0
+    assert run(cluster, "lsfshutdown", "-f").stdout == "cluster private is down\n"
+    status = run(cluster, "lsf_daemons", "status")
+    assert status.returncode == 1 and status.stdout.startswith("master               not running\n")
+    assert "cluster private is up" in run(cluster, "lsfstartup", "-f").stdout
+    assert "cluster private is up" in run(cluster, "lsf_daemons", "restart").stdout
+    assert run(cluster, "lsf_daemons", "status").returncode == 0
+    wrong = run(cluster, "lsf_daemons", "begin")
+    assert wrong.returncode == 255 and "begin" in wrong.stderr
+
+
 def test_parameters_are_those_of_the_master(cluster: Cluster) -> None:
     def parameters() -> dict[str, str]:
         lines = run(cluster, "bparams", "-a").stdout.splitlines()

@@ -40,7 +40,7 @@ def run(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[s
 
 def test_every_command_has_its_lsf_name(tmp_path: Path, conf: Path) -> None:
     said = put(tmp_path / "bin", conf)
-    names = {*ALIASES, *LOCAL_ONLY, "badmin", "lsadmin"}
+    names = {*ALIASES, *LOCAL_ONLY, "badmin", "lsadmin", "lsfstartup", "lsfshutdown", "lsf_daemons"}
     assert {path.name for path in (tmp_path / "bin").iterdir()} == {*names, PROFILE}
     assert said[0] == f"{len(names)} commands and profile.lsf are in {tmp_path}/bin, for the cluster c1 of {conf}"
     assert said[1] == f"use them: . {tmp_path}/bin/profile.lsf"
@@ -49,7 +49,7 @@ def test_every_command_has_its_lsf_name(tmp_path: Path, conf: Path) -> None:
 
 def test_they_work_in_an_empty_environment_and_speak_of_themselves(tmp_path: Path, conf: Path) -> None:
     put(tmp_path / "bin", conf)
-    for name in ("bjobs", "lsclusters", "badmin", "lsadmin"):
+    for name in ("bjobs", "lsclusters", "badmin", "lsadmin", "lsfstartup", "lsf_daemons"):
         shown = run(tmp_path / "bin" / name, "-h")
         assert shown.returncode == 0 and name in shown.stdout and "gjobs" not in shown.stdout, shown.stderr
     (tmp_path / "link").symlink_to(tmp_path / "bin" / "bjobs")
