@@ -21,7 +21,7 @@ from gsched.agent.outputs import KeptOutputs
 from gsched.agent.peeking import Endings
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal
-from gsched.base.ids import attempt_name, parse_attempt_name
+from gsched.base.ids import attempt_name, parse_attempt_name, show_job
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult, JobSpec
@@ -316,6 +316,14 @@ class Attempts:
         """Tell a master that has just heard hello."""
         for key in self._unkillable:
             self._tell_unkillable(key)
+
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be said of the host: who hangs there."""
+        return tuple(
+            f"UNKILLABLE pid {pid} ({name}) of job {show_job(key[0])}"
+            for key, processes in sorted(self._unkillable.items())
+            for pid, name in sorted(processes.items())
+        )
 
     def _tell_unkillable(self, key: AttemptKey) -> None:
         message = agent_pb2.AgentMessage(unkillable=agent_pb2.Unkillable(job_id=key[0], attempt=key[1]))

@@ -170,6 +170,7 @@ class Agent:
         layouts = MigLayouts(self._attempts.holdings)
         self._reporter.gpus.judges.append(layouts)
         self._reporter.gpus.remarks.append(lambda: layouts.notes)
+        self._reporter.remarks.append(self._attempts.remarks)
         adopted = await self._attempts.adopt()
         await self._mps.adopt(self._attempts.holdings())
         modes.recover(self._attempts.running_parts, self._attempts.unforgotten)

@@ -63,6 +63,8 @@ class HostReporter:
         self._sent: tuple[float, GpuReport | None] = (0.0, None)
         """When (monotonic) and what the master was told of the GPUs last."""
         self.gpus = GpuWatch(host, cluster, GpuOwners(owners, given, held), on_look=self._tell_gpus)
+        self.remarks: list[Callable[[], tuple[str, ...]]] = []
+        """What else is to be said of the host, asked at each report of the load."""
         self._tasks: list[asyncio.Task[None]] = []
         self._configuring = asyncio.Lock()
         self._load_due = asyncio.Event()
@@ -165,5 +167,10 @@ class HostReporter:
             report,
             indices={**report.indices, **self._elims.overrides()},
             external=self._elims.values(),
-            notes=(*report.notes, *self.gpus.all_notes, *self._elims.notes()),
+            notes=(
+                *report.notes,
+                *self.gpus.all_notes,
+                *self._elims.notes(),
+                *(line for remarks in self.remarks for line in remarks()),
+            ),
         )

@@ -42,6 +42,8 @@ def test_an_unkillable_job_is_named_and_keeps_its_own_alone(cluster: Cluster, ha
     cluster.until(lambda: any(note.startswith(text) for note in cluster.job(job).notes), "nobody is told")
     for command in ("gjobs", "ghist"):
         assert text in re.sub(r"\n {21}", "", cluster.run(command, "-l", str(job)).stdout)
+    note = f"UNKILLABLE pid {pid} (cat) of job {job};"
+    cluster.until(lambda: note in cluster.run("ghosts", "-l").stdout, "ghosts -l does not say it")
     # Three GPUs are free and the host is open; the fourth is not given to anybody.
     rest = cluster.submit("-R", "rusage[ngpus_excl_p=3]", "true")
     assert [view.state for view in cluster.wait(rest)] == ["DONE"]

@@ -52,3 +52,12 @@ def test_nothing_of_a_job_that_has_ended() -> None:
     world.ended(job_id)
     world.do(AttemptUnkillable(job_id, 1, "a", ((40, "train"),)))
     assert said(world) == []
+
+
+def test_an_element_of_an_array_is_named_as_people_know_it() -> None:
+    world = World(make_config())
+    world.report()
+    ids = world.run(spec(name="sweep", indices="1-2"))
+    element = next(job_id for job_id in world.engine.state.jobs if job_id not in ids)
+    world.do(AttemptUnkillable(element, 1, "a", ((40, "train"),)))
+    assert " of job 1[" in said(world)[0]
