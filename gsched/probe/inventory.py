@@ -24,14 +24,24 @@ import json
 import os
 import re
 import tempfile
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from gsched.base.errors import BadRequest, Conflict, GschedError
-from gsched.model.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, GpuXid, MigDevice
+from gsched.model.host import ComputeMode, Gpu, GpuXid
+from gsched.probe.inventory_entry import (
+    MOST_TOLD,
+    RANGES,
+    Entry,
+    checked,
+    one_line,
+    parse_mode,
+    simulated_gpu,
+    within,
+    written,
+)
 
 MAX_GPUS = 1024
 """Most GPUs of one simulated host."""
@@ -39,76 +49,7 @@ MAX_GPUS = 1024
 MAX_BYTES = 4 * 1024 * 1024
 """Most bytes of an inventory file."""
 
-MOST_TOLD = MOST_PROCESSES
-"""Most errors of the driver that are listed for one GPU; older ones are dropped."""
-
-DEFAULT_MODEL = "Tesla K80"
-DEFAULT_MEMORY_MIB = 11441
-
-_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "simulated-gpu.gsched")
 _SPEC = re.compile(r"([0-9]+)(?::([a-z_]+))?", re.ASCII)
-_MODES = {**{mode.value: mode for mode in ComputeMode}, "shared": ComputeMode.DEFAULT}
-
-
-class _Process(msgspec.Struct, forbid_unknown_fields=True):
-    pid: int
-    user: str = ""
-    used_mib: int | None = None
-
-
-class _Part(msgspec.Struct, forbid_unknown_fields=True):
-    uuid: str
-    profile: str = ""
-    gpu_instance: int | None = None
-    compute_instance: int | None = None
-    memory_mib: int | None = None
-
-
-class _Entry(msgspec.Struct, forbid_unknown_fields=True):
-    """One object of an inventory file."""
-
-    uuid: str = ""
-    index: int | None = None
-    model: str = DEFAULT_MODEL
-    memory_mib: int | None = DEFAULT_MEMORY_MIB
-    compute_mode: str | None = ComputeMode.DEFAULT.value
-    minor: int | None = None
-    pci_bus_id: str = ""
-    used_mib: int | None = 0
-    utilization_percent: int | None = 0
-    temperature_c: int | None = 30
-    numa: int | None = None
-    links: list[str] = []
-    problem: str = ""
-    reserved_mib: int | None = None
-    memory_utilization_percent: int | None = None
-    power_w: int | None = None
-    ecc_errors: int | None = None
-    pstate: int | None = None
-    processes: list[_Process] | None = None
-    mig: bool | None = None
-    mig_devices: list[_Part] = []
-    fault: str = ""
-    xids: list[int] = []
-    slowdown_c: int | None = None
-
-
-def simulated_uuid(host: str, index: int) -> str:
-    """The UUID of a simulated GPU: the same host and index always give the same one."""
-    return f"GPU-{uuid.uuid5(_NAMESPACE, f'{host}/{index}')}"
-
-
-def simulated_gpu(host: str, index: int, mode: ComputeMode = ComputeMode.DEFAULT) -> Gpu:
-    """A GPU of the default model at `index` of `host`."""
-    return _gpu(_Entry(compute_mode=mode.value), index, host, mode)
-
-
-def parse_mode(text: str) -> ComputeMode:
-    """The compute mode that a word names; "shared" is another word for default. Raises BadRequest."""
-    mode = _MODES.get(text)
-    if mode is None:
-        raise BadRequest(f"'{text}' is no compute mode (known: {', '.join(_MODES)})")
-    return mode
 
 
 def parse_sim_spec(text: str, host: str) -> tuple[Gpu, ...]:
@@ -143,7 +84,7 @@ def read_inventory(path: str | os.PathLike[str], host: str) -> tuple[Gpu, ...]:
     gpus = []
     for place, entry in enumerate(entries):
         try:
-            gpus.append(_checked(entry, place, host))
+            gpus.append(checked(entry, place, host))
         except BadRequest as problem:
             raise BadRequest(f"{path}: entry {place + 1}: {problem.text}") from None
     for what in ("index", "uuid"):
@@ -211,7 +152,7 @@ def _read(path: str | os.PathLike[str]) -> bytes:
     return data
 
 
-def _parse(data: bytes, path: str | os.PathLike[str]) -> list[_Entry]:
+def _parse(data: bytes, path: str | os.PathLike[str]) -> list[Entry]:
     try:
         raw = json.loads(data)
     except json.JSONDecodeError as problem:
@@ -225,87 +166,11 @@ def _parse(data: bytes, path: str | os.PathLike[str]) -> list[_Entry]:
     entries = []
     for place, item in enumerate(raw):
         try:
-            entries.append(msgspec.convert(item, _Entry))
+            entries.append(msgspec.convert(item, Entry))
         except msgspec.ValidationError as problem:
             text = str(problem).replace(" - at `$.", " - at `")
             raise BadRequest(f"{path}: entry {place + 1}: {text}") from None
     return entries
-
-
-def _checked(entry: _Entry, place: int, host: str) -> Gpu:
-    index = place if entry.index is None else entry.index
-    _within("index", index, 0, 1_000_000)
-    _within("minor", entry.minor, 0, 1_000_000)
-    _within("numa", entry.numa, 0, 1_000)
-    for link in entry.links:
-        _one_line("links", link)
-    for name, (low, high) in _RANGES.items():
-        _within(name, getattr(entry, name), low, high)
-    for number in entry.xids[:MOST_TOLD]:
-        _within("xids", number, 0, 999_999)
-    for name in ("uuid", "model", "pci_bus_id", "problem", "fault"):
-        _one_line(name, getattr(entry, name))
-    _check_lists(entry)
-    mode = None if entry.compute_mode is None else parse_mode(entry.compute_mode)
-    return _gpu(entry, index, host, mode)
-
-
-def _check_lists(entry: _Entry) -> None:
-    lists = (("processes", entry.processes or []), ("mig_devices", entry.mig_devices), ("xids", entry.xids))
-    for name, listed in lists:
-        if len(listed) > MOST_PROCESSES:
-            raise BadRequest(f"{name}: more than {MOST_PROCESSES}")
-    for process in entry.processes or []:
-        _within("pid", process.pid, 1, 1 << 31)
-        _within("used_mib", process.used_mib, *_RANGES["used_mib"])
-        _one_line("user", process.user)
-    for part in entry.mig_devices:
-        for name in ("gpu_instance", "compute_instance"):
-            _within(name, getattr(part, name), 0, 1_000)
-        _within("memory_mib", part.memory_mib, *_RANGES["memory_mib"])
-        for name in ("uuid", "profile"):
-            _one_line(name, getattr(part, name))
-
-
-def _gpu(entry: _Entry, index: int, host: str, mode: ComputeMode | None) -> Gpu:
-    return Gpu(
-        uuid=entry.uuid or simulated_uuid(host, index),
-        index=index,
-        model=entry.model,
-        mode=mode,
-        memory_mib=entry.memory_mib,
-        used_mib=entry.used_mib,
-        utilization_percent=entry.utilization_percent,
-        temperature_c=entry.temperature_c,
-        pci_bus_id=entry.pci_bus_id or f"{index // 250:08X}:{index % 250 + 4:02X}:00.0",
-        minor=index if entry.minor is None else entry.minor,
-        numa=entry.numa,
-        links=tuple(entry.links),
-        problem=entry.problem,
-        fault=entry.fault,
-        xids=tuple(GpuXid(number=number) for number in entry.xids),
-        slowdown_c=entry.slowdown_c,
-        reserved_mib=entry.reserved_mib,
-        memory_utilization_percent=entry.memory_utilization_percent,
-        power_w=entry.power_w,
-        ecc_errors=entry.ecc_errors,
-        pstate=entry.pstate,
-        process_count=None if entry.processes is None else len(entry.processes),
-        processes=tuple(
-            GpuProcess(pid=each.pid, user=each.user, used_mib=each.used_mib) for each in entry.processes or []
-        ),
-        mig=entry.mig,
-        mig_devices=tuple(
-            MigDevice(
-                uuid=each.uuid,
-                profile=each.profile,
-                gpu_instance=each.gpu_instance,
-                compute_instance=each.compute_instance,
-                memory_mib=each.memory_mib,
-            )
-            for each in entry.mig_devices
-        ),
-    )
 
 
 def _refuse_repeats(path: str | os.PathLike[str], what: str, values: list[object]) -> None:
@@ -318,38 +183,14 @@ def _refuse_repeats(path: str | os.PathLike[str], what: str, values: list[object
 
 # Changing
 
-_RANGES: dict[str, tuple[int, int]] = {
-    "memory_mib": (0, 1 << 40),
-    "used_mib": (0, 1 << 40),
-    "utilization_percent": (0, 100),
-    "temperature_c": (-273, 1000),
-    "slowdown_c": (-273, 1000),
-    "reserved_mib": (0, 1 << 40),
-    "memory_utilization_percent": (0, 100),
-    "power_w": (0, 100_000),
-    "ecc_errors": (0, 1 << 40),
-    "pstate": (0, 15),
-}
-
-
-def _within(name: str, value: int | None, low: int, high: int) -> None:
-    if value is not None and not low <= value <= high:
-        raise BadRequest(f"{name} {value} is not between {low} and {high}")
-
 
 def _number(name: str, text: str) -> int | None:
     if text == "-":
         return None
     if re.fullmatch(r"-?[0-9]{1,15}", text, re.ASCII) is None:
         raise BadRequest(f"{name}={text}: a whole number or - is wanted")
-    _within(name, int(text), *_RANGES[name])
+    within(name, int(text), *RANGES[name])
     return int(text)
-
-
-def _one_line(name: str, text: str) -> str:
-    if len(text) > 200 or not all(character.isprintable() for character in text):
-        raise BadRequest(f"{name}: one line of at most 200 printable characters is wanted")
-    return text
 
 
 def _xid(name: str, text: str) -> tuple[GpuXid, ...]:
@@ -364,8 +205,8 @@ _SETTABLE: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "utilization_percent": ("utilization_percent", _number),
     "temperature_c": ("temperature_c", _number),
     **{name: (name, _number) for name in ("memory_utilization_percent", "power_w", "ecc_errors", "pstate")},
-    "problem": ("problem", _one_line),
-    "fault": ("fault", _one_line),
+    "problem": ("problem", one_line),
+    "fault": ("fault", one_line),
     "xid": ("xids", _xid),
 }
 
@@ -392,18 +233,7 @@ def _locked(target: Path) -> Iterator[None]:
 def _replace(target: Path, gpus: Iterable[Gpu]) -> None:
     objects = []
     for gpu in gpus:
-        item = msgspec.to_builtins(gpu)
-        item["compute_mode"] = item.pop("mode")
-        if item.pop("process_count") is None:
-            item["processes"] = None
-        for process in item["processes"] or ():
-            del process["job"], process["escaped"]
-        # Whoever looks at them finds that out.
-        for what in ("foreign_mib", "over_gmem", "strangers", "left_behind", "mps_lost", "hit"):
-            del item[what]
-        del item["standing_mode"], item["mode_settable"], item["mode_given"]
-        item["xids"] = [xid["number"] for xid in item["xids"]]
-        objects.append(json.dumps(item, ensure_ascii=False))
+        objects.append(json.dumps(written(gpu), ensure_ascii=False))
     text = "[\n" + ",\n".join(objects) + "\n]\n"
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:

@@ -14,7 +14,8 @@ from gsched.base.clock import ManualClock
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.job import JobSpec
-from gsched.probe.inventory import simulated_gpu, write_inventory
+from gsched.probe.inventory import write_inventory
+from gsched.probe.inventory_entry import simulated_gpu
 from gsched.wire.convert import fill
 from gsched.wire.v1 import agent_pb2
 

@@ -10,7 +10,8 @@ import msgspec
 from gsched.agent.report import HostReporter
 from gsched.base.clock import ManualClock
 from gsched.model.host import ComputeMode
-from gsched.probe.inventory import simulated_gpu, write_inventory
+from gsched.probe.inventory import write_inventory
+from gsched.probe.inventory_entry import simulated_gpu
 from gsched.wire.v1 import agent_pb2
 
 

@@ -18,7 +18,8 @@ from bounded_loop import run_async
 from gsched.base.errors import BadRequest
 from gsched.model.host import Gpu, GpuReport, GpuXid
 from gsched.probe.gpu import SimulatedProbe
-from gsched.probe.inventory import change, read_inventory, simulated_gpu, write_inventory
+from gsched.probe.inventory import change, read_inventory, write_inventory
+from gsched.probe.inventory_entry import simulated_gpu
 from gsched.probe.nvml import SILENT
 from gsched.probe.nvml_child import NvmlProbe
 from tests.fakenvml.build import build
