@@ -68,10 +68,12 @@ class HostReporter:
         self._tasks: list[asyncio.Task[None]] = []
         self._configuring = asyncio.Lock()
         self._load_due = asyncio.Event()
+        self._interval_due = asyncio.Event()
 
     async def configure(self, settings: agent_pb2.Settings) -> None:
         """Take over the master's settings; begins to report with the first ones."""
         self._settings = settings
+        self._interval_due.set()
         async with self._configuring:  # a second one may come while slow probes still answer the first
             try:
                 await self._apply(self._settings)
@@ -119,8 +121,12 @@ class HostReporter:
     async def _watch_gpus(self) -> None:
         while True:
             assert self._settings is not None
-            await asyncio.sleep(self._settings.gpu_probe_s)  # the driver has no event for all that can change
-            await self.gpus.look()
+            try:  # the driver has no event for all that can change
+                await asyncio.wait_for(self._interval_due.wait(), self._settings.gpu_probe_s)
+            except TimeoutError:
+                await self.gpus.look()
+            else:  # another interval holds from now on
+                self._interval_due.clear()
 
     def _tell_gpus(self, report: GpuReport) -> None:
         if self._is_news(report):

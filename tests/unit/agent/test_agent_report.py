@@ -50,3 +50,31 @@ def test_readings_are_told_at_the_pace_of_the_load_and_news_at_once(tmp_path: Pa
             await reporter.close()
 
     asyncio.run(story())
+
+
+def test_another_interval_holds_at_once(tmp_path: Path) -> None:
+    """Not only after the rest of the old one, which may be long."""
+    file = tmp_path / "h.json"
+    gpu = simulated_gpu("h", 0)
+    write_inventory(file, [gpu])
+
+    async def story() -> None:
+        prohibited = asyncio.Event()
+
+        def tell(message: agent_pb2.AgentMessage) -> None:
+            if message.HasField("gpus") and message.gpus.gpus[0].mode == ComputeMode.PROHIBITED:
+                prohibited.set()
+
+        reporter = HostReporter("h", str(tmp_path), "c", ManualClock(), send=tell)
+        settings = agent_pb2.Settings(gpu_provider=f"sim:{tmp_path}", exchange_s=15, gpu_probe_s=1000)
+        try:
+            await reporter.configure(settings)
+            await asyncio.sleep(0)
+            settings.gpu_probe_s = 0.01
+            await reporter.configure(settings)
+            write_inventory(file, [msgspec.structs.replace(gpu, mode=ComputeMode.PROHIBITED)])
+            await asyncio.wait_for(prohibited.wait(), 10.0)
+        finally:
+            await reporter.close()
+
+    asyncio.run(story())
