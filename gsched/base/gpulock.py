@@ -136,8 +136,10 @@ def _try_lock(fd: int, owner: str) -> bool:
     except BlockingIOError:
         pass
     else:
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, name, 0)
+        # In place, and only where it is another's: some file systems write a file that was emptied to the disk at once.
+        if os.pread(fd, _OWNER_BYTES + 1, 0) != name:
+            os.pwrite(fd, name, 0)
+            os.ftruncate(fd, len(name))
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -133,3 +133,15 @@ def test_no_gpus_need_no_folder(tmp_path):
 def test_the_machine_wide_folder_is_writable_by_all():
     parent = os.stat(os.path.dirname(default_folder()))
     assert parent.st_mode & 0o1002 == 0o1002
+
+
+def test_a_lock_that_is_taken_again_and_again_writes_nothing(folder):
+    """Each look at the GPUs tries each lock."""
+    release(lock_gpus(["GPU-a"], "a longer name", folder))
+    path = os.path.join(folder, "GPU-a")
+    os.utime(path, ns=(0, 0))
+    release(lock_gpus(["GPU-a"], "a longer name", folder))
+    assert os.stat(path).st_mtime_ns == 0
+    release(lock_gpus(["GPU-a"], "short", folder))
+    with open(path, "rb") as file:
+        assert file.read() == b"short"
