@@ -23,11 +23,11 @@ BIN = Path(sys.executable).parent
 
 
 @contextlib.contextmanager
-def private_cluster(*words: str) -> Iterator[dict[str, str]]:
-    """Start `gsched up WORDS` in a temporary folder; yields the environment for its commands."""
+def private_cluster(*words: str, **env: str) -> Iterator[dict[str, str]]:
+    """Start `gsched up WORDS` in a temporary folder; yields the environment for its commands, `env` among it."""
     folder = Path(tempfile.mkdtemp(prefix="gsched-bench-"))
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("GSCHED_", "LSF_"))}
-    environment["GSCHED_ENVDIR"] = str(folder / "conf")
+    environment.update(GSCHED_ENVDIR=str(folder / "conf"), **env)
     try:
         gsched = [str(BIN / "gsched")]
         subprocess.run([*gsched, "up", "--dir", str(folder), *words], env=environment, check=True, capture_output=True)
