@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 from gsched.model.allocation import Allocation
@@ -53,9 +53,3 @@ class Promise(PlannedStart, frozen=True, kw_only=True):
 def start_of(promise: Promise) -> float:
     """UTC seconds, infinite when unknown."""
     return math.inf if promise.at is None else promise.at
-
-
-def show_hosts(hosts: Sequence[str]) -> str:
-    """The first few names and how many more there are."""
-    more = f" and {len(hosts) - 4} more hosts" if len(hosts) > 4 else ""
-    return ", ".join(hosts[:4]) + more

@@ -27,7 +27,7 @@ from gsched.policy.guard import Guard
 from gsched.policy.heads import Kind, first_jobs, is_first, kind_of
 from gsched.policy.places import Lacking, Places
 from gsched.policy.planner import OTHERS_FIRST, Planner, Trial, show_time
-from gsched.policy.promise import NOT_LOOKED_AT, Obstacles, Promise, show_hosts, start_of
+from gsched.policy.promise import NOT_LOOKED_AT, Obstacles, Promise, start_of
 
 MOST_SEARCHES = 8
 """Searches over the whole cluster in one cycle."""
@@ -323,7 +323,7 @@ class Reservations:
         promise = Promise(
             at=None if math.isinf(at) else at,
             hosts=hosts,
-            text=text if math.isinf(at) else f"{show_time(at)} on {show_hosts(hosts)}",
+            text=text if math.isinf(at) else "",
             bucket=booking.bucket,
             allocation=booking.allocation,
             since=since,
