@@ -38,6 +38,8 @@ class Attempt:
         self.watch: Watch | None = None
         self.timers: list[asyncio.TimerHandle] = []
         self.ending: asyncio.Task[None] | None = None
+        self.is_swept = False
+        """Its supervisor was killed and the job is over: what it left is being ended, and what follows it run."""
         self.problem = ""
         self.unkillable: set[Unkillable] = set()
         """Processes that were told to be so."""

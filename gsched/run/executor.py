@@ -23,9 +23,10 @@ from gsched.model.job import AttemptResult, Usage
 from gsched.run import contain, members, supervisor
 from gsched.run.attempt import Attempt
 from gsched.run.jobreport import Facts
+from gsched.run.laststeps import run_last
 from gsched.run.launch import ForkServer, Watch
 from gsched.run.order import Key, Limits, OnEnded, OnStarted, OnUnkillable, Order, StartedInfo, Unkillable
-from gsched.run.orphan import Orphan
+from gsched.run.orphan import EndWarning, Orphan
 from gsched.run.shellline import in_place
 from gsched.run.spool import Claim, Spool, Started
 
@@ -418,7 +419,9 @@ class ProcessExecutor:
             held.watch = Watch(started.pid, started.start, lambda: self._examine(held))
             self._limit_orphan(held, started)
             return
-        self._spawn(self._sweep_orphans(held))
+        if not held.is_swept:  # what follows the job is run once
+            held.is_swept = True
+            self._spawn(self._sweep_orphans(held))
 
     def _limit_orphan(self, held: Attempt, started: Started) -> None:
         """Its limits are the agent's to enforce now."""
@@ -431,7 +434,21 @@ class ProcessExecutor:
                 is_suspended=lambda: self._spool.is_suspended(held.name),
                 clock=self._clock,
                 on_helpless=lambda: self._note_unkillable(held, _named(self._tree(held))),
+                warning=self._warning_of(held),
             )
+
+    def _warning_of(self, held: Attempt) -> EndWarning | None:
+        """What its supervisor has not told the job."""
+        order = self._spool.order(held.name)
+        if order is None or not order.warning_signal or self._spool.is_warned(held.name):
+            return None
+        number = order.warning_signal
+
+        def send() -> None:
+            self._spool.mark_warned(held.name)
+            contain.send_all(self._tree(held), number)
+
+        return EndWarning(order.warning_s, order.terminate_at, send)
 
     async def _sweep_orphans(self, held: Attempt) -> None:
         if held.group is not None:
@@ -447,7 +464,12 @@ class ProcessExecutor:
                 self._note_unkillable(held, _named(reached))
             await asyncio.sleep(_KILL_AGAIN_S if is_helpless else _SWEEP_LOOK_S)
         what = "the job's supervisor was killed, so its exit status is not known"
-        self._finish(held, self._unknown_end(held, "; ".join(text for text in (what, held.problem) if text)))
+        order = self._spool.order(held.name)
+        code, told = None, list[str]()
+        if order is not None:
+            code, told = await run_last(order, self._spool.folder(held.name), held.group)
+        result = self._unknown_end(held, "; ".join(text for text in (what, held.problem, *told) if text))
+        self._finish(held, msgspec.structs.replace(result, post_code=code))
 
     def _unknown_end(self, held: Attempt, problem: str) -> AttemptResult:
         now = self._clock.now()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from gsched.base.clock import Clock
 from gsched.run import contain, limits
@@ -16,6 +17,15 @@ from gsched.run.order import Limits
 
 LOOK_S = 1.0
 """Seconds between two looks at the least, and how exactly time that is spent suspended is told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndWarning:
+    """-wa, -wt: `send` warns the job, `seconds` before its run limit or `terminate_at` (UTC seconds) ends it."""
+
+    seconds: int
+    terminate_at: float | None
+    send: Callable[[], None]
 
 
 class Orphan:
@@ -35,7 +45,10 @@ class Orphan:
         is_suspended: Callable[[], bool],
         clock: Clock,
         on_helpless: Callable[[], None] = lambda: None,
+        warning: EndWarning | None = None,
     ) -> None:
+        """`warning`: None when there is none to give, any more."""
+        self._warning = warning
         self._clock = clock
         self._on_helpless = on_helpless
         self._is_suspended = is_suspended
@@ -79,10 +92,23 @@ class Orphan:
         if self._stopped_at is not None:
             return  # its time stands still, and whoever resumes it pokes
         ran_s = max(now - self._began, 0.0)
+        if self._warning is not None and self._warning_due(now, ran_s) <= ran_s:
+            self._warning.send()
+            self._warning = None
         if self._guard.due <= ran_s:
             self._guard.act(ran_s, 0.0)
             if self._guard.is_helpless(ran_s):
                 self._on_helpless()
-        if self._guard.due < float("inf"):
-            pause_s = self._guard.due - ran_s
+        due = min(self._guard.due, self._warning_due(now, ran_s))
+        if due < float("inf"):
+            pause_s = due - ran_s
             self._timer = self._loop.call_later(pause_s if self._guard.term_reason else max(pause_s, LOOK_S), self._act)
+
+    def _warning_due(self, now: float, ran_s: float) -> float:
+        """At which run time the job is to be warned; infinity for never."""
+        if self._warning is None:
+            return float("inf")
+        ends = [float(self._wanted.run_limit_s)] if self._wanted.run_limit_s is not None else []
+        if self._warning.terminate_at is not None:
+            ends.append(self._warning.terminate_at - now + ran_s)
+        return max(min(ends) - self._warning.seconds, 0.0) if ends else float("inf")

@@ -9,6 +9,7 @@ not there. Never waits and never deletes what runs.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 import os
 import shutil
@@ -141,6 +142,15 @@ class Spool:
     def is_past_job(self, name: str) -> bool:
         """Whether the job is over and the steps after it run."""
         return (self.folder(name) / supervisor.LAST).exists()
+
+    def is_warned(self, name: str) -> bool:
+        """Whether the job has been warned of its end."""
+        return (self.folder(name) / supervisor.WARNED).exists()
+
+    def mark_warned(self, name: str) -> None:
+        """It has; where that cannot be written down it may be warned again."""
+        with contextlib.suppress(OSError):
+            supervisor.write_file(str(self.folder(name) / supervisor.WARNED), b"")
 
     def is_suspended(self, name: str) -> bool:
         """Whether the attempt was suspended and not resumed: outlives the agent, and stops the run limit's clock."""

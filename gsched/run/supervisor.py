@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ORDER, CLAIM, STARTED, STATUS, SCRIPT, SUSPENDED = "order", "claim", "started", "status", "script", "suspended"
 LIMITS = "limits"
 STDOUT, STDERR, HOSTFILE, AFFINITY = "stdout", "stderr", "hostfile", "affinity"
-INPUT, FAILED, LAST, UNKILLABLE = "input", "failed", "last", "unkillable"
+INPUT, FAILED, LAST, UNKILLABLE, WARNED = "input", "failed", "last", "unkillable", "warned"
 """Names of the files in an attempt's folder."""
 
 TAKE_PATIENCE_S = 10.0
@@ -399,12 +399,20 @@ class Supervisor:
                 self._listen(due - ran_s)
             elif warn_s <= ran_s:
                 warned = True
+                self._mark_warned()
                 contain.send_all(self._tree(), order["warning_signal"])
             else:
                 guard.act(ran_s, self.cpu_s)
                 if guard.is_helpless(ran_s):
                     self._name_unkillable(self._tree())
         self.term_reason = guard.term_reason or guard.explains(death(self.main_status))
+
+    def _mark_warned(self) -> None:
+        """Who follows the job in this one's place must not warn it again."""
+        try:
+            write_file(f"{self.folder}/{WARNED}", b"")
+        except OSError:  # it may then be warned twice
+            pass
 
     def _warning_due(self) -> float:
         """At which run time the job is warned of its end (-wa, -wt); infinity for never."""

@@ -17,7 +17,7 @@ from run_host import CLUSTER, Host, appears, marked_processes
 from gsched.model.job import AttemptResult
 from gsched.run import contain, forkserver, supervisor
 from gsched.run.executor import ProcessExecutor
-from gsched.run.order import Limits
+from gsched.run.order import Limits, Step
 
 pytestmark = pytest.mark.fault
 
@@ -105,6 +105,54 @@ def test_an_orphan_can_still_be_terminated_and_has_its_run_limit(on_host):
         assert (await host.end_of(1)).term_reason == ""
         assert (await host.end_of(2)).term_reason == "TERM_RUNLIMIT"
         assert marked_processes("1.1") + marked_processes("2.1") == []
+
+    on_host(scenario)
+
+
+def test_an_orphan_is_warned_of_its_end_once(on_host):
+    async def scenario(host):
+        job = "trap 'echo warned >> warnings' USR2; touch up; while [ ! -e go ]; do sleep 0.02; done"
+        warning = {"run_limit_s": 61, "warning_signal": int(signal.SIGUSR2), "warning_s": 59}
+        await host.executor.start(host.order(job, **warning))
+        await appears(lambda: (host.root / "up").exists())
+        os.kill(host.supervisor_pid(), signal.SIGKILL)
+        await appears(lambda: (host.root / "warnings").exists())
+        assert host.executor._spool.is_warned("1.1")
+        (host.root / "go").touch()
+        await host.end_of(1)
+        assert (host.root / "warnings").read_text() == "warned\n"
+
+    on_host(scenario)
+
+
+def test_what_follows_an_orphan_is_run_in_its_supervisors_place(on_host):
+    async def scenario(host):
+        last = (
+            Step(command="pwd > after; exit 3", what="the job's post-exec command"),
+            Step(command=f'echo "$PATH" > {host.root}/site', what="the queue's post-exec command", is_site=True),
+        )
+        await host.executor.start(host.order("touch up; while [ ! -e go ]; do sleep 0.02; done", last=last))
+        await appears(lambda: (host.root / "up").exists())
+        os.kill(host.supervisor_pid(), signal.SIGKILL)
+        await appears(lambda: contain.read_process(host.supervisor_pid()) is None)
+        (host.root / "go").touch()
+        result = await host.end_of(1)
+        assert (result.post_code, (host.root / "after").read_text()) == (3, f"{host.root}\n")
+        assert (host.root / "site").read_text() == "/bin:/usr/bin:/sbin:/usr/sbin\n"
+        assert "the job's post-exec command exited with non-zero status (3)" in result.problem
+
+    on_host(scenario)
+
+
+def test_what_a_killed_supervisor_had_begun_with_is_not_run_again(on_host):
+    async def scenario(host):
+        last = (Step(command="echo ran >> after; sleep 60", what="the job's post-exec command"),)
+        await host.executor.start(host.order("true", last=last))
+        await appears(lambda: (host.root / "after").exists())
+        os.kill(host.supervisor_pid(), signal.SIGKILL)
+        result = await host.end_of(1)
+        assert "some may not have been run" in result.problem and result.post_code is None
+        assert (host.root / "after").read_text() == "ran\n"
 
     on_host(scenario)
 
