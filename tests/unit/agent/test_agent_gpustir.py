@@ -1,0 +1,56 @@
+"""The driver tells of errors as they come: the agent looks at once, and not for each of a thousand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from gsched.agent import gpuwatch
+from gsched.agent.gpuowners import GpuOwners
+from gsched.agent.gpuwatch import GpuWatch
+from gsched.model.host import GpuReport
+
+
+class Probe:
+    """Counts its samples; whoever waits for one is woken."""
+
+    def __init__(self) -> None:
+        self.samples = 0
+        self.sampled = asyncio.Event()
+        self.stirred: Callable[[], None] = lambda: None
+
+    async def sample(self) -> GpuReport:
+        self.samples += 1
+        self.sampled.set()
+        return GpuReport(provider="nvml")
+
+    async def close(self) -> None: ...
+
+
+def test_a_storm_of_errors_is_looked_at_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpuwatch, "STIRRED_PAUSE_S", 0.5)
+
+    async def story() -> None:
+        probe = Probe()
+
+        def probe_for(provider: str, host: str, stirred: Callable[[], None]) -> Probe:
+            probe.stirred = stirred
+            return probe
+
+        monkeypatch.setattr(gpuwatch, "probe_for", probe_for)
+        watch = GpuWatch("h", "c", GpuOwners(lambda pids: {}))
+        await watch.use("nvml", "")
+        probe.stirred()
+        await asyncio.wait_for(probe.sampled.wait(), 5.0)
+        assert probe.samples == 1
+        probe.sampled.clear()
+        for _ in range(1000):
+            probe.stirred()
+            await asyncio.sleep(0)
+        await asyncio.wait_for(probe.sampled.wait(), 5.0)  # what came meanwhile is not forgotten
+        assert probe.samples == 2
+        await watch.close()
+
+    asyncio.run(story())
