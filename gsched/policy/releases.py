@@ -6,7 +6,6 @@ trial. Numbers of hosts are indices into `names`; times are UTC seconds, infinit
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -110,7 +109,7 @@ class Releases:
         before = future.snapshot.ledger.origin or future.snapshot.ledger
         rows = sorted(lasting)
         lines = [_line_of(before.host(self.names[row]), future) for row in rows]
-        self._write(self._base, np.array(rows, dtype=np.int64), lines)
+        self._write(self._base, np.array(rows, dtype=np.int64), _together(lines))
         self._laid.update(rows)
         again = np.array(sorted(self._laid), dtype=np.int64)
         self._now.put(again, self._base.rows(again))
@@ -125,14 +124,19 @@ class Releases:
         placed there and nothing more.
         """
         ledger = future.snapshot.ledger
+        unread, own = ledger.put_off, ledger.own_hosts
+        known: list[int] = []
         plain: list[int] = []
         added: list[_Line] = []
         others: list[int] = []
         for name in names:
-            row, books = self.index.get(name), ledger.host(name)
+            row = self.index.get(name)
             if row is None:
                 continue
-            before = None if ledger.origin is None else ledger.origin.hosts.get(name)
+            if name in unread and name not in own:
+                known.append(row)
+                continue
+            books, before = ledger.host(name), None if ledger.origin is None else ledger.origin.hosts.get(name)
             placed = future.placed_on(name)
             is_plain = before is not None and len(books.held) == len(before.held) + len(placed)
             if before is not None and is_plain and books.suspended == before.suspended:
@@ -141,33 +145,45 @@ class Releases:
                 added.append(_Line(_free(books), len(books.gpus) - len(books.holders), ends))
             else:
                 others.append(row)
+        self._lay_over_unread(future, np.array(known, dtype=np.int64))
         rows = np.array(plain, dtype=np.int64)
-        self._write(self._now, rows, added, self._base.rows(rows) if plain else None)
+        self._write(self._now, rows, _together(added), self._base.rows(rows) if plain else None)
         more = np.array(others, dtype=np.int64)
-        self._write(self._now, more, [_line_of(ledger.host(self.names[row]), future) for row in others])
-        self._changed(np.concatenate([rows, more]))
-        self._laid.update(plain, others)
+        self._write(self._now, more, _together([_line_of(ledger.host(self.names[row]), future) for row in others]))
+        self._changed(np.concatenate([np.array(known, dtype=np.int64), rows, more]))
+        self._laid.update(known, plain, others)
 
-    def _write(self, table: Table, rows: Ints, lines: Sequence[_Line], onto: Rows | None = None) -> None:
+    def _lay_over_unread(self, future: Future, rows: Ints) -> None:
+        """The same for hosts whose books need not be looked at: what was placed there stands in none yet."""
+        placed = [future.placed_on(self.names[row]) for row in rows.tolist()]
+        counts = np.array([len(each) for each in placed], dtype=np.int64)
+        taken = [(end, part.slots, len(part.gpus)) for each in placed for part, end, _ in each]
+        held = np.array(taken, dtype=np.float64).reshape(-1, 3)
+        owner = np.repeat(np.arange(len(rows)), counts)
+        before = self._base.rows(rows)
+        slots, gpus = (np.bincount(owner, held[:, column], len(rows)) for column in (1, 2))
+        free_slots = np.where(before.free_slots < _NO_LIMIT, before.free_slots - slots, before.free_slots)
+        self._write(self._now, rows, _Lines(free_slots, before.free_gpus - gpus, counts, held), before)
+
+    def _write(self, table: Table, rows: Ints, lines: _Lines, onto: Rows | None = None) -> None:
         """Write rows of a table; `onto`: what is held there beside what the lines say."""
         if not len(rows):
             return
-        width = max(len(line.held) for line in lines)
-        held = np.array([[*line.held, *(_NOTHING,) * (width - len(line.held))] for line in lines], dtype=np.float64)
-        held = held.reshape(len(lines), width, 3)
-        ends, slots, gpus = held[:, :, 0], held[:, :, 1], held[:, :, 2]
+        owner = np.repeat(np.arange(len(rows)), lines.counts)
+        place = np.arange(len(owner)) - np.repeat(np.cumsum(lines.counts) - lines.counts, lines.counts)
+        shape = (len(rows), int(lines.counts.max(initial=0)))
+        ends, slots, gpus = np.full(shape, np.nan), np.zeros(shape), np.zeros(shape)
+        for column, each in enumerate((ends, slots, gpus)):
+            each[owner, place] = lines.held[:, column]
         if onto is not None:
             ends = np.concatenate([onto.end, ends], axis=1)
             slots = np.concatenate([onto.slots, slots], axis=1)
             gpus = np.concatenate([onto.gpus, gpus], axis=1)
-        free_slots = np.array([line.slots for line in lines], dtype=np.float64)
-        free_gpus = np.array([line.gpus for line in lines], dtype=np.float64)
-        for each in (self._base, self._now):
-            each.widen(int((~np.isnan(ends)).sum(axis=1).max(initial=0)))
+        for table_of in (self._base, self._now):
+            table_of.widen(int((~np.isnan(ends)).sum(axis=1).max(initial=0)))
         order = np.argsort(ends, axis=1, kind="stable")[:, : table.width]
-        table.put(
-            rows, Rows(free_slots, free_gpus, *(np.take_along_axis(x, order, axis=1) for x in (ends, slots, gpus)))
-        )
+        sorted_ones = (np.take_along_axis(each, order, axis=1) for each in (ends, slots, gpus))
+        table.put(rows, Rows(lines.free_slots, lines.free_gpus, *sorted_ones))
 
     def _changed(self, rows: Ints) -> None:
         """Rows of `_now` have been written: renew what was found from them."""
@@ -295,8 +311,21 @@ class _Line(NamedTuple):
     held: Sequence[tuple[float, float, float]]
 
 
-_NOTHING = (math.nan, 0.0, 0.0)
-"""In the place of a holding where a row has fewer than others. Sorted by end it comes last."""
+class _Lines(NamedTuple):
+    """Many of them: free slots and devices, how many holdings each has, and all holdings one after the other."""
+
+    free_slots: Floats
+    free_gpus: Floats
+    counts: Ints
+    held: Floats
+
+
+def _together(lines: Sequence[_Line]) -> _Lines:
+    free_slots = np.array([line.slots for line in lines], dtype=np.float64)
+    free_gpus = np.array([line.gpus for line in lines], dtype=np.float64)
+    counts = np.array([len(line.held) for line in lines], dtype=np.int64)
+    held = np.array([each for line in lines for each in line.held], dtype=np.float64)
+    return _Lines(free_slots, free_gpus, counts, held.reshape(-1, 3))
 
 
 def _free(books: HostLedger) -> float:
