@@ -16,29 +16,24 @@ Rows = NDArray[np.int64]
 class RowLog:
     """Rows in the order in which they changed; readers remember how far they have read."""
 
-    __slots__ = ("_rows", "length")
+    __slots__ = ("add", "rows")
 
     def __init__(self) -> None:
-        self.length = 0
-        self._rows: Rows = np.zeros(1024, dtype=np.int64)
+        self.rows: list[int] = []
+        """All that was added, for readers of a few rows."""
+        self.add = self.rows.append
 
-    def add(self, row: int) -> None:
-        if self.length == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
-        self._rows[self.length] = row
-        self.length += 1
+    @property
+    def length(self) -> int:
+        return len(self.rows)
 
     def extend(self, rows: Sequence[int]) -> None:
         """Add several."""
-        length = self.length + len(rows)
-        if length > len(self._rows):
-            self._rows = np.concatenate([self._rows, np.zeros(length, dtype=np.int64)])
-        self._rows[self.length : length] = rows
-        self.length = length
+        self.rows.extend(rows)
 
     def since(self, position: int) -> Rows:
         """What was added after the first `position` rows; a row may come more than once."""
-        return self._rows[position : self.length]
+        return np.array(self.rows[position:], dtype=np.int64)
 
     def clear(self) -> None:
-        self.length = 0
+        self.rows.clear()

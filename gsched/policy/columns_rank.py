@@ -8,7 +8,7 @@ from others (gsched.policy.scarce) stands in the place of the fewest devices lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -76,6 +76,9 @@ class Ranking:
         """The keys in order, where they alone are the rank."""
         self._one_by_one: Callable[[list[int]], None] | None = None
         """Looks at rows anew one at a time, which for a few is quicker than an array operation for all of them."""
+        self._stands: Sequence[float] = ()
+        self._tests: list[tuple[Sequence[float], float]] = []
+        """Whether each host stands, and (values, least) of what it must have, where rows are looked at so."""
         self._read = 0
         self.renew()
 
@@ -103,16 +106,16 @@ class Ranking:
 
     def best(self) -> int | None:
         """The row of the best host; None when there is none."""
-        log = self._columns.log
-        if self._read != log.length:
-            rows = log.since(self._read)
-            self._read = log.length
-            if self._one_by_one is not None and len(rows) <= _FEW:
-                self._one_by_one(rows.tolist())
+        changed = self._columns.log.rows
+        read, length = self._read, len(changed)
+        if read != length:
+            self._read = length
+            if self._one_by_one is not None and length - read <= _FEW:
+                self._one_by_one(changed[read:])
             else:
-                self._look(rows)
+                self._look(np.array(changed[read:], dtype=np.int64))
         if self._least is not None:
-            return self._least.row()
+            return self._least_fitting(self._least)
         keys = self._keys
         least = keys.min()
         if least == _INFINITY:
@@ -120,6 +123,19 @@ class Ranking:
         if self._scarce is not None:
             return self._least_taken(*self._scarce)
         return self._by_order(np.flatnonzero(keys == least))
+
+    def _least_fitting(self, least: Least) -> int | None:
+        """The row of the least key that could take a job: those that were looked at one by one may not."""
+        tests = self._tests
+        while (row := least.row()) is not None:
+            for values, wanted in tests:
+                if not values[row] >= wanted:
+                    break
+            else:
+                if not tests or not self._is_out(row):
+                    return row
+            least.set(row, _INFINITY)
+        return None
 
     def settled(self, row: int, part: HostAllocation) -> HostAllocation:
         """The part that was found on the best host, for a part of a GPU with the device that is to be taken there."""
@@ -175,34 +191,36 @@ class Ranking:
             self._least.set(row, key)
 
     def _single_look(self, least: Least) -> Callable[[list[int]], None] | None:
-        """The same as `_look` for one row after the other; None where only arrays can say it."""
+        """The same as `_look` for one row after the other; None where only arrays can say it. Most of these rows never
+        become the best, so whether one could take a job is only asked then, but for what mostly says no.
+        """
         rule, key_of = self.match.single_rule(), self._single_key()
         if rule is None or key_of is None:
             return None
-        stands, tests = rule
-        columns, settle, keys = self._columns, least.set, least.view
-        recent = None if self._recent is None else singly(self._recent)
+        self._stands, self._tests = rule
+        settle, keys = least.set, least.view
+        values, wanted = self._tests[0]
 
         def look(rows: list[int]) -> None:
-            barred = self._barred
             for row in rows:
-                for values, wanted in tests:
-                    if not values[row] >= wanted:
-                        if keys[row] != _INFINITY:
-                            keys[row] = _INFINITY
-                        break
-                else:
-                    is_out = (
-                        not stands[row]
-                        or (columns.any_locked and columns.locked[row])
-                        or (recent is not None and recent[row])
-                        or (barred is not None and barred[row])
-                    )
-                    key = _INFINITY if is_out else key_of(row)
+                if values[row] >= wanted:
+                    key = key_of(row)
                     if keys[row] != key:
                         settle(row, key)
+                elif keys[row] != _INFINITY:
+                    keys[row] = _INFINITY
 
         return look
+
+    def _is_out(self, row: int) -> bool:
+        """Whether a host that has enough for a job of the class takes none for another reason."""
+        columns, recent, barred = self._columns, self._recent, self._barred
+        return bool(
+            not self._stands[row]
+            or (columns.any_locked and columns.locked[row])
+            or (recent is not None and recent[row])
+            or (barred is not None and barred[row])
+        )
 
     def _single_key(self) -> Callable[[int], float] | None:
         """The key of one row, by the same steps as for all; None where only arrays can say it."""
