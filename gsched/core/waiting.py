@@ -17,6 +17,7 @@ from gsched.core.array import JobArray
 from gsched.core.job import Job
 from gsched.model.snapshot import Bucket, Head, Rank, RequirementClass
 
+_rank = tuple.__new__
 _SPARE_HEADS = 64
 """Entries of a heap of heads that may be out of date, beyond as many as it has lines."""
 
@@ -46,9 +47,15 @@ class WaitingLine:
             return self._ranked()
         return self._with_elements()
 
-    def _ranked(self) -> Iterator[tuple[Rank, int]]:
-        for place in range(self._start, len(self._numbers)):
-            yield self._at(place)
+    def _ranked(self, after: int = 0) -> Iterator[tuple[Rank, int]]:
+        priorities, orders, elements, numbers = self._priorities, self._orders, self._elements, self._numbers
+        for place in range(self._start + after, len(numbers)):
+            # Rank(...) would take a call in Python: this is done for most jobs that start.
+            yield _rank(Rank, (priorities[place], orders[place], elements[place])), numbers[place]
+
+    def after_first(self) -> Iterator[tuple[Rank, int]] | None:
+        """What comes after the first job; None where an array may be the first."""
+        return None if self._arrays else self._ranked(1)
 
     def _at(self, place: int) -> tuple[Rank, int]:
         rank = Rank(self._priorities[place], self._orders[place], self._elements[place])

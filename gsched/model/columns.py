@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gsched.model.allocation import HeldGpu, HostAllocation
+from gsched.model.allocation import HostAllocation
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import Ledger
 from gsched.model.resource import GPU_COUNTERS
@@ -60,6 +60,8 @@ class HostColumns:
         columns, so rows must be read again."""
         self.epoch = 0
         """Grows when the logs begin anew: whoever reads them begins anew too."""
+        self.shape = 0
+        """Grows when there are more columns of what the books say, or others."""
         size = len(self.names)
         self.free: Numbers = np.zeros(size)
         """Free slots, infinite without a limit."""
@@ -80,7 +82,7 @@ class HostColumns:
             Hashable, tuple[Callable[[HostSnapshot, HostLedger], float], Numbers, MutableSequence[float]]
         ] = {}
         self._idle_counts: dict[Hashable, MutableSequence[float]] = {}
-        """Those of them, and of the counters, that count GPUs which nobody holds: see `took`."""
+        """Those of them, and of the counters, that count GPUs which nobody holds: see `taking`."""
         self._others: list[tuple[Callable[[HostSnapshot, HostLedger], float], MutableSequence[float]]] = []
         """Those of them that do not."""
         for row in range(size):
@@ -106,7 +108,7 @@ class HostColumns:
                 [_number(host, self.ledger.host(host.name), name) for host in self.hosts], np.float64
             )
             if name in self._reserved:
-                self._before = None
+                self._changed_shape()
                 (self._counts if name in _DEVICE_OR_SLOT else self._amounts)[name] = singly(found)
                 if name in _IDLE_COUNTERS:
                     self._idle_counts[name] = singly(found)
@@ -131,7 +133,7 @@ class HostColumns:
         if found is None:
             values = np.array([compute(host, self.ledger.host(host.name)) for host in self.hosts], np.float64)
             found = self._derived[key] = (compute, values, singly(values))
-            self._before = None
+            self._changed_shape()
             if counts_idle:
                 self._idle_counts[key] = found[2]
             else:
@@ -182,39 +184,39 @@ class HostColumns:
         self._read_books(row, devices=devices)
         self.log.add(row)
 
-    def took(self, row: int, part: HostAllocation, reserved: Mapping[str, float]) -> None:
-        """The same where all that was done is to take a part, on a host whose GPUs are alike (HostLedger): that needs
-        no look at the books. `reserved`: what is reserved there now of what the part holds.
+    def taking(self, part: HostAllocation) -> Callable[[int, Mapping[str, float]], None]:
+        """What says that a cycle has taken such a part on a host, where that needs no look at the books, since its GPUs
+        are alike (HostLedger.idle_alike). It is given the row, and what is reserved there now; it serves while `shape`
+        is the same.
         """
         if not self._reserved.issuperset(part.amounts):
-            self.try_out(row)
-            return
-        if not self.tried:
-            self._remember()
-        self.tried.add(row)
-        self._free[row] -= part.slots
-        self.empty[row] = False
-        counts = self._counts
-        if "slots" in counts:
-            counts["slots"][row] -= part.slots
-        values = self.hosts[row].values
-        for name in part.amounts:
-            value = values.get(name)
-            if name in self._amounts and isinstance(value, float | int):
-                self._amounts[name][row] = value - reserved[name]
-        if part.gpus:
-            self._took_gpus(row, part.gpus)
-        self.log.add(row)
+            self._reserve(part.amounts)
+        slots, count, tried, hosts, note = part.slots, len(part.gpus), self.tried, self.hosts, self.log.rows.append
+        by_slots = [self._free, *([self._counts["slots"]] if "slots" in self._counts else [])]
+        amounts = [(name, self._amounts[name]) for name in part.amounts if name in self._amounts]
+        by_gpus = [*self._idle_counts.values()] if count else []
+        if count and part.gpus[0].claim == "ngpus" and "ngpus" in self._counts:
+            by_gpus.append(self._counts["ngpus"])
+        others = self._others if count else []
+        empty = singly(self.empty)
 
-    def _took_gpus(self, row: int, gpus: tuple[HeldGpu, ...]) -> None:
-        count = len(gpus)
-        for idle in self._idle_counts.values():
-            if idle[row]:
-                idle[row] -= count
-        if "ngpus" in self._counts and gpus[0].claim == "ngpus":
-            self._counts["ngpus"][row] -= count
-        for compute, one in self._others:
-            one[row] = compute(self.hosts[row], self.books(row))
+        def take(row: int, reserved: Mapping[str, float]) -> None:
+            if not tried:
+                self._remember()
+            tried.add(row)
+            empty[row] = False
+            for column in by_slots:
+                column[row] -= slots
+            for name, column in amounts:
+                column[row] = hosts[row].values[name] - reserved[name]  # type: ignore[operator]  # there is enough of it
+            for column in by_gpus:
+                if column[row]:
+                    column[row] -= count
+            for compute, column in others:
+                column[row] = compute(hosts[row], self.books(row))
+            note(row)
+
+        return take
 
     def renew(self, host: HostSnapshot) -> None:
         """The host has new values. It must be one of these."""
@@ -250,6 +252,17 @@ class HostColumns:
         if self.log.length + self.standing_log.length > MOST_LOGGED * self.size + 1024:
             self._begin_anew()
 
+    def _reserve(self, names: Iterable[str]) -> None:
+        """From now on what is left of these resources depends on the books."""
+        self._reserved.update(names)
+        known = self._reserved & self._numbers.keys()
+        self._amounts = {name: singly(self._numbers[name]) for name in known - _DEVICE_OR_SLOT}
+        self._changed_shape()
+
+    def _changed_shape(self) -> None:
+        self.shape += 1
+        self._before = None
+
     def _remember(self) -> None:
         """Rows begin to be used for trying: `_take_back` undoes it."""
         names = [*self._amounts, *self._counts]
@@ -278,6 +291,7 @@ class HostColumns:
         for name in self._counts:
             self._idle_counts.pop(name, None)
         self._counts.clear()
+        self._changed_shape()
         self._begin_anew()
 
     def _read_books(self, row: int, *, devices: bool) -> None:
@@ -293,10 +307,7 @@ class HostColumns:
             self.locked[row] = False
         reserved = ledger.reserved
         if not self._reserved.issuperset(reserved):
-            self._reserved.update(reserved)
-            self._before = None
-            known = self._reserved & self._numbers.keys()
-            self._amounts = {name: singly(self._numbers[name]) for name in known - _DEVICE_OR_SLOT}
+            self._reserve(reserved)
         values = host.values
         for name, amounts in self._amounts.items():
             value = values.get(name)

@@ -169,12 +169,14 @@ class HostLedger:
             free += shared
         return free
 
-    @property
-    def are_alike(self) -> bool:
-        """Whether counting says all of the GPUs that nobody holds: each claim could have all of them or none, and one
-        is as good as another. So it is where there are none.
+    def idle_alike(self) -> list[Gpu] | None:
+        """The GPUs that nobody holds, by index, where counting says all of them: each claim could have all of the
+        host's GPUs or none, and one is as good as another. None where that is not so.
         """
-        return self._are_alike and not self._holds_strange and not self.torn
+        if not self._are_alike or self._holds_strange or self.torn:
+            return None
+        holders = self.holders
+        return [gpu for gpu in self._usable.get("", ()) if gpu.uuid not in holders]
 
     def is_idle(self, gpu: Gpu) -> bool:
         """Whether the GPU could be used and nobody holds it."""

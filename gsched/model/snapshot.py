@@ -118,6 +118,10 @@ class HeadLine(Line, Protocol):
     version: int
     """Another one, which no other line ever has, whenever another job becomes the first."""
 
+    def after_first(self) -> Iterator[tuple[Rank, int]] | None:
+        """The jobs after the first, in order; None where the first entry is, or may be, an array."""
+        ...
+
 
 Head = tuple[float, float, int, int, int, HeadLine]
 """The first job of a line: its rank laid open, its number (an array's for its elements), the line's version when it

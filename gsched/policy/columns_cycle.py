@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.allocation import Allocation
 from gsched.model.columns import HostColumns
-from gsched.model.host_ledger import AttemptKey
 from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import RequirementClass, Snapshot
@@ -127,17 +126,16 @@ class CycleColumns:
     def shelf(self, row: int) -> Shelf | None:
         """What the host of the row has left, for lanes to take from; None where counting does not say all."""
         books = self.columns.books(row)
-        if not books.are_alike:
+        idle = books.idle_alike()
+        if idle is None:
             return None
-        found = self.shelves[row] = Shelf(books)
+        found = self.shelves[row] = Shelf(books.host, idle, dict(books.reserved))
         return found
 
-    def took(self, key: AttemptKey, row: int, part: HostAllocation, reserved: dict[str, float]) -> None:
-        """A lane gives an attempt the part, from the shelf of the row. `reserved`: what is reserved there then."""
+    def took(self, row: int) -> None:
+        """A lane takes from the shelf of the row: where JOB_ACCEPT_INTERVAL is set its host takes no more for now."""
         for recent in self._recent.values():
             recent[row] = True
-        self._snapshot.ledger.take_later(key, part)
-        self.columns.took(row, part, reserved)
 
     def close(self) -> None:
         """Forget matches that are no longer needed."""

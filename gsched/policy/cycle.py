@@ -64,21 +64,7 @@ class _Cycle:
 
     def plan(self) -> Plan:
         order = ServingOrder(self._snapshot, self._live(), self._limits.closed_queues())
-        truncated = False
-        for job_id, bucket in order:
-            if self._served and self._served + self._field.steps >= self._budget:
-                truncated = True
-                break
-            self._served += 1
-            lane = self._placer.lane(bucket)
-            part = None if lane is None else lane.take(job_id)
-            if lane is None or part is None:
-                self._serve(job_id, bucket, order)
-                continue
-            allocation = Allocation(hosts=(part,))
-            self._reservations.future.placed(part, self._guard.ends_at(bucket), bucket)
-            order.placed(bucket, allocation)
-            self._placements.append(Placement(job_id, allocation, lane.effective))
+        truncated = not self._place(order)
         passed_over = order.passed_over()
         for key in passed_over:
             if key not in self._reasons:
@@ -98,6 +84,28 @@ class _Cycle:
             tuple(self._preempted),
             resumed,
         )
+
+    def _place(self, order: ServingOrder) -> bool:
+        """Serve all jobs; false if the budget did not suffice."""
+        lanes, fair, placed = self._placer.lanes, order.trees, self._reservations.future.placed
+        for job_id, bucket in order:
+            if self._served and self._served + self._field.steps >= self._budget:
+                return False
+            self._served += 1
+            if bucket.array or bucket.job_group or bucket.application:
+                lane = None
+            else:
+                lane = lanes.get((bucket.queue, id(bucket.requirement))) or self._placer.lane(bucket)
+            part = None if lane is None else lane.take(job_id)
+            if lane is None or part is None:
+                self._serve(job_id, bucket, order)
+                continue
+            placed(part, lane.ends_at, bucket)
+            allocation = Allocation(hosts=(part,))
+            if fair:
+                order.placed(bucket, allocation)
+            self._placements.append(Placement(job_id, allocation, lane.effective))
+        return True
 
     # -- one job --------------------------------------------------------------------------------------------------
 

@@ -109,7 +109,13 @@ class _Kind:
             if first[_VERSION] == _OPEN:
                 return first  # type: ignore[return-value]  # only entries are open
             line: HeadLine = first[_BUCKET]  # type: ignore[assignment]  # and a head has its line there
-            entry = self.open(line.bucket, line) if line.version == first[_VERSION] else None
+            entry = None
+            if line.version == first[_VERSION]:
+                following = line.after_first()
+                if following is None:
+                    entry = self.open(line.bucket, line)
+                else:
+                    entry = (*first[:_VERSION], _OPEN, line.bucket, following, self)
             if entry is None:
                 heappop(heap)
             else:

@@ -109,6 +109,8 @@ class Placer:
         self._kinds: dict[tuple[str, RequirementClass], _Kind] = {}
         self._kinds_by_id: dict[tuple[str, int], _Kind] = {}
         """The same by the identity of the class, which costs less than its hash."""
+        self.lanes: dict[tuple[str, int], Lane] = {}
+        """What `lane` has found, by queue and identity of the class, for jobs of no array, group or profile."""
 
     # -- classes --------------------------------------------------------------------------------------------------
 
@@ -163,7 +165,9 @@ class Placer:
         if kind.is_promised:
             return None
         if not kind.is_lane_known:
-            kind.is_lane_known, kind.lane = True, self._new_lane(kind)
+            kind.is_lane_known, kind.lane = True, self._new_lane(kind, bucket)
+        if kind.lane is not None:
+            self.lanes[bucket.queue, id(bucket.requirement)] = kind.lane
         return kind.lane
 
     def close_lane(self, queue: Queue, requirement: RequirementClass) -> None:
@@ -171,7 +175,7 @@ class Placer:
         kind = self._kind(queue, requirement)
         kind.is_lane_known, kind.lane = True, None
 
-    def _new_lane(self, kind: _Kind) -> Lane | None:
+    def _new_lane(self, kind: _Kind, bucket: Bucket) -> Lane | None:
         if kind.demand is None or not kind.is_plain:
             return None
         choice, (way,) = kind.ways[0]
@@ -179,7 +183,9 @@ class Placer:
             return None
         if kind.ranking is None:
             kind.ranking = self._field.ranking(kind.queue, kind.requirement, kind.demand, way)
-        return Lane(self._field, kind.ranking, self._guard, choice.text) if kind.ranking.is_single else None
+        if not kind.ranking.is_single:
+            return None
+        return Lane(self._field, kind.ranking, self._guard, choice.text, self._guard.ends_at(bucket))
 
     def fulfilled(self, bucket: Bucket) -> None:
         """A job of the bucket has started, and with it what may have been planned for one of its class."""

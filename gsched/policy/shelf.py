@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gsched.model.host import Gpu
-from gsched.model.host_ledger import HostLedger
 
 
 class Shelf:
@@ -11,8 +10,8 @@ class Shelf:
 
     __slots__ = ("free", "host", "reserved")
 
-    def __init__(self, books: HostLedger) -> None:
-        self.host = books.host
-        self.free: list[Gpu] = books.claimable("")
+    def __init__(self, host: str, free: list[Gpu], reserved: dict[str, float]) -> None:
+        self.host = host
+        self.free = free
         """GPUs that nobody holds, in the order in which they are given."""
-        self.reserved = dict(books.reserved)
+        self.reserved = reserved

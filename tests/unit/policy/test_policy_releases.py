@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_cluster import Ask, Cluster, PlainTrial, kind
 
+from gsched.model.allocation import HostAllocation
 from gsched.model.columns import HostColumns
 from gsched.policy.future import Future
 from gsched.policy.releases import Need, Releases
@@ -81,3 +82,38 @@ def test_no_bound_is_later_than_the_truth(starts: list, slots: int, gpus: int) -
                 break
         else:
             assert bound == 1e18
+
+
+@given(
+    STARTS,
+    st.lists(
+        st.tuples(st.integers(0, HOSTS - 1), st.integers(1, 2), st.sampled_from([5.0, 20.0, math.inf])), max_size=8
+    ),
+)
+@settings(max_examples=60, deadline=None)
+def test_books_need_not_be_written_for_what_was_placed_to_count(
+    starts: list,  # type: ignore[type-arg]
+    placed: list[tuple[int, int, float]],
+) -> None:
+    cluster = Cluster(HOSTS, 4, 2)
+    fill(cluster, starts)
+    tables = []
+    for is_written in (False, True):
+        snapshot = cluster.snapshot()
+        future = Future(snapshot, 0.0)
+        for number, (host, slots, ends_at) in enumerate(placed):
+            part = HostAllocation(host=f"h{host}", slots=slots)
+            before = sum(each.slots for each, _, _ in future.placed_on(part.host))
+            if before + slots > (cluster.ledger.host(part.host).free_slots or 0):
+                continue
+            snapshot.ledger.take_later((9000 + number, -1), part)
+            future.placed(part, ends_at, None)
+        if is_written:
+            for name in cluster.hosts:
+                snapshot.ledger.host(name)
+        tables.append(Releases(future))
+        assert not (is_written and snapshot.ledger.put_off)
+    unread, written = tables
+    for need in (Need(1, 0, 1), Need(2, 1, 2), Need(4, 2, 4)):
+        assert bounds(unread, need) == bounds(written, need)
+    assert unread.unknown_ends().tolist() == written.unknown_ends().tolist()
