@@ -29,6 +29,7 @@ from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import JobSpec
 from gsched.run import contain
 from gsched.run.launch import Watch
+from gsched.run.mps import pipes_of
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,8 @@ FIRST_LOOK_S = 10.0
 CONFIRM_S = (0.0, 0.03, 0.1)
 """Pauses before the looks that must all find a GPU unfit, before an attempt is refused: one may show a process that is
 just ending."""
+AGAIN_S = 0.1
+"""Until one looks again at a GPU that has just been called dirty for its memory alone."""
 RETURN_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0)
 """Pauses between looks at GPUs that an attempt has left, until they are given up as dirty; an end shortens each."""
 KILL_FROM = 7
@@ -68,6 +71,7 @@ class GpuCare:
         self._followed: dict[tuple[int, int], Watch] = {}
         self._gone = asyncio.Event()
         self._looks: set[asyncio.Task[GpuReport]] = set()
+        self._again: asyncio.TimerHandle | None = None
 
     # -- the judge ------------------------------------------------------------------------------------------------
 
@@ -85,7 +89,7 @@ class GpuCare:
                 is_over=lambda name: name not in current,
                 is_used=gpu.uuid in used,
                 suspect=self._suspects.get(gpu.uuid, ""),
-                gone=self._ended_since(gpu) if report.provider == "nvml" else (),
+                passed=_passed(gpu) if report.provider == "nvml" else (),
             )
 
         report = msgspec.structs.replace(report, gpus=tuple(verdict(gpu) for gpu in report.gpus))
@@ -103,12 +107,6 @@ class GpuCare:
                 self._eviction.consider(report.gpus, self.rules.kill_s, self._clock.monotonic())
         return report
 
-    def _ended_since(self, gpu: Gpu) -> tuple[int, ...]:
-        """Processes that were there when they were listed (they have a user) and are not any more."""
-        return tuple(
-            each.pid for each in gpu.processes if not each.job and each.user and not os.path.exists(f"/proc/{each.pid}")
-        )
-
     def _alarm(self, gpus: Iterable[Gpu]) -> None:
         """Into the log, once for each thing that is wrong."""
         for gpu in gpus:
@@ -121,6 +119,8 @@ class GpuCare:
                 log.info("GPU %d (%s) is clean again", gpu.index, gpu.uuid)
                 continue
             self._alarmed[gpu.uuid] = what
+            if not gpu.left_behind and not gpu.strangers:
+                self._look_soon()
             after = f" after {', '.join(gpu.left_behind)}" if gpu.left_behind else ""
             strangers = f"used by processes {', '.join(map(str, gpu.strangers))} of nobody's job"
             log.warning("GPU %d (%s)%s: %s", gpu.index, gpu.uuid, after, gpu.problem or strangers)
@@ -141,12 +141,23 @@ class GpuCare:
         self._followed.pop(key, None)
         self._gone.set()
         self._gone = asyncio.Event()
+        self._look()
+
+    def _look_soon(self) -> None:
+        """Memory that nothing explains may be that of a process which has ended while the GPU was looked at."""
+        if self._again is not None:
+            self._again.cancel()
+        self._again = asyncio.get_running_loop().call_later(AGAIN_S, self._look)
+
+    def _look(self) -> None:
         look = asyncio.create_task(self._watch.look())
         self._looks.add(look)
         look.add_done_callback(self._looks.discard)
 
     def close(self) -> None:
         """Follow nobody any more."""
+        if self._again is not None:
+            self._again.cancel()
         for watch in self._followed.values():
             watch.close()
         self._followed.clear()
@@ -239,6 +250,14 @@ def _end(left: Iterable[GpuProcess], number: signal.Signals) -> None:
         problem = contain.send(process, number) if process is not None and not process.is_dead else ""
         if problem:
             log.warning("%s", problem)
+
+
+def _passed(gpu: Gpu) -> tuple[int, ...]:
+    """Processes of no job that do not count: those that were there when they were listed (they have a user) and have
+    ended since, and MPS servers, whose clients are listed themselves.
+    """
+    others = [each for each in gpu.processes if not each.job and each.user]
+    return tuple(each.pid for each in others if not os.path.exists(f"/proc/{each.pid}") or pipes_of(each.pid))
 
 
 def _of(report: GpuReport, part: HostAllocation) -> list[Gpu]:

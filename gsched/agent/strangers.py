@@ -33,19 +33,19 @@ def judged(
     is_over: Callable[[str], bool],
     is_used: bool,
     suspect: str = "",
-    gone: Iterable[int] = (),
+    passed: Iterable[int] = (),
 ) -> Gpu:
     """The GPU with its strangers, with who has left something on it, and with why it must not be offered.
 
     `is_over(name)`: that attempt has ended, and all that was to be done for its GPUs was. `is_used`: an attempt that
-    is not over holds it. `suspect`: who held it last, where its memory did not come back. `gone`: processes that have
-    ended since they were listed. A problem that is there already stays.
+    is not over holds it. `suspect`: who held it last, where its memory did not come back. `passed`: processes that do
+    not count. A problem that is there already stays.
     """
     if gpu.process_count is None:
         return gpu
     left = [each for each in gpu.processes if each.job and is_over(each.job)]
-    strangers = strangers_of(gpu, rules.limit_mib, is_used=is_used, gone=gone)
-    lost_mib = 0 if is_used or gone else lost_memory(gpu, rules.limit_mib)
+    strangers = strangers_of(gpu, rules.limit_mib, is_used=is_used, passed=passed)
+    lost_mib = 0 if is_used else lost_memory(gpu, rules.limit_mib)
     if rules.action is GpuForeign.WARN and not suspect:
         lost_mib = 0  # it may be a stranger's that cannot be seen
     behind = {each.job for each in left} | ({suspect} if lost_mib and suspect else set())
@@ -58,16 +58,16 @@ def judged(
     )
 
 
-def strangers_of(gpu: Gpu, limit_mib: int, *, is_used: bool, gone: Iterable[int] = ()) -> list[GpuProcess]:
+def strangers_of(gpu: Gpu, limit_mib: int, *, is_used: bool, passed: Iterable[int] = ()) -> list[GpuProcess]:
     """Processes of nobody's job that use more than `limit_mib`, the largest first.
 
     A process without a user cannot be seen from here, so on a GPU that is used it may well be the job's own.
     """
-    passed = set(gone)
+    others = set(passed)
     return [
         each
         for each in gpu.processes
-        if not each.job and each.pid not in passed and (each.user or not is_used) and _mib(gpu, each) > limit_mib
+        if not each.job and each.pid not in others and (each.user or not is_used) and _mib(gpu, each) > limit_mib
     ]
 
 

@@ -88,6 +88,8 @@ def _show_gpus(call: Call, options: Parsed, hosts: Sequence[HostView], uses: gpu
         call.write(render_long_gpus(hosts, uses))
         return
     write_gpu_table(call, options, gpu_tables.USE, gpu_tables.use_rows(hosts, uses), command="bhosts")
+    if not options.has("json", "noheader"):
+        call.write(gpu_tables.closed_gpus(hosts))
 
 
 def _uses(session: Session, hosts: Iterable[HostView]) -> dict[tuple[str, str], gpu_tables.GpuUse]:

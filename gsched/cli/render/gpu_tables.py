@@ -200,6 +200,15 @@ def load_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, Row]]:
         yield host.name, row
 
 
+def closed_gpus(hosts: Iterable[HostView]) -> str:
+    """A line for each GPU that is not offered. LSF's `bhosts -gpu` has no column for it; programs read that table."""
+    return "".join(
+        f"GPU {gpu.index} of {printable(host.name)} is not offered: {printable(gpu.problem)}\n"
+        for host, gpu in gpus_of(hosts)
+        if gpu.problem
+    )
+
+
 def health(gpu: Gpu) -> str:
     """`ok`, or `error` for one that is not offered."""
     return "error" if gpu.problem else "ok"

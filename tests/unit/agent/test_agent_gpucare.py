@@ -43,6 +43,7 @@ class Machine:
     def __init__(self, *sights: Gpu | Callable[[], Gpu]) -> None:
         self.sights = list(sights)
         self.known = True
+        self.provider = "simulated"
         self.looks = 0
         self.told: list[GpuReport] = []
         self.running: dict[str, frozenset[str]] = {}
@@ -61,7 +62,10 @@ class Machine:
         self.looks += 1
         sight = self.sights.pop(0) if len(self.sights) > 1 else self.sights[0]
         return GpuReport(
-            gpus=(sight if isinstance(sight, Gpu) else sight(),), provider="simulated", known=self.known, reason="hangs"
+            gpus=(sight if isinstance(sight, Gpu) else sight(),),
+            provider=self.provider,
+            known=self.known,
+            reason="hangs",
         )
 
     async def close(self) -> None:
@@ -293,3 +297,37 @@ def test_a_process_that_cannot_be_seen_may_be_the_jobs_own(story: Any) -> None:
         assert (machine.looks, machine.problems) == (5, [""] * 5)
 
     story(machine, work)
+
+
+def test_memory_of_something_that_ended_under_the_look_closes_the_gpu_for_a_moment_alone(story: Any) -> None:
+    machine = Machine(gpu(), gpu(used_mib=5000), gpu())
+
+    async def work() -> None:
+        await machine.watch.look()
+        assert machine.problems == ["dirty(?,5000)"]
+        async with asyncio.timeout(10):
+            while machine.problems[-1]:
+                await asyncio.sleep(0.005)
+
+    story(machine, work)
+
+
+def test_a_server_of_mps_is_no_stranger(story: Any, tmp_path: Any) -> None:
+    """Its clients are listed themselves. One that has ended since it was listed does not count either."""
+    program = tmp_path / "nvidia-cuda-mps-server"
+    program.symlink_to("/bin/sleep")
+    child = subprocess.Popen([program, "60"], env={"CUDA_MPS_PIPE_DIRECTORY": "/somewhere"})
+    try:
+        pids = (child.pid, 999_999_998)
+        server = gpu(*(GpuProcess(pid=pid, user="ann", used_mib=700) for pid in pids))
+        machine = Machine(server)
+        machine.provider = "nvml"
+
+        async def work() -> None:
+            await machine.care.before(KEY, PART, SPEC)
+            assert machine.problems == [""]
+
+        story(machine, work)
+    finally:
+        child.kill()
+        child.wait()

@@ -61,8 +61,8 @@ def test_a_process_of_untold_memory_counts_by_what_the_gpu_has_in_use() -> None:
 
 
 def test_one_that_has_ended_since_it_was_listed_does_not_count() -> None:
-    assert verdict(gpu(ANN), gone=(4711,)) == gpu(ANN)
-    assert verdict(gpu(ANN, used_mib=2000), gone=(4711,)).problem == ""
+    assert verdict(gpu(ANN), passed=(4711,)) == gpu(ANN)
+    assert verdict(gpu(ANN, used_mib=2000), passed=(4711,)).problem == "dirty(?,1300)"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from fake_master import FakeCall, FakeMaster, allocation, spec
 
@@ -337,6 +338,15 @@ def test_gpus_of_hosts(master: FakeMaster, call: NewCall) -> None:
     assert [match.end() for match in re.finditer(r"\S+", models[0])][1:] == [18, 34, 47, 60, 73]
     assert models[2].split() == ["1", "TeslaV100_SXM2_", "-", "-", "8"]
     assert "-gpu goes with" in refused(call, "bhosts", "-gpu", "-l", "-w")
+
+
+def test_a_gpu_that_is_not_offered_is_named_below_the_table(master: FakeMaster, call: NewCall) -> None:
+    first, second = GPUS.gpus
+    dirty = msgspec.structs.replace(first, gpu=msgspec.structs.replace(first.gpu, problem="dirty(4711,700)"))
+    master.host_views = [msgspec.structs.replace(GPUS, gpus=(dirty, second))]
+    lines = shown(call, "bhosts", "-gpu").splitlines()
+    assert lines[3:] == ["GPU 0 of ac922a is not offered: dirty(4711,700)"]
+    assert len(shown(call, "bhosts", "-gpu", "-noheader").splitlines()) == 2
 
 
 def test_application_profiles(master: FakeMaster, call: NewCall) -> None:
