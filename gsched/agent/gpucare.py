@@ -102,7 +102,8 @@ class GpuCare:
             }
             self._alarm(report.gpus)
             is_over = [each for gpu in report.gpus for each in gpu.processes if each.job and each.job not in running]
-            self._follow([*_strangers(report), *is_over])
+            escaped = [each for gpu in report.gpus for each in gpu.processes if each.escaped]
+            self._follow([*_strangers(report), *is_over, *escaped])
             if self.rules.action is GpuForeign.KILL_AFTER and report.provider == "nvml":
                 self._eviction.consider(report.gpus, self.rules.kill_s, self._clock.monotonic())
         return report

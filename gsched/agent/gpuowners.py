@@ -117,8 +117,8 @@ class GpuOwners:
 
 
 def _foreign_mib(gpu: Gpu, processes: Iterable[GpuProcess]) -> int | None:
-    """Memory in use that no attempt's process accounts for."""
-    own = [each.used_mib for each in processes if each.job]
+    """Memory in use that no process of an attempt which may use it accounts for."""
+    own = [each.used_mib for each in processes if each.job and not each.escaped]
     if None in own:  # the driver does not say how much is theirs: what it says of others is all that is known
-        return sum(each.used_mib or 0 for each in processes if not each.job)
+        return sum(each.used_mib or 0 for each in processes if not each.job or each.escaped)
     return None if gpu.used_mib is None else max(0, gpu.used_mib - sum(each or 0 for each in own))

@@ -49,8 +49,9 @@ def judged(
     if rules.action is GpuForeign.WARN and not suspect:
         lost_mib = 0  # it may be a stranger's that cannot be seen
     behind = {each.job for each in left} | ({suspect} if lost_mib and suspect else set())
-    avoided = strangers if rules.action is not GpuForeign.WARN else []
-    problem = gpu.problem or dirty(left, lost_mib) or foreign(avoided)
+    problem = gpu.problem or dirty(left, lost_mib)
+    if rules.action is not GpuForeign.WARN:
+        problem = problem or foreign(strangers) or escaped(escaped_of(gpu, rules.limit_mib))
     if not (strangers or behind or problem):
         return gpu
     return msgspec.structs.replace(
@@ -69,6 +70,13 @@ def strangers_of(gpu: Gpu, limit_mib: int, *, is_used: bool, passed: Iterable[in
         for each in gpu.processes
         if not each.job and each.pid not in others and (each.user or not is_used) and _mib(gpu, each) > limit_mib
     ]
+
+
+def escaped_of(gpu: Gpu, limit_mib: int) -> list[GpuProcess]:
+    """Processes of jobs that do not hold the GPU and use more than `limit_mib` of it. They are not strangers, whom
+    GPU_FOREIGN may have ended: it is their job's owner who is to end them.
+    """
+    return [each for each in gpu.processes if each.escaped and _mib(gpu, each) > limit_mib]
 
 
 def lost_memory(gpu: Gpu, limit_mib: int) -> int:
@@ -91,6 +99,15 @@ def foreign(strangers: list[GpuProcess]) -> str:
     first = strangers[0]
     more = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
     return f"foreign({first.user or '?'},{first.pid},{_shown(first.used_mib)}){more}"
+
+
+def escaped(processes: list[GpuProcess]) -> str:
+    """`escaped(JOB.RUN,PID,MIB)` of the first, and how many more there are; empty without any."""
+    if not processes:
+        return ""
+    first = processes[0]
+    more = f" and {len(processes) - 1} more" if len(processes) > 1 else ""
+    return f"escaped({first.job},{first.pid},{_shown(first.used_mib)}){more}"
 
 
 def dirty(left: list[GpuProcess], lost_mib: int) -> str:

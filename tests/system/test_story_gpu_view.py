@@ -145,8 +145,12 @@ def test_a_process_on_a_gpu_that_its_job_does_not_hold_has_escaped(cluster: Clus
         assert text in re.sub(r"\n {21}", "", cluster.run(command, "-l", str(job)).stdout)
     row = [str(index), str(pid), getpass.getuser(), "500M", str(job), "ESCAPED"]
     assert row in rows(cluster, "GPU PROCESSES")
+    # Whoever needs all GPUs that the job does not hold waits until it has gone from there.
+    wide = cluster.submit("-R", "rusage[ngpus_excl_p=3]", "true")
+    cluster.why_pending(wide)
     with (machine / "state").open("a") as state:
         state.write(f"gpu.{index}.procs=\ngpu.{index}.used_mib=0\n")
+    assert cluster.wait(wide)[0].state == "DONE"
     cluster.run("gkill", str(job))
     cluster.wait(job)
     assert not Path(f"/proc/{pid}").exists()

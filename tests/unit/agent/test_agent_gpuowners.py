@@ -68,6 +68,12 @@ def test_a_process_of_an_attempt_that_does_not_hold_the_gpu_has_escaped() -> Non
     assert [each.pid for each in told.processes if each.escaped] == [18, 19]
 
 
+def test_memory_of_an_escaped_process_is_not_to_be_had() -> None:
+    owners = GpuOwners(lambda pids: dict.fromkeys(pids, "17.1"), held=lambda name: frozenset({"GPU-b"}))
+    seen = gpu(700, GpuProcess(pid=17, used_mib=500))
+    assert asyncio.run(owners.told(GpuReport(gpus=(seen,)))).gpus[0].foreign_mib == 700
+
+
 def test_a_part_of_a_gpu_is_held_as_the_gpu_is() -> None:
     owners = GpuOwners(lambda pids: dict.fromkeys(pids, "17.1"), held=lambda name: frozenset({"MIG-1"}))
     seen = msgspec.structs.replace(gpu(0, GpuProcess(pid=17)), mig_devices=(MigDevice(uuid="MIG-1"),))

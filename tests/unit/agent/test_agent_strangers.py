@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ ANN = GpuProcess(pid=4711, user="ann", used_mib=700)
 SMALL = GpuProcess(pid=4712, user="ann", used_mib=256)
 UNSEEN = GpuProcess(pid=4713, used_mib=900)
 UNTOLD = GpuProcess(pid=4714, user="bob")
+ESCAPED = GpuProcess(pid=4716, user="ann", used_mib=600, job="18.1", escaped=True)
 OURS = GpuProcess(pid=4715, user="ann", used_mib=500, job="17.1")
 
 
@@ -53,6 +55,24 @@ def test_a_job_is_no_stranger_and_what_it_does_is_not_judged() -> None:
     seen = gpu(OURS, UNSEEN, used_mib=9000)
     assert verdict(seen, is_used=True, is_over=lambda name: False) is seen
     assert verdict(gpu(OURS, ANN), is_used=True, is_over=lambda name: False).problem == "foreign(ann,4711,700)"
+
+
+@pytest.mark.parametrize(
+    ("processes", "action", "problem"),
+    [
+        ((ESCAPED,), GpuForeign.AVOID, "escaped(18.1,4716,600)"),
+        ((ESCAPED,), GpuForeign.KILL_AFTER, "escaped(18.1,4716,600)"),
+        ((ESCAPED,), GpuForeign.WARN, ""),
+        ((ANN, ESCAPED), GpuForeign.AVOID, "foreign(ann,4711,700)"),
+        ((msgspec.structs.replace(ESCAPED, used_mib=256),), GpuForeign.AVOID, ""),
+    ],
+)
+def test_what_has_escaped_from_a_job_closes_the_gpu_and_is_no_stranger(
+    processes: tuple[GpuProcess, ...], action: GpuForeign, problem: str
+) -> None:
+    seen = verdict(gpu(*processes), rules=Rules(action=action), is_over=lambda name: False)
+    assert seen.problem == problem
+    assert ESCAPED.pid not in seen.strangers and seen.left_behind == ()
 
 
 def test_a_process_of_untold_memory_counts_by_what_the_gpu_has_in_use() -> None:
