@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from datetime import tzinfo
+from fnmatch import fnmatchcase
 
 from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError
 from gsched.base.ids import array_of, show_job
@@ -21,6 +22,7 @@ from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.spans import parse_span
 from gsched.model.view import JobFilter, JobHistory
+from gsched.wire.protocol import HISTORY_LIMIT
 
 TABLE = OptionTable(
     summary="show what happened to jobs and how long they spent in each state",
@@ -42,10 +44,12 @@ TABLE = OptionTable(
         Option("D", "TIMES", "only jobs that were dispatched in that time", "-D 21/12:00,21/13:00"),
         Option("n", "LOGS", "taken for LSF's sake: all of the history is searched anyway"),
         Option("P", "PROJECT", "only jobs of this project"),
+        Option("app", "PROFILE", "only jobs of this application profile"),
+        Option("Jd", "TEXT", "only jobs of this description; * stands for anything"),
         *FILTERS,
         GROUP,
         *GENERAL,
-        *unsupported("A", "app", "b", "cname", "f", "hms", "Jd", "N", "sla", "x", "X"),
+        *unsupported("A", "b", "cname", "f", "hms", "N", "sla", "x", "X"),
     ),
     interspersed=True,
     examples=("PROGRAM -l 1153", "PROGRAM -a"),
@@ -70,9 +74,13 @@ def main(call: Call) -> int:
         raise BadRequest(f"{program(call)}: -T is given together with -t")
     wanted = _wanted(call, options)
     is_meant = _within(options, now, zone)
+    chosen = _chosen(options)
     with connected(call) as session:
         reader = _Reader(call, wanted)
-        records = [record for record in reader.read(session.client.history(wanted)) if is_meant(record)]
+        stored = reader.read(session.client.history(wanted))
+        records = [record for record in stored if is_meant(record) and chosen(record)]
+    if reader.count >= HISTORY_LIMIT and not wanted.group:
+        call.error(f"The newest {HISTORY_LIMIT} jobs were looked at; -q, -u, -m, -J, -P or numbers tell of others\n")
     records.sort(key=lambda record: (record.job.job_id, record.job.index))
     if not records:
         if not reader.problems:
@@ -99,6 +107,19 @@ def _within(options: Parsed, now: float, zone: tzinfo) -> Callable[[HistoryRecor
         return all(any((since or 0.0) <= at < until + 1 for at in moments(record)) for moments, (since, until) in spans)
 
     return is_meant
+
+
+def _chosen(options: Parsed) -> Callable[[HistoryRecord], bool]:
+    """Whether a job is one of -app and -Jd."""
+    description = options.last("Jd").replace("[", "[[]").replace("?", "[?]")
+
+    def is_chosen(record: HistoryRecord) -> bool:
+        job = record.job
+        if options.has("app") and job.application != options.last("app"):
+            return False
+        return not options.has("Jd") or fnmatchcase(job.description, description)
+
+    return is_chosen
 
 
 def _ends(record: HistoryRecord) -> list[float]:
@@ -137,10 +158,12 @@ class _Reader:
         self._wanted = wanted
         self._unit = unit_of(call)
         self.problems = 0
+        self.count = 0
 
     def read(self, stored: Iterator[JobHistory]) -> Iterator[HistoryRecord]:
         found: set[int] = set()
         for each in stored:
+            self.count += 1
             found.update((each.job_id, array_of(each.job_id)))
             try:
                 yield history_record(each, self._unit)

@@ -26,6 +26,7 @@ from gsched.model.event import (
 from gsched.model.job import JobSpec
 from gsched.model.view import EventRecord, JobFilter, JobHistory
 from gsched.store.history import History
+from gsched.store.schema import JobRow
 
 _WITH_SPEC = ("job_submitted", "job_modified", "job_switched")
 
@@ -40,18 +41,19 @@ class Histories:
         self._array_events: list[EventRecord] = []
 
     def read(self, wanted: JobFilter) -> Iterator[JobHistory]:
-        """Histories by ascending number; elements of arrays behind the record of those that have not started."""
+        """Histories by ascending number (by page, for a job group); elements of arrays behind the record
+        of those that have not started."""
         group = wanted.group.rstrip("/")
         return (each for each in self._all(wanted) if not group or group_of(each.events).rstrip("/") == group)
 
     def _all(self, wanted: JobFilter) -> Iterator[JobHistory]:
-        """Of whatever group: the store does not tell them apart."""
+        """Of whatever group: the store does not tell them apart, so where one is wanted no job may be left out."""
         indices, name = split_name(wanted.name)
         if indices is not None:
             yield from self._named(msgspec.structs.replace(wanted, name=name), indices)
             return
         found: set[int] = set()
-        for row in self._store.find_jobs(wanted, self._limit):
+        for row in self._rows(wanted):
             found.add(row.job_id)
             if index_of(row.job_id):
                 yield self._element(row.job_id)
@@ -67,9 +69,18 @@ class Histories:
             if index_of(job_id) and job_id not in found and self._is_element(job_id):
                 yield self._element(job_id)
 
+    def _rows(self, wanted: JobFilter) -> Iterator[JobRow]:
+        """The newest of them; all of them, page by page, when those of one job group are to be chosen."""
+        below = None
+        while rows := self._store.find_jobs(wanted, self._limit, below):
+            yield from rows
+            if not wanted.group or len(rows) < self._limit:
+                return
+            below = rows[0].job_id
+
     def _named(self, wanted: JobFilter, indices: Indices) -> Iterator[JobHistory]:
         """Of the elements with these indices: an array's row stands for those that have not been jobs of their own."""
-        for row in self._store.find_jobs(wanted, self._limit):
+        for row in self._rows(wanted):
             if index_of(row.job_id):
                 if index_of(row.job_id) in indices:
                     yield self._element(row.job_id)

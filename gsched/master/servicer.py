@@ -38,12 +38,12 @@ from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history import History
 from gsched.wire.auth import OwnerOnly
 from gsched.wire.convert import fill, from_proto, to_proto
+from gsched.wire.protocol import HISTORY_LIMIT
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
 MOST_PER_JOB = 48 << 20
 """Bytes of one submission: its order must fit into one message to an agent."""
-HISTORY_LIMIT = 10_000
 EVENTS_PER_PAGE = 2_000
 FEW = 100
 """Jobs that are looked up at once when they are asked for by number."""

@@ -60,8 +60,8 @@ class History:
         """At most `limit` events with a number greater than `seq`, oldest first."""
         return [_record(stored(row)) for row in self._rows(select_events().where(event.c.seq > seq).limit(limit))]
 
-    def find_jobs(self, wanted: JobFilter, limit: int) -> list[JobRow]:
-        """The newest `limit` jobs that `wanted` describes, by ascending number.
+    def find_jobs(self, wanted: JobFilter, limit: int, below: int | None = None) -> list[JobRow]:
+        """The newest `limit` jobs that `wanted` describes, by ascending number; with `below` only smaller numbers.
 
         Finished jobs belong to the answer only if asked for: by `finished`, by their number or by their state. How long
         ago a job finished makes no difference here.
@@ -69,6 +69,8 @@ class History:
         found: list[JobRow] = []
         for condition in _id_conditions(wanted.ids):
             query = select(job).where(*condition, *_conditions(wanted)).order_by(job.c.job_id.desc())
+            if below is not None:
+                query = query.where(job.c.job_id < below)
             found += [JobRow(**row._mapping) for row in self._rows(query.limit(limit - len(found)))]
             if len(found) >= limit:
                 break

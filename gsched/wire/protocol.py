@@ -1,6 +1,9 @@
-"""The version of the contract between master and agents, in the one place that both sides read."""
+"""What both sides of the contract must agree on: its version between master and agents, and its limits."""
 
 from __future__ import annotations
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Raised when an old agent would misunderstand a new master, or the reverse; both sides must have the same."""
+
+HISTORY_LIMIT = 10_000
+"""Most jobs that one question after histories looks at, the newest ones; by job group it looks at all."""

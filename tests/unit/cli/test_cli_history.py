@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from fake_master import allocation, record, spec
+from fake_master import FakeCall, FakeMaster, allocation, record, spec
 
 from gsched.base.errors import GschedError
 from gsched.cli.chronicle import history_record, signal_name
@@ -16,6 +17,7 @@ from gsched.model.job import AttemptResult, Usage
 from gsched.model.view import EventRecord, JobHistory
 
 GOLDEN = Path(__file__).parent.parent / "render" / "golden"
+NewCall = Callable[..., FakeCall]
 PLAIN = "select[type == local] order[r15s:pg]"
 GPUS = "select[(ngpus>0) && (type == local)] order[r15s:pg] rusage[ngpus_excl_p=2.00]"
 
@@ -140,3 +142,23 @@ def test_a_history_without_its_submission_is_refused() -> None:
 
 def test_signals_have_names() -> None:
     assert [signal_name(number) for number in (0, 15, 9999)] == ["KILL", "TERM", "9999"]
+
+
+def test_jobs_of_a_profile_or_a_description(master: FakeMaster, call: NewCall) -> None:
+    for number, changes in ((1, {"application": "care"}), (2, {"description": "first try"}), (3, {})):
+        told = events.JobSubmitted(at=at("Jul 5 11:34:11"), job_id=number, spec=spec(**changes))
+        master.histories[number] = stored(number, told).events
+    for words, numbers in ((("-app", "care"), [1]), (("-Jd", "first*"), [2]), (("-app", "none"), []), ((), [1, 2, 3])):
+        ghist = call("bhist", "-a", *words)
+        assert ghist.run() == (0 if numbers else 255)
+        assert [int(line.split()[0]) for line in ghist.out.splitlines()[2:] if numbers] == numbers
+
+
+def test_what_was_left_out_is_said(master: FakeMaster, call: NewCall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gsched.cli.ghist.HISTORY_LIMIT", 2)
+    for number in (1, 2):
+        told = events.JobSubmitted(at=at("Jul 5 11:34:11"), job_id=number, spec=spec())
+        master.histories[number] = stored(number, told).events
+    ghist = call("ghist", "-a")
+    assert ghist.run() == 0 and ghist.err.startswith("The newest 2 jobs were looked at;")
+    assert call("ghist", "-a", "-g", "/night").run() == 0

@@ -107,3 +107,19 @@ def test_who_follows_an_array_is_told_of_its_elements() -> None:
     assert is_followed(7, frozenset()) and is_followed(7, frozenset({7}))
     assert is_followed(FIRST, frozenset({2})) and is_followed(FIRST, frozenset({FIRST}))
     assert not is_followed(2, frozenset({FIRST})) and not is_followed(SECOND, frozenset({FIRST}))
+
+
+def test_all_jobs_of_a_group_are_found_however_many_others_there_are(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "store.db")
+    spec = JobSpec(command="run", user="ann", queue="normal", group="/night")
+    numbers = range(1, 31)
+    log.append(
+        [JobSubmitted(at=1.0, job_id=number, spec=spec if number % 10 == 1 else PLAIN) for number in numbers],
+        [row(number, "PEND") for number in numbers],
+    )
+    opened = History(log.path)
+    found = Histories(opened, 4).read(JobFilter(group="/night"))
+    assert sorted(each.job_id for each in found) == [1, 11, 21]
+    assert [each.job_id for each in Histories(opened, 4).read(JobFilter())] == [27, 28, 29, 30]
+    opened.close()
+    log.close()
