@@ -65,9 +65,10 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     def _evidence(self, gpu: Gpu, holders: tuple[str, ...], rules: HealthRules) -> str:
         """What is wrong now; empty when nothing is."""
         numbers = [xid.number for xid in gpu.xids]
-        for number in numbers:
-            self._keep(GpuXid(number=number, jobs=holders or self.hit))
         fatal = [describe_xid(number) for number in dict.fromkeys(numbers) if number in rules.fatal_xids]
+        for number in numbers:
+            if self.fault or number not in rules.fatal_xids:  # else it is the fault, and told as that
+                self._keep(GpuXid(number=number, jobs=holders or self.hit))
         memory = self._memory_errors(gpu, numbers)
         return ", ".join(fatal) or gpu.fault or memory
 

@@ -116,6 +116,8 @@ class _Teller:
                     if event.by_system
                     else history.resumed(event.at, state=state)
                 )
+            case events.JobSignalRequested() if event.gpu_fault:
+                yield Remark(at=event.at, text="The system ends the job because a GPU of it has failed")
             case events.JobSignalRequested():
                 yield history.signalled(event.at, signal_name(event.signal), event.by)
             case events.JobStatusLost():

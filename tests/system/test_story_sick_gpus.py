@@ -136,7 +136,10 @@ def test_fatal_errors_are_heard_at_once_and_others_are_harmless(cluster: Cluster
     harmless, fatal = (cluster.starts(cluster.submit(*ONE, "sleep", "600")) for _ in range(2))
     machine.say(f"event={index_of(harmless)}:8:94", f"event={index_of(fatal)}:8:79")
     over = cluster.wait(fatal.job_id, timeout_s=15)[0]
-    assert over.state == "EXIT" and "XID 79 (it has fallen off the bus)" in over.notes[0]
+    assert over.state == "EXIT" and len(over.notes) == 1
+    assert over.notes[0].endswith("has failed: XID 79 (it has fallen off the bus)")
+    told = " ".join(cluster.run("ghist", "-l", str(fatal.job_id)).stdout.split())
+    assert "The system ends the job because a GPU of it has failed" in told and "_system_" not in told
     cluster.until(lambda: cluster.job(harmless.job_id).notes != (), "the other one is told nothing", 15)
     now = cluster.job(harmless.job_id)
     where = f"of GPU {index_of(harmless)} ({machine.uuid(index_of(harmless))}) on {cluster.host}"

@@ -103,6 +103,14 @@ def test_errors_of_programs_close_nothing(host: Host, number: int) -> None:
     assert host.look().gpus[0].xids == gpu.xids
 
 
+def test_what_comes_on_top_of_a_fault_is_told_too(host: Host) -> None:
+    """A fatal error is told as the fault that it is; one that follows on a fault, apart from it."""
+    assert host.xid(79).xids == ()
+    host.held = {}
+    assert host.xid(48).xids == (GpuXid(number=48, jobs=("17.1",)),)
+    assert host.look().gpus[0].fault.startswith("XID 79")
+
+
 def test_which_errors_are_fatal_is_configured(tmp_path: Path) -> None:
     host = Host(tmp_path, fatal_xids=frozenset({13}))
     assert host.xid(79).fault == ""
