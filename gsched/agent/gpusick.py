@@ -12,7 +12,7 @@ COOLER_C = 5
 MOST_DOUBLINGS = 10
 """The number of clean looks is doubled so often at most."""
 
-_STILL = ("uuid", "index", "model", "memory_mib", "pci_bus_id", "minor", "numa", "links")
+_STILL = ("uuid", "index", "model", "memory_mib", "pci_bus_id", "minor", "numa", "links", "mig", "mig_devices")
 
 
 class HealthRules(msgspec.Struct, frozen=True, kw_only=True):

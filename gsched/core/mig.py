@@ -23,8 +23,9 @@ def note_lost_parts(state: ClusterState, host: str, now: float, decision: Decisi
         if job is None or job.attempt != attempt:
             continue
         for held in part.gpus:
-            # A GPU that is gone as a whole is another matter.
-            if held.board in books.gpus and is_astray(held, books.gpus):
+            gpu = books.gpus.get(held.board)
+            # A GPU that is gone as a whole, or lost, is another matter.
+            if gpu is not None and not gpu.fault and is_astray(held, books.gpus):
                 text = f"Run {attempt}: {_text(held, host)}"
                 if text not in job.notes:
                     decision.record(JobNoted(at=now, job_id=job_id, text=text))

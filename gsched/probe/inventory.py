@@ -87,8 +87,8 @@ def read_inventory(path: str | os.PathLike[str], host: str) -> tuple[Gpu, ...]:
             gpus.append(checked(entry, place, host))
         except BadRequest as problem:
             raise BadRequest(f"{path}: entry {place + 1}: {problem.text}") from None
-    for what in ("index", "uuid"):
-        _refuse_repeats(path, what, [getattr(gpu, what) for gpu in gpus])
+    _refuse_repeats(path, "index", ((place, gpu.index) for place, gpu in enumerate(gpus)))
+    _refuse_repeats(path, "uuid", ((place, uuid) for place, gpu in enumerate(gpus) for uuid in _uuids(gpu)))
     return tuple(sorted(gpus, key=lambda gpu: gpu.index))
 
 
@@ -173,9 +173,15 @@ def _parse(data: bytes, path: str | os.PathLike[str]) -> list[Entry]:
     return entries
 
 
-def _refuse_repeats(path: str | os.PathLike[str], what: str, values: list[object]) -> None:
+def _uuids(gpu: Gpu) -> list[str]:
+    """Its own, and those of its parts."""
+    return [gpu.uuid, *(part.uuid for part in gpu.mig_devices)]
+
+
+def _refuse_repeats(path: str | os.PathLike[str], what: str, values: Iterable[tuple[int, object]]) -> None:
+    """`values`: each with the number of its entry."""
     seen = set()
-    for place, value in enumerate(values):
+    for place, value in values:
         if value in seen:
             raise BadRequest(f"{path}: entry {place + 1}: {what} {value} is listed twice")
         seen.add(value)

@@ -132,6 +132,8 @@ def _check_lists(entry: Entry) -> None:
         within("memory_mib", part.memory_mib, *RANGES["memory_mib"])
         for name in ("uuid", "profile"):
             one_line(name, getattr(part, name))
+        if not part.uuid:
+            raise BadRequest("mig_devices: a part without uuid")
 
 
 def _gpu(entry: Entry, index: int, host: str, mode: ComputeMode | None) -> Gpu:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from gsched.agent.gpusick import still_of
 from gsched.agent.miglayout import MigLayouts
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import Gpu, GpuReport, MigDevice
@@ -80,3 +83,13 @@ def test_parts_that_cannot_be_fenced_are_named() -> None:
     told = judge()
     told(report("1g", provider="nvml"))
     assert told.notes == ()
+
+
+def test_a_lost_gpu_is_remembered_with_its_parts() -> None:
+    (gpu,) = report("3g+1g").gpus
+    assert still_of(gpu).mig_devices == gpu.mig_devices
+    judged = judge()
+    judged(report("3g+1g"))
+    lost = msgspec.structs.replace(still_of(gpu), problem="the driver no longer lists it")
+    assert problems(judged(GpuReport(gpus=(lost,)))) == ["the driver no longer lists it"]
+    assert problems(judged(report("3g+1g"))) == [""], "nothing has changed"

@@ -59,6 +59,8 @@ def test_a_gpu_that_is_gone_is_no_change_of_its_layout() -> None:
     world = world_of("3g.40gb")
     world.run(spec(gpu_req="mig=3"))
     world.report(gpus=gpus(1, SHARED))
+    first, second = gpus(2, SHARED).gpus
+    world.report(gpus=GpuReport(gpus=(first, msgspec.structs.replace(second, fault="the driver no longer lists it"))))
     assert notes(world) == []
 
 

@@ -210,6 +210,9 @@ def test_everything_that_a_file_may_say_of_a_gpu_survives_a_change(tmp_path: Pat
         ('{"processes": [{"pid": 1, "job": "17.1"}]}', "unknown field `job`"),
         ('{"pstate": 16}', "pstate 16 is not between 0 and 15"),
         ('{"mig_devices": [{"uuid": "a\\nb"}]}', "uuid: one line of at most"),
+        ('{"mig_devices": [{"uuid": ""}]}', "mig_devices: a part without uuid"),
+        ('{}, {"mig_devices": [{"uuid": "a"}, {"uuid": "a"}]}', "entry 2: uuid a is listed twice"),
+        ('{"uuid": "a"}, {"mig_devices": [{"uuid": "a"}]}', "entry 2: uuid a is listed twice"),
         ('{"processes": [' + ", ".join(['{"pid": 1}'] * 65) + "]}", "processes: more than 64"),
     ],
 )
