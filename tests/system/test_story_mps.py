@@ -45,6 +45,24 @@ def log(control: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
+def on_gpu(cluster: Cluster, uuid: str, *pids: int) -> None:
+    """Let the simulated GPU have these processes."""
+    (path,) = (cluster.folder / "gpus").glob("*.json")
+    gpus = json.loads(path.read_text())
+    for gpu in gpus:
+        if gpu["uuid"] == uuid:
+            gpu["processes"] = [{"pid": pid, "used_mib": 500} for pid in pids]
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(gpus))
+    new.replace(path)
+
+
+def processes(cluster: Cluster) -> list[list[str]]:
+    """The rows of GPU PROCESSES of ghosts -gpu -l, without the GPU's number."""
+    said = cluster.run("ghosts", "-gpu", "-l").stdout
+    return [line.split()[1:] for line in said.partition("GPU PROCESSES\n")[2].splitlines()[1:]]
+
+
 class Job:
     """One that tells its environment and runs until it is told to end."""
 
@@ -77,6 +95,11 @@ def test_pains_24_a_daemon_lives_as_long_as_its_jobs(cluster: Cluster, control: 
     told = first.environment()
     uuid, pipes = told["GSCHED_GPU_UUIDS"], Path(told["CUDA_MPS_PIPE_DIRECTORY"])
     assert told["CUDA_VISIBLE_DEVICES"] == "0" and log(control) == [f"start {uuid}"]
+    # A daemon on the GPU is no stranger there, which would keep others away.
+    daemon = int((pipes / "nvidia-cuda-mps-control.pid").read_text())
+    on_gpu(cluster, uuid, daemon)
+    row = [str(daemon), "-", "500M", str(first.number)]
+    cluster.until(lambda: row in processes(cluster), "the daemon is not known")
     second = Job(cluster, "second", gpu)
     assert second.environment()["CUDA_MPS_PIPE_DIRECTORY"] == str(pipes)
     other = Job(cluster, "other", "num=1:mps=yes,nocvd")
@@ -89,7 +112,7 @@ def test_pains_24_a_daemon_lives_as_long_as_its_jobs(cluster: Cluster, control: 
     started = [f"start {uuid}", f"start {elsewhere['GSCHED_GPU_UUIDS']}"]
     assert log(control) == started
     # A crash is told to the job that uses it, and to no other.
-    daemon = int((pipes / "nvidia-cuda-mps-control.pid").read_text())
+    on_gpu(cluster, uuid)
     os.kill(daemon, signal.SIGKILL)
     said = "Run 1: the MPS control daemon on GPU "
     cluster.until(lambda: any(note.startswith(said) for note in cluster.job(second.number).notes), "nobody is told")

@@ -147,6 +147,8 @@ def test_other_jobs_have_nothing_of_it(host: Host, gpu_req: str) -> None:
 
 
 def test_what_a_job_is_told(host: Host) -> None:
+    """pains 15: memory of a GPU is limited where MPS can do it, and nobody says that it is more."""
+
     def told(gpu_req: str, held: HostAllocation) -> dict[str, str | None]:
         said = dict(host.keeper.variables(spec(gpu_req), held))
         assert said.pop("CUDA_MPS_PIPE_DIRECTORY") and said.pop("CUDA_MPS_LOG_DIRECTORY")
