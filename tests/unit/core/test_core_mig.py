@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 from core_world import SHARED, World, gpus, make_config, spec
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
 from gsched.core.device_wishes import Offered, never_met, wishes_of
@@ -104,3 +106,40 @@ def test_a_split_gpu_cannot_be_reserved() -> None:
     with pytest.raises(BadRequest, match="a: 2 GPUs wanted, 1 can be reserved"):
         world.reserve(**soon, gpus_on={"a": 2})
     assert world.reserve(**soon, gpus_on={"a": 1}) == "root#0"
+
+
+_LAID = st.sampled_from([(), ("3g.40gb", "3g.40gb"), ("3g.40gb", "1g.10gb"), ("1g.10gb", "1g.10gb"), ("7g.80gb",)])
+_ASKED = st.sampled_from(["mig=1", "mig=3:j_exclusive=yes", "num=2:mig=1", "num=2:j_exclusive=yes", "num=1", "mig=7"])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(_LAID | _ASKED | st.integers(0, 9) | st.just("again"), max_size=25))
+def test_whatever_is_relaid_the_books_hold_and_a_replay_says_the_same(
+    steps: list[tuple[str, ...] | str | int],
+) -> None:
+    """Layouts change, jobs come, end (a number), and the master starts again."""
+    world = world_of("3g.40gb", "1g.10gb")
+    layout: tuple[str, ...] = ("3g.40gb", "1g.10gb")
+    for step in steps:
+        running = [number for number, job in sorted(world.engine.state.jobs.items()) if job.state == "RUN"]
+        if isinstance(step, tuple):
+            layout = step
+            world.report(gpus=laid(*layout))
+        elif isinstance(step, int):
+            if running:
+                world.ended(running[step % len(running)])
+        elif step == "again":
+            world.restart()
+            keys = [(number, world.job(number).attempt) for number in running]
+            world.connect(devices=laid(*layout), held=keys)
+        else:
+            world.run(spec(gpu_req=step))
+        world.settle()
+        assert world.engine.audit() == []
+    world.check_replay()
+    world.report(gpus=laid(*layout))
+    for number, job in sorted(world.engine.state.jobs.items()):
+        if job.state == "RUN":
+            world.ended(number)
+    world.settle()
+    assert not world.engine.state.ledger.host("a").torn

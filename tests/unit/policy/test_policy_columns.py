@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 from placing_cluster import NOW, Cluster, host, kind, places
 
-from gsched.model.allocation import CpuBinding, HeldGpu, HostAllocation
+from gsched.model.allocation import CpuBinding, HostAllocation
 from gsched.model.columns import HostColumns
-from gsched.model.devices import SETTABLE_MODES
-from gsched.model.host import ComputeMode, Gpu, GpuReport
+from gsched.model.devices import SETTABLE_MODES, held_of
+from gsched.model.host import ComputeMode, Gpu, GpuReport, MigDevice
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.model.topology import offered
@@ -34,7 +34,12 @@ ORDERS = ("", "order[mem]", "order[-slots]", "order[ut:-mem]", "order[mem/2]", "
 AFFINITIES = ("", "", "", "affinity[core(1)]", "affinity[thread(2,same=socket)]", "affinity[numa(1)]",
               "affinity[thread(1,exclusive=(core,injob)):distribute=pack(socket=1)]")  # fmt: skip
 GPUS = ("", "num=1", "num=2:mode=exclusive_process", "share=0.5", "num=1:gmem=500M", "num=1:j_exclusive=yes",
-        "num=1:gmodel=V100", "num=2:glink=yes", "num=1:gpack=yes", "num=2:gtile=1")  # fmt: skip
+        "num=1:gmodel=V100", "num=2:glink=yes", "num=1:gpack=yes", "num=2:gtile=1", "num=2:mig=1",
+        "mig=3/1:gmem=300M", "num=1/task:mig=3:j_exclusive=yes")  # fmt: skip
+LAYOUTS = ((), (), (), ("3g.20gb", "1g.5gb", "1g.5gb"), ("1c.3g.20gb",))
+
+
+CLAIMS = ("ngpus", "ngpus_shared", "ngpus_excl_p", "gpu_shared", "gpu_jexcl", "gpu_excl", "mig_shared", "mig_jexcl")
 
 
 @st.composite
@@ -51,8 +56,14 @@ def devices(draw: st.DrawFn, name: str) -> tuple[Gpu, ...]:
             numa=draw(st.sampled_from([None, 0, 1])),
             links=(f"{name}-{index ^ 1}",) if links else (),
             mode_settable=mode in SETTABLE_MODES and draw(st.booleans()),
+            mig=bool(layout),
+            mig_devices=tuple(
+                MigDevice(uuid=f"{name}-{index}-{place}", profile=profile, memory_mib=400 * (place + 1))
+                for place, profile in enumerate(layout)
+            ),
         )
         for index in range(draw(st.integers(0, 4)))
+        for layout in [draw(st.sampled_from(LAYOUTS))]
         for mode in [draw(st.sampled_from([*ComputeMode, None, *SETTABLE_MODES]))]
     )
 
@@ -109,13 +120,13 @@ def holdings(draw: st.DrawFn, cluster: Cluster, name: str) -> None:
     """Some of what fits."""
     books = cluster.ledger.host(name)
     for number in range(draw(st.integers(0, 3))):
-        claim = draw(st.sampled_from(["ngpus", "ngpus_shared", "ngpus_excl_p", "gpu_shared", "gpu_jexcl", "gpu_excl"]))
+        claim = draw(st.sampled_from(CLAIMS))
         share = draw(st.sampled_from([1.0, 0.5])) if claim == "gpu_shared" else 1.0
         free = books.claimable(claim, share)[: draw(st.integers(0, 2))]
         part = HostAllocation(
             host=name,
             slots=draw(st.integers(0, 2)),
-            gpus=tuple(HeldGpu(uuid=gpu.uuid, index=gpu.index, claim=claim, share=share) for gpu in free),
+            gpus=tuple(held_of(gpu, claim, share) for gpu in free),
             amounts=draw(st.sampled_from([{}, {"mem": 200.0}, {"lic": 1.0}])),
             exclusive=draw(st.integers(0, 6)) == 0,
         )
