@@ -35,6 +35,7 @@ FILTERS = (
 )
 """Options that narrow down which jobs are meant."""
 
+APPLICATION = Option("app", "PROFILE", "only jobs of this application profile", "-app training")
 GROUP = Option("g", "GROUP", "only jobs of this job group, not of those below it", "-g /night")
 
 

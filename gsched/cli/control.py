@@ -21,7 +21,7 @@ from gsched.model.view import Control, JobFilter
 
 EVERY = 0
 """The job id that stands for all of the caller's jobs."""
-FILTER_OPTIONS = ("u", "q", "m", "J", "g")
+FILTER_OPTIONS = ("u", "q", "m", "J", "g", "app")
 
 Act = Callable[[Session, Sequence[int], JobFilter | None], Sequence[Control]]
 """Does it to these jobs, or where there are none to those that the filter admits."""
@@ -88,13 +88,14 @@ def do_to_jobs(
 
 
 def job_filter(call: Call, options: Parsed, states: tuple[str, ...] = ()) -> JobFilter:
-    """The filter that -u, -q, -m, -J and -g make."""
+    """The filter that -u, -q, -m, -J, -g and -app make."""
     return JobFilter(
         user=options.last("u", call.user),
         queue=options.last("q"),
         host=options.last("m"),
         name=options.last("J"),
         group=options.last("g"),
+        application=options.last("app"),
         states=states,
     )
 

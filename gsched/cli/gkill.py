@@ -6,7 +6,7 @@ import signal as signals
 
 from gsched.base.errors import BadRequest
 from gsched.cli.call import Call
-from gsched.cli.command import FILTERS, GENERAL, GROUP, program, read_options
+from gsched.cli.command import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
 from gsched.cli.control import carry_out
 from gsched.dialect.options import Option, OptionTable, unsupported
 
@@ -23,8 +23,9 @@ TABLE = OptionTable(
         Option("l", help="list the names of the signals"),
         *FILTERS,
         GROUP,
+        APPLICATION,
         *GENERAL,
-        *unsupported("a", "app", "cname", "sla"),
+        *unsupported("a", "cname", "sla"),
     ),
     interspersed=True,
     examples=("PROGRAM 1153", "PROGRAM '1160[3,5-7]'", "PROGRAM -s USR1 1153 1154", "PROGRAM -J 'test*' 0"),

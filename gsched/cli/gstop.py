@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gsched.cli.call import Call
-from gsched.cli.command import FILTERS, GENERAL, GROUP, read_options
+from gsched.cli.command import APPLICATION, FILTERS, GENERAL, GROUP, read_options
 from gsched.cli.control import carry_out
 from gsched.dialect.options import OptionTable, unsupported
 
 TABLE = OptionTable(
     summary="suspend jobs; a pending one is not started until it is resumed",
     operands="JOB ...   (0: all of yours that the options admit; options alone: the newest of those)",
-    options=(*FILTERS, GROUP, *GENERAL, *unsupported("a", "app", "C", "sla", "d")),
+    options=(*FILTERS, GROUP, APPLICATION, *GENERAL, *unsupported("a", "C", "sla", "d")),
     interspersed=True,
     examples=("PROGRAM 1153", "PROGRAM '1160[3,5-7]'", "PROGRAM -q normal 0"),
 )

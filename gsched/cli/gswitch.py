@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gsched.base.errors import BadRequest
 from gsched.cli.call import Call
-from gsched.cli.command import FILTERS, GENERAL, GROUP, program, read_options
+from gsched.cli.command import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
 from gsched.cli.control import Said, do_to_jobs
 from gsched.cli.session import Session
 from gsched.dialect.options import OptionTable, unsupported
@@ -16,7 +16,7 @@ from gsched.model.view import Control, JobFilter
 TABLE = OptionTable(
     summary="move jobs to another queue; a started one goes on running and is counted there",
     operands="QUEUE JOB ...   (0: all of yours that the options admit; options alone: the newest of those)",
-    options=(*FILTERS, GROUP, *GENERAL, *unsupported("a", "app", "sla")),
+    options=(*FILTERS, GROUP, APPLICATION, *GENERAL, *unsupported("a", "sla")),
     interspersed=True,
     examples=("PROGRAM night 1153", "PROGRAM night '1160[1-5]'", "PROGRAM -q short night 0"),
 )

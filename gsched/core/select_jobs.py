@@ -42,6 +42,8 @@ def admits(wanted: JobFilter, job: Filterable, *, any_user: bool = False) -> boo
         return False
     if wanted.group and spec.group.rstrip("/") != wanted.group.rstrip("/"):
         return False  # jobs in the groups below are not meant: bkill(1)
+    if wanted.application and wanted.application != spec.application:
+        return False
     if wanted.arrays and not index_of(job.job_id) and not spec.indices:
         return False
     if wanted.host and (job.allocation is None or all(part.host != wanted.host for part in job.allocation.hosts)):

@@ -80,6 +80,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """-g: jobs of this job group and of those below it."""
     arrays: bool = False
     """Only array elements."""
+    application: str = ""
+    """-app: jobs of this application profile; not of histories."""
 
 
 class ResourceValue(msgspec.Struct, frozen=True, kw_only=True):

@@ -52,6 +52,14 @@ def test_zero_means_all_that_the_filter_admits(master: FakeMaster, call: NewCall
     assert master.controls == [("kill", (), JobFilter(user="test", queue="normal", name="t*"), 0)]
 
 
+@pytest.mark.parametrize("command", ["bkill", "bstop", "bresume"])
+def test_jobs_of_an_application_profile(master: FakeMaster, call: NewCall, command: str) -> None:
+    master.views = [pending(7)]
+    call(command, "-app", "care", "0").run()
+    (meant,) = [wanted for _, _, wanted, _ in master.controls]
+    assert meant is not None and (meant.application, meant.user) == ("care", "test")
+
+
 def test_filters_alone_mean_the_newest_job(master: FakeMaster, call: NewCall) -> None:
     master.views = [pending(7), running(8), done(9)]
     gkill = call("gkill", "-q", "normal")

@@ -10,6 +10,7 @@ from core_world import World, make_config, spec
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.command import ControlJobs
 from gsched.core.instruction import ResumeAttempt, SignalAttempt, SuspendAttempt, TerminateAttempt
+from gsched.model.application import Application
 from gsched.model.host import HostConfig
 from gsched.model.job import AttemptResult
 from gsched.model.queue import Queue
@@ -150,9 +151,13 @@ def test_each_job_gets_its_answer() -> None:
 
 def test_all_of_mine_means_unfinished_ones_that_the_filter_admits() -> None:
     queues = (Queue(name="normal", priority=2), Queue(name="night"))
-    world = World(make_config(("a", "b"), queues))
+    world = World(make_config(("a", "b"), queues, applications={"care": Application(name="care")}))
     world.submit(
-        spec(name="x1"), spec(name="x2", queue="night"), spec(name="y"), spec(name="x3", hosts=("b",)), user="ann"
+        spec(name="x1"),
+        spec(name="x2", queue="night"),
+        spec(name="y", application="care"),
+        spec(name="x3", hosts=("b",)),
+        user="ann",
     )
     world.submit(spec(name="x9"), user="bob")
     world.settle()
@@ -164,6 +169,7 @@ def test_all_of_mine_means_unfinished_ones_that_the_filter_admits() -> None:
     assert meant() == [1, 2, 3, 4]
     assert meant(name="x*") == [1, 2, 4]
     assert meant(queue="night") == [2]
+    assert meant(application="care") == [3]
     assert meant(host="b", name="x3") == [4]
     assert meant("root") == []
     assert meant("root", user="all") == [1, 2, 3, 4, 5]
