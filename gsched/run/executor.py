@@ -22,10 +22,11 @@ from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult, Usage
 from gsched.run import contain, members, supervisor
 from gsched.run.attempt import Attempt
+from gsched.run.ending import Endings, named
 from gsched.run.jobreport import Facts
 from gsched.run.laststeps import run_last
 from gsched.run.launch import ForkServer, Watch
-from gsched.run.order import Key, Limits, OnEnded, OnStarted, OnUnkillable, Order, StartedInfo, Unkillable
+from gsched.run.order import Key, Limits, OnEnded, OnStarted, OnUnkillable, Order, StartedInfo
 from gsched.run.orphan import EndWarning, Orphan
 from gsched.run.shellline import in_place
 from gsched.run.spool import Claim, Spool, Started
@@ -36,12 +37,8 @@ _MAX_TRIES = 3
 """Supervisors that may die before they have claimed an attempt, until it is given up."""
 _LOOK_AGAIN_S = 0.05
 _MAX_LOOKS = 40
-_KILL_AGAIN_S = 1.0
-_SWEEP_LOOK_S = 0.01
 _FREEZE_LOOK_S = 0.001
 _FREEZE_LOOKS = 100
-_LOOKS_S = (0.02, 0.1, 0.5)
-"""When, after a signal, one looks again for processes that it has not reached."""
 
 
 class ProcessExecutor:
@@ -66,7 +63,7 @@ class ProcessExecutor:
         self._cluster = cluster
         self._on_started = on_started
         self._on_ended = on_ended
-        self._on_unkillable = on_unkillable
+        self._endings = Endings(self._spool, on_unkillable)
         self._clock = clock or SystemClock()
         self._boot_id = contain.boot_id()
         self._held: dict[str, Attempt] = {}
@@ -126,7 +123,7 @@ class ProcessExecutor:
             if signum == signal.SIGKILL and held.group is not None:
                 held.group.thaw()  # else it arrives when the job is resumed
             if signum == signal.SIGKILL:
-                self._spawn(self._see_dead(held, reached))
+                self._spawn(self._endings.see_dead(held, reached))
         elif held.started is not None:
             main = contain.read_process(held.started.pid)
             if main is not None and main.start == held.started.start:
@@ -142,7 +139,7 @@ class ProcessExecutor:
                 return
             held.ending.cancel()
         held.terminate_interval_s = interval_s
-        held.ending = self._spawn(self._end(held, interval_s))
+        held.ending = self._spawn(self._endings.end(held, interval_s))
 
     async def suspend(self, job_id: int, attempt: int) -> None:
         """Stop every process of the attempt, and its run limit's clock."""
@@ -315,7 +312,7 @@ class ProcessExecutor:
         held = self._held.get(name)
         if held is not None:
             self._note_started(held)
-            self._note_unkillable(held, self._spool.unkillable(name))
+            self._endings.note_unkillable(held, self._spool.unkillable(name))
 
     def _note_started(self, held: Attempt) -> None:
         """Report the start once it is on record."""
@@ -334,13 +331,6 @@ class ProcessExecutor:
             boot_id=started.supervisor.boot_id,
         )
         self._on_started(*held.key, info)
-
-    def _note_unkillable(self, held: Attempt, found: Iterable[Unkillable]) -> None:
-        """Report those that were not, once."""
-        fresh = sorted(set(found) - held.unkillable)
-        if fresh and not held.ended.is_set():
-            held.unkillable.update(fresh)
-            self._on_unkillable(*held.key, tuple(fresh))
 
     # -- following -----------------------------------------------------------------------------------------------
 
@@ -391,7 +381,7 @@ class ProcessExecutor:
         held.was_seen = True
         held.watch = Watch(claim.pid, claim.start, lambda: self._examine(held))
         self._note_started(held)
-        self._note_unkillable(held, self._spool.unkillable(held.name))
+        self._endings.note_unkillable(held, self._spool.unkillable(held.name))
         if held.started is None and held.looks < _MAX_LOOKS:
             # Its notice may have gone to an agent that is no more.
             held.timers.append(self._loop.call_later(_LOOK_AGAIN_S * (1 + held.looks), self._look_for_start, held))
@@ -433,7 +423,7 @@ class ProcessExecutor:
                 find=lambda: self._tree(held),
                 is_suspended=lambda: self._spool.is_suspended(held.name),
                 clock=self._clock,
-                on_helpless=lambda: self._note_unkillable(held, _named(self._tree(held))),
+                on_helpless=lambda: self._endings.note_unkillable(held, named(self._tree(held))),
                 warning=self._warning_of(held),
             )
 
@@ -451,18 +441,7 @@ class ProcessExecutor:
         return EndWarning(order.warning_s, order.terminate_at, send)
 
     async def _sweep_orphans(self, held: Attempt) -> None:
-        if held.group is not None:
-            held.group.kill()
-        since = time.monotonic()
-        while left := self._tree(held):
-            reached, refused = contain.send_each(left, signal.SIGKILL)
-            is_helpless = time.monotonic() - since >= contain.UNKILLABLE_AFTER_S
-            if is_helpless and not reached:
-                held.problem = refused
-                break
-            if is_helpless:
-                self._note_unkillable(held, _named(reached))
-            await asyncio.sleep(_KILL_AGAIN_S if is_helpless else _SWEEP_LOOK_S)
+        held.problem = await self._endings.sweep(held)
         what = "the job's supervisor was killed, so its exit status is not known"
         order = self._spool.order(held.name)
         code, told = None, list[str]()
@@ -493,64 +472,6 @@ class ProcessExecutor:
             result = msgspec.structs.replace(result, ended_at=self._clock.now())
         self._on_ended(*held.key, msgspec.structs.replace(result, usage=held.usage.final(result.usage)))
 
-    # -- ending --------------------------------------------------------------------------------------------------
-
-    async def _end(self, held: Attempt, interval_s: float) -> None:
-        """INT, TERM, KILL. The steps that follow a job are left alone, unless somebody ends the attempt in them."""
-        await held.let_go.wait()
-        ends_steps = self._spool.is_past_job(held.name)
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            if await self._ends_by(held, signum, interval_s, ends_steps=ends_steps):
-                return
-        since = time.monotonic()
-        while ends_steps or not self._spool.is_past_job(held.name):
-            reached, _ = contain.send_each(self._tree(held), signal.SIGKILL)
-            if held.group is not None:
-                held.group.kill()
-            if await self._ends_within(held, _KILL_AGAIN_S):
-                return
-            if time.monotonic() - since >= contain.UNKILLABLE_AFTER_S:
-                self._note_unkillable(held, _named(reached))
-
-    async def _see_dead(self, held: Attempt, killed: Iterable[contain.Process]) -> None:
-        """Say which of these are still there after a time that is long enough for all that can end."""
-        await self._ends_within(held, contain.UNKILLABLE_AFTER_S)
-        self._note_unkillable(held, _named(each for each in killed if contain.is_alive(each.pid, each.start)))
-
-    async def _ends_by(self, held: Attempt, signum: int, interval_s: float, *, ends_steps: bool) -> bool:
-        """Signal every process of the attempt once and wait; whether it has ended within `interval_s`.
-
-        A process that was forked while we looked, or had not become its program yet, is signalled a moment later: a
-        shell puts an interrupt off until the command that it has started ends.
-        """
-        seen: set[tuple[int, int, str]] = set()
-        looked_s = 0.0
-        for at_s in (*_LOOKS_S, interval_s):
-            if not ends_steps and self._spool.is_past_job(held.name):
-                return True
-            tree = self._tree(held)
-            fresh = [each for each in tree if (each.pid, each.start, each.name) not in seen]
-            seen.update((each.pid, each.start, each.name) for each in fresh)
-            contain.send_all(fresh, signum)
-            if self._spool.is_suspended(held.name):  # a stopped process takes no notice until it goes on
-                if held.group is not None:
-                    held.group.thaw()
-                contain.send_all(fresh, signal.SIGCONT)
-            until_s = min(at_s, interval_s)
-            if await self._ends_within(held, until_s - looked_s):
-                return True
-            looked_s = until_s
-            if looked_s >= interval_s:
-                break
-        return False
-
-    async def _ends_within(self, held: Attempt, seconds: float) -> bool:
-        try:
-            await asyncio.wait_for(held.ended.wait(), seconds)
-        except TimeoutError:
-            return False
-        return True
-
     def _poke(self, held: Attempt) -> None:
         process = contain.read_process(held.supervisor[0]) if held.supervisor else None
         if held.orphan is not None:
@@ -560,7 +481,7 @@ class ProcessExecutor:
 
     def _tree(self, held: Attempt) -> list[contain.Process]:
         """Its living processes, now."""
-        return members.members(held, contain.scan())
+        return members.now(held)
 
     def _running(self, job_id: int, attempt: int) -> Attempt | None:
         held = self._held.get(attempt_name(job_id, attempt))
@@ -579,10 +500,6 @@ class ProcessExecutor:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _named(processes: Iterable[contain.Process]) -> list[Unkillable]:
-    return [(process.pid, process.name) for process in processes]
 
 
 def _not_started(problem: str) -> AttemptResult:

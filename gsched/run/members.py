@@ -22,6 +22,11 @@ def members(held: Attempt, table: Table) -> list[contain.Process]:
     return contain.joined(found, held.group.pids(), table) if held.group is not None else found
 
 
+def now(held: Attempt) -> list[contain.Process]:
+    """Living processes of the attempt at this moment: a look at all processes of the host."""
+    return members(held, contain.scan())
+
+
 def _relatives(held: Attempt, table: Table) -> list[contain.Process]:
     if held.supervisor is not None:
         reaper = table.get(held.supervisor[0])
