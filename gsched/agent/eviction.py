@@ -39,10 +39,13 @@ class Eviction:
         """What was done last, or why nothing was."""
 
     def consider(self, gpus: Iterable[Gpu], kill_s: float, now: float) -> None:
-        """Act on the strangers of these GPUs; those that are no longer there are forgotten."""
+        """Act on the strangers of these GPUs; those that are no longer there are forgotten.
+
+        A GPU that is closed for another reason, such as the lock of another cluster, is not looked at.
+        """
         found = {}
         for gpu in gpus:
-            for pid in gpu.strangers:
+            for pid in gpu.strangers if gpu.problem.startswith(("foreign(", "dirty(")) else ():
                 process = contain.read_process(pid)
                 if process is not None:
                     found[process.pid, process.start] = (process, gpu)

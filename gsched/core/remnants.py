@@ -33,9 +33,11 @@ def _note_strangers(state: ClusterState, host: str, gpu: Gpu, now: float, decisi
     devices = [gpu.uuid, *(part.uuid for part in gpu.mig_devices)]
     for job_id, attempt in (key for uuid in devices for key in holders.get(uuid, ())):
         job = state.jobs.get(job_id)
-        if job is None or job.attempt != attempt or job.started_at is None:
+        if job is None or job.attempt != attempt or job.allocation is None or job.started_at is None:
             continue
         for process in (each for each in gpu.processes if each.pid in gpu.strangers):
+            if host != job.allocation.first_host and process.user == job.spec.user:
+                continue  # what a parallel job starts on its other hosts nobody there knows as the job's
             if sum(note.startswith(_STRANGER) for note in job.notes) >= MOST_STRANGERS:
                 break
             text = (

@@ -50,9 +50,9 @@ def stranger(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., subproce
             child.stdout.close()
 
 
-def gpu(*pids: int) -> Gpu:
+def gpu(*pids: int, problem: str = "foreign(eve,1,700)") -> Gpu:
     processes = tuple(GpuProcess(pid=pid, user="eve", used_mib=700) for pid in pids)
-    return Gpu(uuid="GPU-0", index=0, process_count=len(pids), processes=processes, strangers=pids)
+    return Gpu(uuid="GPU-0", index=0, process_count=len(pids), processes=processes, strangers=pids, problem=problem)
 
 
 def test_it_is_told_to_go_and_then_killed(
@@ -79,6 +79,9 @@ def test_who_goes_in_between_begins_anew(
     assert caplog.records == []
     act.consider([gpu(999999999)], 0.0, 300.0)
     assert caplog.records == [], "it has ended"
+    for now in (400.0, 500.0):
+        act.consider([gpu(child.pid, problem="GPU GPU-0 is in use by another cluster")], 30.0, now)
+    assert caplog.records == []
 
 
 def test_who_is_never_ended(stranger: Callable[..., subprocess.Popen[bytes]]) -> None:

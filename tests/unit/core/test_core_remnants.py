@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from core_world import EXCLUSIVE, World, gpu_spec, gpus
+from core_world import EXCLUSIVE, World, gpu_spec, gpus, make_config
 
 from gsched.core.command import AttemptEnded
 from gsched.core.views import host_view
@@ -140,3 +140,16 @@ def test_both_are_among_the_notes_of_the_host() -> None:
     notes_of_host = said_of(world)
     assert "GPU 0 (GPU-a0) is not offered: foreign(ann,4711,700)" in notes_of_host
     assert not any("of no job" in note for note in notes_of_host)
+
+
+def test_what_a_parallel_job_starts_on_its_other_hosts_is_no_stranger() -> None:
+    world = World(make_config(["a", "b"]), devices=1)
+    (job_id,) = world.run(gpu_spec(slots=2, res_req="span[ptile=1] rusage[ngpus_excl_p=1]"))
+    assert world.held(job_id) == [0, 0]
+    other = GpuProcess(pid=4712, user="bob", used_mib=700)
+    both: dict[str, Any] = {"processes": (ANN, other), "process_count": 2, "strangers": (4711, 4712)}
+    for host in "ab":
+        world.report(host, gpus=report(1, host, **both))
+    where = "A stranger is on GPU 0 (GPU-{0}0) of {0}, which run 1 holds: process {1}"
+    told = (("a", "4711 of ann"), ("a", "4712 of bob"), ("b", "4712 of bob"))
+    assert notes(world) == [where.format(*each) for each in told]
