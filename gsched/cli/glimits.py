@@ -47,8 +47,15 @@ def main(call: Call) -> int:
 
 
 def _is_wanted(limit: LimitView, options: Parsed) -> bool:
-    """A limit that does not tell its members apart holds for each of them."""
+    """Whether it is a line for those who are asked for."""
     if options.has("n") and limit.name != options.last("n"):
         return False
     members = (("u", limit.user), ("q", limit.queue), ("m", limit.host), ("P", limit.project), ("A", limit.application))
-    return all(not options.has(name) or not member or options.last(name) in member.split() for name, member in members)
+    return all(not options.has(option) or _has(member.split(), options.last(option)) for option, member in members)
+
+
+def _has(consumers: list[str], name: str) -> bool:
+    """Whether the name is one of `ann bob` or of `all ~ann`; none stands for all."""
+    if not consumers or consumers[0] == "all":
+        return f"~{name}" not in consumers
+    return name in consumers

@@ -174,7 +174,11 @@ class PendingSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitView(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of glimits: what a limit allows its consumers and how much of it they use. "": not one it tells apart."""
+    """A line of glimits: what a limit allows its consumers and how much of it they use.
+
+    Of each kind of consumers the one whose line it is, else all whom the limit names (`ann bob`, `all ~ann`); "" for
+    everybody.
+    """
 
     name: str
     user: str = ""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gsched.model.allocation import HostAllocation
-from gsched.model.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Limit
+from gsched.model.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Consumers, Limit
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.model.view import LimitView
@@ -178,28 +178,17 @@ class SectionUse:
 
     def _section_views(self, section: Section) -> Iterator[LimitView]:
         limit = section.limit
-        kinds = (limit.users, limit.queues, limit.hosts, limit.projects, limit.applications)
-        apart = any(each is not None and each.per for each in kinds)
+        apart = any(each is not None and each.per for each in consumers_of(limit))
         for resource, amount in self._allowed[section.name].items():
             shown = SLOTS if resource == PER_PROCESSOR else PARTS.get(resource, resource)
             members = self._counts.members(section.name) if apart else [_NOBODY]
             using = [each for each in members if self._counts.of_section(section.name, each, resource)]
             for member in using if apart else members:
-                user, queue, host, project, application = member
-                yield LimitView(
-                    name=section.name,
-                    user=user,
-                    queue=queue,
-                    host=host,
-                    project=project,
-                    application=application,
-                    resource=shown,
-                    used=self._counts.of_section(section.name, member, resource),
-                    allowed=self._amount(resource, amount, member),
-                )
+                used = self._counts.of_section(section.name, member, resource)
+                yield _line(limit, shown, used, self._amount(resource, amount, member), member)
             if apart and not using:
                 named = resource if resource in PARTS else shown
-                yield LimitView(name=section.name, resource=named, allowed=amount, idle=True)
+                yield _line(limit, named, 0.0, amount, idle=True)
 
     def _budget_views(self, limit: Limit) -> Iterator[LimitView]:
         per = [
@@ -210,7 +199,7 @@ class SectionUse:
         allowed = limit.gpu_hours or 0.0
         if not per:
             used = self._snapshot.gpu_seconds.get(limit.name, 0.0) / _HOUR_S
-            yield LimitView(name=limit.name, resource=GPU_HOURS, used=used, allowed=allowed)
+            yield _line(limit, GPU_HOURS, used, allowed)
             return
         is_idle = True
         for key, seconds in sorted(self._snapshot.gpu_seconds.items()):
@@ -218,18 +207,42 @@ class SectionUse:
             if name == limit.name and len(members) == len(per):
                 who = dict(zip(per, members, strict=True))
                 user, queue, project = (who.get(kind, "") for kind in ("user", "queue", "project"))
-                used, is_idle = seconds / _HOUR_S, False
-                yield LimitView(
-                    name=name,
-                    user=user,
-                    queue=queue,
-                    project=project,
-                    resource=GPU_HOURS,
-                    used=used,
-                    allowed=allowed,
-                )
+                is_idle = False
+                yield _line(limit, GPU_HOURS, seconds / _HOUR_S, allowed, (user, queue, "", project, ""))
         if is_idle:
-            yield LimitView(name=limit.name, resource=GPU_HOURS, allowed=allowed, idle=True)
+            yield _line(limit, GPU_HOURS, 0.0, allowed, idle=True)
+
+
+def _line(
+    limit: Limit, resource: str, used: float, allowed: float, member: Member = _NOBODY, *, idle: bool = False
+) -> LimitView:
+    """Of each kind of consumers it names the member, or else all for whom the limit is."""
+    kinds = zip(member, consumers_of(limit), strict=True)
+    user, queue, host, project, application = (one or (said(all_) if all_ is not None else "") for one, all_ in kinds)
+    return LimitView(
+        name=limit.name,
+        user=user,
+        queue=queue,
+        host=host,
+        project=project,
+        application=application,
+        resource=resource,
+        used=used,
+        allowed=allowed,
+        idle=idle,
+    )
+
+
+def consumers_of(limit: Limit) -> tuple[Consumers | None, ...]:
+    """In the order of a Member."""
+    return (limit.users, limit.queues, limit.hosts, limit.projects, limit.applications)
+
+
+def said(consumers: Consumers) -> str:
+    """`ann bob`, `all ~ann`; empty for all."""
+    if consumers.names:
+        return " ".join(consumers.names)
+    return " ".join(["all", *(f"~{name}" for name in consumers.excluded)]) if consumers.excluded else ""
 
 
 def seems_to_want_gpus(requirement: RequirementClass) -> bool:

@@ -12,6 +12,7 @@ from gsched.model.view import LimitSection, LimitView
 
 _INTERNAL = ("slots", "mem", "tmp", "swp", "jobs", "ngpus", "gpu_hours")
 _ALWAYS = ("slots", "mem", "tmp", "swp", "jobs", "ngpus")
+_MOST_NAMES = 4
 _WHO = ("NAME", "USERS", "QUEUES", "HOSTS", "PROJECTS")
 NOTHING = "No resource usage found.\n"
 NOTHING_SET = "No limits are configured.\n"
@@ -51,7 +52,7 @@ def _table(rows: Sequence[LimitView], resources: Sequence[str]) -> str:
     found: dict[tuple[str, ...], dict[str, str]] = {}
     for row in rows:
         members = (row.user, row.queue, row.host, row.project, *([row.application] if has_profiles else []))
-        who = (row.name, *(each or "-" for each in members))
+        who = (row.name, *(_few(each) or "-" for each in members))
         found.setdefault(who, {})[row.resource] = f"{_amount(row.used)}/{_amount(row.allowed)}"
     lines = [(*_WHO, *(["APPS"] if has_profiles else []), *(name.upper() for name in resources))]
     lines += [
@@ -60,6 +61,12 @@ def _table(rows: Sequence[LimitView], resources: Sequence[str]) -> str:
     ]
     widths = [max(width(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "".join(_line(line, widths) for line in lines)
+
+
+def _few(consumers: str) -> str:
+    """The first names of many."""
+    names = consumers.split()
+    return consumers if len(names) <= _MOST_NAMES else " ".join([*names[:_MOST_NAMES], "..."])
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

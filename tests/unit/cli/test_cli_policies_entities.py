@@ -182,6 +182,26 @@ def test_reservations_are_listed_host_by_host(master: FakeMaster, call: NewCall)
     assert (none.run(), none.out, none.err) == (0, "", "No reservation found\n")
 
 
+def test_limits_are_chosen_by_those_for_whom_they_are(master: FakeMaster, call: NewCall) -> None:
+    master.limit_views = [
+        LimitView(name="together", user="ann bob", queue="all ~night", resource="slots", used=3, allowed=8),
+        LimitView(name="many", user="a b c d e f", resource="slots", used=3, allowed=8),
+        LimitView(name="one", user="ann", resource="slots", used=3, allowed=8),
+    ]
+    for words, names in (
+        (("-u", "bob"), ["together"]),
+        (("-u", "ann"), ["together", "one"]),
+        (("-u", "f"), ["many"]),
+        (("-q", "night"), ["many", "one"]),
+        (("-q", "normal"), ["together", "many", "one"]),
+    ):
+        glimits = call("glimits", *words)
+        assert glimits.run() == 0
+        assert [line.split()[0] for line in glimits.out.splitlines()[4:]] == names
+    shown = call("glimits")
+    assert shown.run() == 0 and "a b c d ...  " in shown.out
+
+
 def test_limits_of_application_profiles_have_a_column_of_their_own(master: FakeMaster, call: NewCall) -> None:
     master.limit_views = [
         LimitView(name="few", application="cfd", resource="slots", used=2, allowed=2),

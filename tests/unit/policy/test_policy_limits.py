@@ -203,7 +203,7 @@ def test_each_member_has_his_own_amount_and_the_excluded_none() -> None:
     assert some.reason(bucket("ann")) is not None
     assert some.slots_left(bucket("bob")) == 2
     assert some.slots_left(bucket("root")) == some.slots_left(bucket("ann", queue="free")) == math.inf
-    assert some.views() == [LimitView(name="L1", user="ann", resource="slots", used=2, allowed=2)]
+    assert some.views() == [LimitView(name="L1", user="ann", queue="q", resource="slots", used=2, allowed=2)]
 
 
 def test_jobs_are_counted_as_jobs() -> None:
@@ -494,6 +494,22 @@ def test_slots_for_each_cpu_of_a_host() -> None:
     assert denial is not None and denial.text == "Resource limit defined on host(s) and/or host group has been reached"
     assert denial.detail == "Resource: slots_per_processor, Limit Name: L1, Limit Value: 3; 2 used, 2 wanted"
     assert some.views() == [LimitView(name="L1", user="ann", host="h1", resource="slots", used=2, allowed=3)]
+
+
+def test_a_line_names_those_for_whom_a_limit_is() -> None:
+    some = use(
+        limits=(
+            limit(users=Consumers(excluded=("tom",)), queues=Consumers(("q", "r")), slots=9),
+            limit("L2", users=EACH, queues=Consumers(("q",)), slots=3),
+            limit("L3", hosts=Consumers(("h1", "h2"), per=True), slots=3),
+        ),
+        running=running((bucket(), on())),
+    )
+    assert some.views() == [
+        LimitView(name="L1", user="all ~tom", queue="q r", resource="slots", used=1, allowed=9),
+        LimitView(name="L2", user="ann", queue="q", resource="slots", used=1, allowed=3),
+        LimitView(name="L3", host="h1", resource="slots", used=1, allowed=3),
+    ]
 
 
 def test_a_part_of_the_memory_of_each_host() -> None:
