@@ -37,13 +37,14 @@ class Endings:
                 return
         since = time.monotonic()
         while ends_steps or not self._spool.is_past_job(held.name):
-            reached, _ = contain.send_each(members.now(held), signal.SIGKILL)
+            there = members.now(held)
+            contain.send_all(there, signal.SIGKILL)
             if held.group is not None:
                 held.group.kill()
             if await self._ends_within(held, _KILL_AGAIN_S):
                 return
-            if time.monotonic() - since >= contain.UNKILLABLE_AFTER_S:
-                self.note_unkillable(held, named(reached))
+            if time.monotonic() - since >= contain.UNKILLABLE_AFTER_S:  # in the kernel, or another user's by now
+                self.note_unkillable(held, named(there))
 
     async def see_dead(self, held: Attempt, killed: Iterable[contain.Process]) -> None:
         """Say which of these are still there after a time that is long enough for all that can end."""

@@ -108,6 +108,23 @@ def lost_kills(monkeypatch: pytest.MonkeyPatch, at_once: None) -> list[int]:
     return lost
 
 
+def test_a_process_that_is_not_ours_to_end_is_named(on_host, at_once, monkeypatch):
+    """A job that has become root by sudo, of an agent that is not: it runs on, and that is said."""
+    monkeypatch.setattr(contain, "send", lambda process, signum: f"process {process}: Operation not permitted")
+
+    async def scenario(host: Host) -> None:
+        await host.executor.start(host.order("sleep 60"))
+        started = await host.start_of(1)
+        await host.executor.terminate(1, 1, 0.05)
+        await host.until(lambda: host.unkillable)
+        assert host.unkillable == {(1, 1): [(started.pid, "sleep")]}
+        monkeypatch.undo()
+        os.kill(started.pid, signal.SIGKILL)
+        await host.end_of(1)
+
+    on_host(scenario)
+
+
 @pytest.mark.parametrize("how", ["terminate", "signal", "orphan"])
 def test_who_is_there_after_sigkill_is_named_once(on_host, lost_kills, monkeypatch, how):
     async def scenario(host: Host) -> None:
