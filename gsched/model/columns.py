@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsched.model.allocation import HostAllocation
+from gsched.model.column_part import Part
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import Ledger
 from gsched.model.resource import GPU_COUNTERS
@@ -162,6 +163,10 @@ class HostColumns:
             return value
         left: float = column.data[row]
         return left if left == left else None
+
+    def of(self, column: NDArray[Any]) -> NDArray[Any]:
+        """The column itself: as of a part."""
+        return column
 
     def part(self, rows: Rows) -> Part:
         """Some rows, as columns."""
@@ -339,46 +344,6 @@ def _number(host: HostSnapshot, ledger: HostLedger, name: str) -> float:
 
 
 _ABSENT = object()
-
-
-class Part:
-    """Some rows of columns, as columns of their own."""
-
-    __slots__ = ("_rows", "_whole")
-
-    def __init__(self, whole: HostColumns, rows: Rows) -> None:
-        self._whole = whole
-        self._rows = rows
-
-    @property
-    def size(self) -> int:
-        return len(self._rows)
-
-    def number(self, name: str) -> Numbers | None:
-        """The rows of a column of numbers."""
-        found = self._whole.number(name)
-        return None if found is None else found[self._rows]
-
-    def text(self, name: str) -> CodedText | None:
-        """The rows of a column of text."""
-        found = self._whole.text(name)
-        return None if found is None else _PartOfText(found, self._rows)
-
-
-class _PartOfText(CodedText):
-    """Some rows of a column of text. Comparisons are made, and remembered, by the whole column."""
-
-    __slots__ = ("_rows", "_whole")
-
-    def __init__(self, whole: CodedText, rows: Rows) -> None:
-        super().__init__(whole.codes[rows], whole.words)
-        self._whole = whole
-        self._rows = rows
-
-    def compare(self, op: str, literal: str) -> tuple[Flags, Flags]:
-        """As the whole column says."""
-        holds, maybe = self._whole.compare(op, literal)
-        return holds[self._rows], maybe[self._rows]
 
 
 def values_of(column: CodedText | Numbers | None, rows: Sequence[int]) -> list[Any]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gsched.model.columns import HostColumns, Numbers, Part, singly
+from gsched.model.column_part import Part
+from gsched.model.columns import HostColumns, Numbers, singly
 from gsched.model.host_ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.resource import GPU_COUNTERS
@@ -60,6 +61,9 @@ class Match:
         self._columns = columns
         self._rules = rules
         self._fixed = self._never()
+        self._is_fixed = bool((self._fixed != FITS).any())
+        self._stands_by = (asked.queue.name, repr(asked.term.requirement.select), asked.term.bounds)
+        """All that decides what is standing on a host, but for `_fixed`."""
         self._standing: Codes = self._fixed
         self._epoch = -1
         self._read = self._read_standing = 0
@@ -93,26 +97,27 @@ class Match:
             return
         if recent is None and (self._read, self._read_standing) == (columns.log.length, columns.standing_log.length):
             return
-        standing, rows = _changed(columns, self._read, self._read_standing)
+        standing, some = _changed(columns, self._read, self._read_standing)
         if recent is not None and self._recent is not None:
-            rows = np.union1d(rows, np.flatnonzero(recent != self._recent))
-        if not len(rows):
+            some = columns.part(np.union1d(some.rows, np.flatnonzero(recent != self._recent)))
+        if not some.size:
             return
-        if len(rows) * _FEW > columns.size:
+        if some.size * _FEW > columns.size:
             self._sync_all(recent)
             return
-        again = rows if self.is_live else standing
-        if len(again):
-            self._standing[again] = self._standing_codes(again)
-        codes = np.minimum(self._standing[rows], self._moving_codes(rows, recent))
-        self._note(rows, codes, len(standing) > 0)
+        again = some if self.is_live else standing
+        if again.size:
+            codes = again.once(self._stands_by, lambda: self._standing_codes(again))
+            self._standing[again.rows] = np.minimum(codes, self._fixed[again.rows]) if self._is_fixed else codes
+        codes = np.minimum(self._standing[some.rows], self._moving_codes(some, recent))
+        self._note(some.rows, codes, standing.size > 0)
         self._noted(recent)
 
     def _sync_all(self, recent: Flags | None) -> None:
         self._epoch = self._columns.epoch
         self._bind()
-        self._standing = self._standing_codes(None)
-        self.codes = np.minimum(self._standing, self._moving_codes(None, recent))
+        self._standing = np.minimum(self._standing_codes(self._columns), self._fixed)
+        self.codes = np.minimum(self._standing, self._moving_codes(self._columns, recent))
         self.counts = np.bincount(self.codes, minlength=_CODES)
         self.revision += 1
         self._noted(recent)
@@ -204,19 +209,17 @@ class Match:
         others[self._columns.rows_of(names)] = False
         codes[others] = code
 
-    def _standing_codes(self, rows: Rows | None) -> Codes:
+    def _standing_codes(self, view: HostColumns | Part) -> Codes:
         """What does not change by what is held, except for a select[] that looks at that."""
         columns, queue = self._columns, self.asked.queue.name
-        view = columns if rows is None else columns.part(rows)
-        chosen = slice(None) if rows is None else rows
         codes = np.full(view.size, FITS, dtype=np.uint8)
         for name, bound in self.asked.term.bounds:
             codes[self._beyond(view, name, bound)] = BEYOND
         codes[~self.asked.term.mask(view).holds] = UNSATISFIED
         busy = columns.standing(("busy", queue), lambda host: bool(host.busy.get(queue) or host.busy.get("")))
-        codes[busy[chosen] > 0] = BUSY
-        codes[columns.standing("closed", is_closed)[chosen] > 0] = CLOSED
-        return np.minimum(codes, self._fixed[chosen])
+        codes[view.of(busy) > 0] = BUSY
+        codes[view.of(columns.standing("closed", is_closed)) > 0] = CLOSED
+        return codes
 
     def _beyond(self, view: HostColumns | Part, name: str, bound: float) -> Flags:
         values = view.number(name)
@@ -225,25 +228,24 @@ class Match:
         fine: Flags = values <= bound if name in self._rules.increasing else values >= bound
         return ~fine
 
-    def _moving_codes(self, rows: Rows | None, recent: Flags | None) -> Codes:
+    def _moving_codes(self, view: HostColumns | Part, recent: Flags | None) -> Codes:
         """What changes by what is held."""
         columns, need = self._columns, self.asked.need
-        chosen = slice(None) if rows is None else rows
-        free = columns.free[chosen]
+        free = view.of(columns.free)
         codes = np.full(len(free), FITS, dtype=np.uint8)
         for number, (values, count) in reversed(list(enumerate(self.devices))):
-            codes[values[chosen] < count] = DEVICE + min(number, FITS - DEVICE - 1)
+            codes[view.of(values) < count] = DEVICE + min(number, FITS - DEVICE - 1)
         for number, (values, wanted) in reversed(list(enumerate(self.amounts))):
-            codes[~(values[chosen] >= wanted)] = AMOUNT + min(number, DEVICE - AMOUNT - 1)
+            codes[~(view.of(values) >= wanted)] = AMOUNT + min(number, DEVICE - AMOUNT - 1)
         if self.guards_cores:
-            codes[self.usable_slots(rows) < need.slots] = SLOTS
+            codes[self.usable_slots(view.rows if isinstance(view, Part) else None) < need.slots] = SLOTS
         codes[free < need.slots] = SLOTS
         if need.exclusive:
-            codes[~columns.empty[chosen]] = NOT_EMPTY
+            codes[~view.of(columns.empty)] = NOT_EMPTY
         if columns.any_locked:
-            codes[columns.locked[chosen]] = LOCKED
+            codes[view.of(columns.locked)] = LOCKED
         if recent is not None:
-            codes[recent[chosen]] = RECENT
+            codes[view.of(recent)] = RECENT
         return codes
 
     def usable_slots(self, rows: Rows | None = None) -> Numbers:
@@ -291,18 +293,18 @@ def _obtainable(kind: DeviceKind) -> Callable[[HostSnapshot, HostLedger], float]
     return obtainable
 
 
-def _changed(columns: HostColumns, read: int, read_standing: int) -> tuple[Rows, Rows]:
+def _changed(columns: HostColumns, read: int, read_standing: int) -> tuple[Part, Part]:
     """(rows of which more than the books has changed, all rows that have) since then, ascending. All classes that were
     looked at in the cycle before ask for the same.
     """
     since = (columns.epoch, read, read_standing, columns.log.length, columns.standing_log.length)
-    kept: tuple[tuple[int, ...], tuple[Rows, Rows]] | None = columns.memo.get("changed")
+    kept: tuple[tuple[int, ...], tuple[Part, Part]] | None = columns.memo.get("changed")
     if kept is None or kept[0] != since:
         chosen = np.zeros(columns.size, dtype=np.bool_)
         chosen[columns.standing_log.since(read_standing)] = True
         standing = np.flatnonzero(chosen)
         chosen[columns.log.since(read)] = True
-        kept = (since, (standing, np.flatnonzero(chosen)))
+        kept = (since, (columns.part(standing), columns.part(np.flatnonzero(chosen))))
         columns.memo["changed"] = kept
     return kept[1]
 

@@ -1,0 +1,78 @@
+"""Some rows of the columns of hosts, as columns of their own: what many ask of the same rows is found out once.
+
+It never changes a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsched.model.row_log import Rows
+from gsched.resreq.columns import CodedText
+
+if TYPE_CHECKING:
+    from gsched.model.columns import HostColumns
+
+Numbers = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+class Part:
+    """Some rows of columns, as columns of their own. They must not change while it is used."""
+
+    __slots__ = ("_known", "_taken", "_whole", "rows")
+
+    def __init__(self, whole: HostColumns, rows: Rows) -> None:
+        self.rows = rows
+        self._whole = whole
+        self._taken: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
+        """Identity of a column -> the column, its rows."""
+        self._known: dict[Hashable, NDArray[Any]] = {}
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+    def number(self, name: str) -> Numbers | None:
+        """The rows of a column of numbers, not to be written to."""
+        found = self._whole.number(name)
+        return None if found is None else self.of(found)
+
+    def of(self, column: NDArray[Any]) -> NDArray[Any]:
+        """The rows of any column, not to be written to."""
+        found = self._taken.get(id(column))
+        if found is None:
+            found = self._taken[id(column)] = (column, column[self.rows])
+        return found[1]
+
+    def text(self, name: str) -> CodedText | None:
+        """The rows of a column of text."""
+        found = self._whole.text(name)
+        return None if found is None else _PartOfText(found, self.rows)
+
+    def once(self, key: Hashable, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """What `compute` says of the part, not to be written to; asked once for each key."""
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = compute()
+        return found
+
+
+class _PartOfText(CodedText):
+    """Some rows of a column of text. Comparisons are made, and remembered, by the whole column."""
+
+    __slots__ = ("_rows", "_whole")
+
+    def __init__(self, whole: CodedText, rows: Rows) -> None:
+        super().__init__(whole.codes[rows], whole.words)
+        self._whole = whole
+        self._rows = rows
+
+    def compare(self, op: str, literal: str) -> tuple[Flags, Flags]:
+        """As the whole column says."""
+        holds, maybe = self._whole.compare(op, literal)
+        return holds[self._rows], maybe[self._rows]
