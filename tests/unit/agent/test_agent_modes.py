@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gsched.agent.gpuowners import GpuOwners
 from gsched.agent.gpuwatch import GpuWatch
@@ -16,6 +20,7 @@ from gsched.agent.modes import Modes
 from gsched.base.clock import ManualClock
 from gsched.base.errors import Conflict, GschedError, PermissionDenied, ResourceExhausted
 from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, HeldGpu, HostAllocation
+from gsched.model.devices import MODE_OF_CLAIM
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import JobSpec
@@ -57,6 +62,8 @@ class Host:
 
     async def crash(self, parts: dict[AttemptKey, HostAllocation], gpu_mode: str = "") -> Host:
         """Another agent takes over; these attempts run."""
+        if self.modes._tidying is not None:
+            self.modes._tidying.cancel()
         other = Host(self.folder, gpu_mode=gpu_mode)
         other.modes.recover(parts, set(parts))
         return await other.begin()
@@ -162,9 +169,9 @@ def test_of_several_jobs_on_one_gpu_the_first_sets_and_the_last_sets_back(tmp_pa
             await host.before(key, part(SHARED_CLAIM))
             assert host.mode() is DEFAULT
             host.on_gpu(4711)  # the second comes while the first computes
+        host.on_gpu()
         await host.after(FIRST, part(SHARED_CLAIM))
         assert host.mode() is DEFAULT
-        host.on_gpu()
         await host.after(SECOND, part(SHARED_CLAIM))
         assert host.mode() is PROCESS
 
@@ -375,5 +382,104 @@ def test_the_holder_of_a_gpu_that_takes_one_process_is_named(tmp_path: Path) -> 
         assert said == f"device busy: GPU 0 ({uuid}), in mode exclusive_process, is held by pid 4711"
         host.on_gpu(4711, index=1)
         assert await host.modes.held_by_others(SECOND, part(SHARED_CLAIM, 1)) == "", "others may be there"
+
+    play(story)
+
+
+class Watched:
+    """A host with one GPU, and what must hold whenever its mode is set; `will`: the administrator's mode."""
+
+    def __init__(self, folder: Path, mode: ComputeMode) -> None:
+        self.host = Host(folder, mode)
+        self.will = mode
+        self.running: dict[AttemptKey, HostAllocation] = {}
+        self.faults: list[str] = []
+        self._attend()
+
+    def _attend(self) -> None:
+        set_mode = self.host.watch.set_mode
+
+        async def attended(indexes: list[int], mode: ComputeMode) -> None:
+            (gpu,) = read_inventory(self.host.path, "h")
+            if gpu.mode not in (DEFAULT, PROCESS):
+                self.faults.append("an administrator's mode is changed")
+            if mode is PROCESS and gpu.processes:
+                self.faults.append("made exclusive below a process")
+            if self.running:
+                self.faults.append("changed below a job")
+            await set_mode(indexes, mode)
+
+        self.host.watch.set_mode = attended  # type: ignore[assignment,method-assign]
+
+    async def start(self, key: AttemptKey, claim: str) -> None:
+        """As the ledger would have it: one job alone, or several that share."""
+        others = [held.claim for each in self.running.values() for held in each.gpus]
+        if key in self.running or (others and {claim, *others} != {SHARED_CLAIM}):
+            return
+        try:
+            await self.host.before(key, part(claim))
+        except ResourceExhausted:
+            await self.host.after(key, part(claim))
+            return
+        self.running[key] = part(claim)
+        if claim in MODE_OF_CLAIM and claim.startswith("gpu_"):
+            assert self.host.mode() is MODE_OF_CLAIM[claim], "a job starts in another mode than its own"
+
+    async def end(self, key: AttemptKey) -> None:
+        if key in self.running:
+            await self.host.after(key, self.running.pop(key))
+
+    async def admin(self, mode: ComputeMode) -> None:
+        await self.host.tidied()  # not between an agent's look and its deed: the driver knows no such order
+        if self.host.mode() is not mode:
+            self.will = mode
+            self.host.admin(mode)
+        await self.host.watch.look()
+        await self.host.tidied()
+
+    async def crash(self, key: AttemptKey) -> None:
+        """The agent is killed, perhaps before that attempt has started."""
+        self.running.pop(key, None)
+        self.host = await self.host.crash(self.running)
+        self._attend()
+
+    async def settle(self) -> None:
+        """Everything ends and goes."""
+        for key in list(self.running):
+            await self.end(key)
+        self.host.on_gpu()
+        for _ in range(2):
+            await self.host.watch.look()
+            await self.host.tidied()
+        assert self.faults == []
+        assert self.host.mode() is self.will
+        assert self.host.noted() == {} and self.host.seen().problem == ""
+
+
+_keys = st.sampled_from([FIRST, SECOND])
+_claims = st.sampled_from([SHARED_CLAIM, SHARED_CLAIM, ALONE_CLAIM, PROCESS_CLAIM, PROCESS_CLAIM, "ngpus"])
+_starts = st.tuples(st.just("start"), _keys, _claims)
+_ends = st.tuples(st.just("end"), _keys)
+_deeds = st.one_of(
+    *(_starts, _starts, _ends, _ends),
+    st.tuples(st.just("admin"), st.sampled_from([DEFAULT, PROCESS, PROHIBITED])),
+    st.tuples(st.just("process"), st.sampled_from([(), (4711,), (4711,)])),
+    st.tuples(st.just("crash"), _keys),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(mode=st.sampled_from([DEFAULT, PROCESS]), deeds=st.lists(_deeds, min_size=4, max_size=20))
+def test_whatever_happens_the_administrators_modes_come_back(mode: ComputeMode, deeds: list[tuple[Any, ...]]) -> None:
+    async def story() -> None:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            watched = Watched(Path(folder), mode)
+            await watched.host.begin()
+            for deed, *words in deeds:
+                if deed == "process":
+                    watched.host.on_gpu(*words[0])
+                else:
+                    await getattr(watched, deed)(*words)
+            await watched.settle()
 
     play(story)
