@@ -18,23 +18,14 @@ import grpc.aio
 from gsched import __version__
 from gsched.agent import terminals
 from gsched.agent.attempts import Attempts
-from gsched.agent.custody import Custody
 from gsched.agent.fencing import Fencing, standing_note
-from gsched.agent.gpucare import GpuCare
-from gsched.agent.gpuhealth import GpuHealth
-from gsched.agent.gpusick import HealthRules
-from gsched.agent.miglayout import MigLayouts
-from gsched.agent.modebook import ModeBook
-from gsched.agent.modes import Modes
-from gsched.agent.mps import Mps
+from gsched.agent.gpukeeping import GpuKeeping
 from gsched.agent.peeking import answer
 from gsched.agent.report import HostReporter
-from gsched.agent.strangers import Rules
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError
 from gsched.config.files import load
-from gsched.model.allocation import HostAllocation
-from gsched.model.config import ClusterConfig, GpuFence, GpuForeign
+from gsched.model.config import ClusterConfig, GpuFence
 from gsched.model.host_ledger import AttemptKey
 from gsched.probe.topology import read_topology
 from gsched.run.contain import boot_id
@@ -107,9 +98,7 @@ class Agent:
         self._last_order: dict[AttemptKey, asyncio.Task[None]] = {}
         self._attempts: Attempts
         self._reporter: HostReporter
-        self._care: GpuCare
-        self._mps: Mps
-        self._health: GpuHealth
+        self._keeping: GpuKeeping
 
     async def serve(self) -> int:
         """Adopt, then keep a session with the master until a signal comes."""
@@ -125,26 +114,10 @@ class Agent:
             given=self._given_gmem,
             held=self._held_gpus,
         )
-        self._health = GpuHealth(
-            self._spool / "gpu-health.json",
-            boot_id(),
-            clock,
-            holdings=self._holdings,
-            look=self._reporter.gpus.look,
-        )
-        self._reporter.gpus.judges.append(self._health.judge)
         self._reporter.gpus.unfenced = standing_note(self._config.gpu_fence, self._ground)
-        self._care = GpuCare(
-            self._reporter.gpus,
-            clock,
-            running=self._on_gpus,
-            returning=self._giving_back,
+        self._keeping = GpuKeeping(
+            self._reporter.gpus, self._spool, cluster, self._config.mps_control, clock, self._known_attempts
         )
-        self._reporter.gpus.judges.append(self._care.judge)
-        self._mps = Mps(self._config.mps_control, cluster, self._spool)
-        modes = Modes(self._reporter.gpus, ModeBook(self._spool / "gpu-modes.json", boot_id()), clock)
-        self._reporter.gpus.judges.append(modes.judge)
-        self._reporter.gpus.may_be_set = modes.may_be_set
         self._attempts = Attempts(
             self._host,
             self._spool,
@@ -158,22 +131,12 @@ class Agent:
                 "LSF_SERVERDIR": self._config.locations.server_dir,
             },
             fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus),
-            # First who is on a GPU, then its mode, before and after: none is changed below a process.
-            custody=Custody(
-                [self._care, self._health, modes, self._mps],
-                blame=modes.held_by_others,
-                returning=[self._mps, self._health, self._care, modes],
-            ),
-            variables=self._mps.variables,
+            custody=self._keeping.custody,
+            variables=self._keeping.mps.variables,
         )
-        self._reporter.gpus.judges.append(self._mps)
-        layouts = MigLayouts(self._attempts.holdings)
-        self._reporter.gpus.judges.append(layouts)
-        self._reporter.gpus.remarks.append(lambda: layouts.notes)
         self._reporter.remarks.append(self._attempts.remarks)
         adopted = await self._attempts.adopt()
-        await self._mps.adopt(self._attempts.holdings())
-        modes.recover(self._attempts.running_parts, self._attempts.unforgotten)
+        await self._keeping.adopt()
         log.info("gsched %s: agent of %s, %d attempts adopted", __version__, self._host, adopted)
         if self._reporter.gpus.unfenced:
             log.warning(
@@ -190,32 +153,23 @@ class Agent:
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-        self._care.close()
+        self._keeping.close()
         await self._reporter.close()
         self._attempts.close()
         log.info("agent of %s ends; its jobs go on", self._host)
         return 0
 
-    def _owners_of(self, pids: Iterable[int]) -> Mapping[int, str]:
-        """MPS daemons and their servers are those of the jobs that use them."""
-        wanted = list(pids)
-        found = self._attempts.owners(wanted)
-        return {**self._mps.owners(pid for pid in wanted if pid not in found), **found}
+    def _known_attempts(self) -> Attempts:
+        return self._attempts
 
-    def _holdings(self) -> Mapping[AttemptKey, HostAllocation]:
-        return self._attempts.holdings()
+    def _owners_of(self, pids: Iterable[int]) -> Mapping[int, str]:
+        return self._keeping.owners(pids)
 
     def _given_gmem(self) -> Mapping[tuple[str, str], float]:
         return self._attempts.given_gmem()
 
     def _held_gpus(self, name: str) -> frozenset[str] | None:
         return self._attempts.held_gpus(name)
-
-    def _on_gpus(self) -> Mapping[str, frozenset[str]]:
-        return self._attempts.on_gpus()
-
-    def _giving_back(self) -> Mapping[str, frozenset[str]]:
-        return self._attempts.giving_back()
 
     # -- the session ----------------------------------------------------------------------------------------------
 
@@ -344,17 +298,7 @@ class Agent:
         self._attempts.terminate_interval_s = settings.terminate_interval_s
         self._usage_s = settings.usage_sample_s
         self._exchange_s = settings.exchange_s
-        self._care.rules = Rules(
-            action=GpuForeign(settings.gpu_foreign or GpuForeign.AVOID),
-            kill_s=settings.gpu_foreign_kill_s,
-            limit_mib=settings.gpu_foreign_mib,
-        )
-        self._health.rules = HealthRules(
-            fatal_xids=frozenset(settings.gpu_fatal_xids),
-            clean_probes=settings.gpu_clean_probes,
-            max_temperature_c=settings.gpu_max_temperature_c if settings.HasField("gpu_max_temperature_c") else None,
-            probe_s=settings.gpu_probe_s,
-        )
+        self._keeping.configure(settings)
         # Slow probes must not hold up orders.
         self._beside(self._reporter.configure(settings))
 

@@ -1,0 +1,93 @@
+"""All that sees to the GPUs of a host, put together: who judges what is seen of them, who keeps them around jobs.
+
+Only wiring: each verdict and each deed is that of one of the parts. Nothing here knows the master.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from gsched.agent.attempts import Attempts
+from gsched.agent.custody import Custody
+from gsched.agent.gpucare import GpuCare
+from gsched.agent.gpuhealth import GpuHealth
+from gsched.agent.gpusick import HealthRules
+from gsched.agent.gpuwatch import GpuWatch
+from gsched.agent.miglayout import MigLayouts
+from gsched.agent.modebook import ModeBook
+from gsched.agent.modes import Modes
+from gsched.agent.mps import Mps
+from gsched.agent.strangers import Rules
+from gsched.base.clock import Clock
+from gsched.model.config import GpuForeign
+from gsched.run.contain import boot_id
+from gsched.wire.v1 import agent_pb2
+
+
+class GpuKeeping:
+    """The keepers and judges of one host. `attempts()` gives what is made after them, because it needs them."""
+
+    def __init__(
+        self,
+        watch: GpuWatch,
+        spool: Path,
+        cluster: str,
+        mps_control: str,
+        clock: Clock,
+        attempts: Callable[[], Attempts],
+    ) -> None:
+        """`cluster` tells this host's agent from all others; what is to outlive the agent is written to `spool`."""
+        self._attempts = attempts
+        self._health = GpuHealth(
+            spool / "gpu-health.json",
+            boot_id(),
+            clock,
+            holdings=lambda: attempts().holdings(),
+            look=watch.look,
+        )
+        self._care = GpuCare(
+            watch, clock, running=lambda: attempts().on_gpus(), returning=lambda: attempts().giving_back()
+        )
+        self._modes = Modes(watch, ModeBook(spool / "gpu-modes.json", boot_id()), clock)
+        self.mps = Mps(mps_control, cluster, spool)
+        layouts = MigLayouts(lambda: attempts().holdings())
+        watch.judges += [self._health.judge, self._care.judge, self._modes.judge, self.mps, layouts]
+        watch.may_be_set = self._modes.may_be_set
+        watch.remarks.append(lambda: layouts.notes)
+        # First who is on a GPU, then its mode, before and after: none is changed below a process.
+        self.custody = Custody(
+            [self._care, self._health, self._modes, self.mps],
+            blame=self._modes.held_by_others,
+            returning=[self.mps, self._health, self._care, self._modes],
+        )
+
+    def owners(self, pids: Iterable[int]) -> Mapping[int, str]:
+        """The attempt of each process that belongs to one; MPS daemons and their servers are those of their users."""
+        wanted = list(pids)
+        found = self._attempts().owners(wanted)
+        return {**self.mps.owners(pid for pid in wanted if pid not in found), **found}
+
+    async def adopt(self) -> None:
+        """The attempts of an earlier agent are known: end and set back what nobody needs any more."""
+        attempts = self._attempts()
+        await self.mps.adopt(attempts.holdings())
+        self._modes.recover(attempts.running_parts, attempts.unforgotten)
+
+    def configure(self, settings: agent_pb2.Settings) -> None:
+        """Take over the master's settings."""
+        self._care.rules = Rules(
+            action=GpuForeign(settings.gpu_foreign or GpuForeign.AVOID),
+            kill_s=settings.gpu_foreign_kill_s,
+            limit_mib=settings.gpu_foreign_mib,
+        )
+        self._health.rules = HealthRules(
+            fatal_xids=frozenset(settings.gpu_fatal_xids),
+            clean_probes=settings.gpu_clean_probes,
+            max_temperature_c=settings.gpu_max_temperature_c if settings.HasField("gpu_max_temperature_c") else None,
+            probe_s=settings.gpu_probe_s,
+        )
+
+    def close(self) -> None:
+        """Follow nobody any more."""
+        self._care.close()
