@@ -17,6 +17,7 @@ from gsched.base.ids import array_of, index_of, show_job
 from gsched.cli.call import Call
 from gsched.cli.command import CHOSEN_FIELDS, FILTERS, GENERAL, GROUP, chosen_format, program, read_options
 from gsched.cli.job_filters import NARROWING, chosen_filter
+from gsched.cli.job_texts import TEXTS, show_text, wants_text
 from gsched.cli.projection import affinity_units, gpus_of, job_record
 from gsched.cli.render import jobs, jobs_long
 from gsched.cli.render.arrays import render_arrays
@@ -72,10 +73,11 @@ TABLE = OptionTable(
         *FILTERS,
         GROUP,
         *NARROWING,
+        *TEXTS,
         Option("-watch", help="show it anew whenever something happens to jobs, until ^C"),
         *GENERAL,
-        *unsupported("aps", "cname", "env", "fwd", "Lp", "N", "plan"),
-        *unsupported("script", "sla", "ss", "x", "data", "clusters", "gpfsio"),
+        *unsupported("aps", "cname", "fwd", "Lp", "N", "plan"),
+        *unsupported("sla", "ss", "x", "data", "clusters", "gpfsio"),
     ),
     interspersed=True,
     examples=(
@@ -108,7 +110,10 @@ def main(call: Call) -> int:
     chosen = chosen_format(call, options, JOB_FIELDS, "LSB_BJOBS_FORMAT", "l UF w W WL WP WF A psum sum")
     job_ids = parse_job_ids(options.rest)
     named = () if EVERY in job_ids else job_ids
+    is_text = wants_text(call, options, job_ids)
     with connected(call) as session:
+        if is_text:
+            return show_text(call, session, options, job_ids[0])
         if options.has("psum"):
             return _summary(call, session)
         if options.has("A"):

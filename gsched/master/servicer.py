@@ -30,6 +30,7 @@ from gsched.model.job import FINISHED, PENDING, JobSpec
 from gsched.model.view import (
     ClusterView,
     JobFilter,
+    JobTexts,
     ReconfigResult,
     Submission,
 )
@@ -247,6 +248,24 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         finally:
             if records is not None:
                 self._feed.leave(records)
+
+    @answers
+    async def Texts(self, request: Any, context: Any) -> Any:
+        caller, shown = self._auth.caller(context), show_job(request.job_id)
+        job, array = self._board.job(request.job_id), self._board.array(request.job_id)
+        of = job or (array.template if array is not None else None)
+        if of is None:
+            raise NotFound(f"Job <{shown}> is not found")
+        spec = of.spec
+        if caller.user != spec.user and not caller.is_admin:
+            raise PermissionDenied(f"Job <{shown}>: User permission denied")
+        blobs = {
+            name: await asyncio.to_thread(self._store.get_blob, name)
+            for name in (spec.script, spec.environment)
+            if name
+        }
+        texts = JobTexts(script=blobs.get(spec.script, b""), environment=blobs.get(spec.environment, b""))
+        return to_proto(texts, model_pb2.JobTexts)
 
     @streams
     async def Output(self, request: Any, context: Any) -> AsyncIterator[Any]:

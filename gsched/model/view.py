@@ -62,6 +62,13 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """gkill -C: why its end was asked for."""
 
 
+class JobTexts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job was submitted with; of its environment pieces `NAME=value`, each ended by a NUL byte."""
+
+    script: bytes = b""
+    environment: bytes = b""
+
+
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which jobs a query wants. Empty fields do not restrict."""
 

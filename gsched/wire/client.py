@@ -28,6 +28,7 @@ from gsched.model.view import (
     JobFilter,
     JobGroupView,
     JobHistory,
+    JobTexts,
     JobView,
     LimitSection,
     LimitView,
@@ -374,6 +375,10 @@ class Client:
         )
         for item in self._stream(self._stub.Output, request):
             yield from_proto(item, OutputChunk)
+
+    def texts(self, job_id: int) -> JobTexts:
+        """What the job was submitted with. Raises NotFound, PermissionDenied for somebody else's."""
+        return from_proto(self._call(self._stub.Texts, scheduler_pb2.TextsRequest(job_id=job_id)), JobTexts)
 
     def reconfigure(self, *, apply: bool) -> ReconfigResult:
         """Check the configuration files; with `apply` switch to them if they are good."""

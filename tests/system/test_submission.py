@@ -108,6 +108,23 @@ def test_what_is_wrong_with_a_script_is_said(cluster: Cluster, stdin: str, messa
     assert done.stderr.startswith(message) and done.stderr.endswith(". Job not submitted.\n")
 
 
+def test_what_a_job_was_submitted_with_is_shown(cluster: Cluster) -> None:
+    script = "#!/bin/sh\n#BSUB -H\necho 안녕\n"
+    told = cluster.run("gsub", stdin=script, SPECIAL="one\ntwo").stdout
+    job = told.split("<")[1].split(">")[0]
+    assert cluster.run("gjobs", "-script", job).stdout == script
+    assert "\nSPECIAL=one\ntwo\n" in "\n" + cluster.run("gjobs", "-env", job).stdout
+    plain = str(cluster.submit("-H", "-J", "a[1-2]", "true"))
+    refused = cluster.run("gjobs", "-script", f"{plain}[2]", check=False)
+    assert (refused.returncode, refused.stdout) == (255, "") and "has no script" in refused.stderr
+    assert cluster.run("gjobs", "-env", plain).stdout
+    for words in (("-script",), ("-env", job, plain), ("-l", "-env", job), ("-env", "0")):
+        wrong = cluster.run("gjobs", *words, check=False)
+        assert wrong.returncode == 255 and "stands alone and is given one job" in wrong.stderr
+    assert cluster.run("gjobs", "-env", "99999", check=False).stderr == "Job <99999> is not found\n"
+    cluster.run("gkill", job, plain)
+
+
 def test_a_script_of_10_mb_runs(cluster: Cluster) -> None:
     text = "#!/bin/sh\n" + "# filling\n" * 1_050_000 + "echo end\n"
     assert output(cluster, stdin=text) == "end\n"
