@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import resource
 import signal
 import sys
 import time
@@ -21,6 +20,7 @@ from collections.abc import Callable
 
 from gsched.base import gpulock
 from gsched.run import contain, limits, steps
+from gsched.run.children import Children
 from gsched.run.fence.group import Group, group_of
 from gsched.run.jobprocess import GO, Nowhere, Output, become_job, interpreter, why
 from gsched.run.shellline import plain_words
@@ -37,13 +37,9 @@ INPUT, FAILED, LAST, UNKILLABLE, WARNED = "input", "failed", "last", "unkillable
 
 TAKE_PATIENCE_S = 10.0
 """How long the end of an interactive job waits for somebody who takes what it printed last."""
-SWEEP_GRACE_S = 2.0
-"""What a finished job left behind gets SIGTERM, and this long to obey."""
 FINAL_FAILURE = 2
 """Exit code of a job that could not be executed and would fail again: no working directory, no input file."""
 
-_LOOK_S = 1.0
-"""How often left-overs that do not end by SIGKILL are looked at."""
 _NO_FENCE = "the job cannot be fenced off from GPUs that are not its own"
 _POKE = signal.SIGUSR1
 _AWAITED = frozenset({signal.SIGCHLD, _POKE})
@@ -111,18 +107,19 @@ class Supervisor:
         self.group: Group | None = None
         self.is_inside = False
         self.pid = 0
-        self.main_status: int | None = None
-        self.cpu_s = 0.0
-        self.max_rss_kib = 0
+        self.children = Children(self._listen)
         self.term_reason = ""
         self.began = 0.0
         self.stopped_at: float | None = None
         self.stopped_s = 0.0
         self.poked = False
         self.unkillable: list[tuple[int, str]] = []
-        self.step_pid = 0
-        self.step_status: int | None = None
         self.terminal: Terminal | None = None
+
+    @property
+    def main_status(self) -> int | None:
+        """Wait status of the job's main process, None as long as it runs."""
+        return self.children.status_of(self.pid)
 
     def run(self) -> None:
         """Everything; returns when the status is written, or at once when another supervisor has the attempt."""
@@ -141,7 +138,7 @@ class Supervisor:
         else:
             self._watch()
             ended_at, run_s = time.time(), time.monotonic() - self.began
-            self._note(self._sweep())
+            self._note(self.children.sweep(self._name_unkillable))
             result = self._result(ended_at, run_s) | self._after()
             if self.terminal is not None:
                 self.terminal.finish(TAKE_PATIENCE_S)
@@ -216,6 +213,7 @@ class Supervisor:
                 f"{self.folder}/{FAILED}",
                 self.terminal is not None and self.terminal.is_pty,
             )
+        self.children.follow(self.pid)
         signal.pthread_sigmask(signal.SIG_SETMASK, _AWAITED)
         os.close(gate_in)
         for fd in set(streams):
@@ -251,7 +249,7 @@ class Supervisor:
         group = group_of(fence["kind"], fence["folders"])
         try:
             group.make()
-            self.group = group
+            self.group = self.children.group = group
             if fence["minors"] is not None:
                 group.fence(fence["minors"], [(major, minor) for major, minor in fence["denied"]])
         except OSError as error:
@@ -378,17 +376,20 @@ class Supervisor:
     def _watch(self) -> None:
         """Wait for the job's main process; enforce its limits. Run time does not count while it is suspended."""
         order = self.order
-        guard = limits.Guard(order["run_limit_s"], order.get("limits", {}), order["terminate_interval_s"], self._tree)
+        guard = limits.Guard(
+            order["run_limit_s"], order.get("limits", {}), order["terminate_interval_s"], self.children.tree
+        )
         warned = False
         while True:
-            self._reap()
-            if self.main_status is not None:
+            self.children.reap()
+            status = self.main_status
+            if status is not None:
                 break
             if self.poked:
                 self.poked = False
                 before = order.get("limits")
                 if self._take_limits():
-                    limits.limit_cpu(self._tree(), order["limits"], before)
+                    limits.limit_cpu(self.children.tree(), order["limits"], before)
                     guard = guard.renewed(order["run_limit_s"], order["limits"])
             ran_s = time.monotonic() - self.began - self.stopped_s
             warn_s = math.inf if warned else self._warning_due()
@@ -400,12 +401,12 @@ class Supervisor:
             elif warn_s <= ran_s:
                 warned = True
                 self._mark_warned()
-                contain.send_all(self._tree(), order["warning_signal"])
+                contain.send_all(self.children.tree(), order["warning_signal"])
             else:
-                guard.act(ran_s, self.cpu_s)
+                guard.act(ran_s, self.children.cpu_s)
                 if guard.is_helpless(ran_s):
-                    self._name_unkillable(self._tree())
-        self.term_reason = guard.term_reason or guard.explains(death(self.main_status))
+                    self._name_unkillable(self.children.tree())
+        self.term_reason = guard.term_reason or guard.explains(death(status))
 
     def _mark_warned(self) -> None:
         """Who follows the job in this one's place must not warn it again."""
@@ -428,22 +429,6 @@ class Supervisor:
         """Run time at `at`, seconds since the epoch, if the job is not suspended from now on."""
         return at - time.time() + time.monotonic() - self.began - self.stopped_s
 
-    def _reap(self) -> bool:
-        """Take what children have to report; add up their CPU time. False when no descendant is left."""
-        while True:
-            try:
-                pid, status, used = os.wait4(-1, os.WNOHANG)
-            except ChildProcessError:
-                return False
-            if pid == 0:
-                return True
-            self.cpu_s += used.ru_utime + used.ru_stime
-            self.max_rss_kib = max(self.max_rss_kib, used.ru_maxrss)
-            if pid == self.pid:
-                self.main_status = status
-            elif pid == self.step_pid:
-                self.step_status = status
-
     def _listen(self, timeout_s: float | None) -> None:
         """Wait for a child's end or for a poke; after a poke see whether the job's clock stands still."""
         heard: signal.struct_siginfo | None
@@ -455,10 +440,6 @@ class Supervisor:
         if self.stopped_at is not None:
             self.stopped_s += now - self.stopped_at
         self.stopped_at = now if os.path.exists(f"{self.folder}/{SUSPENDED}") else None
-
-    def _tree(self) -> list[contain.Process]:
-        found = contain.descendants(os.getpid(), contain.scan())
-        return contain.joined(found, self.group.pids()) if self.group is not None else found
 
     # -- after the job -------------------------------------------------------------------------------------------
 
@@ -490,47 +471,23 @@ class Supervisor:
 
     def _run_last(self, step: dict[str, object], environment: dict[str, str]) -> int:
         """One step, to its end; 126 when it cannot be run."""
-        self.step_status = None
         try:
             # From here on who ends the attempt means this step, not the job.
             write_file(f"{self.folder}/{LAST}", b"")
             os.umask(self.order["umask"])
             os.chdir(steps.SITE_FOLDER if step["is_site"] else self.order["cwd"])
-            self.step_pid = steps.fork_step(step, environment, self.group.add if self.group is not None else None)
+            pid = steps.fork_step(step, environment, self.group.add if self.group is not None else None)
+            self.children.follow(pid)
         except OSError as error:
             self._note(f"{step['what']}: {why(error)}")
             return 126
         finally:
             os.umask(0o077)
             os.chdir("/")
-        while self._reap() and self.step_status is None:
+        while self.children.reap() and self.children.status_of(pid) is None:
             self._listen(None)
-        self._note(self._sweep())
-        return steps.shell_code(self.step_status or 0)
-
-    def _sweep(self) -> str:
-        """End whatever the job left running, and wait for it; the text names what is not ours to end."""
-        if self.group is not None:
-            self.group.thaw()  # also for the steps that follow
-        if not self._reap():
-            return ""
-        left = self._tree()
-        contain.send_all(left, signal.SIGTERM)
-        contain.send_all(left, signal.SIGCONT)
-        if self._wait_childless(SWEEP_GRACE_S):
-            return ""
-        killing_since = time.monotonic()
-        while True:
-            reached, refused = contain.send_each(self._tree(), signal.SIGKILL)
-            if self.group is not None:
-                self.group.kill()
-            is_helpless = time.monotonic() - killing_since >= contain.UNKILLABLE_AFTER_S
-            if self._wait_childless(_LOOK_S if is_helpless else 0.05):
-                return ""
-            if is_helpless and not reached:
-                return refused or "processes of the job could not be ended after it"
-            if is_helpless:
-                self._name_unkillable(reached)
+        self._note(self.children.sweep(self._name_unkillable))
+        return steps.shell_code(self.children.status_of(pid) or 0)
 
     def _name_unkillable(self, processes: list[contain.Process]) -> None:
         """Tell the agent who does not end by SIGKILL. As long as they are there, what the attempt holds is not free."""
@@ -545,15 +502,6 @@ class Supervisor:
         self.unkillable = named
         tell(self.settings.notify_fd, self.name)
 
-    def _wait_childless(self, timeout_s: float) -> bool:
-        deadline = time.monotonic() + timeout_s
-        while self._reap():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            self._listen(left)
-        return True
-
     def _result(self, ended_at: float, run_s: float) -> dict[str, object]:
         status = self.main_status or 0
         how: dict[str, object] = {"core_dumped": os.WCOREDUMP(status), "term_reason": self.term_reason}
@@ -561,13 +509,8 @@ class Supervisor:
             how["signal"] = os.WTERMSIG(status)
         else:
             how["exit_code"] = os.WEXITSTATUS(status)
-        used = {"cpu_s": self.cpu_s, "max_mem_mib": self._max_mem_mib(), "pgid": self.pid}
+        used = {"cpu_s": self.children.cpu_s, "max_mem_mib": self.children.max_mem_mib, "pgid": self.pid}
         return {**how, "ended_at": ended_at, "run_s": run_s, "usage": used}
-
-    def _max_mem_mib(self) -> float | None:
-        """Peak of the largest process. The kernel counts what the child was before exec too: below that, unknown."""
-        floor_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return self.max_rss_kib / 1024 if self.max_rss_kib > floor_kib else None
 
     def _write_status(self, result: dict[str, object], problem: str) -> None:
         """Write the last word, and do not leave before it is written: nobody else knows it."""
