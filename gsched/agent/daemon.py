@@ -20,6 +20,7 @@ from gsched.agent import terminals
 from gsched.agent.attempts import Attempts
 from gsched.agent.fencing import Fencing, standing_note
 from gsched.agent.gpukeeping import GpuKeeping
+from gsched.agent.mps import Mps
 from gsched.agent.peeking import answer
 from gsched.agent.report import HostReporter
 from gsched.base.clock import SystemClock
@@ -115,9 +116,9 @@ class Agent:
             held=self._held_gpus,
         )
         self._reporter.gpus.unfenced = standing_note(self._config.gpu_fence, self._ground)
-        self._keeping = GpuKeeping(
-            self._reporter.gpus, self._spool, cluster, self._config.mps_control, clock, self._known_attempts
-        )
+        ground = self._ground if isinstance(self._ground, Ground) else None
+        mps = Mps(self._config.mps_control, cluster, self._spool, ground)
+        self._keeping = GpuKeeping(self._reporter.gpus, self._spool, mps, clock, self._known_attempts)
         self._attempts = Attempts(
             self._host,
             self._spool,
@@ -130,9 +131,9 @@ class Agent:
                 "LSF_ENVDIR": self._config.locations.conf_dir,
                 "LSF_SERVERDIR": self._config.locations.server_dir,
             },
-            fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus),
+            fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus, lambda: mps.groups),
             custody=self._keeping.custody,
-            variables=self._keeping.mps.variables,
+            variables=mps.variables,
         )
         self._reporter.remarks.append(self._attempts.remarks)
         adopted = await self._attempts.adopt()

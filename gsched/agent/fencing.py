@@ -7,7 +7,7 @@ attempt start without the fence that was asked for: what cannot be found out is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from gsched.agent.gpuwatch import GpuWatch
 from gsched.base.errors import ResourceExhausted
@@ -25,16 +25,25 @@ _PATIENCE_S = 10.0
 
 
 class Fencing:
-    """What `Attempts` asks for fences. `ground` is where groups can be made, or the reason why they cannot."""
+    """What `Attempts` asks for fences. `ground` is where groups can be made, or the reason why they cannot; `others()`
+    names the groups there that are not those of attempts.
+    """
 
-    def __init__(self, wanted: GpuFence, ground: Ground | str, watch: GpuWatch) -> None:
+    def __init__(
+        self,
+        wanted: GpuFence,
+        ground: Ground | str,
+        watch: GpuWatch,
+        others: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         self._wanted = wanted
         self._ground = ground
         self._watch = watch
+        self._others = others
 
     def clear(self, known: Iterable[str]) -> list[str]:
         """Remove groups that earlier agents left behind; names those that still hold processes."""
-        return self._ground.clear(known) if isinstance(self._ground, Ground) else []
+        return self._ground.clear([*known, *self._others()]) if isinstance(self._ground, Ground) else []
 
     def leave(self) -> None:
         """The agent ends: leave nothing empty behind."""

@@ -32,12 +32,11 @@ class GpuKeeping:
         self,
         watch: GpuWatch,
         spool: Path,
-        cluster: str,
-        mps_control: str,
+        mps: Mps,
         clock: Clock,
         attempts: Callable[[], Attempts],
     ) -> None:
-        """`cluster` tells this host's agent from all others; what is to outlive the agent is written to `spool`."""
+        """What is to outlive the agent is written to `spool`."""
         self._attempts = attempts
         self._health = GpuHealth(
             spool / "gpu-health.json",
@@ -50,28 +49,28 @@ class GpuKeeping:
             watch, clock, running=lambda: attempts().on_gpus(), returning=lambda: attempts().giving_back()
         )
         self._modes = Modes(watch, ModeBook(spool / "gpu-modes.json", boot_id()), clock)
-        self.mps = Mps(mps_control, cluster, spool)
+        self._mps = mps
         layouts = MigLayouts(lambda: attempts().holdings())
-        watch.judges += [self._health.judge, self._care.judge, self._modes.judge, self.mps, layouts]
+        watch.judges += [self._health.judge, self._care.judge, self._modes.judge, self._mps, layouts]
         watch.may_be_set = self._modes.may_be_set
         watch.remarks.append(lambda: layouts.notes)
         # First who is on a GPU, then its mode, before and after: none is changed below a process.
         self.custody = Custody(
-            [self._care, self._health, self._modes, self.mps],
+            [self._care, self._health, self._modes, self._mps],
             blame=self._modes.held_by_others,
-            returning=[self.mps, self._health, self._care, self._modes],
+            returning=[self._mps, self._health, self._care, self._modes],
         )
 
     def owners(self, pids: Iterable[int]) -> Mapping[int, str]:
         """The attempt of each process that belongs to one; MPS daemons and their servers are those of their users."""
         wanted = list(pids)
         found = self._attempts().owners(wanted)
-        return {**self.mps.owners(pid for pid in wanted if pid not in found), **found}
+        return {**self._mps.owners(pid for pid in wanted if pid not in found), **found}
 
     async def adopt(self) -> None:
         """The attempts of an earlier agent are known: end and set back what nobody needs any more."""
         attempts = self._attempts()
-        await self.mps.adopt(attempts.holdings())
+        await self._mps.adopt(attempts.holdings())
         self._modes.recover(attempts.running_parts, attempts.unforgotten)
 
     def configure(self, settings: agent_pb2.Settings) -> None:

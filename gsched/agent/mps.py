@@ -27,6 +27,7 @@ from gsched.model.host import GpuReport
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import JobSpec
 from gsched.resreq.gpu import GpuRequirement, parse_gpu
+from gsched.run.fence.ground import Ground
 from gsched.run.mps import MOST_FOLDER_BYTES, MpsDaemon, pipes_of
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,8 @@ class _Service:
         if self.is_up and self.daemon.pid() is None:
             self.is_up = False
             self.lost |= self.state.holders
-            log.warning("the MPS control daemon of %s has ended by itself", ", ".join(self.state.uuids))
+            uuids, said = ", ".join(self.state.uuids), self.daemon.last_words() or "nothing"
+            log.warning("the MPS control daemon of %s has ended by itself; its last words: %s", uuids, said)
 
     def save(self) -> None:
         """Raises OSError."""
@@ -71,11 +73,14 @@ class _Service:
 
 
 class Mps:
-    """A keeper (see Custody) and a judge of reports (see GpuWatch). `program`: the control program."""
+    """A keeper (see Custody) and a judge of reports (see GpuWatch). `program`: the control program; `ground`: where
+    daemons get control groups of their own, so that they do not end with the service that the agent is.
+    """
 
-    def __init__(self, program: str, cluster: str, spool: Path) -> None:
+    def __init__(self, program: str, cluster: str, spool: Path, ground: Ground | None = None) -> None:
         """Reads what an earlier agent left in `spool`; `cluster` tells this host's agent from all others."""
         self._program = program
+        self._ground = ground
         self._root = _root(spool, cluster)
         self._changing = asyncio.Lock()
         self._services = {service.state.uuids: service for service in _found(self._root)}
@@ -99,11 +104,12 @@ class Mps:
                 _make_private(self._root)
                 service.save()
                 if not service.is_up:
-                    await service.daemon.start(self._program, uuids)
+                    await service.daemon.start(self._program, uuids, self._make_group(service))
                     service.is_up = True
                     log.info("MPS control daemon %s of %s", service.daemon.pid(), ", ".join(uuids))
             except OSError as error:
-                raise ResourceExhausted(f"MPS cannot be had: {error.filename}: {error.strerror}") from error
+                where = f"{error.filename}: " if error.filename else ""
+                raise ResourceExhausted(f"MPS cannot be had: {where}{error.strerror or error}") from error
 
     async def after(self, key: AttemptKey, part: HostAllocation) -> None:
         """It needs its daemon no longer; the last one takes it with it."""
@@ -129,11 +135,30 @@ class Mps:
                 continue
             service.is_up = False
             await service.daemon.stop(self._program)
+            if self._ground is not None:
+                group = self._ground.group(_group_name(service))
+                group.kill()
+                group.remove()
             del self._services[uuids]
             log.info("no job uses the MPS control daemon of %s any more", ", ".join(uuids))
             with contextlib.suppress(OSError):  # others lie there, or the agent's other things
                 self._root.rmdir()
                 self._root.parent.rmdir()
+
+    def _make_group(self, service: _Service) -> tuple[str, ...]:
+        """Its folders, made. It has no rules: a daemon sees the GPUs that it was started for alone. Raises OSError."""
+        if self._ground is None:
+            return ()
+        name = _group_name(service)
+        group = self._ground.group(name)
+        if not group.pids():  # a server may have outlived its daemon: whom it serves is not disturbed
+            group.make()
+        return self._ground.folders(name)
+
+    @property
+    def groups(self) -> list[str]:
+        """Names of the control groups of daemons."""
+        return [_group_name(service) for service in self._services.values()]
 
     def _check_overlap(self, uuids: tuple[str, ...]) -> None:
         """Two daemons of one user on a GPU would take turns on it, or fail where its compute mode is exclusive."""
@@ -205,6 +230,10 @@ def _read(text: str) -> GpuRequirement | None:
 def wish_of(spec: JobSpec) -> GpuRequirement | None:
     """What a job that wants MPS asks of its GPUs; None for all others."""
     return _read(spec.combined_gpu_req)
+
+
+def _group_name(service: _Service) -> str:
+    return f"mps-{service.daemon.folder.name}"
 
 
 def _uuids(part: HostAllocation) -> tuple[str, ...]:

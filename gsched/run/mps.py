@@ -32,6 +32,8 @@ QUIT_S = 5.0
 _NAME = "nvidia-cuda-mps-server"[:15]
 """What the kernel keeps of the name of daemon and server alike."""
 _LOOK_S = 0.02
+_INTO_GROUPS = 'while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@"'
+"""What a shell does before it becomes the control program: no child of that may come before."""
 
 
 class MpsDaemon:
@@ -47,15 +49,18 @@ class MpsDaemon:
         """What its clients need."""
         return {PIPES: str(self.pipes), LOGS: str(self.logs)}
 
-    async def start(self, program: str, uuids: Sequence[str]) -> None:
-        """Start it for these GPUs, or parts of GPUs, and wait until it listens. Raises ResourceExhausted."""
+    async def start(self, program: str, uuids: Sequence[str], groups: Sequence[str] = ()) -> None:
+        """Start it for these GPUs, or parts of GPUs, in the control groups with these folders, and wait until it
+        listens. Raises ResourceExhausted.
+        """
         path = shutil.which(program)
         if path is None:
             raise ResourceExhausted(f"MPS cannot be had: there is no {program} on this host")
         shutil.rmtree(self.pipes, ignore_errors=True)  # of one that is gone
         for folder in (self.pipes, self.logs):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        code, said = await self._run(path, ("-d",), {"CUDA_VISIBLE_DEVICES": ",".join(uuids)}, "", START_S)
+        words = ("/bin/sh", "-c", _INTO_GROUPS, "sh", *groups, "--", path, "-d")
+        code, said = await self._run(words, {"CUDA_VISIBLE_DEVICES": ",".join(uuids)}, "", START_S)
         if code != 0 or not await self._listens():
             why = said or ("it has not started in time" if code is None else f"exit code {code}, and no daemon")
             raise ResourceExhausted(f"the MPS control daemon of {', '.join(uuids)} does not start: {why}")
@@ -78,7 +83,7 @@ class MpsDaemon:
         processes = [int(name) for name in os.listdir("/proc") if name.isdigit() and self.has(int(name))]
         if self.pid() is not None and path is not None:
             try:
-                await self._run(path, (), {}, "quit\n", QUIT_S)
+                await self._run((path,), {}, "quit\n", QUIT_S)
             except OSError as error:
                 log.warning("the MPS control daemon in %s cannot be told to quit: %s", self.folder, error)
             else:
@@ -89,11 +94,19 @@ class MpsDaemon:
         await _until(lambda: not any(map(self.has, processes)), QUIT_S)
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def last_words(self) -> str:
+        """The last line of its log; empty when there is none."""
+        try:
+            lines = (self.logs / "control.log").read_text("utf8", "replace").splitlines()
+        except OSError:
+            return ""
+        return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
+
     async def _listens(self) -> bool:
         return await _until(lambda: self.pid() is not None, START_S / 5)
 
     async def _run(
-        self, path: str, words: Sequence[str], more: dict[str, str], said: str, patience_s: float
+        self, words: Sequence[str], more: dict[str, str], said: str, patience_s: float
     ) -> tuple[int | None, str]:
         """Exit code (None: it took too long) and last line of the control program."""
         environment = {"PATH": os.environ.get("PATH", os.defpath), **self.environment, **more}
@@ -101,7 +114,6 @@ class MpsDaemon:
         output = self.folder / "said"
         with open(output, "wb") as file:
             process = await asyncio.create_subprocess_exec(
-                path,
                 *words,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=file,

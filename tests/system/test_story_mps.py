@@ -45,6 +45,13 @@ def log(control: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
+def groups_of(pid: int) -> list[Path]:
+    """Folders that are control groups which the process may be in, of the MPS daemons among them."""
+    paths = [line.split(":", 2)[2] for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    mounts = [row.split()[4] for row in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup" in row]
+    return [Path(f"{mount}{path}") for mount in mounts for path in paths if "/mps-" in path]
+
+
 def on_gpu(cluster: Cluster, uuid: str, *pids: int) -> None:
     """Let the simulated GPU have these processes."""
     (path,) = (cluster.folder / "gpus").glob("*.json")
@@ -98,6 +105,8 @@ def test_pains_24_a_daemon_lives_as_long_as_its_jobs(cluster: Cluster, control: 
     # A daemon on the GPU is no stranger there, which would keep others away.
     daemon = int((pipes / "nvidia-cuda-mps-control.pid").read_text())
     on_gpu(cluster, uuid, daemon)
+    groups = groups_of(daemon)
+    assert any(path.is_dir() for path in groups) == cluster.is_fenced(), "it does not end with the agent's service"
     row = [str(daemon), "-", "500M", str(first.number)]
     cluster.until(lambda: row in processes(cluster), "the daemon is not known")
     second = Job(cluster, "second", gpu)
@@ -124,6 +133,8 @@ def test_pains_24_a_daemon_lives_as_long_as_its_jobs(cluster: Cluster, control: 
         job.end()
     assert sorted(log(control)[3:]) == sorted(line.replace("start", "quit") for line in started)
     assert not pipes.parent.exists()
+    assert not any(path.is_dir() for path in groups), "its control groups are gone"
+    assert "of which nothing is known" not in cluster.logs()
 
 
 def test_without_mps_the_job_waits_and_says_why(cluster: Cluster, control: Path) -> None:

@@ -18,6 +18,7 @@ from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import Gpu, GpuReport, MigDevice
 from gsched.model.job import JobSpec
 from gsched.run import mps as daemon
+from gsched.run.fence.ground import Ground, find_ground
 from gsched.run.mps import MpsDaemon, pipes_of
 
 STAND_IN = Path(__file__).resolve().parents[2] / "fakemps"
@@ -230,3 +231,25 @@ def test_a_number_that_is_another_process_by_now_is_no_daemon(host: Host) -> Non
     file.write_text(f"{os.getpid()}\n")
     assert pid is not None and host.pid(part(0)) is None and pipes_of(os.getpid()) == ""
     file.write_text(f"{pid}\n")
+
+
+@pytest.mark.needs_root
+def test_a_daemon_has_a_control_group_of_its_own(host: Host) -> None:
+    with tempfile.TemporaryDirectory(prefix="mps") as scratch:
+        ground = find_ground(scratch, Path(scratch))
+    if not isinstance(ground, Ground):
+        pytest.skip(ground)
+    (host.bin / "server").touch()
+    keeper = host.keeper = Mps(host.program, host.cluster, host.spool, ground)
+    run(keeper.before(FIRST, part(0), spec()))
+    (name,) = keeper.groups
+    pid, server = host.pid(part(0)), int((host.bin / "server").read_text())
+    assert pid is not None and sorted(ground.group(name).pids()) == sorted([pid, server])
+    os.kill(pid, signal.SIGKILL)
+    while host.pid(part(0)) is not None:
+        pass
+    run(keeper.before(SECOND, part(0), spec()))
+    assert host.pid(part(0)) in ground.group(name).pids() and pipes_of(server), "whom the old server serves goes on"
+    run(keeper.after(FIRST, part(0)), keeper.after(SECOND, part(0)))
+    assert ground.group(name).pids() == [] and not any(Path(folder).exists() for folder in ground.folders(name))
+    ground.leave()
