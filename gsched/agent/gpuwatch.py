@@ -175,11 +175,19 @@ class GpuWatch:
 
     def _unlocked(self, gpu: Gpu) -> Gpu:
         """The GPU, marked when another cluster on this machine uses it."""
+        why = self._why_locked(gpu.uuid)
+        return msgspec.structs.replace(gpu, problem=gpu.problem or why) if why else gpu
+
+    def _why_locked(self, uuid: str) -> str:
         try:
-            release(lock_gpus([gpu.uuid], self._cluster, patience_s=0.0))
+            release(lock_gpus([uuid], self._cluster, patience_s=0.0))
         except GpuLockError as error:
-            return msgspec.structs.replace(gpu, problem=gpu.problem or str(error))
-        return gpu
+            return str(error)
+        return ""
+
+    def why_locked(self, uuid: str) -> str:
+        """Why another cluster on this machine keeps the GPU; empty when none does. Simulated ones are nobody else's."""
+        return self._why_locked(uuid) if self.has_real_gpus else ""
 
     async def close(self) -> None:
         """End what probes."""

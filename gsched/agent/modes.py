@@ -195,7 +195,8 @@ class Modes:
         if self._clock.monotonic() < self._stuck.get(gpu.uuid, 0.0):
             return "it could not be set a while ago"
         provider = self._watch.gpus.provider if self._watch.gpus is not None else ""
-        return _why_never(gpu) or self._watch.why_no_modes or _why_used(gpu, provider)
+        why_kept = self._watch.why_no_modes or self._watch.why_locked(gpu.uuid)
+        return _why_never(gpu) or why_kept or _why_used(gpu, provider)
 
     async def _set(self, gpus: list[Gpu], mode: ComputeMode) -> None:
         try:
@@ -238,6 +239,8 @@ class Modes:
             users = _users(gpu)
             if users and setting.standing in _EXCLUSIVE:
                 why = f"{users} on it"
+            elif locked := self._watch.why_locked(gpu.uuid):
+                why = locked
             else:
                 try:
                     await self._watch.set_mode([gpu.index], setting.standing)

@@ -230,6 +230,24 @@ def test_a_gpu_is_not_made_exclusive_again_below_what_is_left_on_it(tmp_path: Pa
     play(story)
 
 
+def test_a_gpu_that_another_cluster_has_is_left_alone(tmp_path: Path) -> None:
+    async def story() -> None:
+        host = await Host(tmp_path, DEFAULT).begin()
+        await host.before(FIRST, part(PROCESS_CLAIM))
+        host.watch.why_locked = lambda uuid: "another cluster has it"  # type: ignore[method-assign]
+        await host.after(FIRST, part(PROCESS_CLAIM))
+        assert host.mode() is PROCESS, "it is under the other's job by now"
+        with pytest.raises(ResourceExhausted, match="another cluster has it"):
+            await host.before(SECOND, part(SHARED_CLAIM))
+        await host.after(SECOND, part(SHARED_CLAIM))
+        host.watch.why_locked = lambda uuid: ""  # type: ignore[method-assign]
+        await host.watch.look()
+        await host.tidied()
+        assert host.mode() is DEFAULT
+
+    play(story)
+
+
 def test_an_agent_that_died_between_setting_and_starting_has_it_set_back(tmp_path: Path) -> None:
     async def story() -> None:
         host = await Host(tmp_path, DEFAULT, DEFAULT).begin()
