@@ -11,6 +11,7 @@ import pytest
 
 from gsched.agent.gpuowners import GpuOwners
 from gsched.model.host import Gpu, GpuProcess, GpuReport, MigDevice
+from gsched.run import contain
 from gsched.wire.auth import user_name
 
 ME = str(os.getuid())
@@ -94,3 +95,25 @@ def test_overuse_is_told_after_three_looks_running() -> None:
         *[("17.1",)] * 2,
         (),
     ]
+
+
+def test_whose_a_process_was_is_remembered_as_long_as_it_is_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pains 1: one that cleared its environment is known by its parents only while its job runs."""
+    known: dict[int, str] = {os.getpid(): "17.1"}
+    asker = GpuOwners(lambda pids: {pid: known[pid] for pid in pids if pid in known})
+
+    def look(*pids: int) -> list[str]:
+        processes = (GpuProcess(pid=pid, used_mib=1) for pid in pids)
+        return [each.job for each in asyncio.run(asker.told(GpuReport(gpus=(gpu(9, *processes),)))).gpus[0].processes]
+
+    assert look(os.getpid(), 1) == ["17.1", ""]
+    known.clear()
+    assert look(os.getpid()) == look(os.getpid(), 1)[:1] == ["17.1"]
+    assert look() == []
+    assert look(os.getpid()) == [""], "it may be another's by now that it came back"
+    known[os.getpid()] = "17.1"
+    assert look(os.getpid()) == ["17.1"]
+    known.clear()
+    other = contain.read_process(1)
+    monkeypatch.setattr(contain, "read_process", lambda pid: other)
+    assert look(os.getpid()) == [""], "the number is another process's"
