@@ -267,6 +267,11 @@ class HostLedger:
                 return f"GPU {held.uuid} of {self.host} cannot be claimed as {held.claim} now"
         return cpu_misfit(self.host, part.cpus, self.processors, self.bound_cpus()) if part.bindings else ""
 
+    def may_hold(self, held: HeldGpu) -> bool:
+        """Whether one more attempt could hold the device so, as far as devices go."""
+        gpu = self.gpus.get(held.uuid)
+        return gpu is not None and self._may_claim(gpu, held.claim, held.share, held.gmem_mib)
+
     def take(self, key: AttemptKey, part: HostAllocation, since: float = math.inf) -> None:
         """Enter a holding as a fact (it may come from replay, so nothing is checked). Raises ValueError if repeated.
 

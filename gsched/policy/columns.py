@@ -22,6 +22,7 @@ from gsched.model.snapshot import HostSnapshot, HostValues
 from gsched.policy import affinity, gpus
 from gsched.policy.demand import Demand, DeviceKind, HostNeed, Term
 from gsched.policy.feasible import Rules, is_beyond
+from gsched.resreq.evaluate import Verdict
 
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.uint8]
@@ -68,6 +69,9 @@ class Match:
         self._epoch = -1
         self._read = self._read_standing = 0
         self._recent: Flags | None = None
+        self._shape = -1
+        self._conjuncts: list[Callable[[HostValues], Verdict]] = []
+        """Those of select[] that look at what is held, as of that shape of the columns."""
         need, term = asked.need, asked.term
         self._looked_at = term.names | {name for name, _ in term.bounds}
         self.guards_cores = rules.cores_per_gpu > 0 and not need.wants_gpus
@@ -142,9 +146,12 @@ class Match:
         """Whether what select[] and thresholds say of held things holds for a host with these values now; the rest of
         them is in the codes.
         """
-        is_live, term = self._columns.is_live, self.asked.term
-        for names, holds in term.conjuncts:
-            if is_live(names) and not holds(values):
+        columns, term = self._columns, self.asked.term
+        if self._shape != columns.shape:
+            self._shape = columns.shape
+            self._conjuncts = [holds for names, holds in term.conjuncts if columns.is_live(names)]
+        for holds in self._conjuncts:
+            if not holds(values):
                 return False
         return not term.bounds or not is_beyond(term.bounds, values, self._rules.increasing)
 

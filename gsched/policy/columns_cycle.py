@@ -51,7 +51,8 @@ class CycleColumns:
         self.steps = 0
         self._snapshot = snapshot
         self._rules = rules
-        self._recent: dict[float, Flags] = {}
+        self.recent: dict[float, Flags] = {}
+        """JOB_ACCEPT_INTERVAL of queues, seconds -> rows that take no more jobs for a moment."""
         self._matches = _kept_matches(columns, snapshot)
         self._used: set[Hashable] = set()
         self._scarce = scarce_hosts(columns, snapshot)
@@ -117,7 +118,7 @@ class CycleColumns:
         columns = self.columns
         for part in allocation.parts:
             row = columns.index[part.host]
-            for recent in self._recent.values():
+            for recent in self.recent.values():
                 recent[row] = True
             self.shelves.pop(row, None)
             columns.try_out(row, devices=bool(part.gpus or part.bindings))
@@ -134,7 +135,7 @@ class CycleColumns:
 
     def took(self, row: int) -> None:
         """A lane takes from the shelf of the row: where JOB_ACCEPT_INTERVAL is set its host takes no more for now."""
-        for recent in self._recent.values():
+        for recent in self.recent.values():
             recent[row] = True
 
     def close(self) -> None:
@@ -163,10 +164,10 @@ class CycleColumns:
         interval = self._rules.interval_of(queue)
         if interval <= 0:
             return None
-        found = self._recent.get(interval)
+        found = self.recent.get(interval)
         if found is None:
             last = self.columns.standing("last_dispatch", lambda host: host.last_dispatch)
-            found = self._recent[interval] = last + interval > self._rules.now
+            found = self.recent[interval] = last + interval > self._rules.now
         return found
 
 

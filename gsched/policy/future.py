@@ -332,7 +332,7 @@ class Future:
 
 
 def _is_free(held: HeldGpu, books: HostLedger) -> bool:
-    return not books.misfit(HostAllocation(host=books.host, slots=0, gpus=(held,)))
+    return books.exclusive is None and books.may_hold(held)
 
 
 def _few(times: Iterable[float]) -> list[float]:

@@ -87,7 +87,8 @@ class Lane:
         for name, amount in amounts.items():
             reserved[name] = reserved.get(name, 0.0) + amount
         self._ledger.take_later((job_id, -1), part)
-        field.took(row)
+        if field.recent:
+            field.took(row)
         if self._note is None or columns.shape != self._shape:
             self._note = columns.taking(part)
             self._shape, self._is_live = columns.shape, self._ranking.match.is_live
