@@ -399,7 +399,8 @@ class HostLedger:
 
     def _can_share(self, gpu: Gpu, share: float, gmem_mib: float) -> bool:
         """Whether one more fits beside those who hold a part of the GPU already."""
-        if gpu.mode is not ComputeMode.DEFAULT:  # not set yet for the first of them, or changed under him
+        is_to_be_set = gpu.mode_settable and gpu.mode_given is None  # for the first of them
+        if gpu.mode is not ComputeMode.DEFAULT and not is_to_be_set:
             return False
         parts, memory = self._part(share), gmem_mib
         for held in self._holdings(gpu.uuid):

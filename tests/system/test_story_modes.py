@@ -89,6 +89,19 @@ def test_several_processes_on_a_gpu_of_their_own(cluster: Cluster) -> None:
     assert cluster.wait(third)[0].state == "DONE"
 
 
+def test_parts_of_a_gpu_go_together_also_while_its_mode_is_being_set(cluster: Cluster) -> None:
+    jobs = [cluster.submit("-H", "-gpu", "num=1:share=0.5", "sleep", "600") for _ in range(2)]
+    cluster.run("gresume", *map(str, jobs))
+    assert len({index_of(cluster, job) for job in jobs}) == 1
+    assert sorted(modes(cluster)) == ["default", "exclusive_process"]
+    cluster.run("gkill", str(jobs[0]))
+    cluster.wait(jobs[0])
+    assert sorted(modes(cluster)) == ["default", "exclusive_process"]
+    cluster.run("gkill", str(jobs[1]))
+    cluster.wait(jobs[1])
+    assert modes(cluster) == ["exclusive_process"] * 2
+
+
 @pytest.mark.parametrize("ends", ["while the agent is away", "later"])
 def test_an_agent_that_is_killed_sets_back_what_its_jobs_had(cluster: Cluster, ends: str) -> None:
     job = cluster.submit("-gpu", "num=2", "-o", "out", "while [ ! -e go ]; do sleep 0.05; done")

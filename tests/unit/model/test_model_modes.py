@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, HeldGpu, HostAllocation
 from gsched.model.host import ComputeMode, Gpu, GpuReport
@@ -81,15 +82,16 @@ def test_counters_mean_the_administrators_modes_whatever_a_job_needs(
     assert (ledger.counter(own), ledger.counter(other)) == (Counter(1.0, 0.0), Counter(0.0, 0.0))
 
 
-def test_a_gpu_is_shared_only_while_it_is_in_default_mode() -> None:
+def test_a_gpu_is_shared_unless_somebody_has_taken_it_out_of_default_mode() -> None:
     ledger = books(gpu(0, PROCESS), shared_jobs=3)
     ledger.take((1, 1), part(0, SHARED_CLAIM))
-    assert claimable(ledger, SHARED_CLAIM) == []  # its mode is not set yet
+    assert claimable(ledger, SHARED_CLAIM) == [0]  # its mode is being set
     ledger.observe_gpus(GpuReport(gpus=(gpu(0, SHARED, PROCESS),), sets_modes=True))
     assert claimable(ledger, SHARED_CLAIM) == [0]
     ledger.take((2, 1), part(0, SHARED_CLAIM))
     assert claimable(ledger, "ngpus_shared") == []
-    ledger.observe_gpus(GpuReport(gpus=(gpu(0, PROCESS),), sets_modes=True))  # somebody has changed it under both
+    changed = structs.replace(gpu(0, PROCESS), mode_given=SHARED)  # by somebody, under both
+    ledger.observe_gpus(GpuReport(gpus=(changed,), sets_modes=True))
     assert [claimable(ledger, each) for each in CLAIMS] == [[]] * len(CLAIMS)
     assert ledger.misfit(part(0, SHARED_CLAIM))
 
@@ -98,7 +100,8 @@ def test_a_gpu_is_shared_only_while_it_is_in_default_mode() -> None:
 def _seen(draw: st.DrawFn) -> Gpu:
     mode = draw(st.sampled_from(list(ComputeMode)))
     standing = draw(st.sampled_from([None, SHARED, PROCESS])) if mode in (SHARED, PROCESS) else None
-    return gpu(0, mode, standing, settable=draw(st.booleans()))
+    seen = gpu(0, mode, standing, settable=draw(st.booleans()))
+    return structs.replace(seen, mode_given=draw(st.sampled_from([None, SHARED, PROCESS])))
 
 
 _steps = st.one_of(
