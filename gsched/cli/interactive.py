@@ -192,7 +192,7 @@ class Keyboard:
 def _raw(call: Call) -> Iterator[None]:
     """The terminal passes every key on, Ctrl-C too; afterwards it is as it was."""
     before = termios.tcgetattr(0)
-    tty.setraw(0)
+    tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is for the job, too
     call.line_end = "\r\n"
     try:
         yield

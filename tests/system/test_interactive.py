@@ -109,6 +109,16 @@ def test_a_shell_with_a_gpu(cluster: Cluster, screen: Callable[..., Screen]) -> 
     cluster.becomes(shell.job(), "EXIT")
 
 
+def test_what_is_typed_ahead_is_not_lost(cluster: Cluster, screen: Callable[..., Screen]) -> None:
+    reading = screen("-Ip", "-H", "read line; echo got $line")
+    reading.until(rb"<<Waiting for dispatch \.\.\.>>")
+    reading.type(b"early\r")
+    reading.until(b"early\r\n")  # echoed by the terminal itself
+    cluster.run("gresume", str(reading.job()))
+    reading.until(rb"got early\r\n")
+    assert reading.process.wait(PATIENCE_S) == 0
+
+
 def test_streams_exit_code_and_input_without_a_terminal(cluster: Cluster) -> None:
     done = cluster.run("gsub", "-I", "cat; echo wrong >&2; exit 5", stdin="typed\n" * 50_000, check=False)
     assert done.returncode == 5
