@@ -20,7 +20,7 @@ from gsched.base.errors import Conflict
 from gsched.base.gpulock import default_folder
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult, Usage
-from gsched.run import contain, members, supervisor
+from gsched.run import attemptfiles, contain, members, supervisor
 from gsched.run.attempt import Attempt
 from gsched.run.ending import Endings, named
 from gsched.run.jobreport import Facts
@@ -209,15 +209,15 @@ class ProcessExecutor:
 
     def hostfile(self, job_id: int, attempt: int) -> str:
         """Path of the file that an order's `hostfile` is written to."""
-        return str(self._spool.folder(attempt_name(job_id, attempt)) / supervisor.HOSTFILE)
+        return str(self._spool.folder(attempt_name(job_id, attempt)) / attemptfiles.HOSTFILE)
 
     def script_file(self, job_id: int, attempt: int) -> str:
         """Path of the file that an order's `script` is written to."""
-        return str(self._spool.folder(attempt_name(job_id, attempt)) / supervisor.SCRIPT)
+        return str(self._spool.folder(attempt_name(job_id, attempt)) / attemptfiles.SCRIPT)
 
     def affinity_hostfile(self, job_id: int, attempt: int) -> str:
         """Path of the file that an order's `affinity_hostfile` is written to."""
-        return str(self._spool.folder(attempt_name(job_id, attempt)) / supervisor.AFFINITY)
+        return str(self._spool.folder(attempt_name(job_id, attempt)) / attemptfiles.AFFINITY)
 
     def started(self, job_id: int, attempt: int) -> Started | None:
         """The job as its supervisor recorded it; None for one that has not started."""

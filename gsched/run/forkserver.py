@@ -20,6 +20,7 @@ import signal
 import struct
 
 from gsched.run import supervisor
+from gsched.run.opening import Settings
 
 PRELUDE = (
     "import sys; sys.path.append(sys.argv[1]); from gsched.run.forkserver import main; sys.exit(main(sys.argv[2:]))"
@@ -54,7 +55,7 @@ def main(arguments: list[str]) -> int:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     os.chdir("/")
-    settings = supervisor.Settings(spool, cluster, lock_folder, int(notify_fd), adopt_orphans, bind_memory)
+    settings = Settings(spool, cluster, lock_folder, int(notify_fd), adopt_orphans, bind_memory)
     requests = _socket.socket(fileno=int(socket_fd))
     wake_in, wake_out = os.pipe()
     for fd in (wake_in, wake_out):
@@ -76,7 +77,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _loop(
-    requests: _socket.socket, wake_in: int, poller: select.poll, settings: supervisor.Settings, own: tuple[int, ...]
+    requests: _socket.socket, wake_in: int, poller: select.poll, settings: Settings, own: tuple[int, ...]
 ) -> None:
     while True:
         ready = [fd for fd, _ in poller.poll()]
@@ -90,7 +91,7 @@ def _loop(
             _serve(requests, request.decode(), settings, own)
 
 
-def _serve(requests: _socket.socket, name: str, settings: supervisor.Settings, own: tuple[int, ...]) -> None:
+def _serve(requests: _socket.socket, name: str, settings: Settings, own: tuple[int, ...]) -> None:
     """Fork one supervisor and tell the agent which."""
     try:
         pid = os.fork()

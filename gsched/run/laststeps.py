@@ -10,7 +10,7 @@ import asyncio
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
-from gsched.run import steps, supervisor
+from gsched.run import attemptfiles, steps
 from gsched.run.fence.group import Group
 from gsched.run.order import Order, Step
 
@@ -21,11 +21,11 @@ async def run_last(order: Order, folder: Path, group: Group | None) -> tuple[int
     """Exit code of the first step that failed (0 when none did, None when none was run), and what is to be told."""
     if not order.last:
         return None, []
-    if (folder / supervisor.LAST).exists():
+    if (folder / attemptfiles.LAST).exists():
         return None, ["of the commands that follow it, some may not have been run"]
     code, told = 0, []
     try:
-        supervisor.write_file(f"{folder}/{supervisor.LAST}", b"")
+        attemptfiles.write_file(f"{folder}/{attemptfiles.LAST}", b"")
         if group is not None:
             group.make()
     except OSError as error:

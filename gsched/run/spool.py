@@ -21,7 +21,7 @@ import msgspec
 from gsched.base.errors import Internal, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult
-from gsched.run import supervisor
+from gsched.run import attemptfiles
 from gsched.run.jobreport import Facts, append_report, report_text
 from gsched.run.order import Key, Limits, Order, Unkillable
 
@@ -94,23 +94,23 @@ class Spool:
         try:
             if order.script is not None:
                 text = order.script.encode(errors="surrogateescape")
-                supervisor.write_file(f"{folder}/{supervisor.SCRIPT}", text)
-                (folder / supervisor.SCRIPT).chmod(0o700)
+                attemptfiles.write_file(f"{folder}/{attemptfiles.SCRIPT}", text)
+                (folder / attemptfiles.SCRIPT).chmod(0o700)
                 order = msgspec.structs.replace(order, script=order.script.partition("\n")[0])
             if order.input is not None:
                 text = order.input.encode(errors="surrogateescape")
-                supervisor.write_file(f"{folder}/{supervisor.INPUT}", text)
+                attemptfiles.write_file(f"{folder}/{attemptfiles.INPUT}", text)
                 order = msgspec.structs.replace(order, input="")
             if order.hostfile:
-                supervisor.write_file(f"{folder}/{supervisor.HOSTFILE}", order.hostfile.encode())
+                attemptfiles.write_file(f"{folder}/{attemptfiles.HOSTFILE}", order.hostfile.encode())
                 order = msgspec.structs.replace(order, hostfile="")
             if order.affinity_hostfile:
-                supervisor.write_file(f"{folder}/{supervisor.AFFINITY}", order.affinity_hostfile.encode())
+                attemptfiles.write_file(f"{folder}/{attemptfiles.AFFINITY}", order.affinity_hostfile.encode())
                 order = msgspec.structs.replace(order, affinity_hostfile="")
             # json of the standard library, for it carries bytes that are not UTF-8 (as lone surrogates) both ways.
             data = json.dumps(msgspec.to_builtins(order)).encode()
-            supervisor.write_file(f"{folder}/{supervisor.ORDER}.new", data)
-            os.rename(f"{folder}/{supervisor.ORDER}.new", f"{folder}/{supervisor.ORDER}")
+            attemptfiles.write_file(f"{folder}/{attemptfiles.ORDER}.new", data)
+            os.rename(f"{folder}/{attemptfiles.ORDER}.new", f"{folder}/{attemptfiles.ORDER}")
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise ResourceExhausted(f"spool folder {folder}: {error.strerror or error}") from error
@@ -118,7 +118,7 @@ class Spool:
 
     def order(self, name: str) -> Order | None:
         """The order, its script cut to the first line; None when a crash left none. Raises Internal if unreadable."""
-        path = self.folder(name) / supervisor.ORDER
+        path = self.folder(name) / attemptfiles.ORDER
         try:
             return msgspec.convert(json.loads(path.read_bytes()), Order)
         except (FileNotFoundError, ValueError, msgspec.MsgspecError):
@@ -127,42 +127,42 @@ class Spool:
             raise Internal(f"cannot read {path}: {error.strerror}") from error
 
     def claim(self, name: str) -> Claim | None:
-        return self._read(name, supervisor.CLAIM, Claim)
+        return self._read(name, attemptfiles.CLAIM, Claim)
 
     def is_claimed(self, name: str) -> bool:
         """Whether a supervisor has claimed it, readable or not."""
-        return (self.folder(name) / supervisor.CLAIM).exists()
+        return (self.folder(name) / attemptfiles.CLAIM).exists()
 
     def started(self, name: str) -> Started | None:
-        return self._read(name, supervisor.STARTED, Started)
+        return self._read(name, attemptfiles.STARTED, Started)
 
     def status(self, name: str) -> AttemptResult | None:
-        return self._read(name, supervisor.STATUS, AttemptResult)
+        return self._read(name, attemptfiles.STATUS, AttemptResult)
 
     def is_past_job(self, name: str) -> bool:
         """Whether the job is over and the steps after it run."""
-        return (self.folder(name) / supervisor.LAST).exists()
+        return (self.folder(name) / attemptfiles.LAST).exists()
 
     def is_warned(self, name: str) -> bool:
         """Whether the job has been warned of its end."""
-        return (self.folder(name) / supervisor.WARNED).exists()
+        return (self.folder(name) / attemptfiles.WARNED).exists()
 
     def mark_warned(self, name: str) -> None:
         """It has; where that cannot be written down it may be warned again."""
         with contextlib.suppress(OSError):
-            supervisor.write_file(str(self.folder(name) / supervisor.WARNED), b"")
+            attemptfiles.write_file(str(self.folder(name) / attemptfiles.WARNED), b"")
 
     def is_suspended(self, name: str) -> bool:
         """Whether the attempt was suspended and not resumed: outlives the agent, and stops the run limit's clock."""
-        return (self.folder(name) / supervisor.SUSPENDED).exists()
+        return (self.folder(name) / attemptfiles.SUSPENDED).exists()
 
     def unkillable(self, name: str) -> tuple[Unkillable, ...]:
         """Processes that the supervisor could not end."""
-        return self._read(name, supervisor.UNKILLABLE, tuple[Unkillable, ...]) or ()
+        return self._read(name, attemptfiles.UNKILLABLE, tuple[Unkillable, ...]) or ()
 
     def set_suspended(self, name: str, suspended: bool) -> None:
         """Raises ResourceExhausted when it cannot be written down."""
-        path = self.folder(name) / supervisor.SUSPENDED
+        path = self.folder(name) / attemptfiles.SUSPENDED
         try:
             path.touch(0o600) if suspended else path.unlink(missing_ok=True)
         except OSError as error:
@@ -170,26 +170,26 @@ class Spool:
 
     def limits(self, name: str) -> Limits | None:
         """The limits that took the place of the order's; None when none did."""
-        return self._read(name, supervisor.LIMITS, Limits)
+        return self._read(name, attemptfiles.LIMITS, Limits)
 
     def set_limits(self, name: str, limits: Limits) -> None:
         """Raises ResourceExhausted when they cannot be written down."""
-        path = self.folder(name) / supervisor.LIMITS
+        path = self.folder(name) / attemptfiles.LIMITS
         try:
-            supervisor.write_file(f"{path}.new", msgspec.json.encode(limits))
+            attemptfiles.write_file(f"{path}.new", msgspec.json.encode(limits))
             os.rename(f"{path}.new", path)
         except OSError as error:
             raise ResourceExhausted(f"{path}: {error.strerror or error}") from error
 
     def read_output(self, name: str, stream: str, offset: int, limit: int) -> bytes:
         """Bytes that the job wrote to a stream. Nothing where it goes to a file that is not a plain one."""
-        if stream not in (supervisor.STDOUT, supervisor.STDERR):
+        if stream not in (attemptfiles.STDOUT, attemptfiles.STDERR):
             raise ValueError(f"'{stream}' is neither stdout nor stderr")
         started = self.started(name)
-        if started is None or (stream == supervisor.STDERR and started.stderr == started.stdout):
+        if started is None or (stream == attemptfiles.STDERR and started.stderr == started.stdout):
             return b""
         path, first = started.stdout, started.stdout_from
-        if stream == supervisor.STDERR:
+        if stream == attemptfiles.STDERR:
             path, first = started.stderr, started.stderr_from
         else:
             reported = self._reported(name)
@@ -237,7 +237,7 @@ class Spool:
     def report(self, name: str, facts: Facts, result: AttemptResult, now: float) -> None:
         """Put the report below the output file that the job was given with -o, once. Raises OSError."""
         folder, started = self.folder(name), self.started(name)
-        if started is None or started.stdout == str(folder / supervisor.STDOUT):
+        if started is None or started.stdout == str(folder / attemptfiles.STDOUT):
             return
         written = os.stat(started.stdout).st_size
         if (before := self._reported(name)) is not None and before != written:
@@ -251,7 +251,7 @@ class Spool:
             now=now,
             script=self._script(name),
         )
-        supervisor.write_file(f"{folder}/{REPORTED}", str(written).encode())
+        attemptfiles.write_file(f"{folder}/{REPORTED}", str(written).encode())
         append_report(started.stdout, text)
 
     def _reported(self, name: str) -> int | None:
@@ -264,7 +264,7 @@ class Spool:
     def _script(self, name: str) -> str | None:
         """The beginning of the job's script; None for a job without one."""
         try:
-            with (self.folder(name) / supervisor.SCRIPT).open("rb") as file:
+            with (self.folder(name) / attemptfiles.SCRIPT).open("rb") as file:
                 # Not final: a character that is cut off at the end is left out.
                 return codecs.getincrementaldecoder("utf8")("surrogateescape").decode(file.read(SCRIPT_SHOWN))
         except OSError:
@@ -273,7 +273,7 @@ class Spool:
     def remove(self, name: str) -> None:
         """Remove the folder, the order first: what is left after a crash in between is recognised as rubbish."""
         folder = self.folder(name)
-        (folder / supervisor.ORDER).unlink(missing_ok=True)
+        (folder / attemptfiles.ORDER).unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
 
     def _read(self, name: str, file: str, kind: type[T]) -> T | None:

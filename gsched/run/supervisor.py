@@ -18,29 +18,34 @@ import sys
 import time
 from collections.abc import Callable
 
-from gsched.base import gpulock
 from gsched.run import contain, limits, steps
+from gsched.run.attemptfiles import (
+    CLAIM,
+    FAILED,
+    LAST,
+    LIMITS,
+    ORDER,
+    STARTED,
+    STATUS,
+    SUSPENDED,
+    UNKILLABLE,
+    WARNED,
+    write_file,
+)
 from gsched.run.children import Children
-from gsched.run.fence.group import Group, group_of
-from gsched.run.jobprocess import GO, Nowhere, Output, become_job, interpreter, why
-from gsched.run.shellline import plain_words
+from gsched.run.fence.group import Group
+from gsched.run.jobprocess import GO, become_job, why
+from gsched.run.opening import NO_FENCE, FinalFailure, NotStarted, Opening, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gsched.run.terminal import Terminal
-
-ORDER, CLAIM, STARTED, STATUS, SCRIPT, SUSPENDED = "order", "claim", "started", "status", "script", "suspended"
-LIMITS = "limits"
-STDOUT, STDERR, HOSTFILE, AFFINITY = "stdout", "stderr", "hostfile", "affinity"
-INPUT, FAILED, LAST, UNKILLABLE, WARNED = "input", "failed", "last", "unkillable", "warned"
-"""Names of the files in an attempt's folder."""
 
 TAKE_PATIENCE_S = 10.0
 """How long the end of an interactive job waits for somebody who takes what it printed last."""
 FINAL_FAILURE = 2
 """Exit code of a job that could not be executed and would fail again: no working directory, no input file."""
 
-_NO_FENCE = "the job cannot be fenced off from GPUs that are not its own"
 _POKE = signal.SIGUSR1
 _AWAITED = frozenset({signal.SIGCHLD, _POKE})
 """Signals that a supervisor takes with sigwaitinfo(2). The agent pokes it after it has suspended or resumed the job,
@@ -57,44 +62,6 @@ def poke(process: contain.Process) -> None:
     contain.send(process, _POKE)
 
 
-class Settings:
-    """What all attempts of one fork server have in common."""
-
-    __slots__ = ("adopt_orphans", "bind_memory", "boot_id", "cluster", "lock_folder", "notify_fd", "spool")
-
-    def __init__(
-        self,
-        spool: str,
-        cluster: str,
-        lock_folder: str,
-        notify_fd: int,
-        adopt_orphans: Callable[[], object],
-        bind_memory: Callable[[list[int]], object],
-    ) -> None:
-        self.spool = spool
-        self.cluster = cluster
-        self.lock_folder = lock_folder
-        self.notify_fd = notify_fd
-        self.adopt_orphans = adopt_orphans
-        """Makes the calling process a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER)."""
-        self.bind_memory = bind_memory
-        """Lets the calling process and its children have memory of these NUMA nodes alone. Raises OSError."""
-        self.boot_id = contain.boot_id()
-
-
-class _FinalFailure(Exception):
-    """The job cannot be executed, here or on a second try."""
-
-    def __init__(self, problem: str, term_reason: str = "") -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.term_reason = term_reason
-
-
-class _NotStarted(Exception):
-    """The attempt cannot start here and now; the same job may start elsewhere or later."""
-
-
 class Supervisor:
     """One attempt from claim to status."""
 
@@ -103,8 +70,7 @@ class Supervisor:
         self.name = name
         self.folder = f"{settings.spool}/{name}"
         self.notes: list[str] = []
-        self.locks: list[int] = []
-        self.group: Group | None = None
+        self.opening = Opening(self.folder, settings, self._note)
         self.is_inside = False
         self.pid = 0
         self.children = Children(self._listen)
@@ -114,7 +80,16 @@ class Supervisor:
         self.stopped_s = 0.0
         self.poked = False
         self.unkillable: list[tuple[int, str]] = []
-        self.terminal: Terminal | None = None
+
+    @property
+    def group(self) -> Group | None:
+        """The job's control group, once there is one."""
+        return self.opening.group
+
+    @property
+    def terminal(self) -> Terminal | None:
+        """An interactive job's."""
+        return self.opening.terminal
 
     @property
     def main_status(self) -> int | None:
@@ -128,11 +103,11 @@ class Supervisor:
             return
         try:
             self._begin()
-        except _FinalFailure as failure:
+        except FinalFailure as failure:
             self._leave_group()
             self._write_status({"exit_code": FINAL_FAILURE, "term_reason": failure.term_reason}, failure.problem)
         except Exception as error:
-            text = str(error) if isinstance(error, _NotStarted) else f"{type(error).__name__}: {error}"
+            text = str(error) if isinstance(error, NotStarted) else f"{type(error).__name__}: {error}"
             self._leave_group()
             self._write_status({"started": False}, text)
         else:
@@ -166,94 +141,77 @@ class Supervisor:
         return True
 
     def _begin(self) -> None:
-        """Read the order, take the locks, open the files, fork the job, record it, let it go."""
+        """Read the order, make ready what it wants, fork the job, record it, let it go."""
         with open(f"{self.folder}/{ORDER}", "rb") as file:
             self.order = json.loads(file.read())
         self._take_limits()
         try:
-            self.locks = gpulock.lock_gpus(
-                self.order["gpu_lock_uuids"], self.settings.cluster, self.settings.lock_folder
-            )
-        except gpulock.GpuLockError as error:
-            raise _NotStarted(str(error)) from error
-        self._bind()
-        os.umask(self.order["umask"])
-        for folder in self.order.get("folders", ()):
-            try:
-                os.makedirs(folder, exist_ok=True)
-            except (OSError, ValueError) as error:
-                self._note(f"folder {folder}: {why(error)}")
+            self.opening.prepare(self.order)
+        finally:
+            self.children.group = self.group
+        gate = self._fork_job()
         try:
-            os.chdir(self.order["cwd"])
-        except (OSError, ValueError) as error:
-            problem = f"working directory {self.order['cwd']}: {why(error)}"
-            raise _FinalFailure(problem, "TERM_CWD_NOTEXIST") from error
-        streams = self._open_streams()
-        os.umask(0o077)
-        self._make_group()
+            self._make_known()
+        except NotStarted:
+            os.close(gate)  # the job leaves without having executed anything
+            raise
+        job = contain.read_process(self.pid)
+        limits.limit_cpu([job] if job is not None else [], self.order.get("limits", {}))
+        self.began = time.monotonic()
+        try:
+            os.write(gate, GO)
+        except BrokenPipeError:  # killed already; its status will tell
+            pass
+        os.close(gate)
+        tell(self.settings.notify_fd, self.name)
+
+    def _fork_job(self) -> int:
+        """Fork the job, which waits at its gate; the gate's descriptor."""
         gate_in, gate_out = os.pipe()
         # Blocked until the child no longer ignores what we ignore: a signal that comes early must not be lost.
         signal.pthread_sigmask(signal.SIG_SETMASK, _IGNORED | _AWAITED)
         try:
             self.pid = self._fork()
         except OSError as error:
-            raise _NotStarted(f"cannot start a process: {why(error)}") from error
+            raise NotStarted(f"cannot start a process: {why(error)}") from error
         if self.pid == 0:
             os.close(gate_out)  # else the gate would never report that the supervisor died
-            order = self.order
-            become_job(
-                self._programs(),
-                order["environment"],
-                order["umask"],
-                order.get("nice", 0),
-                order.get("limits", {}),
-                streams,
-                gate_in,
-                order.get("first", []),
-                f"{self.folder}/{FAILED}",
-                self.terminal is not None and self.terminal.is_pty,
-            )
+            self._become_job(gate_in)
         self.children.follow(self.pid)
         signal.pthread_sigmask(signal.SIG_SETMASK, _AWAITED)
         os.close(gate_in)
-        for fd in set(streams):
+        for fd in set(self.opening.streams):
             os.close(fd)
         os.chdir("/")  # do not keep the job's file system busy
         if self.terminal is not None:
             self.terminal.start()
+        return gate_out
+
+    def _become_job(self, gate: int) -> None:
+        order = self.order
+        become_job(
+            self.opening.programs(),
+            order["environment"],
+            order["umask"],
+            order.get("nice", 0),
+            order.get("limits", {}),
+            self.opening.streams,
+            gate,
+            order.get("first", []),
+            f"{self.folder}/{FAILED}",
+            self.terminal is not None and self.terminal.is_pty,
+        )
+
+    def _make_known(self) -> None:
+        """Put the job, which waits at its gate, into its fence and on record."""
         try:
             self._enter_group()
         except OSError as error:
-            os.close(gate_out)  # nothing runs outside of its fence
-            raise _NotStarted(f"{_NO_FENCE}: {why(error)}") from error
+            raise NotStarted(f"{NO_FENCE}: {why(error)}") from error
         try:
             self._record_start()
         except OSError as error:
-            os.close(gate_out)  # the job leaves without having executed anything
-            raise _NotStarted(f"cannot write in {self.folder}: {why(error)}") from error
-        job = contain.read_process(self.pid)
-        limits.limit_cpu([job] if job is not None else [], self.order.get("limits", {}))
-        self.began = time.monotonic()
-        try:
-            os.write(gate_out, GO)
-        except BrokenPipeError:  # killed already; its status will tell
-            pass
-        os.close(gate_out)
-        tell(self.settings.notify_fd, self.name)
-
-    def _make_group(self) -> None:
-        """The fence stands before the job does."""
-        fence = self.order.get("fence")
-        if fence is None:
-            return
-        group = group_of(fence["kind"], fence["folders"])
-        try:
-            group.make()
-            self.group = self.children.group = group
-            if fence["minors"] is not None:
-                group.fence(fence["minors"], [(major, minor) for major, minor in fence["denied"]])
-        except OSError as error:
-            raise _NotStarted(f"{_NO_FENCE}: {why(error)}") from error
+            raise NotStarted(f"cannot write in {self.folder}: {why(error)}") from error
 
     def _fork(self) -> int:
         """Like os.fork; the child is inside from the first where that can be done."""
@@ -274,21 +232,6 @@ class Supervisor:
         if self.group is not None:
             self.group.remove()
 
-    def _bind(self) -> None:
-        """affinity[...]: the job inherits the supervisor's CPUs and nodes."""
-        cpus, nodes = self.order.get("cpus", ()), self.order.get("memory_nodes", ())
-        what = f"CPUs {cpus}"
-        try:
-            if cpus:
-                os.sched_setaffinity(0, cpus)
-                if os.sched_getaffinity(0) != set(cpus):
-                    raise OSError("some of them are not for this user to have")
-            what = f"memory of NUMA nodes {nodes}"
-            if nodes:
-                self.settings.bind_memory(nodes)
-        except OSError as error:
-            raise _NotStarted(f"the job cannot be bound to {what}: {why(error)}") from error
-
     def _take_limits(self) -> bool:
         """Limits that were changed after the order was written; whether they differ from those that were known."""
         try:
@@ -300,61 +243,6 @@ class Supervisor:
         self.order.update(changed)
         return bool(known != changed)
 
-    def _programs(self) -> list[list[str]]:
-        """Argument lists to try one after the other."""
-        order = self.order
-        starter, login = order.get("job_starter", ""), order.get("login_shell", "")
-        script = None if order["script"] is None else interpreter(order["script"], f"{self.folder}/{SCRIPT}")
-        if starter:
-            line = steps.started_by(starter, steps.quoted(script) if script else order["command"])
-            programs = [["/bin/sh", "-c", line]]
-        elif script:
-            programs = [script]
-        else:
-            shell, direct = ["/bin/sh", "-c", order["command"]], plain_words(order["command"])
-            programs = [direct, shell] if direct and not login else [shell]
-        return [steps.in_login(login, words) for words in programs] if login else programs
-
-    def _open_streams(self) -> tuple[int, int, int]:
-        """Standard input, output and error of the job, opened as the job would (its directory, its umask)."""
-        if self.order.get("interactive"):
-            return self._open_terminal()
-        source = self.order["input_file"] or os.devnull
-        if self.order.get("input") is not None:
-            source = f"{self.folder}/{INPUT}"
-        try:
-            stdin = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
-        except (OSError, ValueError) as error:
-            raise _FinalFailure(f"input file {source}: {why(error)}") from error
-        out, err = self.order["output_file"], self.order["error_file"]
-        self.output: Output | Nowhere = self._open_output(out, self.order["output_overwrite"], STDOUT)
-        same = os.path.abspath(out) == os.path.abspath(err) if out and err else bool(out)
-        truncates = self.order["error_overwrite"]
-        self.error: Output | Nowhere = self.output if same else self._open_output(err, truncates, STDERR)
-        return stdin, self.output.fd, self.error.fd
-
-    def _open_terminal(self) -> tuple[int, int, int]:
-        """Of an interactive job. Its output is kept nowhere."""
-        from gsched.run.terminal import Terminal  # only now: other jobs do without
-
-        try:
-            self.terminal = Terminal(self.folder, is_pty=self.order["interactive"] == "pty")
-        except OSError as error:
-            raise _NotStarted(f"no terminal for the job: {why(error)}") from error
-        self.output = self.error = Nowhere(f"{self.folder}/{STDOUT}")
-        return self.terminal.streams
-
-    def _open_output(self, path: str, overwrite: bool, fallback: str) -> Output:
-        """Where one stream goes: its file, or the attempt's folder when there is none or it cannot be opened."""
-        spooled = f"{self.folder}/{fallback}"
-        line = self.order.get("attempt_line", "")
-        if path:
-            try:
-                return Output(os.path.abspath(path), overwrite and not line, 0o666, line)
-            except (OSError, ValueError) as error:
-                self._note(f"output file {path}: {why(error)}; the output is kept on the execution host")
-        return Output(spooled, True, 0o600)
-
     def _record_start(self) -> None:
         job = contain.read_process(self.pid)
         record = {
@@ -364,10 +252,10 @@ class Supervisor:
             "supervisor": self.claim,
             "exec_home": self.order["home"],
             "exec_cwd": self.order["cwd"],
-            "stdout": self.output.path,
-            "stdout_from": self.output.size,
-            "stderr": self.error.path,
-            "stderr_from": self.error.size,
+            "stdout": self.opening.output.path,
+            "stdout_from": self.opening.output.size,
+            "stderr": self.opening.error.path,
+            "stderr_from": self.opening.error.size,
         }
         write_file(f"{self.folder}/{STARTED}", json.dumps(record).encode())
 
@@ -551,16 +439,6 @@ def detach(adopt_orphans: Callable[[], object]) -> None:
         signal.signal(signum, signal.SIG_IGN)
     os.dup2(0, 2)  # 0 is /dev/null; 2 is the agent's log, which may be a pipe
     os.umask(0o077)
-
-
-def write_file(path: str, data: bytes) -> None:
-    """All of `data` or OSError; readable by the owner alone."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        if os.write(fd, data) != len(data):
-            raise OSError("the disk is full")
-    finally:
-        os.close(fd)
 
 
 def tell(fd: int, name: str) -> None:

@@ -15,8 +15,9 @@ import pytest
 from run_host import CLUSTER, Host, appears, marked_processes
 
 from gsched.model.job import AttemptResult
-from gsched.run import contain, forkserver, supervisor
+from gsched.run import attemptfiles, contain, forkserver, supervisor
 from gsched.run.executor import ProcessExecutor
+from gsched.run.opening import Settings
 from gsched.run.order import Limits, Step
 
 pytestmark = pytest.mark.fault
@@ -197,7 +198,7 @@ def test_a_new_executor_adopts_what_a_killed_one_left(on_host):
         doomed.kill()
         os.kill(pids[3], signal.SIGKILL)
         (host.root / "first").touch()  # job 2 ends while nobody watches
-        await appears((host.folder(2) / supervisor.STATUS).exists)
+        await appears((host.folder(2) / attemptfiles.STATUS).exists)
 
         assert await host.executor.adopt() == [(1, 1), (2, 1), (3, 1)]
         assert (await host.end_of(2)).exit_code == 4
@@ -242,10 +243,10 @@ def test_after_a_restart_of_the_host_nothing_is_taken_for_alive(on_host):
         await host.start_of(1)
         host.executor.close()
         await asyncio.sleep(0)
-        claim = json.loads((host.folder() / supervisor.CLAIM).read_text())
-        (host.folder() / supervisor.CLAIM).write_text(json.dumps({**claim, "boot_id": "an earlier one"}))
+        claim = json.loads((host.folder() / attemptfiles.CLAIM).read_text())
+        (host.folder() / attemptfiles.CLAIM).write_text(json.dumps({**claim, "boot_id": "an earlier one"}))
         (host.spool / "attempts" / "7.1").mkdir()
-        (host.spool / "attempts" / "7.1" / supervisor.ORDER).touch()  # what a power cut leaves of a new file
+        (host.spool / "attempts" / "7.1" / attemptfiles.ORDER).touch()  # what a power cut leaves of a new file
 
         later = Host(host.root)
         assert await later.executor.adopt() == [(1, 1)]
@@ -267,7 +268,7 @@ def test_a_pid_that_was_given_to_another_process_is_not_adopted(on_host):
         await host.end_of(1)
         host.executor.close()
         mine = {"pid": os.getpid(), "start": 1, "boot_id": contain.boot_id()}  # this process lives, but began later
-        (host.folder() / supervisor.CLAIM).write_text(json.dumps(mine))
+        (host.folder() / attemptfiles.CLAIM).write_text(json.dumps(mine))
         later = Host(host.root)
         await later.executor.adopt()
         assert "supervisor was killed" in (await later.end_of(1)).problem
@@ -281,7 +282,7 @@ def test_a_supervisor_killed_before_the_gate_leaves_a_job_that_never_ran(on_host
         host.executor._spool.write_order(host.order("touch ran"))
         dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True)
         claim = {"pid": int(dead.stdout), "start": 1, "boot_id": contain.boot_id()}
-        (host.folder() / supervisor.CLAIM).write_text(json.dumps(claim))
+        (host.folder() / attemptfiles.CLAIM).write_text(json.dumps(claim))
         await host.executor.adopt()
         result = await host.end_of(1)
         assert (result.started, result.exit_code) == (False, None)
@@ -294,7 +295,7 @@ def test_a_claim_that_a_full_disk_cut_short_is_not_waited_for_for_ever(on_host, 
     async def scenario(host):
         monkeypatch.setattr("gsched.run.executor._MAX_LOOKS", 3)
         host.executor._spool.write_order(host.order("touch ran"))
-        (host.folder() / supervisor.CLAIM).touch()
+        (host.folder() / attemptfiles.CLAIM).touch()
         await host.executor.adopt()
         assert (await host.end_of(1)).started is False
         assert not (host.root / "ran").exists()
@@ -333,9 +334,9 @@ def test_of_two_fork_servers_one_runs_the_order(on_host, round_):
 
 
 def test_a_supervisor_that_cannot_write_its_status_stays_until_it_can(tmp_path, monkeypatch):
-    settings = supervisor.Settings(str(tmp_path), "test", "", -1, lambda: None, lambda nodes: None)
+    settings = Settings(str(tmp_path), "test", "", -1, lambda: None, lambda nodes: None)
     (tmp_path / "1.1").mkdir()
-    write, failures = supervisor.write_file, [OSError(28, "No space left on device")] * 2
+    write, failures = attemptfiles.write_file, [OSError(28, "No space left on device")] * 2
 
     def sometimes(path: str, data: bytes) -> None:
         if failures:
@@ -352,7 +353,7 @@ def test_a_spool_that_cannot_be_written_is_said(on_host):
     async def scenario(host):
         host.executor._spool.write_order(host.order("true"))
         # A folder instead of the claim file: it can neither be created nor read.
-        (host.folder() / supervisor.CLAIM).symlink_to("/no/such/folder/claim")
+        (host.folder() / attemptfiles.CLAIM).symlink_to("/no/such/folder/claim")
         await host.executor.adopt()
         result = await host.end_of(1)
         assert result.started is False

@@ -1,0 +1,194 @@
+"""What must stand before a job starts: locks, CPUs, folders, streams and the fence.
+
+Runs in the supervisor, in the fork server's bare interpreter: standard library only. What cannot be had is an error
+that says whether the job would fail again elsewhere; nothing is executed here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from gsched.base import gpulock
+from gsched.run import contain, steps
+from gsched.run.attemptfiles import INPUT, SCRIPT, STDERR, STDOUT
+from gsched.run.fence.group import Group, group_of
+from gsched.run.jobprocess import Nowhere, Output, interpreter, why
+from gsched.run.shellline import plain_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gsched.run.terminal import Terminal
+
+NO_FENCE = "the job cannot be fenced off from GPUs that are not its own"
+
+
+class Settings:
+    """What all attempts of one fork server have in common."""
+
+    __slots__ = ("adopt_orphans", "bind_memory", "boot_id", "cluster", "lock_folder", "notify_fd", "spool")
+
+    def __init__(
+        self,
+        spool: str,
+        cluster: str,
+        lock_folder: str,
+        notify_fd: int,
+        adopt_orphans: Callable[[], object],
+        bind_memory: Callable[[list[int]], object],
+    ) -> None:
+        self.spool = spool
+        self.cluster = cluster
+        self.lock_folder = lock_folder
+        self.notify_fd = notify_fd
+        self.adopt_orphans = adopt_orphans
+        """Makes the calling process a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER)."""
+        self.bind_memory = bind_memory
+        """Lets the calling process and its children have memory of these NUMA nodes alone. Raises OSError."""
+        self.boot_id = contain.boot_id()
+
+
+class FinalFailure(Exception):
+    """The job cannot be executed, here or on a second try."""
+
+    def __init__(self, problem: str, term_reason: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.term_reason = term_reason
+
+
+class NotStarted(Exception):
+    """The attempt cannot start here and now; the same job may start elsewhere or later."""
+
+
+class Opening:
+    """Of one attempt. `note(text)` takes down what is not as it was asked for and keeps no job from running."""
+
+    def __init__(self, folder: str, settings: Settings, note: Callable[[str], None]) -> None:
+        self._order: dict[str, Any] = {}
+        self._folder = folder
+        self._settings = settings
+        self._note = note
+        self.locks: list[int] = []
+        self.group: Group | None = None
+        self.terminal: Terminal | None = None
+        self.streams = (-1, -1, -1)
+        """Standard input, output and error of the job."""
+        self.output: Output | Nowhere
+        self.error: Output | Nowhere
+
+    def prepare(self, order: dict[str, Any]) -> None:
+        """All that the order wants, first what the rest needs. Raises NotStarted and FinalFailure."""
+        self._order = order
+        self._lock()
+        self._bind()
+        os.umask(self._order["umask"])
+        self._enter_folder()
+        self.streams = self._open_streams()
+        os.umask(0o077)
+        self._make_group()
+
+    def _lock(self) -> None:
+        uuids, settings = self._order["gpu_lock_uuids"], self._settings
+        try:
+            self.locks = gpulock.lock_gpus(uuids, settings.cluster, settings.lock_folder)
+        except gpulock.GpuLockError as error:
+            raise NotStarted(str(error)) from error
+
+    def _enter_folder(self) -> None:
+        for folder in self._order.get("folders", ()):
+            try:
+                os.makedirs(folder, exist_ok=True)
+            except (OSError, ValueError) as error:
+                self._note(f"folder {folder}: {why(error)}")
+        try:
+            os.chdir(self._order["cwd"])
+        except (OSError, ValueError) as error:
+            problem = f"working directory {self._order['cwd']}: {why(error)}"
+            raise FinalFailure(problem, "TERM_CWD_NOTEXIST") from error
+
+    def _make_group(self) -> None:
+        """The fence stands before the job does."""
+        fence = self._order.get("fence")
+        if fence is None:
+            return
+        group = group_of(fence["kind"], fence["folders"])
+        try:
+            group.make()
+            self.group = group
+            if fence["minors"] is not None:
+                group.fence(fence["minors"], [(major, minor) for major, minor in fence["denied"]])
+        except OSError as error:
+            raise NotStarted(f"{NO_FENCE}: {why(error)}") from error
+
+    def _bind(self) -> None:
+        """affinity[...]: the job inherits the supervisor's CPUs and nodes."""
+        cpus, nodes = self._order.get("cpus", ()), self._order.get("memory_nodes", ())
+        what = f"CPUs {cpus}"
+        try:
+            if cpus:
+                os.sched_setaffinity(0, cpus)
+                if os.sched_getaffinity(0) != set(cpus):
+                    raise OSError("some of them are not for this user to have")
+            what = f"memory of NUMA nodes {nodes}"
+            if nodes:
+                self._settings.bind_memory(nodes)
+        except OSError as error:
+            raise NotStarted(f"the job cannot be bound to {what}: {why(error)}") from error
+
+    def _open_streams(self) -> tuple[int, int, int]:
+        """Standard input, output and error of the job, opened as the job would (its directory, its umask)."""
+        if self._order.get("interactive"):
+            return self._open_terminal()
+        source = self._order["input_file"] or os.devnull
+        if self._order.get("input") is not None:
+            source = f"{self._folder}/{INPUT}"
+        try:
+            stdin = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+        except (OSError, ValueError) as error:
+            raise FinalFailure(f"input file {source}: {why(error)}") from error
+        out, err = self._order["output_file"], self._order["error_file"]
+        self.output = self._open_output(out, self._order["output_overwrite"], STDOUT)
+        same = os.path.abspath(out) == os.path.abspath(err) if out and err else bool(out)
+        truncates = self._order["error_overwrite"]
+        self.error = self.output if same else self._open_output(err, truncates, STDERR)
+        return stdin, self.output.fd, self.error.fd
+
+    def _open_terminal(self) -> tuple[int, int, int]:
+        """Of an interactive job. Its output is kept nowhere."""
+        from gsched.run.terminal import Terminal  # only now: other jobs do without
+
+        try:
+            self.terminal = Terminal(self._folder, is_pty=self._order["interactive"] == "pty")
+        except OSError as error:
+            raise NotStarted(f"no terminal for the job: {why(error)}") from error
+        self.output = self.error = Nowhere(f"{self._folder}/{STDOUT}")
+        return self.terminal.streams
+
+    def _open_output(self, path: str, overwrite: bool, fallback: str) -> Output:
+        """Where one stream goes: its file, or the attempt's folder when there is none or it cannot be opened."""
+        spooled = f"{self._folder}/{fallback}"
+        line = self._order.get("attempt_line", "")
+        if path:
+            try:
+                return Output(os.path.abspath(path), overwrite and not line, 0o666, line)
+            except (OSError, ValueError) as error:
+                self._note(f"output file {path}: {why(error)}; the output is kept on the execution host")
+        return Output(spooled, True, 0o600)
+
+    def programs(self) -> list[list[str]]:
+        """Argument lists to try one after the other."""
+        order = self._order
+        starter, login = order.get("job_starter", ""), order.get("login_shell", "")
+        script = None if order["script"] is None else interpreter(order["script"], f"{self._folder}/{SCRIPT}")
+        if starter:
+            line = steps.started_by(starter, steps.quoted(script) if script else order["command"])
+            programs = [["/bin/sh", "-c", line]]
+        elif script:
+            programs = [script]
+        else:
+            shell, direct = ["/bin/sh", "-c", order["command"]], plain_words(order["command"])
+            programs = [direct, shell] if direct and not login else [shell]
+        return [steps.in_login(login, words) for words in programs] if login else programs
