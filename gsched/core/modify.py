@@ -29,7 +29,7 @@ from gsched.policy.planner import show_time
 
 FIXED = frozenset(
     {"user", "combined_req", "combined_gpu_req", "conditions", "auto_gpu", "aging_per_s", "warnings", "indices"}
-    | {"defaulted"}
+    | {"defaulted", "interactive"}
     | {"environment", "script", "spooled_input", "umask", "submit_host", "home", "cwd", "queue_named", "hold"}
 )
 """What a modification never names."""
