@@ -32,7 +32,7 @@ class Keeper(Protocol):
 
     async def after(self, key: AttemptKey, part: HostAllocation) -> None:
         """The attempt's processes are gone, or it has never had any. May be called twice, and after a restart of the
-        agent without `before`; waits for a bounded time.
+        agent without `before`; waits for a bounded time from when the master has said how to probe.
         """
         ...
 

@@ -198,6 +198,7 @@ class GpuCare:
             self._refused.discard(key)
             return
         name = attempt_name(*key)
+        await self._watch.chosen()  # an agent that has just started; without a master nobody is told of the end anyway
         try:
             report = await asyncio.wait_for(self._watch.first_gpus(), FIRST_LOOK_S)
         except TimeoutError:

@@ -57,6 +57,7 @@ class GpuWatch:
         self._provider = ""
         self._mode_set = ""
         self._last: GpuReport | None = None
+        self._chosen = asyncio.Event()
         self._looked = asyncio.Event()
         self._now: asyncio.Task[GpuReport] | None = None
         self._next: asyncio.Task[GpuReport] | None = None
@@ -85,6 +86,10 @@ class GpuWatch:
         assert self._last is not None
         return self._last
 
+    async def chosen(self) -> None:
+        """Wait until the master has said how to probe: before that nothing is known, and nobody can be told anything."""
+        await self._chosen.wait()
+
     @property
     def has_real_gpus(self) -> bool:
         """Whether GPUs are shared with whatever else runs on the machine."""
@@ -96,6 +101,7 @@ class GpuWatch:
         """
         if provider != self._provider:
             await self._change_probe(provider)
+        self._chosen.set()
         await self._set_mode_once(mode)
 
     async def _change_probe(self, provider: str) -> None:
@@ -140,6 +146,8 @@ class GpuWatch:
         if before is not None:
             await asyncio.wait([before])
         self._now, self._next = self._next, None
+        if not self._chosen.is_set():  # that is no look: whoever waits for the first one waits on
+            return GpuReport(known=False, reason="nobody has said yet how to probe")
         try:
             report = await self._report()
         except Exception as error:  # unknown, not zero and not the end of reporting

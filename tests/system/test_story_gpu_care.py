@@ -6,6 +6,7 @@ import contextlib
 import os
 import pwd
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -247,6 +248,29 @@ def test_an_agent_that_is_killed_while_it_waits_goes_on_waiting(cluster: Cluster
     other = cluster.submit(*BOTH, "true")
     machine.now(index, 0)
     assert [view.state for view in cluster.wait(job, other)] == ["EXIT", "DONE"]
+
+
+def test_an_orphan_of_a_job_that_ended_while_no_agent_was_there_is_ended(
+    cluster: Cluster, machine: Machine, person: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    """pains 1: an agent that has just started knows no GPUs yet, and tells no end before it has looked at them."""
+    job = cluster.submit(*ONE, "sleep", "600")
+    mark, pid = mark_of(cluster, job), cluster.job(job).pid
+    assert pid is not None
+    (index,) = indexes(cluster, job)
+    orphan = person(
+        *(sys.executable, "-c", ORPHAN, str(machine.state), str(index)), env={**os.environ, "GSCHED_ATTEMPT_ID": mark}
+    )
+    assert orphan.stdout is not None and orphan.stdout.readline()
+    machine.now(index, 700, orphan.pid)
+    held = cluster.submit(*BOTH, "true")
+    cluster.kill(f"agent-{cluster.host}")
+    os.kill(pid, signal.SIGKILL)
+    cluster.until(lambda: not Path(f"/proc/{pid}").exists(), "the job has not ended")
+    cluster.up()
+    assert cluster.wait(job)[0].state == "EXIT"
+    assert orphan.poll() == 0, "it was told to end, and did before the end of the job was told"
+    assert cluster.wait(held)[0].state == "DONE"
 
 
 def test_people_beside_a_job_are_told_of_and_under_warn_nothing_is_closed(

@@ -331,3 +331,23 @@ def test_a_server_of_mps_is_no_stranger(story: Any, tmp_path: Any) -> None:
     finally:
         child.kill()
         child.wait()
+
+
+def test_an_end_before_the_first_look_waits_for_one(monkeypatch: Any) -> None:
+    """pains 1: after a restart of the agent somebody may want a look before the master has said how to probe."""
+    monkeypatch.setattr(gpucare, "RETURN_S", (0.0,) * 10)
+    monkeypatch.setattr(gpuwatch, "probe_for", lambda provider, host, stirred: machine)
+    machine = Machine(gpu(used_mib=5000))
+
+    async def main() -> None:
+        assert not (await machine.watch.look()).known
+        ending = asyncio.create_task(machine.ends())
+        await asyncio.sleep(0.01)
+        assert not ending.done() and machine.told == []
+        await machine.watch.use("fake", "")
+        await machine.watch.look()
+        await ending
+        assert machine.problems[-1] == "dirty(?,5000)" and machine.told[-1].gpus[0].left_behind == ("17.1",)
+        machine.care.close()
+
+    asyncio.run(main())
