@@ -51,9 +51,9 @@ class GpuOwners:
 
     async def told(self, report: GpuReport) -> GpuReport:
         """The report with the users and attempts of its processes, and the memory that is nobody's of ours."""
-        pids = {process.pid for gpu in report.gpus for process in gpu.processes}
+        users = {process.pid: process.user for gpu in report.gpus for process in gpu.processes}
         try:
-            attempts = self._remembered(pids, self._owners(pids) if pids else {})
+            attempts = self._remembered(users, self._owners(users) if users else {})
         except OSError as error:
             log.warning("nobody knows whose the processes on the GPUs are: %s", error)
             return report
@@ -63,20 +63,24 @@ class GpuOwners:
         self._count_overuse(gpus)
         return msgspec.structs.replace(report, gpus=tuple(self._accused(gpu) for gpu in gpus))
 
-    def _remembered(self, pids: Iterable[int], attempts: Mapping[int, str]) -> Mapping[int, str]:
+    def _remembered(self, users: Mapping[int, str], attempts: Mapping[int, str]) -> Mapping[int, str]:
         """The attempts, and those of processes of which it could be told at an earlier look only.
 
         One that cleared its environment is known by its parents as long as its job runs, and by nothing after that.
+        What the driver lists of one that is gone is nobody else's; if it had a user then, it has just gone.
         """
         seen, self._seen = self._seen, {}
-        for pid in pids:
+        just_gone = set()
+        for pid, user in users.items():
             process = contain.read_process(pid)
-            start = process.start if process is not None else 0
             before, name = seen.get(pid, (0, ""))
+            start = process.start if process is not None else before
             name = attempts.get(pid) or (name if start == before else "")
             if name and start:
                 self._seen[pid] = start, name
-        return {**{pid: name for pid, (_, name) in self._seen.items()}, **attempts}
+            if process is None and user:
+                just_gone.add(pid)
+        return {**{pid: name for pid, (_, name) in self._seen.items() if pid not in just_gone}, **attempts}
 
     def _count_overuse(self, gpus: Iterable[Gpu]) -> None:
         used: dict[tuple[str, str], int] = {}

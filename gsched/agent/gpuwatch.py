@@ -87,7 +87,7 @@ class GpuWatch:
         return self._last
 
     async def chosen(self) -> None:
-        """Wait until the master has said how to probe: before that nothing is known, and nobody can be told anything."""
+        """Wait until the master has said how to probe: before that nothing is known, and nobody can be told."""
         await self._chosen.wait()
 
     @property

@@ -117,3 +117,22 @@ def test_whose_a_process_was_is_remembered_as_long_as_it_is_on_the_gpu(monkeypat
     other = contain.read_process(1)
     monkeypatch.setattr(contain, "read_process", lambda pid: other)
     assert look(os.getpid()) == [""], "the number is another process's"
+
+
+def test_what_the_driver_lists_of_a_process_that_is_gone_is_still_its_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pains 1: memory that a driver does not let go of is named after whom it was, not after a stranger."""
+    known = {os.getpid(): "17.1"}
+    asker = GpuOwners(lambda pids: {pid: known[pid] for pid in pids if pid in known})
+
+    def look(user: str = "") -> str:
+        seen = gpu(9, GpuProcess(pid=os.getpid(), user=user, used_mib=1))
+        return asyncio.run(asker.told(GpuReport(gpus=(seen,)))).gpus[0].processes[0].job
+
+    assert look() == "17.1"
+    known.clear()
+    there = contain.read_process
+    monkeypatch.setattr(contain, "read_process", lambda pid: None)
+    assert look("root") == "", "it was there when it was listed, and has just gone"
+    assert [look(), look()] == ["17.1", "17.1"]
+    monkeypatch.setattr(contain, "read_process", lambda pid: there(1))
+    assert look() == "", "the number is another process's"
