@@ -56,6 +56,9 @@ class GpuWatch:
         self._probe: GpuProbe | None = None
         self._provider = ""
         self._mode_set = ""
+        self._mode_due = ""
+        """GPU_MODE, as long as it has not been set."""
+        self._setting: asyncio.Task[None] | None = None
         self._last: GpuReport | None = None
         self._chosen = asyncio.Event()
         self._looked = asyncio.Event()
@@ -102,7 +105,8 @@ class GpuWatch:
         if provider != self._provider:
             await self._change_probe(provider)
         self._chosen.set()
-        await self._set_mode_once(mode)
+        self._mode_due = mode if mode != self._mode_set else ""
+        await self._set_due_mode()
 
     async def _change_probe(self, provider: str) -> None:
         if self._probe is not None:
@@ -114,11 +118,15 @@ class GpuWatch:
         except GschedError as error:
             self._probe, self.notes = None, (error.text,)
 
-    async def _set_mode_once(self, mode: str) -> None:
-        if not mode or mode == self._mode_set or self._probe is None:
+    async def _set_due_mode(self) -> None:
+        """Once; where the GPUs are unknown, after the first look that sees them."""
+        mode = self._mode_due
+        if not mode or self._probe is None:
             return
-        self._mode_set = mode
         report = await self._probe.sample()
+        if not report.known or mode != self._mode_due:
+            return
+        self._mode_set, self._mode_due = mode, ""
         try:
             wrong = await self.may_be_set(report, ComputeMode(mode))
             await self._probe.set_mode(wrong, ComputeMode(mode))
@@ -156,7 +164,13 @@ class GpuWatch:
         self._last = report = msgspec.structs.replace(report, unfenced=self.unfenced)
         self._looked.set()
         self._on_look(report)
+        if report.known and self._mode_due and (self._setting is None or self._setting.done()):
+            self._setting = asyncio.create_task(self._set_mode_late())
         return report
+
+    async def _set_mode_late(self) -> None:
+        await self._set_due_mode()
+        await self.look()
 
     async def _report(self) -> GpuReport:
         if self._probe is None:
@@ -201,5 +215,7 @@ class GpuWatch:
         """End what probes."""
         if self._stirring is not None:
             self._stirring.cancel()
+        if self._setting is not None:
+            self._setting.cancel()
         if self._probe is not None:
             await self._probe.close()
