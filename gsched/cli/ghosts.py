@@ -19,7 +19,7 @@ from gsched.cli.session import Session, connected
 from gsched.cli.sharing import shared_resources
 from gsched.cli.sizes import requirement_in
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
-from gsched.model.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM
+from gsched.model.devices import ALONE_CLAIMS
 from gsched.model.job import FINISHED
 from gsched.model.view import HostView, JobFilter
 
@@ -107,6 +107,6 @@ def _uses(session: Session, hosts: Iterable[HostView]) -> dict[tuple[str, str], 
                     running=before.running + (() if is_suspended or is_known else name),
                     suspended=before.suspended + (name if is_suspended and not is_known else ()),
                     reserved_mib=before.reserved_mib + held.gmem_mib,
-                    alone=before.alone or (held.uuid == uuid and held.claim in (ALONE_CLAIM, MIG_ALONE_CLAIM)),
+                    alone=before.alone or (held.uuid == uuid and held.claim in ALONE_CLAIMS),
                 )
     return uses

@@ -35,6 +35,9 @@ MIG_CLAIMS = frozenset({MIG_CLAIM, MIG_ALONE_CLAIM})
 SETTABLE_MODES = (ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_PROCESS)
 """The modes that agents set, and change, for jobs: what an administrator has prohibited stays so."""
 
+ALONE_CLAIMS = frozenset({ALONE_CLAIM, PROCESS_CLAIM, MIG_ALONE_CLAIM})
+"""Claims of -gpu with j_exclusive=yes, which mode=exclusive_process implies."""
+
 MODE_BY_OPTION = frozenset({SHARED_CLAIM, ALONE_CLAIM, PROCESS_CLAIM})
 """Claims for which agents set the mode, where they may: those of -gpu. A counter counts what is in its mode already."""
 

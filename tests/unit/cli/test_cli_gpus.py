@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from fake_master import FakeCall, FakeMaster, spec
 
-from gsched.model.allocation import ALONE_CLAIM, Allocation, HeldGpu, HostAllocation
+from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, Allocation, HeldGpu, HostAllocation
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, MigDevice
 from gsched.model.view import GpuView, HostView, JobView
 
@@ -176,3 +176,12 @@ def test_json_has_a_record_for_each_gpu(call: NewCall) -> None:
     assert json.loads(shown(call, "lshosts", "-gpu", "-json"))["RECORDS"][2]["gpu_driver"] == "570.86.10"
     done = call("lsload", "-gpu", "-json", "-noheader")
     assert (done.run(), "-json and -noheader" in done.err) == (255, True)
+
+
+@pytest.mark.usefixtures("gpu_hosts")
+@pytest.mark.parametrize(("claim", "shown_as"), [(PROCESS_CLAIM, "Y"), (SHARED_CLAIM, "N"), ("ngpus_excl_p", "N")])
+def test_exclusive_process_implies_j_exclusive(master: FakeMaster, call: NewCall, claim: str, shown_as: str) -> None:
+    held = HeldGpu(uuid="GPU-cc", index=2, claim=claim)
+    where = Allocation(hosts=(HostAllocation(host="gpu01", slots=1, gpus=(held,)),))
+    master.views = [JobView(job_id=7, spec=spec(), state="RUN", submitted_at=1.0, allocation=where)]
+    assert f"2       {shown_as}      7          -           -\n" in shown(call, "bhosts", "-gpu", "-l")
