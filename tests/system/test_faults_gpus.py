@@ -1,4 +1,4 @@
-"""No GPU ever has two exclusive owners, whoever is killed and however compute modes change meanwhile."""
+"""Pains 12: no GPU ever has two exclusive owners, whoever is killed and however compute modes change meanwhile."""
 
 from __future__ import annotations
 

@@ -100,7 +100,42 @@ def test_who_is_on_a_gpu(cluster: Cluster, machine: Path) -> None:
     cluster.wait(job)
 
 
+def test_who_holds_which_gpu_on_every_host(module_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+    """pains 26: GPU, job, user, processes, utilisation and memory of all hosts, by one command."""
+    inventory = tmp_path / "gpus.json"
+    inventory.write_text(json.dumps([{"index": index, "memory_mib": 81559, "processes": []} for index in range(2)]))
+    cluster = module_cluster("--hosts", "left,right", "--sim-gpus", str(inventory), name="hosts")
+    jobs = {
+        host: cluster.submit("-m", host, "-gpu", "num=1:mode=shared:j_exclusive=yes", "sleep", "600")
+        for host in ("left", "right")
+    }
+    wanted = []
+    for host, job in jobs.items():
+        view = cluster.starts(job)
+        assert view.allocation is not None and view.pid is not None
+        index = view.allocation.hosts[0].gpus[0].index
+        path = cluster.folder / "gpus" / f"{host}.json"
+        gpus = json.loads(path.read_text())
+        gpus[index] |= {"used_mib": 500 + job, "utilization_percent": 90 + job}
+        gpus[index]["processes"] = [{"pid": view.pid, "user": getpass.getuser(), "used_mib": 500 + job}]
+        path.write_text(json.dumps(gpus))
+        wanted.append((index, str(view.pid), f"{500 + job}M", f"{90 + job}%", str(job)))
+
+    def are_shown() -> bool:
+        parts = cluster.run("ghosts", "-gpu", "-l").stdout.split("HOST: ")[1:]
+        return [part.split()[0] for part in parts] == list(jobs) and all(
+            re.search(rf"^{index} .* {used} .* {busy} ", part, re.MULTILINE)
+            and re.search(rf"^{index} +Y +{job} +- +-$", part, re.MULTILINE)
+            and re.search(rf"^{index} +{pid} +{getpass.getuser()} +{used} +{job}$", part, re.MULTILINE)
+            and part.partition("GPU PROCESSES\n")[2].strip().count("\n") == 1
+            for part, (index, pid, used, busy, job) in zip(parts, wanted, strict=True)
+        )
+
+    cluster.until(are_shown, f"{wanted} are not shown")
+
+
 def test_a_job_beyond_its_gmem_is_told_so(cluster: Cluster, machine: Path) -> None:
+    """pains 15."""
     job = cluster.submit("-gpu", "num=1:mode=exclusive_process:gmem=1G", "sleep", "600")
     view = cluster.starts(job)
     assert view.allocation is not None and view.pid is not None

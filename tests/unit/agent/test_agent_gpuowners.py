@@ -82,6 +82,7 @@ def test_a_part_of_a_gpu_is_held_as_the_gpu_is() -> None:
 
 
 def test_overuse_is_told_after_three_looks_running() -> None:
+    """pains 15."""
     asker = GpuOwners(
         lambda pids: dict.fromkeys(pids, "17.1"), lambda: {("17.1", "GPU-a"): 500.0, ("18.1", "GPU-a"): 1.0}
     )

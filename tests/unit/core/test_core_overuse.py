@@ -1,4 +1,4 @@
-"""GMEM_ACTION: jobs that use more of a GPU's memory than their gmem=."""
+"""Pains 15. GMEM_ACTION: jobs that use more of a GPU's memory than their gmem=."""
 
 from __future__ import annotations
 
