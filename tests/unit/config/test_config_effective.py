@@ -7,6 +7,7 @@ import pytest
 from config_texts import check, with_lines
 
 from gsched.base.errors import ConfigError
+from gsched.cli.render.parameters import render_long
 from gsched.config.effective import effective_parameters
 from gsched.config.lsfconf import settings_of
 from gsched.model.config import ClusterConfig
@@ -85,6 +86,13 @@ def test_every_parameter_has_a_place() -> None:
     usual, unusual = configured().params, configured(*UNUSUAL.split("\n")).params
     same = {name for name in msgspec.structs.asdict(usual) if getattr(usual, name) == getattr(unusual, name)}
     assert same - of_lsf_conf == {"default_queues", "default_application"}
+
+
+def test_gparams_says_of_every_parameter_what_it_means() -> None:
+    found = effective_parameters(configured(*UNUSUAL.split("\n")))
+    blocks = render_long(found).split("\n\n")
+    assert len(blocks) == len(found)
+    assert [block for block in blocks if ":\n    " not in block] == []
 
 
 def test_lsf_conf_as_programs_read_it(tmp_path) -> None:
