@@ -42,7 +42,8 @@ def waiting_to_retry(host: str, problem: str = "") -> PendingReason:
     found = PRE_EXEC_FAILED.match(problem)
     if found is not None:
         return PendingReason(found[1], detail=f"{detail} with exit code {found[2]}")
-    return PendingReason("Job execution initialization failed", detail=detail)
+    why = f": {problem}" if host and problem else ""
+    return PendingReason("Job execution initialization failed", detail=detail + why)
 
 
 def own_reasons(state: ClusterState, dependents: Dependents, number: int) -> tuple[PendingReason, ...]:

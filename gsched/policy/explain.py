@@ -18,12 +18,6 @@ NAMED_HOSTS = 4
 """Hosts that a reason names."""
 
 
-def waiting_to_retry(host: str) -> str:
-    """The reason of a job whose last attempt could not be started on `host`, until it may be tried again."""
-    where = f"; the last one failed on {host}" if host else ""
-    return f"Job execution initialization failed: waiting before the next attempt to start it{where}"
-
-
 def reserving(resource: str) -> str:
     """LSF's text for a reservation that cannot be met."""
     return f"Job's requirements for reserving resource ({resource}) not satisfied"

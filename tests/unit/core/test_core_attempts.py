@@ -140,7 +140,7 @@ def test_a_start_that_fails_is_tried_again_later_and_later_and_elsewhere() -> No
         waits.append(requeued.not_before - world.now)
         world.settle()
         assert world.state(job_id) == "PEND"
-        assert world.reasons(job_id)[0].endswith(f"the last one failed on {host})")
+        assert world.reasons(job_id)[0].endswith(f"the last one failed on {host}: fork failed)")
         assert world.engine.next_deadline(world.now) <= requeued.not_before
         world.wait(waits[-1])
         world.settle()

@@ -114,7 +114,7 @@ def test_a_job_whose_start_failed_says_so_and_then_has_the_reason_of_its_kind() 
     desk.fail_to_start(1, "a")
     desk.submit(spec(slots=4), spec(slots=4))
     desk.go_on(NOW + 0.5)
-    assert "waiting before the next attempt to start it; the last one failed on a" in desk.reasons()[1][0]
+    assert "waiting before the next attempt to start it; the last one failed on a: fork failed" in desk.reasons()[1][0]
     desk.go_on(NOW + 1)
     assert desk.reasons()[1] == ("Job slot limit reached: 2 hosts (1 wanted, 0 of 4 free on a)",)
     (seen,) = desk.board.jobs(JobFilter(ids=(1,)))
