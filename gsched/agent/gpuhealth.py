@@ -24,6 +24,7 @@ from gsched.model.allocation import HostAllocation
 from gsched.model.host import Gpu, GpuReport
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import JobSpec
+from gsched.run.attemptfiles import write_file
 
 log = logging.getLogger(__name__)
 
@@ -168,7 +169,7 @@ class GpuHealth:
             return
         new = self._path.with_suffix(".new")
         try:
-            new.write_bytes(data)
+            write_file(str(new), data)
             new.replace(self._path)
             self._written = data
         except OSError as error:  # judged all the same; only the next agent does not know

@@ -320,7 +320,7 @@ def test_a_large_output_does_not_hold_up_other_news(master: FakeMaster):
     started = out.with_name("started").read_text()
     out.write_bytes(os.urandom(1 << 20) * 80)
     out.with_name("started").write_text(started.replace('"stdout": "/dev/null"', f'"stdout": "{out}"'))
-    session.send(read_output=agent_pb2.ReadOutput(request=1, job_id=1, attempt=1))
+    session.send(read_output=agent_pb2.ReadOutput(request=1, job_id=1, attempt=1, most=1 << 30))
     session.start(2, "exit 5")
     session.wait_for_end_of(2)
     session.wait(lambda m: m.output.last)
