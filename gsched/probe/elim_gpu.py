@@ -9,12 +9,13 @@ names it. While the GPUs cannot be read it prints nothing and says why on standa
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from gsched.base.envdir import setting
-from gsched.base.errors import BadRequest
+from gsched.base.errors import BadRequest, GschedError
 from gsched.model.host import GpuReport
 from gsched.probe.gpu import GpuProbe, count_gpus, probe_for
 
@@ -54,14 +55,14 @@ class Surroundings(Protocol):
     def raise_if_cancelled(self) -> None: ...
 
 
-class _Options:
+class Options:
     """The command line and the environment, read."""
 
     def __init__(self, arguments: list[str], env: Mapping[str, str]) -> None:
         self.once = False
         self.help = False
-        interval = setting(env, "GSCHED_GPU_INTERVAL")
-        origin = "GSCHED_GPU_INTERVAL"
+        self._env = env
+        interval = ""
         rest = list(arguments)
         while rest:
             word = rest.pop(0)
@@ -69,14 +70,26 @@ class _Options:
             if name == "--interval":
                 if not equals and not rest:
                     raise BadRequest("elim.gpu: --interval needs a number of seconds")
-                interval, origin = value if equals else rest.pop(0), name
+                interval = value if equals else rest.pop(0)
             elif word == "--once":
                 self.once = True
             elif word in ("-h", "--help"):
                 self.help = True
             else:
                 raise BadRequest(f"elim.gpu: '{word}' is not understood (try --help)")
-        self.interval_s = _seconds(interval, origin) if interval else DEFAULT_INTERVAL_S
+        self._fixed_s = _seconds(interval, "--interval") if interval else None
+        self._last_s = DEFAULT_INTERVAL_S if self._fixed_s else self._configured_s()
+
+    def interval_s(self) -> float:
+        """Seconds to the next line: lsf.conf is read anew, so that a change holds from the next line on."""
+        if self._fixed_s is None:
+            with contextlib.suppress(GschedError):  # half written, or wrong: the master says so, the last one holds
+                self._last_s = self._configured_s()
+        return self._last_s if self._fixed_s is None else self._fixed_s
+
+    def _configured_s(self) -> float:
+        text = setting(self._env, "GSCHED_GPU_INTERVAL")
+        return _seconds(text, "GSCHED_GPU_INTERVAL") if text else DEFAULT_INTERVAL_S
 
 
 def format_line(report: GpuReport, wanted: str = "") -> str:
@@ -94,7 +107,7 @@ def provider_of(env: Mapping[str, str]) -> str:
 
 def main(call: Surroundings) -> int:
     """Run elim.gpu; returns its exit code. Raises BadRequest for a command line or provider that cannot be used."""
-    options = _Options(call.argv[1:], call.env)
+    options = Options(call.argv[1:], call.env)
     if options.help:
         call.write(USAGE)
         return 0
@@ -105,7 +118,7 @@ def main(call: Surroundings) -> int:
     return code
 
 
-async def _report(call: Surroundings, options: _Options, open_probe: Callable[[], GpuProbe]) -> int:
+async def _report(call: Surroundings, options: Options, open_probe: Callable[[], GpuProbe]) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     call.on_cancel(lambda: loop.call_soon_threadsafe(stopping.set))
@@ -125,7 +138,7 @@ async def _report(call: Surroundings, options: _Options, open_probe: Callable[[]
             if options.once:
                 return 0 if report.known else 1
             # Counted from the first line, so that the work in between does not add up.
-            due = max(due + options.interval_s, loop.time())
+            due = max(due + options.interval_s(), loop.time())
             await asyncio.wait({stopped}, timeout=due - loop.time())
             if stopped.done():
                 return 0
