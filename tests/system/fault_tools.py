@@ -26,6 +26,8 @@ from gsched.model.view import JobFilter, JobView, Submission
 from gsched.wire.client import Client
 
 COMMAND_WAIT_S = 30.0
+MOST_HISTORIES = 5000
+"""A query for histories answers about 10,000 jobs at most."""
 
 
 def submission(command: str, folder: Path, **fields: Any) -> Submission:
@@ -66,7 +68,10 @@ class Book:
             jobs = {job_id: job for job_id, job in found.items() if job_id >= self.first}
             histories = {
                 item.job_id: [decode_event(record.payload.encode()) for record in item.events]
-                for item in client.history(JobFilter(ids=tuple(ids), user="all", finished=True))
+                for start in range(0, len(ids), MOST_HISTORIES)
+                for item in client.history(
+                    JobFilter(ids=tuple(ids[start : start + MOST_HISTORIES]), user="all", finished=True)
+                )
             }
         assert sorted(jobs) == ids, f"lost {set(ids) - set(jobs)}, never acknowledged {set(jobs) - set(ids)}"
         starts = self.starts()
