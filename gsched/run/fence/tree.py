@@ -1,12 +1,17 @@
 """Folders of control groups: both versions are read and removed alike. Source: cgroups(7).
 
-Standard library only, and no more than os and signal. What is gone is empty.
+Standard library only, and no more than os, signal and time. What is gone is empty.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CHARACTER_MAJOR = 195
 """Major number of the device nodes of NVIDIA's driver. Source: the kernel's devices.txt, "Nvidia graphics devices"."""
@@ -17,6 +22,7 @@ CONTROL_MINORS = (254, 255)
 FOLDER = "gsched"
 """The folder of all our groups in a hierarchy."""
 _MAX_TRIES = 20
+_FREEZE_PATIENCE_S = 0.1
 
 
 def write(path: str, text: str) -> None:
@@ -103,6 +109,24 @@ def remove(folder: str) -> bool:
         except OSError:
             return False
     return True
+
+
+def tell(path: str, text: str) -> bool:
+    """Write to a control file; whether it could be."""
+    try:
+        write(path, text)
+    except OSError:
+        return False
+    return True
+
+
+def kill_frozen(freeze: Callable[[], object], is_frozen: Callable[[], bool], pids: Callable[[], list[int]]) -> None:
+    """SIGKILL to a group that is stopped first, for nobody may fork meanwhile; it arrives when they are thawed."""
+    freeze()
+    deadline = time.monotonic() + _FREEZE_PATIENCE_S
+    while not is_frozen() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    kill_each(pids())
 
 
 def kill_each(found: list[int]) -> None:

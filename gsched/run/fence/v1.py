@@ -9,14 +9,12 @@ Standard library only. Never touches a group that it has not made.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Sequence
 
 from gsched.run.fence import tree
 
 MINORS = 64
 """Minors below this are denied whether such a GPU is known or not."""
-_FREEZE_PATIENCE_S = 0.1
 
 
 class V1Group:
@@ -72,11 +70,7 @@ class V1Group:
 
     def kill(self) -> None:
         """As V2Group.kill."""
-        self.freeze()  # nobody may fork while they are killed; the signal arrives when they are thawed
-        deadline = time.monotonic() + _FREEZE_PATIENCE_S
-        while not self.is_frozen() and time.monotonic() < deadline:
-            time.sleep(0.001)
-        tree.kill_each(self.pids())
+        tree.kill_frozen(self.freeze, self.is_frozen, self.pids)
         self.thaw()
 
     def remove(self) -> bool:
@@ -85,8 +79,4 @@ class V1Group:
         return all(removed)
 
     def _set(self, state: str) -> bool:
-        try:
-            tree.write(f"{self.freezer}/freezer.state", state)
-        except OSError:
-            return False
-        return True
+        return tree.tell(f"{self.freezer}/freezer.state", state)

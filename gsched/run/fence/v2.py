@@ -13,7 +13,6 @@ import ctypes
 import os
 import signal
 import struct
-import time
 from collections.abc import Iterable, Sequence
 
 from gsched.run.fence import tree
@@ -32,7 +31,6 @@ _LICENSE = b"Apache-2.0\0"
 
 _LOAD_WORD, _AND, _JUMP, _JUMP_EQUAL, _JUMP_UNEQUAL, _MOVE, _EXIT = 0x61, 0x54, 0x05, 0x15, 0x55, 0xB7, 0x95
 _RESULT, _CONTEXT, _KIND, _MAJOR, _MINOR = 0, 1, 2, 3, 4
-_FREEZE_PATIENCE_S = 0.1
 
 
 class V2Group:
@@ -86,12 +84,8 @@ class V2Group:
 
     def kill(self) -> None:
         """SIGKILL to all of them at once, stopped or not; they are thawed. Never raises, hardly waits."""
-        if not self._tell("cgroup.kill", "1"):  # a kernel before 5.14: nobody may fork while they are killed
-            self.freeze()
-            deadline = time.monotonic() + _FREEZE_PATIENCE_S
-            while not self.is_frozen() and time.monotonic() < deadline:
-                time.sleep(0.001)
-            tree.kill_each(self.pids())
+        if not self._tell("cgroup.kill", "1"):  # a kernel before 5.14
+            tree.kill_frozen(self.freeze, self.is_frozen, self.pids)
         self.thaw()
 
     def remove(self) -> bool:
@@ -99,11 +93,7 @@ class V2Group:
         return tree.remove(self.folder)
 
     def _tell(self, file: str, text: str) -> bool:
-        try:
-            tree.write(f"{self.folder}/{file}", text)
-        except OSError:
-            return False
-        return True
+        return tree.tell(f"{self.folder}/{file}", text)
 
 
 def fork_into(folder: str) -> int:
