@@ -20,11 +20,11 @@ from gsched.agent.strangers import shows_processes
 from gsched.base.clock import Clock
 from gsched.base.errors import ResourceExhausted
 from gsched.base.ids import attempt_name
+from gsched.base.wholefile import replace_file
 from gsched.model.allocation import HostAllocation
 from gsched.model.host import Gpu, GpuReport
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import JobSpec
-from gsched.run.attemptfiles import write_file
 
 log = logging.getLogger(__name__)
 
@@ -167,10 +167,8 @@ class GpuHealth:
         data = msgspec.json.encode(kept)
         if data == self._written:
             return
-        new = self._path.with_suffix(".new")
         try:
-            write_file(str(new), data)
-            new.replace(self._path)
+            replace_file(str(self._path), data)
             self._written = data
         except OSError as error:  # judged all the same; only the next agent does not know
             log.warning("%s cannot be written: %s", self._path, error)

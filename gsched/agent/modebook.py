@@ -6,12 +6,12 @@ The file names the boot, since a reboot loses compute modes. Nothing is set here
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 
+from gsched.base.wholefile import replace_file
 from gsched.model.host import ComputeMode
 
 log = logging.getLogger(__name__)
@@ -94,20 +94,7 @@ class ModeBook:
         data = msgspec.json.encode(_Page(boot_id=self._boot_id, gpus=self.gpus))
         self.is_stored = True
         try:
-            self._replace(data)
+            replace_file(str(self._path), data, durable=True)
         except OSError:
             self.is_stored = False
             raise
-
-    def _replace(self, data: bytes) -> None:
-        draft = self._path.with_name(f"{self._path.name}.new")
-        with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._path)
-        folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

@@ -22,6 +22,7 @@ import msgspec
 
 from gsched.base.errors import RequirementError, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name, show_job
+from gsched.base.wholefile import replace_file
 from gsched.model.allocation import HostAllocation
 from gsched.model.host import GpuReport
 from gsched.model.host_ledger import AttemptKey
@@ -68,8 +69,7 @@ class _Service:
         """Raises OSError."""
         folder = self.daemon.folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (folder / f"{_STATE}.new").write_bytes(msgspec.json.encode(self.state))
-        os.replace(folder / f"{_STATE}.new", folder / _STATE)
+        replace_file(str(folder / _STATE), msgspec.json.encode(self.state))
 
 
 class Mps:

@@ -10,6 +10,7 @@ import asyncio
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
+from gsched.base.wholefile import write_file
 from gsched.run import attemptfiles, steps
 from gsched.run.fence.group import Group
 from gsched.run.order import Order, Step
@@ -25,7 +26,7 @@ async def run_last(order: Order, folder: Path, group: Group | None) -> tuple[int
         return None, ["of the commands that follow it, some may not have been run"]
     code, told = 0, []
     try:
-        attemptfiles.write_file(f"{folder}/{attemptfiles.LAST}", b"")
+        write_file(f"{folder}/{attemptfiles.LAST}", b"")
         if group is not None:
             group.make()
     except OSError as error:

@@ -20,6 +20,7 @@ import msgspec
 
 from gsched.base.errors import Internal, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name
+from gsched.base.wholefile import replace_file, write_file
 from gsched.model.job import AttemptResult
 from gsched.run import attemptfiles
 from gsched.run.jobreport import Facts, append_report, report_text
@@ -94,23 +95,22 @@ class Spool:
         try:
             if order.script is not None:
                 text = order.script.encode(errors="surrogateescape")
-                attemptfiles.write_file(f"{folder}/{attemptfiles.SCRIPT}", text)
+                write_file(f"{folder}/{attemptfiles.SCRIPT}", text)
                 (folder / attemptfiles.SCRIPT).chmod(0o700)
                 order = msgspec.structs.replace(order, script=order.script.partition("\n")[0])
             if order.input is not None:
                 text = order.input.encode(errors="surrogateescape")
-                attemptfiles.write_file(f"{folder}/{attemptfiles.INPUT}", text)
+                write_file(f"{folder}/{attemptfiles.INPUT}", text)
                 order = msgspec.structs.replace(order, input="")
             if order.hostfile:
-                attemptfiles.write_file(f"{folder}/{attemptfiles.HOSTFILE}", order.hostfile.encode())
+                write_file(f"{folder}/{attemptfiles.HOSTFILE}", order.hostfile.encode())
                 order = msgspec.structs.replace(order, hostfile="")
             if order.affinity_hostfile:
-                attemptfiles.write_file(f"{folder}/{attemptfiles.AFFINITY}", order.affinity_hostfile.encode())
+                write_file(f"{folder}/{attemptfiles.AFFINITY}", order.affinity_hostfile.encode())
                 order = msgspec.structs.replace(order, affinity_hostfile="")
             # json of the standard library, for it carries bytes that are not UTF-8 (as lone surrogates) both ways.
             data = json.dumps(msgspec.to_builtins(order)).encode()
-            attemptfiles.write_file(f"{folder}/{attemptfiles.ORDER}.new", data)
-            os.rename(f"{folder}/{attemptfiles.ORDER}.new", f"{folder}/{attemptfiles.ORDER}")
+            replace_file(f"{folder}/{attemptfiles.ORDER}", data)
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise ResourceExhausted(f"spool folder {folder}: {error.strerror or error}") from error
@@ -150,7 +150,7 @@ class Spool:
     def mark_warned(self, name: str) -> None:
         """It has; where that cannot be written down it may be warned again."""
         with contextlib.suppress(OSError):
-            attemptfiles.write_file(str(self.folder(name) / attemptfiles.WARNED), b"")
+            write_file(str(self.folder(name) / attemptfiles.WARNED), b"")
 
     def is_suspended(self, name: str) -> bool:
         """Whether the attempt was suspended and not resumed: outlives the agent, and stops the run limit's clock."""
@@ -176,8 +176,7 @@ class Spool:
         """Raises ResourceExhausted when they cannot be written down."""
         path = self.folder(name) / attemptfiles.LIMITS
         try:
-            attemptfiles.write_file(f"{path}.new", msgspec.json.encode(limits))
-            os.rename(f"{path}.new", path)
+            replace_file(str(path), msgspec.json.encode(limits))
         except OSError as error:
             raise ResourceExhausted(f"{path}: {error.strerror or error}") from error
 
@@ -251,7 +250,7 @@ class Spool:
             now=now,
             script=self._script(name),
         )
-        attemptfiles.write_file(f"{folder}/{REPORTED}", str(written).encode())
+        write_file(f"{folder}/{REPORTED}", str(written).encode())
         append_report(started.stdout, text)
 
     def _reported(self, name: str) -> int | None:

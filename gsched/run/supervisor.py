@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from gsched.base.wholefile import replace_file, write_file
 from gsched.run import contain, limits, steps
 from gsched.run.attemptfiles import (
     CLAIM,
@@ -30,7 +31,6 @@ from gsched.run.attemptfiles import (
     SUSPENDED,
     UNKILLABLE,
     WARNED,
-    write_file,
 )
 from gsched.run.children import Children
 from gsched.run.fence.group import Group
@@ -383,8 +383,7 @@ class Supervisor:
         if named in ([], self.unkillable):
             return
         try:
-            write_file(f"{self.folder}/{UNKILLABLE}.new", json.dumps(named).encode())
-            os.rename(f"{self.folder}/{UNKILLABLE}.new", f"{self.folder}/{UNKILLABLE}")
+            replace_file(f"{self.folder}/{UNKILLABLE}", json.dumps(named).encode())
         except OSError:  # a full disk: the next look tries again
             return
         self.unkillable = named
@@ -406,8 +405,7 @@ class Supervisor:
         pause_s = 0.1
         while True:
             try:
-                write_file(f"{self.folder}/{STATUS}.new", data)
-                os.rename(f"{self.folder}/{STATUS}.new", f"{self.folder}/{STATUS}")
+                replace_file(f"{self.folder}/{STATUS}", data)
                 return
             except FileNotFoundError:  # the folder itself is gone, so nobody wants to know
                 return

@@ -282,6 +282,7 @@ def test_after_a_reboot_there_is_nothing_to_set_back(tmp_path: Path) -> None:
         await host.before(FIRST, part(PROCESS_CLAIM))
         assert ModeBook(tmp_path / "modes.json", "another boot").gpus == {}
         assert ModeBook(tmp_path / "modes.json", "this boot").gpus != {}
+        assert (tmp_path / "modes.json").stat().st_mode & 0o077 == 0, "an agent sets what stands there"
 
     play(story)
 

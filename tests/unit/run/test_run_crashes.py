@@ -336,14 +336,14 @@ def test_of_two_fork_servers_one_runs_the_order(on_host, round_):
 def test_a_supervisor_that_cannot_write_its_status_stays_until_it_can(tmp_path, monkeypatch):
     settings = Settings(str(tmp_path), "test", "", -1, lambda: None, lambda nodes: None)
     (tmp_path / "1.1").mkdir()
-    write, failures = attemptfiles.write_file, [OSError(28, "No space left on device")] * 2
+    replace, failures = supervisor.replace_file, [OSError(28, "No space left on device")] * 2
 
     def sometimes(path: str, data: bytes) -> None:
         if failures:
             raise failures.pop()
-        write(path, data)
+        replace(path, data)
 
-    monkeypatch.setattr(supervisor, "write_file", sometimes)
+    monkeypatch.setattr(supervisor, "replace_file", sometimes)
     supervisor.Supervisor(settings, "1.1")._write_status({"exit_code": 0}, "")
     assert not failures
     assert msgspec.json.decode((tmp_path / "1.1" / "status").read_bytes(), type=AttemptResult).exit_code == 0
