@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from live_cluster import Cluster
+from netlab import Lab, unavailable
 
 
 @pytest.fixture
@@ -35,6 +36,17 @@ def make_cluster(folder: Path) -> Iterator[Callable[..., Cluster]]:
         cluster.down()
         for log in sorted((cluster.folder / "log").glob("*.log")):  # pytest shows it when the test failed
             print(f"-- {log.name}", *log.read_text(errors="replace").splitlines()[-40:], sep="\n")
+
+
+@pytest.fixture
+def lab(folder: Path) -> Iterator[Lab]:
+    """An empty lab of network-separated hosts; what the daemons of its hosts have logged is shown when a test fails."""
+    if unavailable():
+        pytest.skip(unavailable())
+    with Lab(folder) as made:
+        yield made
+    for log in sorted(folder.glob("*/var/log/gsched/*.log")):
+        print(f"-- {log.relative_to(folder)}", *log.read_text(errors="replace").splitlines()[-40:], sep="\n")
 
 
 @pytest.fixture
