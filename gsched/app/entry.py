@@ -200,6 +200,30 @@ def names_lsf(folder: str, conf: str | None) -> None:
 
 
 @_gsched.command()
+@click.argument("folder", metavar="DIR")
+def man(folder: str) -> None:
+    """Write the manual pages of all commands into DIR/man1."""
+    from gsched.app.manual.entries import entries
+    from gsched.app.manual.roff import write_pages
+
+    write_pages(folder, entries(_gsched), click.echo)
+
+
+@_gsched.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what completes the commands in a shell: options, names and job numbers.
+
+    bash, in ~/.bashrc: source <(gsched completion bash). zsh, after compinit: source <(gsched completion zsh). fish:
+    gsched completion fish > ~/.config/fish/conf.d/gsched.fish.
+    """
+    from gsched.app.manual.entries import entries
+    from gsched.app.manual.shells import completion as script
+
+    click.echo(script(shell, entries(_gsched)), nl=False)
+
+
+@_gsched.command()
 @OPTION_ENVDIR
 def master(envdir: str | None) -> None:
     """Run the master in the foreground, logging to standard error; SIGTERM ends it."""

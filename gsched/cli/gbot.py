@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from gsched.cli.call import Call
-from gsched.cli.moving import move
+from gsched.cli.moving import move, table
+
+TABLE = table("bottom")
 
 
 def main(call: Call) -> int:
     """Run `gbot`."""
-    return move(call, "bottom", "bottom")
+    return move(call, TABLE, "bottom", "bottom")

@@ -27,6 +27,7 @@ from gsched.dialect.bmod import Modification, read_modification, unmodified
 from gsched.dialect.bsub_options import BMOD
 from gsched.model.view import Control, JobFilter, JobView
 
+TABLE = BMOD
 EVERY = 0
 _REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted)
 

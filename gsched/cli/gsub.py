@@ -39,6 +39,7 @@ from gsched.model.devices import SUDO_WARNING
 from gsched.model.job import JobSpec
 from gsched.model.view import Submitted
 
+TABLE = BSUB
 _REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from gsched.cli.call import Call
-from gsched.cli.moving import move
+from gsched.cli.moving import move, table
+
+TABLE = table("top")
 
 
 def main(call: Call) -> int:
     """Run `gtop`."""
-    return move(call, "top", "top")
+    return move(call, TABLE, "top", "top")

@@ -24,9 +24,9 @@ def table(where: str) -> OptionTable:
     )
 
 
-def move(call: Call, action: str, where: str) -> int:
-    """Run the command. `action` is the master's word for it."""
-    options = read_options(call, table(where))
+def move(call: Call, own: OptionTable, action: str, where: str) -> int:
+    """Run the command, whose options are `own`. `action` is the master's word for it."""
+    options = read_options(call, own)
     if not 1 <= len(options.rest) <= 2:
         raise BadRequest(f"{program(call)}: name one job, and perhaps a position (-h shows how)")
     job_ids = parse_job_ids(options.rest[:1])

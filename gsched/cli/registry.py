@@ -14,6 +14,7 @@ from gsched.base.errors import BadRequest
 
 if TYPE_CHECKING:
     from gsched.cli.call import Call
+    from gsched.dialect.options import OptionTable
 
     Main = Callable[[Call], int]
 
@@ -110,8 +111,20 @@ LOCAL_ONLY = frozenset({"elim.gpu"})
 
 def load(name: str) -> Main:
     """Import and return the function behind a command name. Raises BadRequest for a name nobody answers to."""
+    module, _, function = _target(name).partition(":")
+    return cast("Main", getattr(importlib.import_module(module), function))
+
+
+def table_of(name: str) -> OptionTable:
+    """The options of a command: the TABLE of its module. Raises BadRequest for a name nobody answers to.
+
+    Those of LOCAL_ONLY read their few options themselves and have no table.
+    """
+    return cast("OptionTable", importlib.import_module(_target(name).partition(":")[0]).TABLE)
+
+
+def _target(name: str) -> str:
     target = COMMANDS.get(ALIASES.get(name, name))
     if target is None:
         raise BadRequest(f"{name}: no such command of gsched")
-    module, _, function = target.partition(":")
-    return cast("Main", getattr(importlib.import_module(module), function))
+    return target
