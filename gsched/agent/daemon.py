@@ -25,6 +25,7 @@ from gsched.agent.peeking import answer
 from gsched.agent.report import HostReporter
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError
+from gsched.base.service import NOBODY, ServiceManager, keep_fed
 from gsched.config.files import load
 from gsched.model.config import ClusterConfig, GpuFence
 from gsched.model.host_ledger import AttemptKey
@@ -46,8 +47,8 @@ RECONNECT_S = 0.1
 RECONNECT_MOST_S = 0.5
 
 
-def run(conf_dir: str, host: str) -> int:
-    """Serve until SIGTERM or SIGINT. Raises GschedError when it cannot start."""
+def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
+    """Serve until SIGTERM or SIGINT, telling `manager` how it stands. Raises GschedError when it cannot start."""
     config = load(conf_dir, host).required()
     if host not in config.hosts:
         raise Conflict(f"host {host} is not in the Host section of lsf.cluster.{config.cluster}")
@@ -57,7 +58,7 @@ def run(conf_dir: str, host: str) -> int:
         # Before there are threads: it forks.
         is_wanted = config.gpu_fence is not GpuFence.OFF
         ground = find_ground(_key(config, spool), spool) if is_wanted else "it is turned off"
-        return asyncio.run(Agent(config, host, spool, ground).serve())
+        return asyncio.run(Agent(config, host, spool, ground, manager).serve())
 
 
 def _key(config: ClusterConfig, spool: Path) -> str:
@@ -83,11 +84,14 @@ def _only_one(spool: Path, host: str) -> Any:
 class Agent:
     """The pieces of one agent and how they are wired."""
 
-    def __init__(self, config: ClusterConfig, host: str, spool: Path, ground: Ground | str) -> None:
+    def __init__(
+        self, config: ClusterConfig, host: str, spool: Path, ground: Ground | str, manager: ServiceManager
+    ) -> None:
         self._config = config
         self._ground = ground
         self._host = host
         self._spool = spool
+        self._manager = manager
         self._outgoing: asyncio.Queue[agent_pb2.AgentMessage] | None = None
         self._usage_s = config.timing.usage_sample_s
         self._exchange_s = config.timing.exchange_s
@@ -149,8 +153,11 @@ class Agent:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        workers = [asyncio.create_task(self._sessions()), asyncio.create_task(self._sample_usage())]
+        self._manager.ready(f"host {self._host}: {adopted} attempts adopted, no session with the master yet")
+        works = (self._sessions(), self._sample_usage(), keep_fed(self._manager, lambda: True))
+        workers = [asyncio.create_task(work) for work in works]
         await stop.wait()
+        self._manager.stopping()
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
@@ -213,6 +220,8 @@ class Agent:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._outgoing = None
+            if not self._refused:
+                self._manager.status(f"host {self._host}: no session with the master")
             call.cancel()
             for task in [*ways, *self._answers]:
                 task.cancel()
@@ -231,6 +240,7 @@ class Agent:
         if not self._heard and message.WhichOneof("kind") != "refusal":
             log.info("the master has heard the hello of %s", self._host)
             self._heard, self._refused = True, ""
+            self._manager.status(f"host {self._host}: in session with the master")
         try:
             await self._obey(message)
         except Exception:  # one bad order must not keep the others from being carried out
@@ -263,6 +273,7 @@ class Agent:
                 if message.refusal.text != self._refused:
                     log.error("the master refuses this agent: %s", message.refusal.text)
                 self._refused = message.refusal.text
+                self._manager.status(f"host {self._host}: refused by the master: {self._refused}")
             case "start":
                 # Looks at the GPUs first, which may take a while.
                 key = (message.start.job_id, message.start.attempt)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import logging
 import os
 import signal
 import subprocess
@@ -22,15 +21,7 @@ STOP_TIMEOUT_S = 15.0
 KILL_TIMEOUT_S = 5.0
 LOOK_S = 0.02
 LOCK_PATIENCE_S = 0.3
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LOG_TAIL = 6
-
-
-def setup_logging() -> None:
-    """Log to standard error, one line per record; GSCHED_DEBUG=1 shows more."""
-    level = logging.DEBUG if os.environ.get("GSCHED_DEBUG") == "1" else logging.INFO
-    logging.basicConfig(stream=sys.stderr, level=level, format=LOG_FORMAT)
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 
 @contextlib.contextmanager

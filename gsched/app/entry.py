@@ -13,6 +13,7 @@ import click
 
 from gsched import __version__
 from gsched.base.errors import LSF_FAILURE, ConfigError, GschedError
+from gsched.base.service import ServiceManager
 
 FAILURE = 1
 LSF_NAMES = ("badmin", "lsadmin", "lsfstartup", "lsfshutdown", "lsf_daemons")
@@ -238,7 +239,7 @@ def agent(envdir: str | None, host: str | None) -> None:
     from gsched.app import private
 
     name = host or private.host_name()
-    _serve(f"agent-{name}", envdir, lambda conf: _agent(conf, name))
+    _serve(f"agent-{name}", envdir, lambda conf, manager: _agent(conf, name, manager))
 
 
 @_gsched.command()
@@ -248,41 +249,42 @@ def door(envdir: str | None) -> None:
     _serve("door", envdir, _door)
 
 
-def _serve(name: str, envdir: str | None, daemon: Callable[[str], int]) -> None:
-    from gsched.app import daemons
+def _serve(name: str, envdir: str | None, daemon: Callable[[str, ServiceManager], int]) -> None:
+    from gsched.app import daemons, journal
     from gsched.base.envdir import conf_dir
     from gsched.config.files import load
 
-    daemons.setup_logging()
+    journal.setup_logging(os.environ)
+    manager = ServiceManager.take(os.environ)
     folder = os.path.abspath(envdir or conf_dir(os.environ))
     run_dir = load(folder).required().locations.run_dir
     with daemons.holding_lock(run_dir, name):
-        sys.exit(daemon(folder))
+        sys.exit(daemon(folder, manager))
 
 
-def _master(conf: str) -> int:
+def _master(conf: str, manager: ServiceManager) -> int:
     from gsched.app.private import host_name
     from gsched.master import daemon
 
-    return daemon.run(conf, host_name())
+    return daemon.run(conf, host_name(), manager)
 
 
-def _agent(conf: str, host: str) -> int:
+def _agent(conf: str, host: str, manager: ServiceManager) -> int:
     from gsched.agent import daemon
 
     # Elims are told which host they report for: several agents may share a machine.
     os.environ.update(GSCHED_HOSTNAME=host, GSCHED_ENVDIR=conf)
-    return daemon.run(conf, host)
+    return daemon.run(conf, host, manager)
 
 
-def _door(conf: str) -> int:
+def _door(conf: str, manager: ServiceManager) -> int:
     from pathlib import Path
 
     from gsched.config.files import load
     from gsched.door import server
 
     run_dir = load(conf).required().locations.run_dir
-    server.serve(str(Path(run_dir) / "door.sock"), configuration=Path(conf))
+    server.serve(str(Path(run_dir) / "door.sock"), configuration=Path(conf), manager=manager)
     return 0
 
 

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from gsched.base.service import NOBODY, ServiceManager
 from gsched.cli import registry
 from gsched.cli.call import Call, HandedBack, run_main
 from gsched.door import address, protocol
@@ -80,12 +81,15 @@ class Door:
         workers: int = WORKERS,
         request_timeout_s: float = REQUEST_TIMEOUT_S,
         grace_s: float = GRACE_S,
+        manager: ServiceManager = NOBODY,
     ) -> None:
         self._listening = listening
         self._run = run
         self._others = others
         self._request_timeout_s = request_timeout_s
         self._grace_s = grace_s
+        self._manager = manager
+        self._feed_at_s = 0.0
         self._workers = Workers(workers)
         self._waiting: set[Caller] = set()
         self._running: set[Caller] = set()
@@ -115,6 +119,7 @@ class Door:
                     else:
                         key.data()
                 self._give_up_late_ones()
+                self._feed()
         finally:
             self._close()
 
@@ -129,12 +134,21 @@ class Door:
         deadlines = [caller.deadline_s for caller in self._waiting]
         if self._stop_at_s is not None:
             deadlines.append(self._stop_at_s)
+        if self._manager.feed_s:
+            deadlines.append(self._feed_at_s)
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+
+    def _feed(self) -> None:
+        now_s = time.monotonic()
+        if self._manager.feed_s and now_s >= self._feed_at_s:
+            self._manager.feed()
+            self._feed_at_s = now_s + self._manager.feed_s
 
     def _has_ended(self) -> bool:
         if not self._is_stopping.is_set():
             return False
         if self._stop_at_s is None:
+            self._manager.stopping()
             self._stop_at_s = time.monotonic() + self._grace_s
             self._selector.unregister(self._listening)
             # From here on launchers are refused by the kernel and run their commands themselves.
@@ -265,7 +279,14 @@ class Door:
             self._wake()
 
 
-def serve(socket_path: str, *, configuration: Path | None = None, others: bool = False, workers: int = WORKERS) -> None:
+def serve(
+    socket_path: str,
+    *,
+    configuration: Path | None = None,
+    others: bool = False,
+    workers: int = WORKERS,
+    manager: ServiceManager = NOBODY,
+) -> None:
     """Be the door of this host until SIGTERM or SIGINT; call it from the main thread of a process of its own.
 
     `socket_path` is absolute; when `configuration` is given, the path is announced there to the launchers. `others`
@@ -273,7 +294,7 @@ def serve(socket_path: str, *, configuration: Path | None = None, others: bool =
     """
     listener = address.listen(socket_path, others=others)
     try:
-        door = Door(listener.socket, others=others, workers=workers)
+        door = Door(listener.socket, others=others, workers=workers, manager=manager)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: door.stop())
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -283,6 +304,7 @@ def serve(socket_path: str, *, configuration: Path | None = None, others: bool =
         if configuration is not None:
             address.announce(configuration, socket_path)
         log.info("open on %s", socket_path)
+        manager.ready(f"open on {socket_path}")
         door.serve()
     finally:
         if configuration is not None:

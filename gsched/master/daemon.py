@@ -14,6 +14,7 @@ import grpc.aio
 
 from gsched import __version__
 from gsched.base.clock import SystemClock
+from gsched.base.service import NOBODY, ServiceManager, keep_fed
 from gsched.config.files import load
 from gsched.core.command import AttemptEnded, Reconfigure
 from gsched.core.engine import Engine
@@ -50,8 +51,8 @@ BROKEN_EXIT = 70
 SHUTDOWN_GRACE_S = 0.5
 
 
-def run(conf_dir: str, host: str) -> int:
-    """Serve until SIGTERM or SIGINT. Raises GschedError when it cannot start."""
+def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
+    """Serve until SIGTERM or SIGINT, telling `manager` how it stands. Raises GschedError when it cannot start."""
     config = load(conf_dir, host).required()
     for folder in (config.locations.state_dir, config.locations.run_dir):
         Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -59,7 +60,7 @@ def run(conf_dir: str, host: str) -> int:
     store = EventLog(Path(config.locations.state_dir) / STORE_FILE)
     try:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        return asyncio.run(Master(config, store).serve())
+        return asyncio.run(Master(config, store, manager).serve())
     finally:
         store.close()
 
@@ -67,10 +68,11 @@ def run(conf_dir: str, host: str) -> int:
 class Master:
     """The pieces of one master and how they are wired."""
 
-    def __init__(self, config: ClusterConfig, store: EventLog) -> None:
+    def __init__(self, config: ClusterConfig, store: EventLog, manager: ServiceManager) -> None:
         clock = SystemClock()
         self._config = config
         self._store = store
+        self._manager = manager
         self._engine = Engine(recover(store), config, clock.now())
         jobs = self._engine.state.jobs.values()
         self._interactive = [job.job_id for job in jobs if job.spec.interactive and job.state not in FINISHED]
@@ -112,7 +114,11 @@ class Master:
         await server.start()
         write_address(self._config.locations.conf_dir, MASTER_FILE, address)
         log.info("gsched %s: master of cluster %s listens on %s", __version__, self._config.cluster, address)
+        self._manager.ready(self._standing())
+        feeding = asyncio.create_task(keep_fed(self._manager, self._is_well))
         await self._until_signal()
+        self._manager.stopping()
+        feeding.cancel()
         stopping = asyncio.create_task(server.stop(SHUTDOWN_GRACE_S))
         await asyncio.sleep(0)  # from here on nobody new is let in
         self._sessions.end_all()
@@ -121,6 +127,16 @@ class Master:
         history.close()
         log.info("master of cluster %s ends", self._config.cluster)
         return 0
+
+    def _is_well(self) -> bool:
+        """The gRPC loop asks, so it goes round itself; whether the engine's thread does as well."""
+        self._manager.status(self._standing())
+        return self._loop.has_turned()
+
+    def _standing(self) -> str:
+        problem = f"; {self._loop.problem}" if self._loop.problem else ""
+        servers = sum(host.server for host in self._board.config.hosts.values())
+        return f"cluster {self._config.cluster}: {self._sessions.connected} of {servers} agents connected{problem}"
 
     async def _until_signal(self) -> None:
         asked = asyncio.Event()

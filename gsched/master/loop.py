@@ -112,6 +112,8 @@ class EngineLoop:
         self._since_checkpoint = 0
         self._said = ""
         self._worked_at = float("-inf")
+        self._turns = 0
+        self._turns_seen = -1
         self.gauges = Gauges()
         """Limits and shares, for readers."""
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -131,6 +133,18 @@ class EngineLoop:
         self._inbox.put(None)
         self._thread.join(timeout_s)
 
+    def has_turned(self) -> bool:
+        """Whether the engine's thread has gone round since this was asked last; has it go round once more.
+
+        Never blocks: a watchdog asks from another thread.
+        """
+        turns = self._turns
+        has_turned = turns != self._turns_seen
+        if has_turned:
+            self._turns_seen = turns
+            self._inbox.put(None)
+        return has_turned
+
     def put(self, item: Item) -> None:
         """Hand over a command; never blocks."""
         self._inbox.put(item)
@@ -147,6 +161,7 @@ class EngineLoop:
     def _work(self) -> None:
         tick_at = wake_at = 0.0
         while True:
+            self._turns += 1
             items = self._take(wake_at)
             now = self._clock.now()
             batch = _Batch()
@@ -244,6 +259,7 @@ class EngineLoop:
                 if not self.problem:
                     log.error("%s; new commands are refused until there is room", error.text)
                 self.problem = error.text
+                self._turns += 1
                 self._refuse_waiting()
                 if self._stopping.wait(RETRY_FULL_S):  # room on a disk is no event that could be awaited
                     raise _GaveUp from None

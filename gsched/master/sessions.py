@@ -60,6 +60,11 @@ class Sessions:
         """The configuration in force."""
         return self._board.config
 
+    @property
+    def connected(self) -> int:
+        """How many hosts have a session now."""
+        return len(self._outgoing)
+
     def open(self, host: str) -> tuple[int, Outgoing]:
         """A new session of the host's agent; an older one of the same host is ended (by a None in its queue)."""
         older = self._outgoing.get(host)

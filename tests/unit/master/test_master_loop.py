@@ -233,3 +233,37 @@ def test_a_refused_command_changes_nothing_and_stores_nothing(master: Master) ->
     master.until(lambda: "bad" in master.answers)
     assert isinstance(master.answers["bad"], GschedError)
     assert master.store.tries == 0
+
+
+def test_the_watchdog_learns_of_an_engine_that_hangs(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
+    def turns() -> bool:
+        deadline = time.monotonic() + 5
+        while not master.loop.has_turned():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.005)  # the engine's thread tells nobody that it goes round
+        return True
+
+    assert turns() and turns() and turns(), "an idle engine goes round when it is asked"
+    hangs, may_go_on = threading.Event(), threading.Event()
+
+    def hang(*_: Any) -> None:
+        hangs.set()
+        may_go_on.wait(20)
+
+    monkeypatch.setattr(master.board, "publish", hang)
+    master.loop.put(Item(HostDisconnected("a", 1)))
+    assert hangs.wait(5)
+    master.loop.has_turned()  # what it had done before it hung
+    assert not master.loop.has_turned()
+    assert not master.loop.has_turned()
+    may_go_on.set()
+    assert turns()
+
+
+def test_an_engine_that_waits_for_room_on_the_disk_is_alive(master: Master) -> None:
+    master.store.failure = StoreFull("no room")
+    master.submit("stuck")
+    for tries in (2, 5, 8):
+        master.store.wait_for_tries(tries)
+        assert master.loop.has_turned()
