@@ -71,6 +71,8 @@ class Attempts:
         self._clock = clock
         self._send = send
         self._parts: dict[AttemptKey, HostAllocation] = {}
+        self._elsewhere: set[AttemptKey] = set()
+        """Attempts whose jobs have their first host elsewhere: here is a part of them."""
         self._any_gpu: set[AttemptKey] = set()
         """Attempts that may use GPUs which they do not hold: GPU_UNREQUESTED says so."""
         self._started: dict[AttemptKey, StartedInfo] = {}
@@ -111,6 +113,8 @@ class Attempts:
                 self._parts[key] = order.holding
             if order is not None and order.any_gpu:
                 self._any_gpu.add(key)
+            if order is not None and order.is_part:
+                self._elsewhere.add(key)
             if order is not None and key not in self._ended:
                 self._letters.expect(key, order)
         if self._fencing is not None:
@@ -176,6 +180,8 @@ class Attempts:
         if part is None:
             raise Internal(f"attempt {attempt_name(*key)} was sent to {self._host}, but is not for it")
         self._parts[key] = part
+        if allocation.first_host != self._host:
+            self._elsewhere.add(key)
         await self._custody.before(key, part, spec)
         fence = None
         if self._fencing is not None:
@@ -224,10 +230,21 @@ class Attempts:
             else frozenset(uuid for gpu in part.gpus for uuid in (gpu.uuid, gpu.board))
         )
 
-    async def terminate(self, key: AttemptKey, reason: str = "") -> None:
-        """End it; an attempt that is not here is over. `reason`: LSF's keyword for why."""
+    async def terminate(self, key: AttemptKey, reason: str = "", *, given_up: bool = False) -> None:
+        """End it; an attempt that is not here is over. `reason`: LSF's keyword for why.
+
+        `given_up`: its job has gone on without it. Then a part ends at once, and what is not here is told to be over.
+        """
+        if given_up and key not in self._parts and key not in self._ended:
+            gone = agent_pb2.Ended(job_id=key[0], attempt=key[1], given_up=True)
+            fill(gone.result, AttemptResult(started=False, ended_at=self._clock.now()))
+            self._send(agent_pb2.AgentMessage(ended=gone))
+            return
         self._explain(key, reason)
-        await self._executor.terminate(*key, self.terminate_interval_s)
+        if given_up and key in self._elsewhere:
+            await self._executor.close_part(*key)
+        else:
+            await self._executor.terminate(*key, self.terminate_interval_s)
 
     def _explain(self, key: AttemptKey, reason: str) -> None:
         """What to say of the attempt if it ends other than well. What was asked for first has ended it."""
@@ -260,6 +277,7 @@ class Attempts:
         self._parts.pop(key, None)
         self._started.pop(key, None)
         self._any_gpu.discard(key)
+        self._elsewhere.discard(key)
         self._blames.pop(key, None)
         self._outputs.keep(attempt_name(*key), self.folder(key), self._clock.now())
         self._executor.forget(*key)
@@ -345,6 +363,8 @@ class Attempts:
             if order is not None:
                 part = order.holding
                 self._letters.expect(key, order)
+                if order.is_part:
+                    self._elsewhere.add(key)
         if part is not None and part.gpus:
             self._unreturned[key] = part
             task = asyncio.get_running_loop().create_task(self._give_back(key, part))
@@ -390,7 +410,7 @@ class Attempts:
         )
 
     def _ended_message(self, key: AttemptKey) -> agent_pb2.Ended:
-        message = agent_pb2.Ended(job_id=key[0], attempt=key[1])
+        message = agent_pb2.Ended(job_id=key[0], attempt=key[1], is_part=key in self._elsewhere)
         result = self._ended[key]
         told = "; ".join(text for text in (result.problem, self._blames.get(key, "")) if text)
         fill(message.result, msgspec.structs.replace(result, problem=told))

@@ -296,7 +296,7 @@ class Agent:
         key = (order.job_id, order.attempt)
         match kind:
             case "terminate":
-                await self._attempts.terminate(key, order.reason)
+                await self._attempts.terminate(key, order.reason, given_up=order.given_up)
             case "signal":
                 await self._attempts.signal(key, order.signal, order.reason)
             case "suspend":

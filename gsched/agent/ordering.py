@@ -11,6 +11,8 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from gsched.agent.affinity import affinity_lines, bound_to
 from gsched.agent.environment import attempt_line, host_lines, job_environment, output_path
 from gsched.agent.settling import copies, settled
@@ -67,6 +69,25 @@ def no_variables(spec: JobSpec, part: HostAllocation) -> Mapping[str, str | None
     return {}
 
 
+def _as_part(order: Order) -> Order:
+    """The order of a host that is not the job's first: what is done once for the whole job is not done here."""
+    return msgspec.structs.replace(
+        order,
+        is_part=True,
+        script=None,
+        input=None,
+        folders=(),
+        first=(),
+        last=(),
+        interactive="",
+        warning_signal=0,
+        run_limit_s=None,
+        terminate_at=None,
+        mail=None,
+        report=None,
+    )
+
+
 class Orders:
     """The orders of one host. `locks_gpus()` tells whether its GPUs are real ones, which other clusters may want too;
     `places` are the variables that tell jobs where the cluster lies.
@@ -113,7 +134,7 @@ class Orders:
             else:
                 environment[name] = value
         cpus, memory_nodes = bound_to(part)
-        return Order(
+        order = Order(
             job_id=job_id,
             attempt=message.attempt,
             command=spec.command,
@@ -153,6 +174,7 @@ class Orders:
             fence=fence,
             any_gpu=not part.gpus and message.gpu_unrequested == GpuUnrequested.ALLOW,
         )
+        return order if self._host == allocation.first_host else _as_part(order)
 
     def _environment(
         self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation, *, fenced: bool

@@ -21,6 +21,8 @@ class Attempt:
         self.key: Key = (order.job_id, order.attempt)
         self.mark = order.environment.get(contain.MARK_VARIABLE, "")
         self.limits = Limits(run_limit_s=order.run_limit_s, limits=order.limits)
+        self.is_part = order.is_part
+        """The part of a job on another than its first host: its supervisor is its main process."""
         fence = order.fence
         self.group: Group | None = group_of(fence.kind, fence.folders) if fence is not None else None
         self.terminate_interval_s = order.terminate_interval_s

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Iterable
 
-from gsched.run import contain, members
+from gsched.run import contain, members, parts
 from gsched.run.attempt import Attempt
 from gsched.run.order import OnUnkillable, Unkillable
 from gsched.run.spool import Spool
@@ -31,6 +31,8 @@ class Endings:
     async def end(self, held: Attempt, interval_s: float) -> None:
         """INT, TERM, KILL. The steps that follow a job are left alone, unless somebody ends the attempt in them."""
         await held.let_go.wait()
+        if held.is_part:
+            members.tell(held, parts.END)
         ends_steps = self._spool.is_past_job(held.name)
         for signum in (signal.SIGINT, signal.SIGTERM):
             if await self._ends_by(held, signum, interval_s, ends_steps=ends_steps):

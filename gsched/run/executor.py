@@ -20,7 +20,7 @@ from gsched.base.errors import Conflict
 from gsched.base.gpulock import default_folder
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult, Usage
-from gsched.run import attemptfiles, contain, members, supervisor
+from gsched.run import attemptfiles, contain, members, parts, supervisor
 from gsched.run.attempt import Attempt
 from gsched.run.ending import Endings, named
 from gsched.run.jobreport import Facts
@@ -141,6 +141,13 @@ class ProcessExecutor:
         held.terminate_interval_s = interval_s
         held.ending = self._spawn(self._endings.end(held, interval_s))
 
+    async def close_part(self, job_id: int, attempt: int) -> None:
+        """End a part with whatever runs there: its job is over."""
+        held = self._running(job_id, attempt)
+        if held is not None and held.is_part:
+            await held.let_go.wait()
+            members.tell(held, parts.CLOSE)
+
     async def suspend(self, job_id: int, attempt: int) -> None:
         """Stop every process of the attempt, and its run limit's clock."""
         held = self._running(job_id, attempt)
@@ -180,6 +187,8 @@ class ProcessExecutor:
         held = self._running(job_id, attempt)
         if held is None:
             return
+        if held.is_part:  # the job's first host minds its run time
+            limits = msgspec.structs.replace(limits, run_limit_s=None)
         self._spool.set_limits(held.name, limits)
         held.limits = limits
         await held.let_go.wait()
@@ -197,7 +206,10 @@ class ProcessExecutor:
             table = contain.scan()
             self._table = (time.monotonic(), table)
         reaper = table.get(held.supervisor[0]) if held.supervisor else None
-        return held.usage.sample(members.members(held, table), reaper, held.started.pid, self._clock.now())
+        found, now = members.members(held, table), self._clock.now()
+        if held.is_part:
+            return held.usage.sample_part(found, reaper, now)
+        return held.usage.sample(found, reaper, held.started.pid, now)
 
     def owners(self, pids: Iterable[int]) -> dict[int, str]:
         """Process id -> name of the attempt that it belongs to, of those that belong to one that has not ended."""
@@ -443,6 +455,8 @@ class ProcessExecutor:
     async def _sweep_orphans(self, held: Attempt) -> None:
         held.problem = await self._endings.sweep(held)
         what = "the job's supervisor was killed, so its exit status is not known"
+        if held.is_part:
+            what = "the supervisor of this part of the job was killed"
         order = self._spool.order(held.name)
         code, told = None, list[str]()
         if order is not None:
@@ -473,11 +487,9 @@ class ProcessExecutor:
         self._on_ended(*held.key, msgspec.structs.replace(result, usage=held.usage.final(result.usage)))
 
     def _poke(self, held: Attempt) -> None:
-        process = contain.read_process(held.supervisor[0]) if held.supervisor else None
         if held.orphan is not None:
             held.orphan.poke()
-        if process is not None and held.supervisor == (process.pid, process.start):
-            supervisor.poke(process)
+        members.tell(held, supervisor.POKE)
 
     def _tree(self, held: Attempt) -> list[contain.Process]:
         """Its living processes, now."""

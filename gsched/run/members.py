@@ -51,6 +51,14 @@ def _session(held: Attempt, table: Table) -> list[contain.Process]:
     return [each for each in table.values() if each is main or (each.session == pid and each.start >= start)]
 
 
+def tell(held: Attempt, signum: int) -> None:
+    """Send a signal to the attempt's supervisor, if that lives: no other process has its number and its start."""
+    if held.supervisor is not None:
+        process = contain.read_process(held.supervisor[0])
+        if process is not None and held.supervisor == (process.pid, process.start):
+            contain.send(process, signum)
+
+
 def owners(attempts: Iterable[Attempt], pids: Iterable[int]) -> dict[int, str]:
     """Process id -> name of the attempt that it belongs to, of those that belong to one of these.
 

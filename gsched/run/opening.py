@@ -84,10 +84,13 @@ class Opening:
         self._order = order
         self._lock()
         self._bind()
-        os.umask(self._order["umask"])
-        self._enter_folder()
-        self.streams = self._open_streams()
-        os.umask(0o077)
+        if order.get("is_part"):
+            self.output = self.error = Nowhere(f"{self._folder}/{STDOUT}")
+        else:
+            os.umask(self._order["umask"])
+            self._enter_folder()
+            self.streams = self._open_streams()
+            os.umask(0o077)
         self._make_group()
 
     def _lock(self) -> None:

@@ -125,6 +125,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """For the report below the output; None: there is none."""
     mail: Mail | None = None
     """None: no mail is sent."""
+    is_part: bool = False
+    """The part of a job on a host that is not its first: no process is started, its supervisor is there until it is
+    told to end (see `parts`). `command` and streams mean nothing then."""
     holding: HostAllocation | None = None
     """What the attempt holds on this host; kept for the hello after a restart, the executor does not look at it."""
 

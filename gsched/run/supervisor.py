@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 
 from gsched.base.wholefile import replace_file, write_file
-from gsched.run import contain, limits, steps
+from gsched.run import contain, limits, parts, steps
 from gsched.run.attemptfiles import (
     CLAIM,
     FAILED,
@@ -46,8 +46,9 @@ TAKE_PATIENCE_S = 10.0
 FINAL_FAILURE = 2
 """Exit code of a job that could not be executed and would fail again: no working directory, no input file."""
 
-_POKE = signal.SIGUSR1
-_AWAITED = frozenset({signal.SIGCHLD, _POKE})
+POKE = signal.SIGUSR1
+"""Has a supervisor look whether its job is suspended, and what its limits are."""
+_AWAITED = frozenset({signal.SIGCHLD, POKE})
 """Signals that a supervisor takes with sigwaitinfo(2). The agent pokes it after it has suspended or resumed the job,
 or given it other limits."""
 _KEPT = (*_AWAITED, signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT)
@@ -55,11 +56,6 @@ _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.S
 _IGNORED = frozenset(
     signum for signum in signal.valid_signals() if signum < signal.SIGRTMIN and signum not in (*_KEPT, *_FAULTS)
 )
-
-
-def poke(process: contain.Process) -> None:
-    """Tell a supervisor to look whether its job is suspended, and what its limits are."""
-    contain.send(process, _POKE)
 
 
 class Supervisor:
@@ -79,6 +75,9 @@ class Supervisor:
         self.stopped_at: float | None = None
         self.stopped_s = 0.0
         self.poked = False
+        self.awaited = _AWAITED
+        self.told: set[int] = set()
+        """Of a part: which of parts.ENDINGS have come."""
         self.unkillable: list[tuple[int, str]] = []
 
     @property
@@ -149,6 +148,9 @@ class Supervisor:
             self.opening.prepare(self.order)
         finally:
             self.children.group = self.group
+        if self.order.get("is_part"):
+            self._open_part()
+            return
         gate = self._fork_job()
         try:
             self._make_known()
@@ -163,6 +165,18 @@ class Supervisor:
         except BrokenPipeError:  # killed already; its status will tell
             pass
         os.close(gate)
+        tell(self.settings.notify_fd, self.name)
+
+    def _open_part(self) -> None:
+        """There is no process to be started: this one is what there is of the job."""
+        parts.await_endings()
+        self.awaited = _AWAITED | parts.ENDINGS
+        self.pid = os.getpid()
+        try:
+            self._record_start()
+        except OSError as error:
+            raise NotStarted(f"cannot write in {self.folder}: {why(error)}") from error
+        self.began = time.monotonic()
         tell(self.settings.notify_fd, self.name)
 
     def _fork_job(self) -> int:
@@ -262,16 +276,17 @@ class Supervisor:
     # -- while the job runs --------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Wait for the job's main process; enforce its limits. Run time does not count while it is suspended."""
+        """Wait for the job's main process, or as long as a part is to be there; enforce its limits. Run time does not
+        count while it is suspended.
+        """
         order = self.order
         guard = limits.Guard(
             order["run_limit_s"], order.get("limits", {}), order["terminate_interval_s"], self.children.tree
         )
         warned = False
         while True:
-            self.children.reap()
-            status = self.main_status
-            if status is not None:
+            is_busy = self.children.reap()
+            if self.main_status is not None or self._is_part_over(is_busy, guard):
                 break
             if self.poked:
                 self.poked = False
@@ -294,7 +309,13 @@ class Supervisor:
                 guard.act(ran_s, self.children.cpu_s)
                 if guard.is_helpless(ran_s):
                     self._name_unkillable(self.children.tree())
-        self.term_reason = guard.term_reason or guard.explains(death(status))
+        self.term_reason = guard.term_reason or guard.explains(death(self.main_status or 0))
+
+    def _is_part_over(self, is_busy: bool, guard: limits.Guard) -> bool:
+        """Whether a part is to leave: told to, or because what ran there was ended for exceeding a limit."""
+        if parts.CLOSE in self.told:
+            return True
+        return not is_busy and self.order.get("is_part", False) and bool(self.told or guard.term_reason)
 
     def _mark_warned(self) -> None:
         """Who follows the job in this one's place must not warn it again."""
@@ -320,8 +341,11 @@ class Supervisor:
     def _listen(self, timeout_s: float | None) -> None:
         """Wait for a child's end or for a poke; after a poke see whether the job's clock stands still."""
         heard: signal.struct_siginfo | None
-        heard = signal.sigwaitinfo(_AWAITED) if timeout_s is None else signal.sigtimedwait(_AWAITED, timeout_s)
-        if heard is None or heard.si_signo != _POKE:
+        awaited = self.awaited
+        heard = signal.sigwaitinfo(awaited) if timeout_s is None else signal.sigtimedwait(awaited, timeout_s)
+        if heard is not None and heard.si_signo in parts.ENDINGS:
+            self.told.add(heard.si_signo)
+        if heard is None or heard.si_signo != POKE:
             return
         self.poked = True
         now = time.monotonic()
@@ -396,7 +420,11 @@ class Supervisor:
             how["signal"] = os.WTERMSIG(status)
         else:
             how["exit_code"] = os.WEXITSTATUS(status)
-        used = {"cpu_s": self.children.cpu_s, "max_mem_mib": self.children.max_mem_mib, "pgid": self.pid}
+        used = {
+            "cpu_s": self.children.cpu_s,
+            "max_mem_mib": self.children.max_mem_mib,
+            "pgid": self.pid if self.pid != os.getpid() else None,
+        }
         return {**how, "ended_at": ended_at, "run_s": run_s, "usage": used}
 
     def _write_status(self, result: dict[str, object], problem: str) -> None:

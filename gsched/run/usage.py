@@ -28,8 +28,13 @@ class Sampler:
 
     def sample(self, members: list[Process], reaper: Process | None, pgid: int, now: float) -> Usage | None:
         """Usage at `now` (UTC) of the living `members`; `reaper` is the supervisor, which has reaped the dead ones."""
-        if not members:
-            return self._last
+        return self._sampled(members, reaper, pgid, now) if members else self._last
+
+    def sample_part(self, members: list[Process], reaper: Process | None, now: float) -> Usage | None:
+        """The same of a part of a job on another host, where often nothing runs, and nothing leads a group."""
+        return self._sampled(members, reaper, None, now) if members or reaper is not None else self._last
+
+    def _sampled(self, members: list[Process], reaper: Process | None, pgid: int | None, now: float) -> Usage:
         ticks = sum(each.ticks + each.children_ticks for each in members) + (reaper.children_ticks if reaper else 0)
         mem_mib = sum(each.rss_pages for each in members) * PAGE_BYTES / _MIB
         self._samples += 1

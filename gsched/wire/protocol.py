@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Raised when an old agent would misunderstand a new master, or the reverse; both sides must have the same."""
 
 HISTORY_LIMIT = 10_000

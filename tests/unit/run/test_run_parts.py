@@ -1,0 +1,167 @@
+"""Parts of jobs on their other hosts: a supervisor without a process, until it is told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from run_host import Host, appears
+
+from gsched.base import gpulock
+from gsched.run import contain, members, parts
+from gsched.run.opening import Settings
+from gsched.run.order import Limits
+from gsched.run.supervisor import Supervisor
+
+
+async def opened(host: Host, **fields: object) -> None:
+    await host.executor.start(host.order(is_part=True, cwd="/nowhere at all", **fields))
+    await host.start_of(1)
+
+
+def test_a_part_is_there_until_it_is_told_to_end(on_host):
+    async def scenario(host):
+        await opened(host, gpu_lock_uuids=("GPU-p",))
+        supervisor = host.supervisor_pid()
+        assert host.started[1, 1].pid == supervisor
+        assert not contain.descendants(supervisor, contain.scan())
+        with pytest.raises(gpulock.GpuLockError):
+            gpulock.lock_gpus(["GPU-p"], "others", str(host.locks))
+        await host.executor.suspend(1, 1)
+        await host.executor.resume(1, 1)
+        await host.executor.signal(1, 1, signal.SIGUSR1)
+        await host.executor.signal(1, 1, signal.SIGKILL)
+        await host.executor.limit(1, 1, Limits(run_limit_s=0, limits={}))
+        usage = host.executor.usage(1, 1)
+        assert (usage.mem_mib, usage.pids, usage.pgid) == (0.0, (), None)
+        assert not host.ended
+        began = time.monotonic()
+        await host.executor.terminate(1, 1, 10.0)
+        result = await host.end_of(1)
+        assert time.monotonic() - began < 5  # nothing runs there: no signal is waited for
+        assert result.succeeded and result.started and result.usage.pgid is None
+        gpulock.release(gpulock.lock_gpus(["GPU-p"], "others", str(host.locks)))
+
+    on_host(scenario)
+
+
+def test_a_part_is_closed_whatever_its_agent_has_forgotten(on_host):
+    async def scenario(host):
+        await opened(host)
+        host.executor.close()
+        later = Host(host.root)
+        assert await later.executor.adopt() == [(1, 1)]
+        await later.start_of(1)
+        await later.executor.close_part(1, 1)
+        assert (await later.end_of(1)).succeeded
+        later.executor.close()
+
+    on_host(scenario)
+
+
+def test_a_part_whose_supervisor_is_killed_is_over_and_says_so(on_host):
+    async def scenario(host):
+        await opened(host)
+        os.kill(host.supervisor_pid(), signal.SIGKILL)
+        result = await host.end_of(1)
+        assert not result.succeeded and result.started
+        assert "part of the job was killed" in result.problem
+
+    on_host(scenario)
+
+
+class WithTask(Supervisor):
+    """One that has forked a process, as it does for a task."""
+
+    command = "sleep 60"
+
+    def _open_part(self) -> None:
+        super()._open_part()
+        pid = os.fork()
+        if pid == 0:
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
+                signal.signal(number, signal.SIG_DFL)
+            os.execv("/bin/sh", ["/bin/sh", "-c", f"exec {self.command}"])
+        self.children.follow(pid)
+
+
+def forked(folder: Path, **order: object) -> int:
+    """A supervisor of attempt 1.1 with a task."""
+    attempt = folder / "1.1"
+    attempt.mkdir()
+    values = {"environment": {}, "run_limit_s": None, "terminate_interval_s": 0.1, "gpu_lock_uuids": [], "home": "/h"}
+    (attempt / "order").write_text(json.dumps({**values, "cwd": "/c", "is_part": True, **order}))
+    settings = Settings(str(folder), "c", str(folder), 1, lambda: None, lambda nodes: None)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            WithTask(settings, "1.1").run()
+        finally:
+            os._exit(0)
+    return pid
+
+
+async def task_of(pid: int) -> contain.Process:
+    await appears(lambda: [each for each in contain.descendants(pid, contain.scan()) if each.name == "sleep"])
+    return contain.descendants(pid, contain.scan())[0]
+
+
+def status(folder: Path) -> dict[str, object]:
+    return json.loads((folder / "1.1" / "status").read_text())
+
+
+def test_a_part_ends_when_its_last_task_has(tmp_path):
+    async def scenario():
+        pid = forked(tmp_path)
+        task = await task_of(pid)
+        os.kill(pid, parts.END)
+        await asyncio.sleep(0.1)
+        assert os.waitpid(pid, os.WNOHANG) == (0, 0)
+        os.kill(task.pid, signal.SIGINT)
+        await asyncio.to_thread(os.waitpid, pid, 0)
+        assert status(tmp_path)["exit_code"] == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_part_that_is_closed_ends_its_tasks(tmp_path):
+    async def scenario():
+        pid = forked(tmp_path)
+        task = await task_of(pid)
+        os.kill(pid, parts.CLOSE)
+        await asyncio.to_thread(os.waitpid, pid, 0)
+        assert not contain.is_alive(task.pid, task.start)
+        assert status(tmp_path)["exit_code"] == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_part_whose_tasks_exceed_a_limit_says_which(tmp_path):
+    async def scenario():
+        pid = forked(tmp_path, limits={"PROCESSLIMIT": 0})
+        await asyncio.to_thread(os.waitpid, pid, 0)
+        assert status(tmp_path)["term_reason"] == "TERM_PROCESSLIMIT"
+
+    asyncio.run(scenario())
+
+
+def test_only_the_supervisor_itself_is_told(on_host):
+    async def scenario(host):
+        await opened(host)
+        held = host.executor._held["1.1"]
+        right = held.supervisor
+        held.supervisor = (right[0], right[1] + 1)  # another process with its number
+        members.tell(held, parts.CLOSE)
+        await asyncio.sleep(0.1)
+        assert not host.ended
+        held.supervisor = right
+        members.tell(held, parts.CLOSE)
+        assert (await host.end_of(1)).succeeded
+
+    on_host(scenario)
