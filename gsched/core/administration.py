@@ -8,6 +8,7 @@ from gsched.core.command import ControlGroups, ControlHosts, ControlQueues
 from gsched.core.decision import Decision
 from gsched.core.entities import QueueState
 from gsched.core.groups import groups_above
+from gsched.core.roles import DENIED, Caller
 from gsched.model.config import ClusterConfig
 from gsched.model.event import HostClosed, HostOpened, JobGroupMade, JobGroupRemoved, QueueControlled
 from gsched.model.job import FINISHED
@@ -23,7 +24,7 @@ def control_hosts(
 ) -> None:
     """Reply: the hosts that were named."""
     if not command.is_admin:
-        raise PermissionDenied("User permission denied")
+        raise PermissionDenied(DENIED)
     if command.action not in ("open", "close"):
         raise BadRequest(f"'{command.action}' is not something that can be done to a host")
     for host in command.hosts:
@@ -48,8 +49,8 @@ def control_queues(
     for name in names:
         if name not in config.queues:
             raise BadRequest(f"{name}: No such queue")
-        if not command.is_admin and command.user not in config.queues[name].administrators:
-            raise PermissionDenied(f"{name}: User permission denied")
+        if not Caller(command.user, command.is_admin).rules_queue(name, config):
+            raise PermissionDenied(f"{name}: {DENIED}")
     for name in names:
         now_is = state.queue_states.get(name, QueueState())
         is_open = now_is.is_open if command.action in ("activate", "inactivate") else command.action == "open"
@@ -111,7 +112,7 @@ def _may(state: ClusterState, command: ControlGroups, path: str) -> str:
     if group is None:
         return "No such job group"
     owners = {state.groups[each].owner for each in groups_above(path) if each in state.groups} | {group.owner}
-    return "" if command.is_admin or command.user in owners or not group.owner else "User permission denied"
+    return "" if command.is_admin or command.user in owners or not group.owner else DENIED
 
 
 def _modify_group(state: ClusterState, command: ControlGroups, path: str, now: float, decision: Decision) -> str:

@@ -26,7 +26,8 @@ from gsched.core.holding import resume, resume_waiting, stop, stop_waiting
 from gsched.core.job import Job
 from gsched.core.observed import Observation
 from gsched.core.requeueing import has_ended_unstarted, requeue, requeue_ended, requeue_waiting
-from gsched.core.targets import DENIED, Target, admitted, find
+from gsched.core.roles import DENIED
+from gsched.core.targets import Target, admitted, find
 from gsched.model.config import ClusterConfig
 from gsched.model.event import (
     JobForced,

@@ -13,7 +13,7 @@ from gsched.core.cluster import ClusterState
 from gsched.core.command import ControlJobs
 from gsched.core.decision import Decision
 from gsched.core.observed import Observation
-from gsched.core.targets import Caller
+from gsched.core.roles import Caller
 from gsched.model.config import ClusterConfig
 from gsched.model.job import JobState
 

@@ -14,7 +14,7 @@ from gsched.core.desk import (
 from gsched.core.dispatch import slots_are_free
 from gsched.core.instruction import ResumeAttempt, SuspendAttempt
 from gsched.core.job import Job
-from gsched.core.targets import DENIED
+from gsched.core.roles import DENIED
 from gsched.model.event import (
     JobResumed,
     JobSuspended,

@@ -20,7 +20,8 @@ from gsched.core.decision import Decision
 from gsched.core.instruction import LimitAttempt
 from gsched.core.job import Job
 from gsched.core.reserved_anew import ReservedAnew
-from gsched.core.targets import DENIED, Caller, Target, admitted, find
+from gsched.core.roles import DENIED, Caller
+from gsched.core.targets import Target, admitted, find
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobModified, JobSwitched
 from gsched.model.job import FINISHED, PENDING, JobSpec, JobState
@@ -112,9 +113,9 @@ class _Changer:
 
     def _changed(self, number: int, spec: JobSpec, state: JobState) -> tuple[JobSpec, ReservedAnew | None]:
         """The spec, and what a started job is to hold if that changes."""
-        if not self._caller.may_touch(spec, self._config):
-            raise BadRequest(DENIED)
         fields = set(self._command.fields)
+        if not self._caller.may_change(spec, fields, self._config):
+            raise BadRequest(DENIED)
         if state not in PENDING and not fields <= WHILE_RUNNING | {RESERVING}:
             raise BadRequest(RUNNING_TEXT)
         wanted: dict[str, Any] = {name: getattr(self._command.spec, name) for name in fields}

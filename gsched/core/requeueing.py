@@ -19,7 +19,7 @@ from gsched.core.desk import (
 )
 from gsched.core.instruction import TerminateAttempt
 from gsched.core.job import Job
-from gsched.core.targets import DENIED
+from gsched.core.roles import DENIED
 from gsched.model.event import (
     ArrayElementsRequeued,
     JobRequeued,

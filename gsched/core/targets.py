@@ -12,12 +12,11 @@ from gsched.base.ids import array_of, index_of
 from gsched.core.array import JobArray, indices_of
 from gsched.core.cluster import ClusterState
 from gsched.core.job import Job
+from gsched.core.roles import Caller
 from gsched.core.select_jobs import admits
-from gsched.model.config import ClusterConfig
-from gsched.model.job import FINISHED, JobSpec
+from gsched.model.job import FINISHED
 from gsched.model.view import JobFilter
 
-DENIED = "User permission denied"
 NOT_FOUND = "No matching job found"
 
 
@@ -34,30 +33,6 @@ class Target:
     error: str = ""
     ended_in: JobArray | None = None
     """The array of an element that ended without having been started, which is an error but for a requeue."""
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks."""
-
-    user: str
-    is_admin: bool
-
-    def may_touch(self, spec: JobSpec, config: ClusterConfig) -> bool:
-        """Owners and their administrators may."""
-        return self.user == spec.user or self.administers(spec, config)
-
-    def administers(self, spec: JobSpec, config: ClusterConfig) -> bool:
-        """Administrators of the cluster, of the job's queue, and of a group that its owner is in (GROUP_ADMIN)."""
-        return self.rules_queue(spec.queue, config) or any(
-            self.user in group.admins and (spec.user in group.users or "all" in group.users)
-            for group in config.user_groups.values()
-        )
-
-    def rules_queue(self, name: str, config: ClusterConfig) -> bool:
-        """Administrators of the cluster and of the queue."""
-        queue = config.queues.get(name)
-        return self.is_admin or (queue is not None and self.user in queue.administrators)
 
 
 def find(state: ClusterState, job_id: int) -> Target:

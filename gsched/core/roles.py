@@ -1,0 +1,60 @@
+"""Who may do what: the one place where a user's name becomes a right. It decides; it never acts, nor asks who it is.
+
+Roles: a user (his own jobs); an administrator of a user group (GROUP_ADMIN of lsb.users: controls its members' jobs);
+one of a queue (ADMINISTRATORS of lsb.queues: the queue, and controls the jobs in it); one of the cluster
+(ClusterAdmins). Who controls a job is still not its owner: what its processes are, and what they read and write, only
+the owner says, and the cluster's administrators, whose configuration can say so anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gsched.model.config import ClusterConfig
+from gsched.model.job import JobSpec
+
+ROOT = "root"
+DENIED = "User permission denied"
+ROOT_DENIED = "Root may not do this: LSF_ROOT_USER=Y in lsf.conf lets root act as any other user"
+ACTS_FOR_OWNER = frozenset(
+    {"command", "pre_exec", "post_exec", "login_shell", "specified_cwd", "output_dir", "input_file", "output_file"}
+    | {"output_overwrite", "error_file", "error_overwrite", "file_copies", "mail_user", "application"}
+)
+"""Fields of a job that say what is run, read or written with its owner's rights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, proven. `is_admin`: an administrator of the cluster."""
+
+    user: str
+    is_admin: bool
+
+    def may_touch(self, spec: JobSpec, config: ClusterConfig) -> bool:
+        """Control the job, and see its output: its owner and whoever administers it."""
+        return self.user == spec.user or self.administers(spec, config)
+
+    def administers(self, spec: JobSpec, config: ClusterConfig) -> bool:
+        """Administrators of the cluster, of the job's queue, and of a group that its owner is in (GROUP_ADMIN)."""
+        return self.rules_queue(spec.queue, config) or any(
+            self.user in group.admins and (spec.user in group.users or "all" in group.users)
+            for group in config.user_groups.values()
+        )
+
+    def rules_queue(self, name: str, config: ClusterConfig) -> bool:
+        """Open, close and order the queue: administrators of the cluster and of the queue."""
+        queue = config.queues.get(name)
+        return self.is_admin or (queue is not None and self.user in queue.administrators)
+
+    def speaks_for(self, spec: JobSpec) -> bool:
+        """See the job's script and environment, say what it runs: its owner, and administrators of the cluster. What
+        runs as root is root's alone to say.
+        """
+        return self.user == spec.user or (self.is_admin and spec.user != ROOT)
+
+    def may_change(self, spec: JobSpec, fields: Iterable[str], config: ClusterConfig) -> bool:
+        """Give the job other values for these fields of its spec."""
+        if not self.may_touch(spec, config):
+            return False
+        return self.speaks_for(spec) or ACTS_FOR_OWNER.isdisjoint(fields)
