@@ -48,7 +48,7 @@ test: $(DEV_STAMP) .venv-psij/.installed  ## install what is needed and run the 
 
 # Side by side: the system tests mostly wait for daemons, and leave a processor free. Output comes when each has ended.
 test-unit: $(DEV_STAMP)  ## the tests without daemons
-	@echo "Unit tests" && $(BIN)/python -m pytest tests/unit
+	@echo "Unit tests" && $(BIN)/python -m pytest tests/unit tests/security
 
 test-system: $(DEV_STAMP) .venv-psij/.installed  ## the tests with real daemons
 	@echo "System tests" && $(BIN)/python -m pytest tests/system

@@ -261,6 +261,7 @@ def _params(conf: LsfConf, file: ParamsFile, findings: Findings) -> Params:
         mail_program=conf.mail_program,
         mail_server=conf.mail_server,
         root_may_submit=conf.root_may_submit,
+        max_requests_per_s=conf.max_requests_per_s,
         max_dispatch_per_cycle=conf.max_dispatch_per_cycle,
         gpu_req=file.params.gpu_req or conf.gpu_req,
     )

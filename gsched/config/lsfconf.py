@@ -44,6 +44,7 @@ class LsfConf:
     host_lost_after_s: float
     host_lost_at: Place | None
     root_may_submit: bool
+    max_requests_per_s: int
     gpu_provider: str
     gpu_fence: GpuFence
     mps_control: str
@@ -75,6 +76,9 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
         host_lost_after_s=settings.take("GSCHED_HOST_LOST", seconds(0.1), Params().host_lost_after_s),
         host_lost_at=settings.place("GSCHED_HOST_LOST"),
         root_may_submit=settings.take("LSF_ROOT_USER", yes_or_no, False),
+        max_requests_per_s=settings.take(
+            "GSCHED_MAX_REQUESTS_PER_S", integer(1, 1_000_000), Params().max_requests_per_s
+        ),
         gpu_provider=settings.take("GSCHED_GPU_PROVIDER", read_gpu_provider, DEFAULT_GPU_PROVIDER),
         gpu_fence=_fence(settings, findings),
         mps_control=settings.take("GSCHED_MPS_CONTROL", _program, DEFAULT_MPS_CONTROL),

@@ -19,12 +19,15 @@ from gsched.config.files import load
 from gsched.core.command import AttemptEnded, Reconfigure
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, StartJob
+from gsched.master import auditlog
 from gsched.master.administration import AdministrationServicer
 from gsched.master.agents import AgentServicer
+from gsched.master.auditlog import AuditLog
 from gsched.master.board import Board
 from gsched.master.catalogue import CatalogueServicer
 from gsched.master.ends import Ends, WaitingServicer
 from gsched.master.feed import Feed
+from gsched.master.gate import Gate
 from gsched.master.loop import EngineLoop, Item
 from gsched.master.recovery import recover
 from gsched.master.servicer import Desk, SchedulerServicer
@@ -98,11 +101,13 @@ class Master:
         # Not waited for: with a full disk it is stored later, and queries are answered meanwhile.
         self._loop.put(Item(Reconfigure(user_name(os.getuid()), self._config, started=True)))
         history = History(self._store.path)
-        server = grpc.aio.server(options=SERVER_OPTIONS)
-        desk = Desk(self._loop, self._board, self._store, OwnerOnly())
+        audit = AuditLog(str(Path(self._config.locations.log_dir) / auditlog.FILE))
+        gate = Gate(OwnerOnly(), lambda: self._board.config, audit)
+        server = grpc.aio.server(interceptors=[gate], options=SERVER_OPTIONS)
+        desk = Desk(self._loop, self._board, self._store, gate)
         self._attendance = Attendance(self._board, killer(desk))
         self._attendance.begin(self._interactive)
-        terminals = TerminalServicer(self._board, self._sessions, self._attendance)
+        terminals = TerminalServicer(self._board, self._sessions, self._attendance, gate)
         terminal_pb2_grpc.add_TerminalServicer_to_server(terminals, server)
         scheduler = SchedulerServicer(desk, history, self._sessions, self._feed)
         scheduler_pb2_grpc.add_SchedulerServicer_to_server(scheduler, server)
@@ -125,6 +130,7 @@ class Master:
         await stopping
         await asyncio.to_thread(self._loop.stop)
         history.close()
+        audit.close()
         log.info("master of cluster %s ends", self._config.cluster)
         return 0
 

@@ -16,6 +16,7 @@ from gsched.base.ids import show_job
 from gsched.base.patterns import expand_job_id
 from gsched.config.effective import effective_parameters
 from gsched.config.files import load
+from gsched.core import roles
 from gsched.core.command import Command, ControlHosts, ControlJobs, Reconfigure, Submit
 from gsched.master.board import Board
 from gsched.master.feed import Feed
@@ -37,7 +38,7 @@ from gsched.model.view import (
 from gsched.model.window import minute_of_week
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history import History
-from gsched.wire.auth import OwnerOnly
+from gsched.wire.auth import Authenticator
 from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.protocol import HISTORY_LIMIT
 from gsched.wire.server import answers, streams
@@ -57,7 +58,7 @@ class Desk:
     loop: EngineLoop
     board: Board
     store: EventLog
-    auth: OwnerOnly
+    auth: Authenticator
 
     async def ask(self, command: Command, blobs: Mapping[str, bytes] | None = None) -> Any:
         """Have the engine carry a command out; returns once its events are durable. Raises GschedError."""
@@ -139,7 +140,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         applied = False
         if request.apply and loaded.config is not None and not errors:
             if not caller.is_admin:
-                raise PermissionDenied("User permission denied")
+                raise PermissionDenied(roles.DENIED)
             errors = _fixed(config.locations, loaded.config.locations, config.cluster, loaded.config.cluster)
             if not errors:
                 await self._desk.ask(Reconfigure(caller.user, loaded.config))
@@ -257,8 +258,8 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         if of is None:
             raise NotFound(f"Job <{shown}> is not found")
         spec = of.spec
-        if caller.user != spec.user and not caller.is_admin:
-            raise PermissionDenied(f"Job <{shown}>: User permission denied")
+        if not roles.Caller(caller.user, caller.is_admin).speaks_for(spec):
+            raise PermissionDenied(f"Job <{shown}>: {roles.DENIED}")
         blobs = {
             name: await asyncio.to_thread(self._store.get_blob, name)
             for name in (spec.script, spec.environment)
@@ -274,6 +275,10 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             if self._board.array(request.job_id) is not None:
                 raise BadRequest(f"Job <{shown}> : a job array; name one of its elements, as in '{shown}[1]'")
             raise NotFound(f"Job <{shown}> is not found")
+        caller = self._auth.caller(context)
+        mine, may = caller.user == job.spec.user, roles.Caller(caller.user, caller.is_admin).may_touch
+        if not (mine or (not request.terminal and may(job.spec, self._board.config))):
+            raise PermissionDenied(f"Job <{shown}>: {roles.DENIED}")
         if job.state in PENDING or job.allocation is None:
             raise Conflict(f"Job <{shown}> : Not yet started.")
         if job.spec.interactive and not request.terminal:

@@ -12,15 +12,17 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
-from gsched.base.errors import BadRequest, GschedError, NotFound
+from gsched.base.errors import BadRequest, GschedError, NotFound, PermissionDenied
 from gsched.base.ids import show_job
 from gsched.core.command import ControlJobs
+from gsched.core.roles import DENIED
 from gsched.master.board import Board
 from gsched.master.servicer import Desk
 from gsched.master.sessions import Sessions
 from gsched.model.event import AnyEvent, JobSubmitted
 from gsched.model.job import FINISHED
 from gsched.model.view import JobFilter, JobView
+from gsched.wire.auth import Authenticator
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import terminal_pb2, terminal_pb2_grpc
 
@@ -106,14 +108,15 @@ def killer(desk: Desk) -> Kill:
 class TerminalServicer(terminal_pb2_grpc.TerminalServicer):
     """The Terminal service; one per master."""
 
-    def __init__(self, board: Board, sessions: Sessions, attendance: Attendance) -> None:
+    def __init__(self, board: Board, sessions: Sessions, attendance: Attendance, auth: Authenticator) -> None:
         self._board = board
+        self._auth = auth
         self._sessions = sessions
         self._attendance = attendance
 
     @streams
     async def Attach(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        self._job(request.job_id)
+        self._job(request.job_id, context)
         self._attendance.arrive(request.job_id)
         try:
             yield terminal_pb2.AttachReply()
@@ -125,15 +128,18 @@ class TerminalServicer(terminal_pb2_grpc.TerminalServicer):
     async def Type(self, request: Any, context: Any) -> Any:
         if len(request.data) > TYPED_LIMIT:
             raise BadRequest(f"{len(request.data)} bytes at once: {TYPED_LIMIT} are the most")
-        job = self._job(request.job_id)
+        job = self._job(request.job_id, context)
         if job.attempt != request.attempt:
             raise BadRequest(f"Job <{show_job(request.job_id)}> runs anew")
         return terminal_pb2.TypeReply(taken=await self._sessions.type_input(job, request))
 
-    def _job(self, job_id: int) -> JobView:
+    def _job(self, job_id: int, context: Any) -> JobView:
+        """The job whose terminal the caller sits at: nobody else types there, for that is to act as its owner."""
         job = self._board.job(job_id)
         if job is None:
             raise NotFound(f"Job <{show_job(job_id)}> is not found")
+        if self._auth.caller(context).user != job.spec.user:
+            raise PermissionDenied(f"Job <{show_job(job_id)}>: {DENIED}")
         if not job.spec.interactive:
             raise BadRequest(f"Job <{show_job(job_id)}> is not interactive")
         return job

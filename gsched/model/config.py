@@ -128,6 +128,9 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     job_report: bool = True
     """A report on each job is put below its output (LSB_JOB_REPORT_MAIL)."""
     root_may_submit: bool = True
+    """LSF_ROOT_USER."""
+    max_requests_per_s: int = 200
+    """GSCHED_MAX_REQUESTS_PER_S: of one user."""
     max_array_size: int = 1_000_000
     """MAX_JOB_ARRAY_SIZE: the largest index of an array."""
     max_user_priority: int | None = None

@@ -10,7 +10,7 @@ import os
 import pwd
 import stat
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from gsched.base.errors import PermissionDenied
 
@@ -21,6 +21,17 @@ class Caller:
 
     user: str
     is_admin: bool
+    host: str = ""
+    """Which host vouches for the user; empty: the master's own."""
+    way: str = "owner"
+    """How the user was proven: owner (on the master's own socket), door or munge."""
+
+
+class Authenticator(Protocol):
+    """Knows who sent a call."""
+
+    def caller(self, context: Any) -> Caller:
+        """Who sent the call of this gRPC context. Raises PermissionDenied when that is not proven."""
 
 
 def user_name(uid: int) -> str:

@@ -45,7 +45,7 @@ from gsched.wire.cancelling import Cancellable
 from gsched.wire.catalogue import Catalogue
 from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.ends import EndsCall
-from gsched.wire.failure import error_from_rpc
+from gsched.wire.failure import error_from_rpc, retry_after_s
 from gsched.wire.terminal import TerminalCalls
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
@@ -70,6 +70,18 @@ CHANNEL_OPTIONS = (
 RETRY_S = 0.05
 _GONE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 """The master is away: not there, or it broke the call off because it is ending."""
+
+
+def _come_again(error: grpc.RpcError, deadline: float) -> bool:
+    """Wait for as long as the master wants a caller to wait who asks too much; False when it is not that, or too long.
+
+    What was refused for that was not begun: it can be repeated, whatever it is.
+    """
+    after_s = retry_after_s(error)
+    if after_s is None or time.monotonic() + after_s >= deadline:
+        return False
+    time.sleep(after_s)
+    return True
 
 
 class BrokenOff(Unavailable):
@@ -386,11 +398,15 @@ class Client:
         return from_proto(self._call(self._stub.Reconfigure, request), ReconfigResult)
 
     def _call(self, method: Callable[..., Any], request: Any) -> Any:
-        try:
-            return method(request, timeout=max(self.wait_s, 0.001))
-        except grpc.RpcError as error:
-            if error.code() not in _GONE:
-                raise error_from_rpc(error) from None
+        deadline = time.monotonic() + self.wait_s
+        while True:
+            try:
+                return method(request, timeout=max(deadline - time.monotonic(), 0.001))
+            except grpc.RpcError as error:
+                if error.code() in _GONE:
+                    break
+                if not _come_again(error, deadline):
+                    raise error_from_rpc(error) from None
         self._say_waiting()
         deadline = time.monotonic() + self.wait_s
         while True:
@@ -400,10 +416,13 @@ class Client:
                 if error.code() in _GONE and time.monotonic() < deadline:
                     time.sleep(RETRY_S)  # the connection broke in the call: the channel is already backing off
                     continue
+                if _come_again(error, deadline):
+                    continue
                 raise self._gave_up(error) from None
 
     def _stream(self, method: Callable[..., Any], request: Any) -> Iterator[Any]:
         deadline: float | None = None
+        most_s = time.monotonic() + self.wait_s
         while True:
             received = False
             try:
@@ -412,6 +431,8 @@ class Client:
                     yield item
                 return
             except grpc.RpcError as error:
+                if not received and _come_again(error, most_s):
+                    continue
                 if error.code() not in _GONE or getattr(method, "is_stopped", False):
                     raise error_from_rpc(error) from None
                 if received:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import grpc
 
 from gsched.base.errors import (
@@ -14,6 +17,7 @@ from gsched.base.errors import (
     ResourceExhausted,
     Unavailable,
 )
+from gsched.wire.protocol import RETRY_AFTER_MS
 
 _ERRORS: dict[grpc.StatusCode, type[GschedError]] = {
     grpc.StatusCode.INVALID_ARGUMENT: BadRequest,
@@ -31,3 +35,10 @@ def error_from_rpc(error: grpc.RpcError) -> GschedError:
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return Unavailable("the master did not answer in time; the request may still be carried out")
     return _ERRORS.get(code, Internal)(details or f"the master answered {code.name}")
+
+
+def retry_after_s(error: grpc.RpcError) -> float | None:
+    """When the master wants to be asked again by a caller who asks too much; None: it did not say."""
+    trailers: Iterable[Any] = error.trailing_metadata() or ()
+    said = [str(value) for key, value in trailers if key == RETRY_AFTER_MS]
+    return int(said[0]) / 1000 if said and said[0].isdigit() else None

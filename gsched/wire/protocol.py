@@ -5,5 +5,8 @@ from __future__ import annotations
 PROTOCOL = 4
 """Raised when an old agent would misunderstand a new master, or the reverse; both sides must have the same."""
 
+RETRY_AFTER_MS = "gsched-retry-after-ms"
+"""Trailer of a call that was refused because its caller asks too much, and not begun: when to come again."""
+
 HISTORY_LIMIT = 10_000
 """Most jobs that one question after histories looks at, the newest ones; by job group it looks at all."""

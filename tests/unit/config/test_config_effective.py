@@ -77,6 +77,7 @@ def test_every_parameter_has_a_place() -> None:
     of_lsf_conf = {
         "host_lost_after_s",
         "root_may_submit",
+        "max_requests_per_s",
         "max_dispatch_per_cycle",
         "job_report",
         "mail_to",

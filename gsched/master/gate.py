@@ -1,0 +1,209 @@
+"""The one way into the master: every call passes here before it is answered.
+
+It finds out who asks (once: a proof may be good for one use only), looks up the call's rule, refuses who may not or
+asks too often, and writes the audit log. What a call means it does not know.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from contextvars import ContextVar
+from typing import Any, NoReturn
+
+import grpc
+import grpc.aio
+
+from gsched.base.errors import GschedError, PermissionDenied
+from gsched.core.roles import DENIED, ROOT, ROOT_DENIED
+from gsched.master.auditlog import AuditLog
+from gsched.master.deeds import outcome, wanted
+from gsched.master.rights import Rule, Who, rule_of
+from gsched.master.throttle import Throttle, TooMuch
+from gsched.model.config import ClusterConfig
+from gsched.wire.auth import Authenticator, Caller
+from gsched.wire.protocol import RETRY_AFTER_MS
+from gsched.wire.server import status_of
+
+log = logging.getLogger(__name__)
+NOBODY = Caller(user="", is_admin=False, way="unproven")
+_asking: ContextVar[Caller] = ContextVar("asking")
+
+Details = grpc.HandlerCallDetails
+Continuation = Callable[[Details], Awaitable[Any]]
+
+
+class Gate(grpc.aio.ServerInterceptor):
+    """An Authenticator to those behind it: `caller` is who was let in with the call that is being answered.
+
+    `config` gives the configuration in force.
+    """
+
+    def __init__(self, auth: Authenticator, config: Callable[[], ClusterConfig], audit: AuditLog) -> None:
+        self._auth = auth
+        self._config = config
+        self._audit = audit
+        self._throttle = Throttle()
+        self._handlers: dict[str, Any] = {}
+
+    def caller(self, context: Any) -> Caller:
+        """Who asks. Raises PermissionDenied for a call that did not come through the gate."""
+        found = _asking.get(None)
+        if found is None:
+            raise PermissionDenied("nobody has let this call in")
+        return found
+
+    async def intercept_service(self, continuation: Continuation, handler_call_details: Details) -> Any:
+        """gRPC asks for each call how it is to be answered."""
+        method = str(handler_call_details.method)
+        found = self._handlers.get(method)
+        if found is None:
+            handler = await continuation(handler_call_details)
+            if handler is None:
+                return None
+            found = self._handlers[method] = self._guarded(method, handler)
+        return found
+
+    def _guarded(self, method: str, handler: Any) -> Any:
+        rule = rule_of(method)
+        name = method.rpartition(".")[2].replace("/", ".")
+        if rule is None:
+            log.error("no rule says who may call %s", name)
+            return grpc.stream_stream_rpc_method_handler(_answer_nobody)
+        if rule.who is Who.AGENT:
+            return handler
+        codecs = {
+            "request_deserializer": handler.request_deserializer,
+            "response_serializer": handler.response_serializer,
+        }
+        if handler.unary_unary is not None:
+            return grpc.unary_unary_rpc_method_handler(self._answer(name, rule, handler.unary_unary), **codecs)
+        if handler.unary_stream is not None:
+            return grpc.unary_stream_rpc_method_handler(self._stream(name, rule, handler.unary_stream), **codecs)
+        return grpc.stream_stream_rpc_method_handler(self._stream(name, rule, handler.stream_stream), **codecs)
+
+    def _answer(self, name: str, rule: Rule, inner: Callable[[Any, Any], Awaitable[Any]]) -> Any:
+        async def call(request: Any, context: Any) -> Any:
+            caller = await self._let_in(name, rule, request, context)
+            _asking.set(caller)
+            try:
+                reply = await inner(request, context)
+            except BaseException as error:
+                self._note_failure(name, rule, caller, request, context, error)
+                raise
+            finally:
+                self._let_out(caller, rule)
+            self._note(name, rule, caller, request, reply)
+            return reply
+
+        return call
+
+    def _stream(self, name: str, rule: Rule, inner: Callable[[Any, Any], AsyncIterator[Any]]) -> Any:
+        async def call(request: Any, context: Any) -> AsyncIterator[Any]:
+            caller = await self._let_in(name, rule, request, context)
+            _asking.set(caller)
+            noted = False
+            try:
+                async with aclosing(inner(request, context)) as items:  # type: ignore[type-var]
+                    async for item in items:
+                        if not noted:  # it may go on for days
+                            self._note(name, rule, caller, request, item)
+                            noted = True
+                        yield item
+            except BaseException as error:
+                if not noted:
+                    self._note_failure(name, rule, caller, request, context, error)
+                raise
+            finally:
+                self._let_out(caller, rule)
+            if not noted:
+                self._note(name, rule, caller, request, None)
+
+        return call
+
+    async def _let_in(self, name: str, rule: Rule, request: Any, context: Any) -> Caller:
+        """Who asks, if he may; otherwise the call is aborted."""
+        caller = NOBODY
+        try:
+            caller = self._auth.caller(context)
+            _check(rule, caller, self._config())
+        except GschedError as error:
+            await self._refuse(name, caller, request, context, error)
+        try:
+            if _is_measured(caller):
+                self._throttle.enter(_purse(caller), self._rate(), weighs=rule.weighs)
+        except TooMuch as error:
+            if error.to_be_said:
+                self._write(name, caller, request, {"outcome": "refused", "why": _why(error)})
+            after = (RETRY_AFTER_MS, str(max(1, round(error.after_s * 1000))))
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, error.text, trailing_metadata=(after,))
+        return caller
+
+    async def _refuse(self, name: str, caller: Caller, request: Any, context: Any, error: GschedError) -> NoReturn:
+        """Say so, to him and in the log; but a flood of refusals does not become a flood of lines."""
+        purse = _purse(caller)
+        try:
+            self._throttle.enter(purse, self._rate(), weighs=False)
+            self._throttle.leave(purse, weighs=False)
+            self._write(name, caller, request, {"outcome": "refused", "why": error.text})
+        except TooMuch as too_much:
+            if too_much.to_be_said:
+                self._write(name, caller, request, {"outcome": "refused", "why": f"{error.text}; {_why(too_much)}"})
+        await context.abort(status_of(error), error.text)
+        raise AssertionError("unreachable")
+
+    def _let_out(self, caller: Caller, rule: Rule) -> None:
+        if _is_measured(caller):
+            self._throttle.leave(_purse(caller), weighs=rule.weighs)
+
+    def _rate(self) -> int:
+        return self._config().params.max_requests_per_s
+
+    # -- the log --------------------------------------------------------------------------------------------------
+
+    def _note(self, name: str, rule: Rule, caller: Caller, request: Any, reply: Any) -> None:
+        if rule.changes and not rule.quiet:
+            self._write(name, caller, request, outcome(name, reply))
+
+    def _note_failure(
+        self, name: str, rule: Rule, caller: Caller, request: Any, context: Any, error: BaseException
+    ) -> None:
+        denied = context.code() is grpc.StatusCode.PERMISSION_DENIED
+        if not (rule.changes or denied):
+            return
+        aborted = isinstance(error, grpc.aio.AbortError)
+        why = context.details() if aborted else "the caller went away before it was answered"
+        word = "refused" if aborted else "unknown"
+        self._write(name, caller, request, {"outcome": word, "why": str(why or type(error).__name__)})
+
+    def _write(self, name: str, caller: Caller, request: Any, came_of_it: dict[str, str]) -> None:
+        who = {"user": caller.user or "?", "host": caller.host or self._config().master_host, "way": caller.way}
+        self._audit.write(time.time(), {**who, **wanted(name, request), **came_of_it})
+
+
+def _check(rule: Rule, caller: Caller, config: ClusterConfig) -> None:
+    """Raise PermissionDenied unless the caller may make such a call at all."""
+    if rule.who is Who.CLUSTER and not caller.is_admin:
+        raise PermissionDenied(DENIED)
+    if caller.user == ROOT and rule.changes and caller.way != "owner" and not config.params.root_may_submit:
+        raise PermissionDenied(ROOT_DENIED)
+
+
+def _is_measured(caller: Caller) -> bool:
+    """Whoever is on the master's own socket is the cluster's owner: there is nobody whom he could harm."""
+    return caller.way != "owner"
+
+
+def _purse(caller: Caller) -> str:
+    """Under which name the caller's requests are counted: one name for all who have proven nothing."""
+    return caller.user
+
+
+async def _answer_nobody(requests: Any, context: Any) -> None:
+    await context.abort(grpc.StatusCode.PERMISSION_DENIED, "no rule says who may make this call")
+
+
+def _why(error: TooMuch) -> str:
+    return f"{error.text}; and {error.unsaid} more of them" if error.unsaid else error.text

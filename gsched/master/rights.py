@@ -1,0 +1,83 @@
+"""Every call that the master answers, and who may make it. A call without a rule is answered to nobody.
+
+Who may do what to which job or queue is decided where the job is known, by gsched.core.roles; here stands what can be
+said of the call as such. It only lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Who(StrEnum):
+    """Whom a call is for."""
+
+    EVERYBODY = "every proven user; the answer holds what everybody may know"
+    HIMSELF = "every proven user, for himself"
+    CONTROLLERS = "job by job or queue by queue: the owner, and who administers it"
+    OWNER = "the job's owner"
+    CLUSTER = "administrators of the cluster"
+    AGENT = "the agent of a host, which proves itself in its session"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`changes`: it changes something, or shows what is not everybody's; it is logged, and root may not unless
+    configured. `weighs`: it looks at many jobs, so that one user may have only a few of them under way. `quiet`: it is
+    one of many small ones, of which only refusals are logged.
+    """
+
+    who: Who
+    changes: bool = False
+    weighs: bool = False
+    quiet: bool = False
+
+
+_READ = Rule(Who.EVERYBODY)
+_READ_MANY = Rule(Who.EVERYBODY, weighs=True)
+_CONTROL = Rule(Who.CONTROLLERS, changes=True)
+_CLUSTER = Rule(Who.CLUSTER, changes=True)
+
+RULES: dict[str, Rule] = {
+    "Scheduler.Submit": Rule(Who.HIMSELF, changes=True),
+    "Scheduler.Control": _CONTROL,
+    "Scheduler.HostControl": _CLUSTER,
+    "Scheduler.Reconfigure": _CLUSTER,
+    "Scheduler.Jobs": _READ_MANY,
+    "Scheduler.Hosts": _READ,
+    "Scheduler.Queues": _READ_MANY,
+    "Scheduler.Cluster": _READ,
+    "Scheduler.History": _READ_MANY,
+    "Scheduler.Events": _READ,
+    "Scheduler.Output": _CONTROL,
+    "Scheduler.Texts": Rule(Who.OWNER, changes=True),
+    "Administration.Modify": _CONTROL,
+    "Administration.QueueControl": _CONTROL,
+    "Administration.GroupControl": _CONTROL,
+    "Administration.ReservationControl": _CLUSTER,
+    "Administration.Groups": _READ,
+    "Administration.Reservations": _READ,
+    "Administration.Limits": _READ,
+    "Administration.Arrays": _READ_MANY,
+    "Administration.Pending": _READ_MANY,
+    "Administration.Fragmentation": _READ_MANY,
+    "Administration.Condition": _READ,
+    "Catalogue.Users": _READ_MANY,
+    "Catalogue.Groupings": _READ,
+    "Catalogue.Applications": _READ_MANY,
+    "Catalogue.Resources": _READ,
+    "Catalogue.Accounts": _READ_MANY,
+    "Catalogue.Notices": _READ_MANY,
+    "Waiting.Ends": _READ,
+    "Terminal.Attach": Rule(Who.OWNER, changes=True),
+    "Terminal.Type": Rule(Who.OWNER, changes=True, quiet=True),
+    "AgentService.Session": Rule(Who.AGENT),
+}
+"""SERVICE.METHOD of the protocol's definition -> its rule."""
+
+
+def rule_of(method: str) -> Rule | None:
+    """The rule of a method by gRPC's path, `/gsched.wire.v1.Scheduler/Submit`; None: there is none."""
+    service, _, name = method.lstrip("/").partition("/")
+    return RULES.get(f"{service.rpartition('.')[2]}.{name}")

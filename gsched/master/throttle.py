@@ -1,0 +1,106 @@
+"""How often a user may ask, and how much at once: nobody keeps the master from the others. Lives in the gRPC loop.
+
+A bucket of requests per user, filled at the configured rate; a number of calls that may be open at a time, and of those
+that look at many jobs. Who comes too often is told when to come again; nothing of his call was carried out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gsched.base.errors import ResourceExhausted
+
+BURST_S = 10.0
+"""Who has asked for nothing may ask for so many seconds' requests at once."""
+MOST_OPEN = 512
+"""Calls of a user that are answered at a time, those that follow something among them."""
+MOST_WEIGHING = 8
+"""Of these, calls that look at many jobs."""
+SHORTLY_S = 0.25
+"""When to come again where nobody knows when a call ends."""
+USERS_KEPT = 1_000
+SAID_EVERY_S = 1.0
+
+
+class TooMuch(ResourceExhausted):
+    """Come again in `after_s` seconds. `to_be_said`: it has not been said in the last second; `unsaid`: how often it
+    was not since then.
+    """
+
+    def __init__(self, text: str, after_s: float) -> None:
+        super().__init__(text)
+        self.after_s = after_s
+        self.to_be_said = True
+        self.unsaid = 0
+
+
+@dataclass(slots=True)
+class _Standing:
+    """One user: requests left in the bucket, calls under way."""
+
+    left: float
+    at: float
+    open: int = 0
+    weighing: int = 0
+    said_at: float = float("-inf")
+    unsaid: int = 0
+
+
+class Throttle:
+    """All users who have asked of late. `monotonic` is a clock in seconds."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._users: dict[str, _Standing] = {}
+
+    def enter(self, user: str, per_s: int, *, weighs: bool) -> None:
+        """A call of the user begins; `leave` must follow. Raises TooMuch: then it has not begun."""
+        now = self._monotonic()
+        standing = self._standing(user, per_s, now)
+        problem = _problem(user, standing, per_s, weighs)
+        if problem is not None:
+            problem.to_be_said = now - standing.said_at >= SAID_EVERY_S
+            if problem.to_be_said:
+                problem.unsaid, standing.unsaid, standing.said_at = standing.unsaid, 0, now
+            else:
+                standing.unsaid += 1
+            raise problem
+        standing.left -= 1.0
+        standing.open += 1
+        standing.weighing += weighs
+
+    def leave(self, user: str, *, weighs: bool) -> None:
+        """The call has ended."""
+        standing = self._users[user]
+        standing.open -= 1
+        standing.weighing -= weighs
+
+    def _standing(self, user: str, per_s: int, now: float) -> _Standing:
+        most = per_s * BURST_S
+        found = self._users.get(user)
+        if found is None:
+            if len(self._users) >= USERS_KEPT:
+                self._forget(now)
+            found = self._users[user] = _Standing(left=most, at=now)
+        found.left = min(most, found.left + (now - found.at) * per_s)
+        found.at = now
+        return found
+
+    def _forget(self, now: float) -> None:
+        """Whoever has not asked for so long that his bucket is full again."""
+        idle = [user for user, each in self._users.items() if not each.open and now - each.at > BURST_S]
+        for user in idle:
+            del self._users[user]
+
+
+def _problem(user: str, standing: _Standing, per_s: int, weighs: bool) -> TooMuch | None:
+    if standing.left < 1.0:
+        text = f"more than {per_s} requests a second of {user} (GSCHED_MAX_REQUESTS_PER_S): try again later"
+        return TooMuch(text, max((1.0 - standing.left) / per_s, 0.001))
+    if weighs and standing.weighing >= MOST_WEIGHING:
+        return TooMuch(f"{MOST_WEIGHING} queries of {user} are being answered: try again when one is", SHORTLY_S)
+    if standing.open >= MOST_OPEN:
+        return TooMuch(f"{MOST_OPEN} calls of {user} are open: try again when one has ended", SHORTLY_S)
+    return None

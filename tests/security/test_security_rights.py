@@ -1,0 +1,388 @@
+"""Every call of every service has a rule, and the gate holds callers to it: over a real connection, as proven users."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from gsched.base.errors import BadRequest, PermissionDenied
+from gsched.master.auditlog import AuditLog
+from gsched.master.gate import Gate
+from gsched.master.rights import RULES, Who
+from gsched.model.config import ClusterConfig, Locations, Params
+from gsched.model.job import JobSpec
+from gsched.model.view import Submission
+from gsched.wire.auth import Caller
+from gsched.wire.client import Client
+from gsched.wire.server import SERVER_OPTIONS, answers, listen, streams
+from gsched.wire.v1 import (
+    agent_pb2,
+    catalogue_pb2,
+    model_pb2,
+    scheduler_pb2,
+    scheduler_pb2_grpc,
+    terminal_pb2,
+    terminal_pb2_grpc,
+    waiting_pb2,
+)
+
+PLACES = Locations(conf_dir="/c", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")
+FILES = (agent_pb2, catalogue_pb2, model_pb2, scheduler_pb2, terminal_pb2, waiting_pb2)
+
+
+def test_every_call_of_every_service_has_a_rule() -> None:
+    """A new call must say who may make it: add it to gsched/master/rights.py and to docs/security.md if it matters."""
+    folder = Path(scheduler_pb2.__file__).parent
+    assert {Path(each.__file__).name for each in FILES} == {path.name for path in folder.glob("*_pb2.py")}
+    services = [service for each in FILES for service in each.DESCRIPTOR.services_by_name.values()]
+    found = {f"{service.name}.{method.name}" for service in services for method in service.methods}
+    assert found == set(RULES)
+
+
+def test_whatever_is_not_everybodys_is_logged_and_closed_to_root() -> None:
+    public = {name for name, rule in RULES.items() if not rule.changes and rule.who is not Who.AGENT}
+    assert all(RULES[name].who is Who.EVERYBODY for name in public)
+    assert {name for name, rule in RULES.items() if rule.quiet} == {"Terminal.Type"}
+
+
+class Anybody:
+    """Lets everyone in as whom the test wants."""
+
+    def __init__(self) -> None:
+        self.now: Caller | None = Caller("ann", False, "gpu1", "door")
+        self.asked = 0
+
+    def caller(self, context: Any) -> Caller:
+        self.asked += 1
+        if self.now is None:
+            raise PermissionDenied("no certificate")
+        return self.now
+
+
+class Answering(scheduler_pb2_grpc.SchedulerServicer):
+    """A few calls of the service, without a cluster behind them."""
+
+    def __init__(self) -> None:
+        self.gate: Gate
+        self.users: list[str] = []
+        self.held = asyncio.Event()
+
+    @answers
+    async def Submit(self, request: Any, context: Any) -> Any:
+        self.users.append(self.gate.caller(context).user)
+        return scheduler_pb2.SubmitReply(jobs=[model_pb2.Submitted(job_id=number) for number in (7, 8, 9)])
+
+    @answers
+    async def Control(self, request: Any, context: Any) -> Any:
+        errors = ["" if job_id == 1 else "User permission denied" for job_id in request.job_ids]
+        results = [model_pb2.Control(job_id=job, error=e) for job, e in zip(request.job_ids, errors, strict=True)]
+        return scheduler_pb2.ControlReply(results=results)
+
+    @answers
+    async def HostControl(self, request: Any, context: Any) -> Any:
+        raise BadRequest("h9: Bad host name")
+
+    @answers
+    async def Texts(self, request: Any, context: Any) -> Any:
+        raise PermissionDenied("Job <5>: User permission denied")
+
+    @answers
+    async def Cluster(self, request: Any, context: Any) -> Any:
+        return model_pb2.ClusterView(cluster="c", master_host="m")
+
+    @streams
+    async def Jobs(self, request: Any, context: Any) -> Any:
+        yield scheduler_pb2.JobsReply()
+        await self.held.wait()
+
+    @streams
+    async def Output(self, request: Any, context: Any) -> Any:
+        yield model_pb2.OutputChunk(stream="stdout", data=b"secret")
+
+
+class Setting:
+    """A gate, what is behind it, and a client on the other end of a socket."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "audit.log"
+        self.auth = Anybody()
+        self.params = Params(root_may_submit=False)
+        self.audit = AuditLog(str(self.log))
+        self.behind = Answering()
+        self.gate = self.behind.gate = Gate(self.auth, self.config, self.audit)
+        self.socket = str(folder / "s")
+        self.client: Client
+
+    def config(self) -> ClusterConfig:
+        return ClusterConfig(cluster="c", master_host="m", locations=PLACES, params=self.params)
+
+    async def ask(self, call: Callable[[Client], Any]) -> Any:
+        return await asyncio.to_thread(call, self.client)
+
+    async def lines(self, count: int) -> list[dict[str, str]]:
+        """So many lines of the log, each line's facts by name; a line may come a moment after the answer."""
+        while not self.log.exists() or self.log.read_bytes().count(b"\n") < count:
+            await asyncio.sleep(0.002)
+        return [facts_of(line) for line in self.log.read_text().splitlines()]
+
+
+def facts_of(line: str) -> dict[str, str]:
+    """As a reader of the log takes it apart."""
+    found, rest = {}, line.partition(" ")[2]
+    while rest:
+        name, _, rest = rest.partition("=")
+        if rest.startswith('"'):
+            value, end = json.JSONDecoder().raw_decode(rest)
+            rest = rest[end:].lstrip(" ")
+        else:
+            value, _, rest = rest.partition(" ")
+        found[name] = value
+    return found
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> Callable[[Callable[[Setting], Awaitable[None]]], None]:
+    def run(story: Callable[[Setting], Awaitable[None]]) -> None:
+        async def main() -> None:
+            setting = Setting(tmp_path)
+            server = grpc.aio.server(interceptors=[setting.gate], options=SERVER_OPTIONS)
+            scheduler_pb2_grpc.add_SchedulerServicer_to_server(setting.behind, server)
+            terminal_pb2_grpc.add_TerminalServicer_to_server(terminal_pb2_grpc.TerminalServicer(), server)
+            address = listen(server, setting.socket)
+            await server.start()
+            setting.client = Client(address, wait_s=5.0)
+            try:
+                await asyncio.wait_for(story(setting), 20)
+            finally:
+                setting.client.close()
+                await server.stop(0)
+                setting.audit.close()
+
+        asyncio.run(main())
+
+    return run
+
+
+Played = Callable[[Callable[[Setting], Awaitable[None]]], None]
+SPEC = JobSpec(command="echo PASSWORD", user="", queue="normal")
+
+
+def test_a_caller_is_asked_for_once_and_known_behind_the_gate(played: Played) -> None:
+    """A proof may be good for one use only: munge refuses a credential that it has seen."""
+
+    async def story(setting: Setting) -> None:
+        await setting.ask(lambda client: client.submit(Submission(spec=SPEC)))
+        assert setting.behind.users == ["ann"]
+        assert setting.auth.asked == 1
+
+    played(story)
+
+
+def test_who_is_not_proven_gets_nothing_and_is_logged(played: Played) -> None:
+    async def story(setting: Setting) -> None:
+        setting.auth.now = None
+        with pytest.raises(PermissionDenied, match="no certificate"):
+            await setting.ask(lambda client: client.cluster())
+        (line,) = await setting.lines(1)
+        assert (line["user"], line["way"], line["outcome"], line["why"]) == (
+            "?",
+            "unproven",
+            "refused",
+            "no certificate",
+        )
+
+    played(story)
+
+
+def test_a_call_without_a_rule_is_answered_to_nobody(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(RULES, "Scheduler.Cluster")
+
+    async def story(setting: Setting) -> None:
+        setting.auth.now = Caller("boss", True)
+        with pytest.raises(PermissionDenied, match="no rule"):
+            await setting.ask(lambda client: client.cluster())
+
+    played(story)
+
+
+def test_calls_for_administrators_are_refused_to_others_before_they_are_looked_at(played: Played) -> None:
+    async def story(setting: Setting) -> None:
+        with pytest.raises(PermissionDenied, match="User permission denied"):
+            await setting.ask(lambda client: client.host_control("close", ["h9"], "why not"))
+        setting.auth.now = Caller("boss", True, "gpu1", "door")
+        with pytest.raises(BadRequest, match="Bad host name"):
+            await setting.ask(lambda client: client.host_control("close", ["h9"]))
+        first, second = await setting.lines(2)
+        assert (first["user"], first["action"], first["hosts"]) == ("ann", "host close", "h9")
+        assert (first["outcome"], first["comment"]) == ("refused", "why not")
+        assert (second["user"], second["outcome"], second["why"]) == ("boss", "refused", "h9: Bad host name")
+
+    played(story)
+
+
+def test_root_of_a_host_may_only_look_unless_configured(played: Played) -> None:
+    async def story(setting: Setting) -> None:
+        setting.auth.now = Caller("root", False, "gpu1", "door")
+        assert (await setting.ask(lambda client: client.cluster())).cluster == "c"
+        for call in (
+            lambda client: client.submit(Submission(spec=SPEC)),
+            lambda client: client.control("kill", [1]),
+            lambda client: list(client.output(5)),
+        ):
+            with pytest.raises(PermissionDenied, match="LSF_ROOT_USER"):
+                await setting.ask(call)
+        setting.params = Params(root_may_submit=True)
+        await setting.ask(lambda client: client.control("kill", [1]))
+
+    played(story)
+
+
+def test_each_deed_is_one_line_with_who_whence_how_what_and_outcome(played: Played) -> None:
+    async def story(setting: Setting) -> None:
+        await setting.ask(lambda client: client.submit_many([Submission(spec=SPEC)] * 3))
+        await setting.ask(lambda client: client.control("kill", [1, 2]))
+        await setting.ask(lambda client: list(client.output(5)))
+        await setting.ask(lambda client: client.cluster())
+        submitted, killed, read = await setting.lines(3)  # what everybody may know is no deed
+        assert submitted == {
+            "user": "ann", "host": "gpu1", "way": "door", "action": "submit", "count": "3", "queue": "normal",
+            "outcome": "ok", "jobs": "7-9",
+        }  # fmt: skip
+        assert (killed["action"], killed["on"], killed["outcome"]) == ("kill", "1-2", "partly")
+        assert killed["why"] == "User permission denied"
+        assert (read["action"], read["on"], read["outcome"]) == ("read output", "5", "ok")
+
+    played(story)
+
+
+def test_refused_reads_of_what_is_private_are_logged(played: Played) -> None:
+    async def story(setting: Setting) -> None:
+        with pytest.raises(PermissionDenied):
+            await setting.ask(lambda client: client.texts(5))
+        (line,) = await setting.lines(1)
+        assert (line["user"], line["action"], line["on"], line["outcome"]) == ("ann", "read script", "5", "refused")
+
+    played(story)
+
+
+def test_no_secret_reaches_the_log(played: Played) -> None:
+    async def story(setting: Setting) -> None:
+        submission = Submission(
+            spec=SPEC, environment=b"TOKEN=sesame\0", script=b"#!/bin/sh\nsesame\n", input=b"sesame"
+        )
+        await setting.ask(lambda client: client.submit(submission))
+        await setting.lines(1)
+        text = setting.log.read_text()
+        assert text and "sesame" not in text and "PASSWORD" not in text
+
+    played(story)
+
+
+def test_nobody_writes_a_line_of_his_own_into_the_log(played: Played) -> None:
+    async def story(setting: Setting) -> None:
+        forged = 'x\n2026-01-01T00:00:00.000Z user=boss action=kill\r\u2028\x1b[2J" outcome=ok'
+        await setting.ask(lambda client: client.control("kill", [1], text=forged))
+        await setting.ask(lambda client: client.control(forged, [1]))
+        lines = await setting.lines(2)
+        assert [line["user"] for line in lines] == ["ann", "ann"]
+        assert lines[0]["text"] == forged and lines[1]["action"] == forged
+        assert setting.log.read_bytes().isascii()
+
+    played(story)
+
+
+def test_the_log_is_for_its_owner_and_group_and_may_be_rotated(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    audit = AuditLog(str(path))
+    before = os.umask(0o077)
+    try:
+        audit.write(0.0, {"user": "ann"})
+        _until(path.exists)
+        _until(lambda: path.read_text() == "1970-01-01T00:00:00.000Z user=ann\n")
+        assert path.stat().st_mode & 0o777 == 0o640
+        path.rename(tmp_path / "audit.log.1")
+        audit.write(1.0, {"user": "bob"})
+        audit.close()
+    finally:
+        os.umask(before)
+    assert path.read_text() == "1970-01-01T00:00:01.000Z user=bob\n"
+
+
+def test_the_log_is_not_written_through_a_link_and_nothing_is_lost(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = tmp_path / "target"
+    target.write_text("precious")
+    (tmp_path / "audit.log").symlink_to(target)
+    audit = AuditLog(str(tmp_path / "audit.log"))
+    audit.write(0.0, {"user": "ann"})
+    audit.close()
+    assert target.read_text() == "precious"
+    assert "user=ann" in caplog.text and "cannot be written" in caplog.text
+
+
+def test_a_user_who_asks_too_often_waits_and_others_do_not(played: Played) -> None:
+    async def story(setting: Setting) -> None:
+        setting.params = Params(max_requests_per_s=2)
+        for _ in range(20):
+            await setting.ask(lambda client: client.cluster())
+        impatient = Client(setting.client.address, wait_s=0.05)
+        with pytest.raises(Exception, match="more than 2 requests a second of ann"):
+            await asyncio.to_thread(impatient.cluster)
+        setting.auth.now = Caller("bob", False, "gpu1", "door")
+        await asyncio.to_thread(impatient.cluster)
+        impatient.close()
+        setting.auth.now = Caller("ann", False, "gpu2", "munge")
+        await setting.ask(lambda client: client.cluster())  # a patient one comes again by itself
+        (line,) = await setting.lines(1)
+        assert line["outcome"] == "refused" and line["user"] == "ann"
+
+    played(story)
+
+
+def test_a_user_has_a_few_large_queries_at_a_time(played: Played) -> None:
+    async def story(setting: Setting) -> None:
+        channel = grpc.aio.insecure_channel(setting.client.address)
+        stub = scheduler_pb2_grpc.SchedulerStub(channel)
+        running = [stub.Jobs(model_pb2.JobFilter()) for _ in range(8)]
+        for call in running:
+            await call.read()
+        ninth = stub.Jobs(model_pb2.JobFilter())
+        with pytest.raises(grpc.aio.AioRpcError, match="8 queries of ann are being answered"):
+            await ninth.read()
+        await stub.Cluster(scheduler_pb2.ClusterRequest())  # a small one is answered
+        setting.behind.held.set()
+        for call in running:
+            await call.read()
+        assert await stub.Jobs(model_pb2.JobFilter()).read()
+        await channel.close()
+
+    played(story)
+
+
+def test_the_owner_on_the_masters_own_socket_is_not_held_up(played: Played) -> None:
+    async def story(setting: Setting) -> None:
+        setting.params = Params(max_requests_per_s=1)
+        setting.auth.now = Caller("me", True)
+        impatient = Client(setting.client.address, wait_s=0.05)
+        for _ in range(50):
+            await asyncio.to_thread(impatient.cluster)
+        impatient.close()
+
+    played(story)
+
+
+def _until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
