@@ -205,7 +205,7 @@ def _host_is_known(home: Home, host: str) -> Callable[[], bool]:
             view = client.hosts([host])[0]
         except GschedError:
             return False
-        return view.status != "unavail" and view.ncpus > 0 and view.gpu_provider != ""
+        return view.status not in ("unavail", "unreach") and view.ncpus > 0 and view.gpu_provider != ""
 
     return ask
 

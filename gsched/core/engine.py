@@ -70,6 +70,8 @@ Schedule = Callable[[Snapshot, float, int], Plan]
 Waiter = Bucket | tuple[str, RequirementClass]
 """Jobs that share their reasons: a bucket, or all of a class in a queue."""
 
+NOTICED_LATE = 0.5
+"""So much of GSCHED_HOST_LOST may have passed already when a host's connection ends."""
 IDLE_TICK_S = 60.0
 """Longest time between two ticks."""
 STEP_PAUSE_S = 1.0
@@ -325,7 +327,8 @@ class Engine:
         seen = self.observations.of(command.host)
         if seen.session == command.session:
             seen.connected = False
-            seen.last_heard = now
+            # A link that died has been silent before that was noticed; an agent that ended gets time to come back.
+            seen.last_heard = max(seen.last_heard, now - self.config.params.host_lost_after_s * NOTICED_LATE)
             self._observe(command.host)
 
     def _attempt_started(self, command: AttemptStarted, now: float, decision: Decision) -> None:

@@ -27,7 +27,7 @@ def host_state(host: HostConfig, config: ClusterConfig, state: ClusterState, see
     if host.name in state.closed_hosts:
         return HostState.CLOSED_ADM
     if not seen.connected:
-        return HostState.UNAVAIL
+        return HostState.UNREACH if host.server and not seen.lost else HostState.UNAVAIL
     ledger = state.ledger.host(host.name)
     for (job_id, _), part in ledger.held.items():
         job = state.jobs.get(job_id)

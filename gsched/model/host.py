@@ -239,4 +239,6 @@ class HostState(StrEnum):
     CLOSED_FULL = "closed_Full"
     CLOSED_BUSY = "closed_Busy"
     UNAVAIL = "unavail"
+    """Silent for so long that its jobs are UNKWN."""
     UNREACH = "unreach"
+    """Its agent cannot be reached, but has not been away for long: its jobs are taken to run."""

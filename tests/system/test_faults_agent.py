@@ -75,7 +75,7 @@ def test_jobs_live_on_without_their_agent_and_are_adopted(cluster: Cluster):
     away, later = start(cluster, "kill -7 $$", "sleep 0.1; exit 8")
     pids = [cluster.job(job_id).pid for job_id in (away, later)]
     kill_agent(cluster)
-    cluster.until(lambda: host_status(cluster) == "unavail", "the host is still there")
+    cluster.until(lambda: host_status(cluster) == "unreach", "the host is still there")
     assert all(psutil.pid_exists(pid) for pid in pids if pid)
     (cluster.folder / "go").touch()
     status = cluster.folder / "spool" / cluster.host / "attempts" / f"{away}.1" / "status"
@@ -196,9 +196,10 @@ def test_an_agent_that_vanishes_makes_its_jobs_unknown_until_it_is_back(cluster:
     settings(cluster, GSCHED_HOST_LOST=1.5)
     (job_id,) = start(cluster, "exit 2")
     kill_agent(cluster)
-    cluster.until(lambda: host_status(cluster) == "unavail", "the host is still there")
+    cluster.until(lambda: host_status(cluster) == "unreach", "the host is still there")
     assert state_of(cluster, job_id) == "RUN"
     cluster.until(lambda: state_of(cluster, job_id) == "UNKWN", "the job is still said to run")
+    assert host_status(cluster) == "unavail"
     waiting = cluster.submit("-o", "/dev/null", "true")
     assert "Unable to reach slave batch server" in cluster.run("gjobs", "-p", str(waiting)).stdout
     cluster.up()

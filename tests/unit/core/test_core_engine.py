@@ -401,8 +401,37 @@ def test_a_host_is_shown_with_what_is_left_and_what_is_reserved() -> None:
     assert "GPU 0 (x) is not offered: lost" in view.notes
     world.disconnect()
     view = host_view(host, world.config, world.engine.state, world.engine.observations.of("a"))
-    assert view.status == "unavail" and view.load == {} and view.notes == ("no agent of a is connected",)
+    assert view.status == "unreach" and view.load == {} and view.notes == ("no agent of a is connected",)
     assert {value.total for value in view.externals} == {None}
+    world.wait(world.config.params.host_lost_after_s)
+    assert host_view(host, world.config, world.engine.state, world.engine.observations.of("a")).status == "unavail"
+    world.connect()
+    world.disconnect()
+    assert host_view(host, world.config, world.engine.state, world.engine.observations.of("a")).status == "unreach"
+
+
+def test_a_link_that_died_has_been_silent_before_it_was_noticed() -> None:
+    world = World()
+    (job,) = world.run(spec())
+    patience = world.config.params.host_lost_after_s
+    world.wait(patience * 0.4)
+    world.disconnect()
+    world.wait(patience * 0.6 - 0.1)
+    assert world.state(job) == "RUN"
+    world.wait(0.2)
+    assert world.state(job) == "UNKWN"
+
+
+def test_an_agent_that_had_said_nothing_for_long_still_gets_half_the_time_to_come_back() -> None:
+    world = World()
+    (job,) = world.run(spec())
+    patience = world.config.params.host_lost_after_s
+    world.wait(patience * 0.9)
+    world.disconnect()
+    world.wait(patience * 0.5 - 0.1)
+    assert world.state(job) == "RUN"
+    world.wait(0.2)
+    assert world.state(job) == "UNKWN"
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_a_new_configuration_shows_its_hosts() -> None:
     desk.engine.handle(Reconfigure("root", msgspec.structs.replace(CONFIG, hosts=hosts)), NOW)
     desk.board.publish(desk.engine)
     assert [(host.name, host.status, host.max_slots) for host in desk.board.hosts()] == [
-        ("c", "unavail", 2),
+        ("c", "unreach", 2),
         ("b", "ok", 2),
     ]
 

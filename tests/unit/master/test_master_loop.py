@@ -152,7 +152,7 @@ def test_a_full_disk_refuses_people_keeps_reports_and_goes_on_with_the_same_batc
     # Hello before its end: the host is gone again, and the order in which things happened was kept.
     master.submit("again")
     master.until(lambda: "again" in master.answers)
-    assert master.board.hosts()[0].status == "unavail"
+    assert master.board.hosts()[0].status == "unreach"
 
 
 def test_only_an_unknown_outcome_ends_the_process(master: Master) -> None:
