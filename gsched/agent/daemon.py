@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import secrets
 import signal
 from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ from gsched.agent.report import HostReporter
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError
 from gsched.base.service import NOBODY, ServiceManager, keep_fed
+from gsched.base.wholefile import replace_file
 from gsched.config.files import load
 from gsched.model.config import ClusterConfig, GpuFence
 from gsched.model.host_ledger import AttemptKey
@@ -45,6 +47,8 @@ _TRANSPORT = (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError)
 """What a stream raises when its other end has gone."""
 RECONNECT_S = 0.1
 RECONNECT_MOST_S = 0.5
+REFUSED_S = 2.0
+"""Until an agent that was refused asks again: what is wrong is put right by people."""
 
 
 def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
@@ -64,6 +68,17 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
 def _key(config: ClusterConfig, spool: Path) -> str:
     """Tells this cluster's host from all others on the machine."""
     return f"{config.cluster}:{spool}"
+
+
+def _mark_of(spool: Path) -> str:
+    """What tells this spool folder, and the agent that holds its lock, from all others."""
+    path = spool / "mark"
+    with contextlib.suppress(FileNotFoundError):
+        if mark := path.read_text("ascii", "replace").strip():
+            return mark
+    mark = secrets.token_hex(16)
+    replace_file(str(path), f"{mark}\n".encode(), durable=True)
+    return mark
 
 
 @contextlib.contextmanager
@@ -96,6 +111,9 @@ class Agent:
         self._usage_s = config.timing.usage_sample_s
         self._exchange_s = config.timing.exchange_s
         self._refused = ""
+        self._mark = _mark_of(spool)
+        self._is_refused = False
+        """In this session; `_refused` is what has been said in the log."""
         self._heard = False
         self._background: set[asyncio.Task[None]] = set()
         self._answers: set[asyncio.Task[None]] = set()
@@ -186,6 +204,7 @@ class Agent:
         while True:
             try:
                 address = read_address(self._config.locations.conf_dir)
+                self._is_refused = False
                 async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
                     if await self._session(channel):
                         delay = RECONNECT_S
@@ -193,6 +212,8 @@ class Agent:
                 log.debug("no session: %s", error)
             except Exception:
                 log.exception("the session broke")
+            if self._is_refused:
+                delay = REFUSED_S
             await asyncio.sleep(delay)  # the master is away: nothing tells when it comes back
             delay = min(delay * 2, RECONNECT_MOST_S)
 
@@ -202,6 +223,7 @@ class Agent:
         hello = agent_pb2.Hello(
             host=self._host, protocol=PROTOCOL, version=__version__, boot_id=boot_id(), pid=os.getpid()
         )
+        hello.journal = self._mark
         topology = read_topology()
         if topology is not None:
             fill(hello.topology, topology)
@@ -272,7 +294,7 @@ class Agent:
             case "refusal":
                 if message.refusal.text != self._refused:
                     log.error("the master refuses this agent: %s", message.refusal.text)
-                self._refused = message.refusal.text
+                self._refused, self._is_refused = message.refusal.text, True
                 self._manager.status(f"host {self._host}: refused by the master: {self._refused}")
             case "start":
                 # Looks at the GPUs first, which may take a while.

@@ -23,6 +23,7 @@ from gsched.core.command import (
 from gsched.master.loop import EngineLoop, Item
 from gsched.master.servicer import ask
 from gsched.master.sessions import Sessions
+from gsched.master.speakers import Refusals, Speaker, address_of
 from gsched.model.allocation import HostAllocation
 from gsched.model.host import GpuReport, LoadReport
 from gsched.model.job import AttemptResult, Usage
@@ -52,20 +53,23 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     def __init__(self, loop: EngineLoop, sessions: Sessions) -> None:
         self._loop = loop
         self._sessions = sessions
+        self._refusals = Refusals()
 
     async def Session(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
         opening = await context.read()
         if opening is grpc.aio.EOF:
             return
         first = opening.messages[0] if opening.messages else agent_pb2.AgentMessage()
-        refusal = self._refuse(first)
+        speaker = _speaker(first.hello, context.peer())
+        refusal = self._refuse(first) or self._sessions.rival(first.hello.host, speaker)
         if refusal:
-            log.warning("%s", refusal)
+            if self._refusals.is_news(context.peer(), refusal, time.monotonic()):
+                log.warning("an agent connected from %s is refused: %s", speaker.address or "this machine", refusal)
             message = agent_pb2.MasterMessage(refusal=agent_pb2.Refusal(text=refusal))
             await context.write(agent_pb2.MasterBatch(messages=[message]))
             return
         host = first.hello.host
-        session, outgoing = self._sessions.open(host)
+        session, outgoing = self._sessions.open(host, speaker)
         ways = [asyncio.create_task(self._write(context, outgoing))]
         try:
             await ask(self._loop, _hello(first.hello, session))
@@ -144,6 +148,10 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             return
         if command is not None:
             self._loop.put(Item(command))
+
+
+def _speaker(hello: agent_pb2.Hello, peer: str) -> Speaker:
+    return Speaker(hello.journal, hello.boot_id, address_of(peer), time.time())
 
 
 def _note_failure(way: asyncio.Task[None]) -> None:

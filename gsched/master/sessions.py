@@ -22,6 +22,7 @@ from gsched.core.instruction import (
     TerminateAttempt,
 )
 from gsched.master.board import Board
+from gsched.master.speakers import Speaker
 from gsched.model.application import Application
 from gsched.model.config import ClusterConfig
 from gsched.model.job import JobSpec
@@ -50,6 +51,7 @@ class Sessions:
         self._board = board
         self._store = store
         self._outgoing: dict[str, tuple[int, Outgoing]] = {}
+        self._speakers: dict[str, Speaker] = {}
         self._questions: dict[int, tuple[str, asyncio.Queue[agent_pb2.OutputReply | None]]] = {}
         self._last_question = 0
         self._last_session = 0
@@ -65,7 +67,12 @@ class Sessions:
         """How many hosts have a session now."""
         return len(self._outgoing)
 
-    def open(self, host: str) -> tuple[int, Outgoing]:
+    def rival(self, host: str, speaker: Speaker) -> str:
+        """Why this agent may not speak for the host now: another one does; empty when it may."""
+        present = self._speakers.get(host)
+        return "" if present is None or present.is_same(speaker) else present.refuses(host)
+
+    def open(self, host: str, speaker: Speaker) -> tuple[int, Outgoing]:
         """A new session of the host's agent; an older one of the same host is ended (by a None in its queue)."""
         older = self._outgoing.get(host)
         if older is not None:
@@ -74,6 +81,7 @@ class Sessions:
         self._last_session += 1
         outgoing: Outgoing = asyncio.Queue()
         self._outgoing[host] = (self._last_session, outgoing)
+        self._speakers[host] = speaker
         return self._last_session, outgoing
 
     def close(self, host: str, session: int) -> None:
@@ -82,6 +90,7 @@ class Sessions:
         if current is None or current[0] != session:
             return
         del self._outgoing[host]
+        del self._speakers[host]
         for asked, answers in self._questions.values():
             if asked == host:
                 answers.put_nowait(None)

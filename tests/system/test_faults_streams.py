@@ -85,6 +85,30 @@ def test_a_second_session_of_a_host_ends_the_first(two_hosts: Cluster):
             assert client.hosts(["b"])[0].status == "ok"
 
 
+def test_another_machine_with_the_same_host_name_is_refused_as_long_as_the_first_is_there(two_hosts: Cluster):
+    job_id = submit_to_b(two_hosts)
+    with FakeAgent(two_hosts, "b") as first:
+        first.hello(journal="mine")
+        first.wait_for_start(job_id, 1)
+        for _ in range(2):
+            with FakeAgent(two_hosts, "b") as second:
+                second.hello(journal="another")
+                assert "host b already has an agent" in second.wait(lambda m: m.HasField("refusal")).refusal.text
+                second.wait_for_end()
+        first.started(job_id, 1)
+        first.ended(job_id, 1, exit_code=4)
+        first.wait_for_forget(job_id, 1)
+    assert end_of(two_hosts.wait(job_id)[0]) == ("exit", 4)
+    assert (two_hosts.folder / "log" / "master.log").read_text().count("host b already has an agent") == 1
+    two_hosts.until(lambda: may_speak(two_hosts, "another"), "the second is still refused")
+
+
+def may_speak(cluster: Cluster, journal: str) -> bool:
+    with FakeAgent(cluster, "b") as agent:
+        agent.hello(journal=journal)
+        return agent.wait(lambda m: m.HasField("refusal") or m.HasField("settings")).HasField("settings")
+
+
 def test_an_agent_that_falls_silent_is_given_up(two_hosts: Cluster):
     settings(two_hosts, GSCHED_HOST_LOST=1.2)
     job_id = submit_to_b(two_hosts)
