@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+ROOT = str(Path(__file__).resolve().parents[1])
+if ROOT not in sys.path:
+    sys.path.insert(0, ROOT)
+
+from tests.fakenvml.build import NoCompiler, build  # noqa: E402 - the line above makes it importable
+from tests.hangingfs import HangingFile  # noqa: E402
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,3 +29,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs root"))
         if item.get_closest_marker("needs_gcc") and compiler is None:
             item.add_marker(pytest.mark.skip(reason="needs a C compiler (gcc)"))
+
+
+@pytest.fixture(scope="session")
+def fake_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a fake libnvidia-ml.so.1."""
+    try:
+        return build(tmp_path_factory.mktemp("fakenvml")).parent
+    except NoCompiler as problem:
+        pytest.skip(str(problem))
+
+
+@pytest.fixture
+def hang(tmp_path: Path) -> Iterator[HangingFile]:
+    """A file that whoever reads it hangs in the kernel for, until it is released."""
+    try:
+        file = HangingFile(tmp_path / "mnt")
+    except OSError as error:
+        pytest.skip(f"no file system can be made to hang here: {error}")
+    yield file
+    file.release()

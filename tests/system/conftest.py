@@ -38,6 +38,15 @@ def make_cluster(folder: Path) -> Iterator[Callable[..., Cluster]]:
             print(f"-- {log.name}", *log.read_text(errors="replace").splitlines()[-40:], sep="\n")
 
 
+@pytest.fixture(scope="module")
+def driver_folder(fake_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the stand-in for the driver's library, as LD_LIBRARY_PATH wants it; a state file goes beside it."""
+    folder = tmp_path_factory.mktemp("nvml")
+    for library in fake_library.glob("*.so*"):
+        (folder / library.name).symlink_to(library)
+    return folder
+
+
 @pytest.fixture
 def lab(folder: Path) -> Iterator[Lab]:
     """An empty lab of network-separated hosts; what the daemons of its hosts have logged is shown when a test fails."""

@@ -19,12 +19,6 @@ from live_cluster import Cluster
 from gsched.model.event import JobRequeued, decode_event
 from gsched.model.view import JobFilter
 
-ROOT = str(Path(__file__).resolve().parents[2])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
-
-from tests.fakenvml.build import NoCompiler, build  # noqa: E402 - the line above makes it importable
-
 MIB = 1 << 20
 ONE = ("-R", "rusage[ngpus_excl_p=1]")
 BOTH = ("-R", "rusage[ngpus_excl_p=2]")
@@ -61,13 +55,8 @@ class Machine:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    folder = tmp_path_factory.mktemp("nvml")
-    try:
-        build(folder)
-    except NoCompiler as problem:
-        pytest.skip(str(problem))
-    return Machine(folder)
+def machine(driver_folder: Path) -> Machine:
+    return Machine(driver_folder)
 
 
 @pytest.fixture(scope="module")

@@ -13,29 +13,18 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster
 
-ROOT = str(Path(__file__).resolve().parents[2])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
-
-from tests.fakenvml.build import NoCompiler, build  # noqa: E402 - the line above makes it importable
-
 MIB = 1 << 20
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def machine(driver_folder: Path) -> Path:
     """The folder of the library and of its state file."""
-    folder = tmp_path_factory.mktemp("nvml")
-    try:
-        build(folder)
-    except NoCompiler as problem:
-        pytest.skip(str(problem))
     lines = ["count=4", "driver=570.86.10"]
     for index in range(4):
         lines += [f"gpu.{index}.uuid={uuid_of(index)}", f"gpu.{index}.minor={3 - index}", f"gpu.{index}.mode=3"]
         lines += [f"gpu.{index}.mem_mib=81559", f"gpu.{index}.reserved_mib=559"]
-    (folder / "state").write_text("\n".join(lines) + "\n")
-    return folder
+    (driver_folder / "state").write_text("\n".join(lines) + "\n")
+    return driver_folder
 
 
 def uuid_of(index: int) -> str:

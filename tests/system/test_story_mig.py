@@ -12,12 +12,6 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster, printed
 
-ROOT = str(Path(__file__).resolve().parents[2])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
-
-from tests.fakenvml.build import NoCompiler, build  # noqa: E402 - the line above makes it importable
-
 ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
 
 
@@ -44,19 +38,14 @@ def laid(index: int, *profiles: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def machine(driver_folder: Path) -> Path:
     """The state file: GPU 0 is whole, GPU 1 is split."""
-    folder = tmp_path_factory.mktemp("mig")
-    try:
-        build(folder)
-    except NoCompiler as problem:
-        pytest.skip(str(problem))
     lines = ["count=2", "driver=570.86.10"]
     for index in range(2):
         lines += [f"gpu.{index}.uuid={gpu_uuid(index)}", f"gpu.{index}.minor={index}", f"gpu.{index}.mode=0"]
         lines += [f"gpu.{index}.name=NVIDIA A100-SXM4-40GB", f"gpu.{index}.mem_mib=40960"]
-    (folder / "state").write_text("\n".join(lines) + "\n" + laid(0) + laid(1, "3g.20gb", "1g.5gb"))
-    return folder / "state"
+    (driver_folder / "state").write_text("\n".join(lines) + "\n" + laid(0) + laid(1, "3g.20gb", "1g.5gb"))
+    return driver_folder / "state"
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,6 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster
 
-ROOT = str(Path(__file__).resolve().parents[2])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
-
-from tests.fakenvml.build import NoCompiler, build  # noqa: E402 - the line above makes it importable
-
 MIB = 1024 * 1024
 EXCLUSIVE = "num=1:mode=exclusive_process"
 
@@ -153,16 +147,11 @@ def test_a_mode_that_is_changed_under_a_job_is_in_its_history_and_stays(cluster:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("nvml")
-    try:
-        build(folder)
-    except NoCompiler as problem:
-        pytest.skip(str(problem))
+def machine(driver_folder: Path) -> Path:
     told = "gpu.{0}.uuid=GPU-{1:08x}-0004-4000-8000-{0:012d}\ngpu.{0}.mode=0\ngpu.{0}.procs="
     lines = ["count=2", *(told.format(index, os.getpid()) for index in range(2))]
-    (folder / "state").write_text("\n".join(lines) + "\n")
-    return folder / "state"
+    (driver_folder / "state").write_text("\n".join(lines) + "\n")
+    return driver_folder / "state"
 
 
 @pytest.fixture(scope="module")

@@ -13,28 +13,17 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster
 
-ROOT = str(Path(__file__).resolve().parents[2])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
-
-from tests.fakenvml.build import NoCompiler, build  # noqa: E402 - the line above makes it importable
-
 PAIR = "rusage[ngpus_excl_p=2]"
 
 
 @pytest.fixture(scope="module")
-def clusters(module_cluster: Callable[..., Cluster], tmp_path_factory: pytest.TempPathFactory) -> list[Cluster]:
-    folder = tmp_path_factory.mktemp("nvml")
-    try:
-        build(folder)
-    except NoCompiler as problem:
-        pytest.skip(str(problem))
+def clusters(module_cluster: Callable[..., Cluster], driver_folder: Path) -> list[Cluster]:
     # UUIDs of this run alone: the locks on GPUs are the whole machine's.
     uuids = [f"GPU-{os.getpid():08x}-0000-4000-8000-{index:012d}" for index in range(4)]
     told = "gpu.{0}.uuid={1}\ngpu.{0}.mode=3\ngpu.{0}.minor={2}"  # minors run against indexes
     lines = ["count=4", *(told.format(index, uuid, 3 - index) for index, uuid in enumerate(uuids))]
-    (folder / "state").write_text("\n".join(lines) + "\n")
-    env = {"LD_LIBRARY_PATH": str(folder), "GSCHED_FAKE_NVML": str(folder / "state")}
+    (driver_folder / "state").write_text("\n".join(lines) + "\n")
+    env = {"LD_LIBRARY_PATH": str(driver_folder), "GSCHED_FAKE_NVML": str(driver_folder / "state")}
     return [module_cluster(name=name, **env) for name in ("one", "two")]
 
 

@@ -13,12 +13,6 @@ from live_cluster import Cluster
 
 from gsched.model.view import JobView
 
-ROOT = str(Path(__file__).resolve().parents[2])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
-
-from tests.fakenvml.build import NoCompiler, build  # noqa: E402 - the line above makes it importable
-
 EIGHT = range(8)
 ONE = ("-R", "rusage[ngpus_excl_p=1]")
 
@@ -42,13 +36,8 @@ class Machine:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    folder = tmp_path_factory.mktemp("nvml")
-    try:
-        build(folder)
-    except NoCompiler as problem:
-        pytest.skip(str(problem))
-    return Machine(folder)
+def machine(driver_folder: Path) -> Machine:
+    return Machine(driver_folder)
 
 
 @pytest.fixture(scope="module")

@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from live_cluster import Cluster
 
-ROOT = str(Path(__file__).resolve().parents[2])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
-
-from tests.hangingfs import HangingFile  # noqa: E402 - the line above makes it importable
+from tests.hangingfs import HangingFile
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
-
-
-@pytest.fixture
-def hang(tmp_path: Path) -> Iterator[HangingFile]:
-    try:
-        file = HangingFile(tmp_path / "mnt")
-    except OSError as error:
-        pytest.skip(f"no file system can be made to hang here: {error}")
-    yield file
-    file.release()
 
 
 def test_an_unkillable_job_is_named_and_keeps_its_own_alone(cluster: Cluster, hang: HangingFile) -> None:

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-ROOT = str(Path(__file__).resolve().parents[3])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
-
-from tests.fakenvml.build import NoCompiler, build  # noqa: E402 - the line above makes it importable
-
-
-@pytest.fixture(scope="session")
-def fake_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a fake libnvidia-ml.so.1."""
-    try:
-        return build(tmp_path_factory.mktemp("fakenvml")).parent
-    except NoCompiler as problem:
-        pytest.skip(str(problem))
 
 
 class FakeMachine:

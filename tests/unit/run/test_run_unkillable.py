@@ -7,31 +7,12 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from run_host import Host, appears
 
 from gsched.run import contain
 from gsched.run.limits import Guard
-
-ROOT = str(Path(__file__).resolve().parents[3])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
-
-from tests.hangingfs import HangingFile  # noqa: E402 - the line above makes it importable
-
-
-@pytest.fixture
-def hang(tmp_path: Path) -> Iterator[HangingFile]:
-    try:
-        file = HangingFile(tmp_path / "mnt")
-    except OSError as error:
-        pytest.skip(f"no file system can be made to hang here: {error}")
-    yield file
-    file.release()
 
 
 @pytest.fixture
