@@ -138,6 +138,14 @@ class Cluster:
             done = client.wait(job_ids, timeout_s=timeout_s)
         return [done[job_id] for job_id in job_ids]
 
+    def end_jobs(self) -> None:
+        """End whatever has not finished, at once, and wait until it has."""
+        with self.client() as client:
+            left = [view.job_id for view in client.jobs()]
+        if left:
+            self.run("gkill", "-r", *map(str, left), check=False)  # one may have ended meanwhile
+            self.wait(*left)
+
     def pid(self, name: str) -> int:
         """Process id of the daemon `master`, `door` or `agent-HOST`."""
         pid = daemons.running_pid(load(str(self.conf)).required().locations.run_dir, name)

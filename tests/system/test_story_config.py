@@ -95,11 +95,7 @@ def shared(module_cluster: Callable[..., Cluster]) -> Cluster:
 def cluster(shared: Cluster) -> Iterator[Cluster]:
     """A cluster with four exclusive GPUs, given back as it was."""
     yield shared
-    with shared.client() as client:
-        left = [view.job_id for view in client.jobs()]
-    if left:
-        shared.run("gkill", "-r", *map(str, left))
-        shared.wait(*left)
+    shared.end_jobs()
     shared.run("gsched", "sim-gpu", "0-3", "compute_mode=exclusive_process")
     shared.until(lambda: column(shared, "ngpus_excl_p") == ("4.0", "0.0"), "the GPUs are not exclusive again")
 

@@ -48,11 +48,7 @@ def cluster(module_cluster: Callable[..., Cluster], tmp_path_factory: pytest.Tem
 @pytest.fixture(autouse=True)
 def all_free(cluster: Cluster) -> Iterator[None]:
     yield
-    with cluster.client() as client:
-        left = [view.job_id for view in client.jobs()]
-    if left:
-        cluster.run("gkill", *map(str, left))
-        cluster.wait(*left)
+    cluster.end_jobs()
 
 
 def minors(cluster: Cluster, job: int) -> list[str]:

@@ -68,13 +68,9 @@ def shared(module_cluster: Callable[..., Cluster], machine: Machine) -> Cluster:
 def cluster(shared: Cluster, machine: Machine) -> Iterator[Cluster]:
     """Looks each second at clean GPUs; whatever a test leaves behind goes."""
     yield shared
-    with shared.client() as client:
-        left = [view.job_id for view in client.jobs()]
     for index in range(2):
         machine.now(index, 0)
-    if left:
-        shared.run("gkill", "-r", *map(str, left), check=False)
-        shared.wait(*left)
+    shared.end_jobs()
     shared.until(lambda: not problems(shared), "a GPU is not clean again")
 
 

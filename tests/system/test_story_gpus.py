@@ -29,11 +29,7 @@ def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
 def all_free(cluster: Cluster) -> Iterator[None]:
     """Each test begins and ends with an idle cluster."""
     yield
-    with cluster.client() as client:
-        left = [view.job_id for view in client.jobs()]
-    if left:
-        cluster.run("gkill", *map(str, left))
-        cluster.wait(*left)
+    cluster.end_jobs()
     assert counts(cluster) == ("4.0", "0.0")
 
 

@@ -56,11 +56,7 @@ def cluster(module_cluster: Callable[..., Cluster], machine: Path) -> Cluster:
 @pytest.fixture(autouse=True)
 def all_free(cluster: Cluster, machine: Path) -> Iterator[None]:
     yield
-    with cluster.client() as client:
-        left = [view.job_id for view in client.jobs()]
-    if left:
-        cluster.run("gkill", *map(str, left))
-        cluster.wait(*left)
+    cluster.end_jobs()
     relay(cluster, machine, 0)
     relay(cluster, machine, 1, "3g.20gb", "1g.5gb")
 

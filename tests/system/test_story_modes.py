@@ -26,11 +26,7 @@ def all_free(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     for name in {"cluster", "driven"} & set(request.fixturenames):
         found: Cluster = request.getfixturevalue(name)
-        with found.client() as client:
-            left = [view.job_id for view in client.jobs()]
-        if left:
-            found.run("gkill", "-r", *map(str, left))
-            found.wait(*left)
+        found.end_jobs()
 
 
 def told(cluster: Cluster, *words: str) -> str:

@@ -31,11 +31,7 @@ def clusters(module_cluster: Callable[..., Cluster], driver_folder: Path) -> lis
 def all_free(clusters: list[Cluster]) -> Iterator[None]:
     yield
     for cluster in clusters:
-        with cluster.client() as client:
-            left = [view.job_id for view in client.jobs()]
-        if left:
-            cluster.run("gkill", "-r", *map(str, left))
-            cluster.wait(*left)
+        cluster.end_jobs()
 
 
 def environment(cluster: Cluster, job: int) -> dict[str, str]:

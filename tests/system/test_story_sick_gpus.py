@@ -60,11 +60,7 @@ def probed_every(cluster: Cluster, seconds: float) -> str:
 @pytest.fixture(autouse=True)
 def all_well(cluster: Cluster, machine: Machine) -> Iterator[None]:
     yield
-    with cluster.client() as client:
-        left = [view.job_id for view in client.jobs()]
-    if left:
-        cluster.run("gkill", *map(str, left))
-        cluster.wait(*left)
+    cluster.end_jobs()
     machine.say(*(f"gpu.{index}.{what}=0" for index in EIGHT for what in ("err", "delay_ms")), "count=8")
     cluster.until(lambda: sick(cluster) == {}, "the GPUs do not become well again")
 
