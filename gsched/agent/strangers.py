@@ -96,27 +96,28 @@ def foreign(strangers: list[GpuProcess]) -> str:
     """`foreign(USER,PID,MIB)` of the largest, and how many more there are; empty without any."""
     if not strangers:
         return ""
-    first = strangers[0]
-    more = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
-    return f"foreign({first.user or '?'},{first.pid},{_shown(first.used_mib)}){more}"
+    return _named("foreign", strangers[0].user or "?", strangers)
 
 
 def escaped(processes: list[GpuProcess]) -> str:
     """`escaped(JOB.RUN,PID,MIB)` of the first, and how many more there are; empty without any."""
     if not processes:
         return ""
-    first = processes[0]
-    more = f" and {len(processes) - 1} more" if len(processes) > 1 else ""
-    return f"escaped({first.job},{first.pid},{_shown(first.used_mib)}){more}"
+    return _named("escaped", processes[0].job, processes)
 
 
 def dirty(left: list[GpuProcess], lost_mib: int) -> str:
     """`dirty(PID,MIB)` of what an attempt has left; PID is `?` for memory that no process explains."""
     if left:
-        first = max(left, key=lambda each: each.used_mib or 0)
-        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-        return f"dirty({first.pid},{_shown(first.used_mib)}){more}"
+        return _named("dirty", "", sorted(left, key=lambda each: -(each.used_mib or 0)))
     return f"dirty(?,{lost_mib})" if lost_mib else ""
+
+
+def _named(what: str, whose: str, processes: list[GpuProcess]) -> str:
+    """The first of them, in parentheses, and how many more there are."""
+    first, more = processes[0], len(processes) - 1
+    inner = ",".join(filter(None, (whose, str(first.pid), _shown(first.used_mib))))
+    return f"{what}({inner})" + (f" and {more} more" if more else "")
 
 
 def shows_processes(gpu: Gpu) -> bool:
