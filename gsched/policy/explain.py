@@ -46,6 +46,8 @@ class Shortage:
     there: float | None
     wish: str = ""
     """What else is asked of it."""
+    closed: str = ""
+    """GPUs that nobody holds and nobody gets, with why."""
 
     def reason(self, host: str) -> Reason:
         text = reserving(self.resource)
@@ -55,7 +57,8 @@ class Shortage:
         if self.there == 0 and self.wish:
             return Reason(text, f"{wanted}, {host} has no such GPU")
         of = "" if self.there is None else f" of {self.there:.10g}"
-        return Reason(text, f"{wanted}, {self.free:.10g}{of} free on {host}")
+        closed = f", {self.closed}" if self.closed else ""
+        return Reason(text, f"{wanted}, {self.free:.10g}{of} free on {host}{closed}")
 
 
 NO_HOST = Reason("No host is configured for the job's queue")

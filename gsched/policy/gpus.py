@@ -46,7 +46,8 @@ def choose(ledger: HostLedger, wanted: Sequence[Devices]) -> tuple[HeldGpu, ...]
             free = [gpu for gpu in free if gpu.uuid not in chosen]
         picked = _pick(ledger, kind, free, count)
         if picked is None:
-            return Shortage(kind.name, count, _most(ledger, kind, free), _there(ledger, kind), kind.wish)
+            there = _there(ledger, kind)
+            return Shortage(kind.name, count, _most(ledger, kind, free), there, kind.wish, _closed(ledger))
         for gpu in picked:
             chosen[gpu.uuid] = held_of(gpu, kind.claim, kind.share, kind.gmem_mib)
     held = tuple(chosen.values())
@@ -126,6 +127,15 @@ def _there(ledger: HostLedger, kind: DeviceKind) -> int:
         devices = list(whole_gpus(ledger.gpus))
     large = (gpu for gpu in devices if (gpu.usable_mib or 0) >= kind.gmem_mib)
     return sum(not kind.model or model_matches(kind.model, gpu.model, gpu.memory_mib or 0) for gpu in large)
+
+
+def _closed(ledger: HostLedger) -> str:
+    """The first GPU that nobody holds and that is not offered, with why, and how many more there are."""
+    idle = [gpu for gpu in whole_gpus(ledger.gpus) if gpu.problem and gpu.uuid not in ledger.holders]
+    if not idle:
+        return ""
+    more = f" and {len(idle) - 1} more" if len(idle) > 1 else ""
+    return f"GPU {idle[0].index}{more} not offered: {idle[0].problem}"
 
 
 def _pick(ledger: HostLedger, kind: DeviceKind, free: Sequence[Gpu], count: int) -> Sequence[Gpu] | None:

@@ -149,7 +149,7 @@ def test_a_stranger_between_cycle_and_start(
         assert event.not_before == 0.0
         assert problems(cluster) == [name]
         both = cluster.submit(*BOTH, "true")
-        cluster.why_pending(both)
+        assert cluster.why_pending(both).endswith(f" free on {cluster.host}, GPU {index} not offered: {name})")
         cluster.run("gkill", str(job))
         cluster.wait(job)
         assert cluster.state(both) == "PEND"
