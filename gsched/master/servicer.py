@@ -24,6 +24,7 @@ from gsched.master.histories import Histories, is_followed
 from gsched.master.hostchoice import admitted
 from gsched.master.loop import EngineLoop, Item, refusal
 from gsched.master.queueviews import queue_views
+from gsched.master.reconfig import fixed, told_at_start
 from gsched.master.replies import filled, job_replies
 from gsched.master.sessions import Sessions
 from gsched.master.withheld import queues_with_kept_slots, with_kept_slots
@@ -141,10 +142,11 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         if request.apply and loaded.config is not None and not errors:
             if not caller.is_admin:
                 raise PermissionDenied(roles.DENIED)
-            errors = _fixed(config.locations, loaded.config.locations, config.cluster, loaded.config.cluster)
+            errors = fixed(config.locations, loaded.config.locations, config.cluster, loaded.config.cluster)
             if not errors:
                 await self._desk.ask(Reconfigure(caller.user, loaded.config))
                 applied = True
+                notes += tuple(told_at_start(config, loaded.config))
         return to_proto(ReconfigResult(applied=applied, problems=errors, notes=notes), model_pb2.ReconfigResult)
 
     # -- reads ----------------------------------------------------------------------------------------------------
@@ -350,15 +352,3 @@ def check_filter(wanted: JobFilter, board: Board) -> None:
         raise BadRequest(f"{wanted.queue}: No such queue")
     if wanted.host and wanted.host not in board.config.hosts:
         raise BadRequest(f"{wanted.host}: Bad host name, host group name or cluster name")
-
-
-def _fixed(old: Any, new: Any, old_cluster: str, new_cluster: str) -> tuple[str, ...]:
-    """What a reconfig cannot change while the daemons run."""
-    found = [
-        f"{name.upper()} cannot change from {getattr(old, name)} to {getattr(new, name)} while the daemons run"
-        for name in ("state_dir", "run_dir", "spool_dir")
-        if getattr(old, name) != getattr(new, name)
-    ]
-    if old_cluster != new_cluster:
-        found.append(f"the cluster's name cannot change from {old_cluster} to {new_cluster} while the daemons run")
-    return tuple(found)

@@ -170,6 +170,19 @@ def test_every_problem_is_named_at_once_and_nothing_changes(cluster: Cluster) ->
     assert cluster.run("gadmin", "reconfig").stdout == "Reconfiguration initiated\n"
 
 
+def test_what_agents_read_at_their_start_is_told(cluster: Cluster) -> None:
+    conf = cluster.conf / "lsf.conf"
+    before = conf.read_text()
+    try:
+        append(conf, "GSCHED_MPS_CONTROL=/opt/mps-control\n")
+        said = cluster.run("gadmin", "reconfig").stderr
+    finally:
+        conf.write_text(before)
+    note = "GSCHED_MPS_CONTROL has changed: it takes effect when the agents are started again (gadmin hrestart all)"
+    assert note in said and note in cluster.run("gadmin", "reconfig").stderr  # back again
+    assert "GSCHED_MPS_CONTROL" not in cluster.run("gadmin", "reconfig").stderr
+
+
 def test_a_suggestion_stands_beside_an_unknown_name(cluster: Cluster) -> None:
     params = cluster.conf / "lsb.params"
     before = params.read_text()

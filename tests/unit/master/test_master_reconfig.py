@@ -1,0 +1,29 @@
+"""What a reconfig refuses, and what it says of settings that count from the next start on."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gsched.master.reconfig import fixed, told_at_start
+from gsched.model.config import ClusterConfig, GpuFence, Locations, Params
+
+HERE = Locations(conf_dir="/c", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")
+CONFIG = ClusterConfig(cluster="c1", master_host="h1", hosts={}, queues={}, params=Params(), locations=HERE)
+
+
+def test_folders_and_the_name_cannot_change() -> None:
+    elsewhere = msgspec.structs.replace(HERE, spool_dir="/q", log_dir="/m")
+    assert fixed(HERE, HERE, "c1", "c1") == ()
+    assert fixed(HERE, elsewhere, "c1", "c2") == (
+        "SPOOL_DIR cannot change from /p to /q while the daemons run",
+        "the cluster's name cannot change from c1 to c2 while the daemons run",
+    )
+
+
+def test_what_agents_read_at_their_start_is_told() -> None:
+    changed = msgspec.structs.replace(CONFIG, gpu_fence=GpuFence.OFF, mps_control="/opt/mps")
+    later = "takes effect when the agents are started again"
+    assert [f"{name} has changed: it {later}" for name in ("GSCHED_GPU_FENCE", "GSCHED_MPS_CONTROL")] == [
+        note.partition(" (")[0] for note in told_at_start(CONFIG, changed)
+    ]
+    assert list(told_at_start(CONFIG, CONFIG)) == []
