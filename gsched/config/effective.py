@@ -24,6 +24,8 @@ def effective_parameters(config: ClusterConfig) -> tuple[Parameter, ...]:
         "CLEAN_PERIOD": params.clean_period_s,
         "JOB_TERMINATE_INTERVAL": params.job_terminate_interval_s,
         "MAX_JOBID": params.max_job_id,
+        "MAX_PEND_JOBS": params.max_pending,
+        "MAX_PEND_SLOTS": params.max_pending_slots,
         "MAX_JOB_ARRAY_SIZE": params.max_array_size,
         "MAX_USER_PRIORITY": params.max_user_priority,
         "JOB_PRIORITY_OVER_TIME": "/".join(map(str, params.priority_over_time or ())) or None,

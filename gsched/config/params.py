@@ -105,6 +105,8 @@ def _params(settings: Settings, sleep_s: float, unit: str) -> Params:
         job_accept_interval_s=settings.take("JOB_ACCEPT_INTERVAL", _FACTOR, 0.0) * sleep_s,
         clean_period_s=settings.take("CLEAN_PERIOD", integer(0, 10**9), default.clean_period_s),
         max_job_id=settings.take("MAX_JOBID", integer(1, 2147483646), default.max_job_id),
+        max_pending=settings.take("MAX_PEND_JOBS", integer(0, _LARGEST), None),
+        max_pending_slots=settings.take("MAX_PEND_SLOTS", integer(0, _LARGEST), None),
         job_terminate_interval_s=settings.take("JOB_TERMINATE_INTERVAL", seconds(0), default.job_terminate_interval_s),
         gpu_shared_jobs=settings.take("GPU_SHARED_JOBS", integer(1, 1024), default.gpu_shared_jobs),
         gpu_unrequested=settings.take("GPU_UNREQUESTED", _unrequested, default.gpu_unrequested),

@@ -19,8 +19,8 @@ from gsched.model.user import Share, UserGroup, UserLimits
 
 _USER = Columns(
     required=("USER_NAME",),
-    optional=("MAX_JOBS", "JL/P", "MAX_PEND_JOBS"),
-    refused={"MAX_PEND_SLOTS": "use MAX_PEND_JOBS", "PRIORITY": ""},
+    optional=("MAX_JOBS", "JL/P", "MAX_PEND_JOBS", "MAX_PEND_SLOTS"),
+    refused={"PRIORITY": ""},
 )
 _GROUP = Columns(
     required=("GROUP_NAME", "GROUP_MEMBER"), optional=("USER_SHARES", "GROUP_ADMIN"), refused={"PRIORITY": ""}
@@ -107,6 +107,7 @@ def _read_limits(section: Section, users: Users, findings: Findings) -> None:
             max_jobs=read_cell(row, "MAX_JOBS", _COUNT, None, findings),
             max_jobs_per_processor=read_cell(row, "JL/P", real(0, 1e6), None, findings),
             max_pending=read_cell(row, "MAX_PEND_JOBS", _COUNT, None, findings),
+            max_pending_slots=read_cell(row, "MAX_PEND_SLOTS", _COUNT, None, findings),
         )
         if name is None:
             continue

@@ -148,11 +148,16 @@ def _audit_dependents(state: ClusterState, items: list[Item]) -> Iterator[str]:
     """Who waits for whom, and how many jobs of each user wait."""
     dependents: dict[int, set[int]] = {}
     waiting: dict[str, int] = {}
+    slots: dict[str, int] = {}
     for item in items:
-        add(waiting, item.spec.user, item.count if isinstance(item, JobArray) else 1)
+        jobs = item.count if isinstance(item, JobArray) else 1
+        add(waiting, item.spec.user, jobs)
+        add(slots, item.spec.user, jobs * item.spec.slots)
         for parent in parents_of(item.spec.conditions) if item.spec.conditions and not item.released else ():
             dependents.setdefault(parent, set()).add(item_id(item))
     if dependents != state.waits.dependents:
         yield f"dependents are kept as {state.waits.dependents}, they are {dependents}"
     if waiting != state.pending_jobs:
         yield f"pending jobs are counted as {state.pending_jobs}, there are {waiting}"
+    if slots != state.pending_slots:
+        yield f"slots of pending jobs are counted as {state.pending_slots}, they are {slots}"

@@ -21,7 +21,7 @@ from gsched.core.specs import SpecPool
 from gsched.core.waiting import WaitingRoom
 from gsched.core.waits import Waits
 from gsched.model.event import AnyEvent, JobEvent, ReservationMade
-from gsched.model.job import FINISHED, PENDING, STARTED, JobState
+from gsched.model.job import FINISHED, PENDING, STARTED, JobSpec, JobState
 from gsched.model.ledger import Ledger
 from gsched.model.snapshot import Running
 
@@ -73,6 +73,8 @@ class ClusterState:
         """Array -> started elements."""
         self.pending_jobs: dict[str, int] = {}
         """User -> jobs and elements in PEND or PSUSP."""
+        self.pending_slots: dict[str, int] = {}
+        """User -> slots that these want at the least."""
         self._born: tuple[JobArray, int, int] | None = None
         """While an event is applied: the array whose element became a job by it, its index, and `first` before."""
         self.touched: set[int] = set()
@@ -215,7 +217,7 @@ class ClusterState:
         if array.count == 1:
             self.unqueue_array(array)
         else:
-            add(self.pending_jobs, array.spec.user, -1)
+            self._count_waiting(array.spec, -1)
         array.take(index)
         self.jobs[job.job_id] = job
         self.enqueue(job)
@@ -235,7 +237,7 @@ class ClusterState:
         if was_empty:
             self.enqueue_array(array)
         else:
-            add(self.pending_jobs, array.spec.user, 1)
+            self._count_waiting(array.spec, 1)
 
     def add(self, job: Job) -> None:
         """Enter a job: a new one, or one of a checkpoint."""
@@ -292,29 +294,33 @@ class ClusterState:
         """The array, or else the job, of that number."""
         return self.arrays.get(number) or self.jobs[number]
 
+    def _count_waiting(self, spec: JobSpec, jobs: int) -> None:
+        add(self.pending_jobs, spec.user, jobs)
+        add(self.pending_slots, spec.user, jobs * spec.slots)
+
     def enqueue(self, job: Job) -> None:
         """The job is PEND or PSUSP: it joins those that wait for a place, a time, other jobs, or to be resumed."""
         if job.avoid_host and job.state is JobState.PEND:
             self.avoiding[job.job_id] = job.avoid_host
-        add(self.pending_jobs, job.spec.user, 1)
+        self._count_waiting(job.spec, 1)
         self.waits.enter(job)
 
     def unqueue(self, job: Job) -> None:
         """Take a job that is PEND or PSUSP out of wherever it waits."""
         self.avoiding.pop(job.job_id, None)
-        add(self.pending_jobs, job.spec.user, -1)
+        self._count_waiting(job.spec, -1)
         self.waits.leave(job)
 
     def enqueue_array(self, array: JobArray) -> None:
         """The elements in the array's record, if there are any, join those that wait."""
         if array.count:
-            add(self.pending_jobs, array.spec.user, array.count)
+            self._count_waiting(array.spec, array.count)
             self.waits.enter(array)
 
     def unqueue_array(self, array: JobArray) -> None:
         """Take the elements in the array's record, if there are any, out of wherever they wait."""
         if array.count:
-            add(self.pending_jobs, array.spec.user, -array.count)
+            self._count_waiting(array.spec, -array.count)
             self.waits.leave(array)
 
     def _nobody_depends(self, job_id: int) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from gsched.base.errors import BadRequest
+from gsched.base.errors import ResourceExhausted
 from gsched.base.ids import array_of
 from gsched.core.array import JobArray, indices_of
 from gsched.core.cluster import ClusterState
@@ -27,6 +28,7 @@ SUSPENDED_BY_ADMIN = PendingReason("The job was suspended by LSF admin or root w
 START_TIME = "The job has a specified start time"
 REQUEUED = "The job has been requeued"
 FORCED = PendingReason("The job is forced to run and waits for its host")
+EVERYBODY = "all"
 
 Reasons = Mapping[Bucket | tuple[str, RequirementClass], tuple[PendingReason, ...]]
 
@@ -86,26 +88,57 @@ def pending_reasons(
 
 
 def check_pending(state: ClusterState, config: ClusterConfig, user: str, specs: Sequence[JobSpec]) -> None:
-    """MAX_PEND_JOBS: raises BadRequest when the new jobs would be too many. Every job in PEND or PSUSP counts."""
-    if not any(row.max_pending is not None for row in config.users.values()):
+    """MAX_PEND_JOBS and MAX_PEND_SLOTS: raises ResourceExhausted when the new jobs would be too many.
+
+    Every job in PEND or PSUSP counts, with the slots that it wants at the least.
+    """
+    limits = [limit for limit in _pending_limits(config, user) if (limit.jobs, limit.slots) != (None, None)]
+    if not limits:
         return
-    new = sum(indices_of(spec.indices).count if spec.indices else 1 for spec in specs)
-    for who, members, most in _pending_limits(config, user):
-        waiting = sum(state.pending_jobs.get(member, 0) for member in members)
-        if waiting + new > most:
-            text = f"{waiting} jobs of {who} wait, {new} more would exceed {most} (MAX_PEND_JOBS)"
-            raise BadRequest(f"The user has reached his/her pending job limit: {text}")
+    numbers = [indices_of(spec.indices).count if spec.indices else 1 for spec in specs]
+    jobs, slots = sum(numbers), sum(count * spec.slots for count, spec in zip(numbers, specs, strict=True))
+    for limit in limits:
+        for what, counted, new, most in (
+            ("jobs", state.pending_jobs, jobs, limit.jobs),
+            ("slots", state.pending_slots, slots, limit.slots),
+        ):
+            waiting = _sum(counted, limit.members)
+            if most is not None and waiting + new > most:
+                of = f"{what} of {limit.who}" if limit.who else what
+                text = f"{waiting} {of} wait, {new} more would exceed {most} (MAX_PEND_{what.upper()})"
+                raise ResourceExhausted(f"{limit.text.format(what[:-1])}: {text}")
 
 
-def _pending_limits(config: ClusterConfig, user: str) -> Iterator[tuple[str, tuple[str, ...], int]]:
-    """(who, whose jobs count, most): the user's own limit, and those of his groups as a whole."""
+_OF_USER = "The user has reached his/her pending {} limit"
+_OF_ALL = "Pending {} threshold reached"
+
+
+class _PendingLimit(NamedTuple):
+    """`members`: whose jobs count together; None: everybody's."""
+
+    text: str
+    who: str
+    members: tuple[str, ...] | None
+    jobs: int | None
+    slots: int | None
+
+
+def _pending_limits(config: ClusterConfig, user: str) -> Iterator[_PendingLimit]:
+    """The cluster's limits, the user's own, and those of his groups as a whole."""
+    params = config.params
+    yield _PendingLimit(_OF_ALL, "", None, params.max_pending, params.max_pending_slots)
     own = row_of(config, user)
-    if own is not None and own.max_pending is not None:
-        yield user, (user,), own.max_pending
+    if own is not None:
+        yield _PendingLimit(_OF_USER, user, (user,), own.max_pending, own.max_pending_slots)
     for name, row in config.users.items():
         group = config.user_groups.get(name)
-        if group is not None and row.max_pending is not None and user in group.users:
-            yield name, group.users, row.max_pending
+        if group is not None and (user in group.users or EVERYBODY in group.users):
+            members = None if EVERYBODY in group.users else group.users
+            yield _PendingLimit(_OF_USER, name, members, row.max_pending, row.max_pending_slots)
+
+
+def _sum(counted: Mapping[str, int], members: tuple[str, ...] | None) -> int:
+    return sum(counted.values()) if members is None else sum(counted.get(member, 0) for member in members)
 
 
 def row_of(config: ClusterConfig, user: str) -> UserLimits | None:
@@ -115,6 +148,6 @@ def row_of(config: ClusterConfig, user: str) -> UserLimits | None:
         return own
     for name, row in config.users.items():
         group = config.user_groups.get(name[:-1]) if name.endswith("@") else None
-        if group is not None and (user in group.users or "all" in group.users):
+        if group is not None and (user in group.users or EVERYBODY in group.users):
             return row
     return config.users.get("default")

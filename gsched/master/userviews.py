@@ -107,6 +107,7 @@ def _view(name: str, config: ClusterConfig, counts: Mapping[str, SlotCount]) -> 
         per_processor=limits.max_jobs_per_processor,
         max_slots=limits.max_jobs,
         max_pending=limits.max_pending,
+        max_pending_slots=limits.max_pending_slots,
         pend=sum(count.pend for count in mine),
         run=sum(count.run for count in mine),
         ssusp=sum(count.ssusp for count in mine),

@@ -21,6 +21,7 @@ class UserLimitView(msgspec.Struct, frozen=True, kw_only=True):
     max_slots: int | None = None
     """MAX_JOBS."""
     max_pending: int | None = None
+    max_pending_slots: int | None = None
     pend: int = 0
     run: int = 0
     ssusp: int = 0

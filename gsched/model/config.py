@@ -105,6 +105,10 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     job_accept_interval_s: float = 0.0
     clean_period_s: int = 3600
     max_job_id: int = 2147483646
+    max_pending: int | None = None
+    """MAX_PEND_JOBS: of everybody together."""
+    max_pending_slots: int | None = None
+    """MAX_PEND_SLOTS: of everybody together."""
     job_terminate_interval_s: float = 10.0
     gpu_shared_jobs: int = 1
     gpu_unrequested: GpuUnrequested = GpuUnrequested.HIDE

@@ -36,3 +36,5 @@ class UserLimits(msgspec.Struct, frozen=True, kw_only=True):
     """JL/P."""
     max_pending: int | None = None
     """MAX_PEND_JOBS."""
+    max_pending_slots: int | None = None
+    """MAX_PEND_SLOTS."""

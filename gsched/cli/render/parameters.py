@@ -16,6 +16,8 @@ _MEANINGS: dict[str, tuple[str, str]] = {
     "CLEAN_PERIOD": ("How long a finished job is listed", "seconds"),
     "JOB_TERMINATE_INTERVAL": ("Time between the signals that end a job", "seconds"),
     "MAX_JOBID": ("Largest job number", ""),
+    "MAX_PEND_JOBS": ("Most jobs that may wait", "jobs"),
+    "MAX_PEND_SLOTS": ("Most slots that jobs may wait for", "slots"),
     "MAX_JOB_ARRAY_SIZE": ("Largest index of a job array", ""),
     "MAX_USER_PRIORITY": ("Highest priority that a user may give a job", ""),
     "JOB_PRIORITY_OVER_TIME": ("Priority that a pending job gains", "points/minutes"),

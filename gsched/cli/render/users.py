@@ -30,14 +30,14 @@ def _number(value: float | None) -> str:
 
 def render_users(users: Iterable[UserLimitView], *, header: bool = True, wide: bool = False) -> str:
     """One row per user or group; `wide` (-w) cuts no name and adds jobs that wait and how many may."""
-    more = f"{'PJOBS':>6} {'MPEND':>6} " if wide else ""
+    more = f"{'PJOBS':>6} {'MPEND':>6} {'MPJOBS':>6} " if wide else ""
     lines = [_HEADER + more + "\n"] if header else []
     for user in users:
         name = printable(user.name)
         counts = (user.pend, user.run, user.ssusp, user.ususp, user.rsv)
         cells = [f"{_number(user.max_slots):>6} {njobs(user):6d} ", *(f"{count:6d} " for count in counts)]
         if wide:
-            cells.append(f"{user.pending_jobs:6d} {_number(user.max_pending):>6} ")
+            cells.append(f"{user.pending_jobs:6d} {_number(user.max_pending_slots):>6} {_number(user.max_pending):>6} ")
         shown = left(name, 18) if wide else cell(name, 18)
         lines.append(f"{shown} {_number(user.per_processor):>5} " + "".join(cells) + "\n")
     return "".join(lines)
@@ -67,7 +67,7 @@ USER_FIELDS: FieldTable[UserLimitView] = FieldTable(
         Field("rsv", 8, _user(lambda user: str(user.rsv))),
         Field("njobs", 8, _user(lambda user: str(njobs(user)))),
         Field("pjobs", 8, _user(lambda user: str(user.pending_jobs))),
-        Field("mpend", 8, _user(lambda user: None)),
+        Field("mpend", 8, _user(lambda user: _number(user.max_pending_slots))),
         Field("mpjobs", 8, _user(lambda user: _number(user.max_pending))),
         Field("priority", 8, _user(lambda user: None)),
         Field("ngpus", 8, _user(_gpus)),

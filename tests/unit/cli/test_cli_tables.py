@@ -69,7 +69,7 @@ def test_users(master: FakeMaster, call: NewCall) -> None:
     assert (
         shown(call, "gusers", "-w", "all").splitlines()[2].startswith("a_group_with_a_long_name/     -      -      3 ")
     )
-    assert shown(call, "gusers", "-w").splitlines()[1].endswith("      0      3     50 ")
+    assert shown(call, "gusers", "-w").splitlines()[1].endswith("      0      3      -     50 ")
     assert refused(call, "busers", "nobody") == "nobody: Unknown user\n"
 
 

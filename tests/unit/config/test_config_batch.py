@@ -171,7 +171,7 @@ def test_what_a_job_sees_that_asked_for_no_gpu(word, mode):
         ),
         ("GPU_MAX_TEMPERATURE = 90C", "GPU_MAX_TEMPERATURE: '90C' is not a whole number from 1 to 200"),
         ("GPU_UNREQUESTED = auto=2", "GPU_UNREQUESTED: 'auto=2' is none of hide, allow and auto=1"),
-        ("MAX_PEND_JOBS = 5", "MAX_PEND_JOBS is not supported yet"),
+        ("SUB_TRY_INTERVAL = 5", "SUB_TRY_INTERVAL is not supported yet"),
         ("CLEANPERIOD = 5", "unknown parameter CLEANPERIOD in lsb.params; did you mean CLEAN_PERIOD?"),
     ],
 )

@@ -196,12 +196,17 @@ def test_a_user_group_that_is_refused(rows, error):
 
 def test_limits_of_users():
     text = table(
-        "User", "USER_NAME MAX_JOBS JL/P MAX_PEND_JOBS", "ann 4 0.5 100", "g@ 2 - -", "g 8 - -", "default () - ()"
+        "User",
+        "USER_NAME MAX_JOBS JL/P MAX_PEND_JOBS MAX_PEND_SLOTS",
+        "ann 4 0.5 100 7",
+        "g@ 2 - - -",
+        "g 8 - - -",
+        "default () - () ()",
     ) + table("UserGroup", "GROUP_NAME GROUP_MEMBER", "g (tom)")
     checked = check({"lsb.users": text})
     assert checked.errors == []
     assert checked.config.users == {
-        "ann": UserLimits(name="ann", max_jobs=4, max_jobs_per_processor=0.5, max_pending=100),
+        "ann": UserLimits(name="ann", max_jobs=4, max_jobs_per_processor=0.5, max_pending=100, max_pending_slots=7),
         "g@": UserLimits(name="g@", max_jobs=2),
         "g": UserLimits(name="g", max_jobs=8),
         "default": UserLimits(name="default"),
@@ -228,9 +233,9 @@ def test_a_limit_of_a_user_that_is_refused(row, error):
 
 
 def test_what_is_not_supported_in_lsb_users():
-    text = "Begin User\nUSER_NAME MAX_PEND_SLOTS\nann 4\nEnd User\nBegin UserMap\nLOCAL REMOTE\na b\nEnd UserMap\n"
+    text = "Begin User\nUSER_NAME PRIORITY\nann 4\nEnd User\nBegin UserMap\nLOCAL REMOTE\na b\nEnd UserMap\n"
     assert check({"lsb.users": text}).errors == [
-        "lsb.users:3: MAX_PEND_SLOTS is not supported yet (found '4'): use MAX_PEND_JOBS",
+        "lsb.users:3: PRIORITY is not supported yet (found '4')",
         "lsb.users:7: section UserMap is not supported yet; it must be empty",
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from core_world import World, gpu_spec, make_config, spec
 
-from gsched.base.errors import BadRequest
+from gsched.base.errors import BadRequest, ResourceExhausted
 from gsched.base.ids import element_id
 from gsched.model.config import Params
 from gsched.model.host import HostConfig
@@ -27,9 +27,9 @@ def test_every_job_that_waits_counts_towards_the_pending_jobs() -> None:
     world.run(spec(slots=16))
     world.submit(spec(), spec(hold=True), spec(dependency="done(1)"), spec(begin_at=world.now + 99))
     (array,) = world.submit(spec(name="a", indices="1-2"))
-    with pytest.raises(BadRequest, match=r"pending job limit: 6 jobs of ann wait, 1 more would exceed 6 \(MAX_PEND"):
+    with pytest.raises(ResourceExhausted, match=r"job limit: 6 jobs of ann wait, 1 more would exceed 6 \(MAX_PEND"):
         world.submit(spec())
-    with pytest.raises(BadRequest, match="6 jobs of ann wait, 3 more would exceed 6"):
+    with pytest.raises(ResourceExhausted, match="6 jobs of ann wait, 3 more would exceed 6"):
         world.submit(spec(name="b", indices="1-3"))
     world.control("kill", element_id(array, 1))
     assert len(world.submit(spec())) == 1
@@ -49,8 +49,43 @@ def test_whose_pending_limit_holds() -> None:
     world = World(make_config(users=rows, user_groups=GROUPS))
     for user, most in (("ann", 3), ("eve", 2), ("bob", 1)):  # eve has a row of her own; the group has five together
         world.submit(*[spec(hold=True)] * most, user=user)
-        with pytest.raises(BadRequest, match="pending job limit"):
+        with pytest.raises(ResourceExhausted, match="pending job limit"):
             world.submit(spec(hold=True), user=user)
+
+
+def test_slots_that_pending_jobs_want_are_limited_too() -> None:
+    rows = users(UserLimits(name="ann", max_pending_slots=10))
+    world = World(make_config(users=rows, user_groups=GROUPS))
+    world.submit(spec(slots=2, hold=True), spec(name="a", indices="1-2", slots=3, hold=True))
+    with pytest.raises(ResourceExhausted, match=r"pending slot limit: 8 slots of ann wait, 3 more would exceed 10"):
+        world.submit(spec(slots=3))
+    (last,) = world.submit(spec(slots=2, hold=True))
+    world.modify(last, slots=1)
+    assert world.engine.state.pending_slots == {"ann": 9}
+    world.submit(spec(hold=True))
+    world.control("kill", last)
+    assert world.engine.state.pending_slots == {"ann": 9}
+    world.check_replay()
+
+
+def test_pending_jobs_of_everybody_together_are_limited() -> None:
+    world = World(make_config(params=Params(max_pending=3, max_pending_slots=20)))
+    world.submit(spec(hold=True), spec(hold=True, slots=16))
+    with pytest.raises(ResourceExhausted, match=r"^Pending job threshold reached: 2 jobs wait, 2 more would exceed 3"):
+        world.submit(*[spec()] * 2, user="bob")
+    with pytest.raises(ResourceExhausted, match=r"^Pending slot threshold reached: 17 slots wait, 4 more .* 20 \(MAX_"):
+        world.submit(spec(slots=4), user="bob")
+    assert world.submit(spec(slots=3), user="bob")
+
+
+def test_a_group_of_everybody_is_limited_as_a_whole() -> None:
+    rows = users(UserLimits(name="all_of_us", max_pending=2))
+    groups = {"all_of_us": UserGroup(name="all_of_us", users=("all",))}
+    world = World(make_config(users=rows, user_groups=groups))
+    world.submit(spec(hold=True), user="ann")
+    world.submit(spec(hold=True), user="bob")
+    with pytest.raises(ResourceExhausted, match="2 jobs of all_of_us wait"):
+        world.submit(spec(hold=True), user="carl")
 
 
 # -- slots ------------------------------------------------------------------------------------------------------------
