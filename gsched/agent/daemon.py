@@ -40,6 +40,7 @@ from gsched.wire.client import CHANNEL_OPTIONS
 from gsched.wire.convert import fill
 from gsched.wire.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
+from gsched.wire.vouching import agent_channel, host_credentials
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,8 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
     config = load(conf_dir, host).required()
     if host not in config.hosts:
         raise Conflict(f"host {host} is not in the Host section of lsf.cluster.{config.cluster}")
+    if config.is_shared:
+        host_credentials(config, host)  # what is wrong with them is said at once
     spool = Path(config.locations.spool_dir) / host
     spool.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _only_one(spool, host):
@@ -203,9 +206,8 @@ class Agent:
         delay = RECONNECT_S
         while True:
             try:
-                address = read_address(self._config.locations.conf_dir)
                 self._is_refused = False
-                async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+                async with self._connection() as channel:
                     if await self._session(channel):
                         delay = RECONNECT_S
             except (GschedError, grpc.aio.AioRpcError) as error:
@@ -216,6 +218,13 @@ class Agent:
                 delay = REFUSED_S
             await asyncio.sleep(delay)  # the master is away: nothing tells when it comes back
             delay = min(delay * 2, RECONNECT_MOST_S)
+
+    def _connection(self) -> grpc.aio.Channel:
+        """A new connection to the master. Raises GschedError when nobody says where it is, or who we are."""
+        if self._config.is_shared:
+            return agent_channel(self._config, self._host)
+        address = read_address(self._config.locations.conf_dir)
+        return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
 
     async def _session(self, channel: grpc.aio.Channel) -> bool:
         """One session; returns whether the master took part in it."""

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from gsched import __version__
+from gsched.app.certifying import host_cert, init_ca
 from gsched.app.entry import OPTION_ENVDIR
 from gsched.app.lsf_words import OF_BADMIN, Words
 from gsched.base.errors import LSF_FAILURE, BadRequest
@@ -256,5 +257,5 @@ def connect(envdir: str | None) -> Any:
     return Client(read_address(folder), wait_s=wait_s, on_wait=waiting)
 
 
-for _word in OF_BADMIN:
+for _word in (*OF_BADMIN, init_ca, host_cert):
     gadmin.add_command(_word)

@@ -24,6 +24,17 @@ LOCK_PATIENCE_S = 0.3
 LOG_TAIL = 6
 
 
+def make_shared_folder(folder: str) -> None:
+    """Make the folder unless it is there; everybody may look into it, its owner alone puts something there."""
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise GschedError(f"{folder}: cannot be made: {error.strerror}") from None
+    os.chmod(folder, 0o755)
+
+
 @contextlib.contextmanager
 def holding_lock(run_dir: str, name: str) -> Iterator[None]:
     """Hold the daemon's lock, with the process id in it. Raises Conflict if another one runs."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 
@@ -244,9 +245,10 @@ def agent(envdir: str | None, host: str | None) -> None:
 
 @_gsched.command()
 @OPTION_ENVDIR
-def door(envdir: str | None) -> None:
-    """Run the door in the foreground: the warm process that runs the commands of this host."""
-    _serve("door", envdir, _door)
+@click.option("--host", metavar="HOST", help="Name of the host in lsf.cluster (default: this machine's).")
+def door(envdir: str | None, host: str | None) -> None:
+    """Run the door in the foreground: the warm process that runs the commands of this host's users."""
+    _serve("door", envdir, lambda conf, manager: _door(conf, host, manager))
 
 
 def _serve(name: str, envdir: str | None, daemon: Callable[[str, ServiceManager], int]) -> None:
@@ -257,8 +259,13 @@ def _serve(name: str, envdir: str | None, daemon: Callable[[str, ServiceManager]
     journal.setup_logging(os.environ)
     manager = ServiceManager.take(os.environ)
     folder = os.path.abspath(envdir or conf_dir(os.environ))
-    run_dir = load(folder).required().locations.run_dir
-    with daemons.holding_lock(run_dir, name):
+    config = load(folder).required()
+    kind = name.partition("-")[0]
+    if config.is_shared:  # several users' daemons have their folders below it
+        daemons.make_shared_folder(config.locations.run_dir)
+        if kind != "master":
+            daemons.make_shared_folder(config.folder_of(kind))
+    with daemons.holding_lock(config.folder_of(kind), name):
         sys.exit(daemon(folder, manager))
 
 
@@ -277,14 +284,19 @@ def _agent(conf: str, host: str, manager: ServiceManager) -> int:
     return daemon.run(conf, host, manager)
 
 
-def _door(conf: str, manager: ServiceManager) -> int:
-    from pathlib import Path
-
+def _door(conf: str, host: str | None, manager: ServiceManager) -> int:
     from gsched.config.files import load
     from gsched.door import server
 
-    run_dir = load(conf).required().locations.run_dir
-    server.serve(str(Path(run_dir) / "door.sock"), configuration=Path(conf), manager=manager)
+    config = load(conf).required()
+    socket = str(Path(config.folder_of("door")) / "door.sock")
+    if config.is_shared:
+        from gsched.app.private import host_name
+        from gsched.cli.links import serve_others
+        from gsched.wire.vouching import Vouching
+
+        serve_others(Vouching(config, host or host_name()))
+    server.serve(socket, configuration=Path(conf), others=config.is_shared, manager=manager)
     return 0
 
 

@@ -1,8 +1,8 @@
 """What a command's script runs: takes the command to the door, or runs it in this process when there is no door.
 
 It is started with `python -I -S` and imports nothing but C modules of the interpreter, for its start-up is most of
-what a person waits for. It must never send anything to a door that is not its own user's or root's, and never report
-a request as failed that the door may have carried out without saying just that.
+what a person waits for. It must never send anything to a door that is not its own user's, root's, or one that root has
+named, and never report a request as failed that the door may have carried out without saying just that.
 
 The door's socket is named by the file `.door` in the configuration folder: GSCHED_ENVDIR, else LSF_ENVDIR, else
 ~/.gsched/conf when there is one, else /etc/gsched (as gsched.wire.address says). GSCHED_DOOR=off leaves the door alone;
@@ -194,8 +194,11 @@ def to_bytes(text: str) -> bytes:
     return text.encode(sys.getfilesystemencoding(), "surrogateescape")
 
 
-def socket_path() -> bytes:
-    """Path of the door's socket as the configuration folder names it. Raises OSError when it names none."""
+def socket_path() -> tuple[bytes, bool]:
+    """Path of the door's socket as the configuration folder names it, and whether it was root that named it.
+
+    Raises OSError when the folder names none.
+    """
     folder = posix.environ.get(b"GSCHED_ENVDIR") or posix.environ.get(b"LSF_ENVDIR")
     if not folder:
         folder = posix.environ.get(b"HOME", b"/") + b"/.gsched/conf"
@@ -205,14 +208,16 @@ def socket_path() -> bytes:
             folder = b"/etc/gsched"
     descriptor = posix.open(folder + b"/.door", posix.O_RDONLY | posix.O_CLOEXEC)
     try:
-        return posix.read(descriptor, 4096).rstrip(b"\n")
+        status = posix.fstat(descriptor)
+        is_roots = status.st_uid == 0 and not status.st_mode & 0o022
+        return posix.read(descriptor, 4096).rstrip(b"\n"), is_roots
     finally:
         posix.close(descriptor)
 
 
 def connect() -> _socket.socket:
     """A connection to the door. Raises NoDoor when it is not to be trusted, OSError when there is none."""
-    path = socket_path()
+    path, is_roots = socket_path()
     if not path or len(path) > 107:  # an empty one would be taken for an unnamed socket
         raise NoDoor("its socket's path is unusable")
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -220,7 +225,7 @@ def connect() -> _socket.socket:
     connection.settimeout(HELLO_TIMEOUT_S)
     connection.connect(path)
     owner = int.from_bytes(connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], sys.byteorder)
-    if owner not in (0, posix.getuid()):
+    if owner not in (0, posix.getuid()) and not is_roots:
         raise NoDoor(f"it belongs to uid {owner}")
     return connection
 

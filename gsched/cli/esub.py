@@ -1,7 +1,7 @@
 """Runs esubs on the submission host: programs that a site has look at every submission, and change or refuse it.
 
-They are run as the caller, in the caller's directory, with the caller's environment; this process must be the caller's
-own. What they print goes to the caller's standard error. Source: esub(8).
+They are run as the caller, in the caller's directory, with the caller's environment; a door that serves others never
+runs one. What they print goes to the caller's standard error. Source: esub(8).
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from gsched.base.envdir import conf_dir, read_setting
-from gsched.base.errors import BadRequest
+from gsched.base.envdir import read_setting
+from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.cli.call import Call
+from gsched.cli.links import folder_of, serves_others
 from gsched.dialect.esub import ABORT, ABORTED, RESET, Changes, Esub, read_lines, write_lines
 
 METHOD = "LSB_ESUB_METHOD"
@@ -24,11 +25,11 @@ _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)(?:\((?P<arguments>[^()]*)\))?")
 
 def esubs_of(call: Call) -> Esub:
     """What runs the esubs of the call's submissions."""
-    folder = os.path.join(call.cwd, conf_dir(call.env))
     try:
+        folder = folder_of(call)
         server_dir = read_setting(folder, "LSF_SERVERDIR")
         method = call.env.get(METHOD) or read_setting(folder, METHOD)
-    except BadRequest:
+    except (BadRequest, PermissionDenied):
         server_dir = method = ""  # the session will say what is wrong with the folder
     return _Runner(call, server_dir, method.split()).run
 
@@ -44,6 +45,8 @@ class _Runner:
         programs = self._programs(names)
         if not programs:
             return Changes({}, {})
+        if serves_others():
+            self._call.take_over()  # as the caller, and nowhere else
         changes: dict[str, str] = {}
         variables: dict[str, str] = {}
         told = dict(parameters())

@@ -20,7 +20,8 @@ from gsched.base.errors import Conflict, GschedError, Unavailable
 from gsched.base.ids import show_job
 from gsched.cli.call import Call
 from gsched.cli.job_wait import Wait
-from gsched.cli.session import Session, channel_to, master_address
+from gsched.cli.links import link_of
+from gsched.cli.session import Session
 from gsched.model.event import AnyEvent, JobFinished, JobStarted
 from gsched.model.view import OutputChunk
 from gsched.wire.client import Client
@@ -93,9 +94,9 @@ class Sitting(Wait):
 
     def _end_the_job(self) -> None:
         """By a connection of its own: that of the call has been broken off."""
-        address = master_address(self.call)
+        address, channel = link_of(self.call)
         with contextlib.suppress(GschedError):
-            client = Client(address, wait_s=KILL_PATIENCE_S, channel=channel_to(address))
+            client = Client(address, wait_s=KILL_PATIENCE_S, channel=channel)
             client.control("kill", (self.job_id,), text="its command was interrupted")
             self.call.error(f"Job <{show_job(self.job_id)}> is being terminated\n")
 

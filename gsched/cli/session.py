@@ -1,42 +1,33 @@
-"""How a command gets its Client: which master, how long it waits for it, and how Ctrl-C breaks off a call.
+"""How a command gets its Client: how long it waits for the master, and how Ctrl-C breaks off a call.
 
-Connections are kept for the next command of the process, Clients are not: each belongs to one Call. Nothing here acts
-for a user other than the one the process runs as, and nothing is shown of a file that holds no address.
+Connections are kept for the next command of the process (`gsched.cli.links`), Clients are not: each belongs to one
+Call, and to the user who made it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import pwd
-import re
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import grpc
 
-from gsched.base.envdir import conf_dir, read_setting
+from gsched.base.envdir import read_setting
 from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotFound, PermissionDenied, Unavailable
 from gsched.base.ids import show_job
 from gsched.cli.call import Call, Cancelled
+from gsched.cli.links import folder_of, link_of
 from gsched.model.job import STARTED
 from gsched.model.view import EventRecord, JobEnd, JobFilter, OutputChunk
-from gsched.wire.address import MASTER_FILE, read_address
-from gsched.wire.client import CHANNEL_OPTIONS, BrokenOff, Client
+from gsched.wire.client import BrokenOff, Client
 from gsched.wire.patience import WAIT_VARIABLE, read_wait
 
 PLEASE_WAIT = "gsched: the master is not responding. Please wait ...\n"
-MAX_CHANNELS = 16
 AWAY_PAUSE_S = 0.5
 """An agent that is away is asked for again MOST_FAILURES times, with such a pause."""
 MOST_FAILURES = 10
 """Streams of events that break off one after the other without a single event in between."""
-
-_ADDRESS = re.compile(r"unix:/[\x21-\x7e]{1,318}|[A-Za-z0-9.\-\[\]:]{1,253}:[0-9]{1,5}")
-_channels: OrderedDict[str, grpc.Channel] = OrderedDict()
-_channels_lock = threading.Lock()
 
 
 class _Lost(GschedError):
@@ -48,9 +39,9 @@ class Session:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._address = master_address(call)
+        self._address, channel = link_of(call)
         self._wait_s = wait_s(call)
-        self._channel = _Breakable(channel_to(self._address), call)
+        self._channel = _Breakable(channel, call)
         self._has_said = False
         self.client = self._client_with(self._say_waiting)
 
@@ -153,28 +144,6 @@ def connected(call: Call) -> Iterator[Session]:
         session.break_off()
 
 
-def master_address(call: Call) -> str:
-    """Where the call's master listens. Raises Unavailable when no cluster is known, PermissionDenied for strangers."""
-    if call.uid != os.geteuid():
-        # The master takes the user of this process for the caller: speaking for others would lend them its rights.
-        raise PermissionDenied(f"this process cannot speak to the master for uid {call.uid}: it runs as another user")
-    folder = os.path.join(call.cwd, conf_dir(_with_home(call)))
-    address = read_address(folder)
-    if not _ADDRESS.fullmatch(address):
-        raise Unavailable(f"{os.path.join(folder, MASTER_FILE)} does not hold the address of a master")
-    return address
-
-
-def _with_home(call: Call) -> dict[str, str]:
-    """The caller's environment; its home is looked up where the environment does not say, never this process's."""
-    if call.env.get("HOME"):
-        return call.env
-    try:
-        return {**call.env, "HOME": pwd.getpwuid(call.uid).pw_dir}
-    except KeyError:
-        return {**call.env, "HOME": "/"}
-
-
 def setting(call: Call, name: str) -> str:
     """A parameter from the caller's environment, else from lsf.conf, else empty.
 
@@ -183,26 +152,14 @@ def setting(call: Call, name: str) -> str:
     if call.env.get(name):
         return call.env[name]
     try:
-        return read_setting(os.path.join(call.cwd, conf_dir(_with_home(call))), name)
-    except BadRequest:
+        return read_setting(folder_of(call), name)
+    except (BadRequest, PermissionDenied):
         return ""
 
 
 def wait_s(call: Call) -> float:
     """Seconds the call waits for a master that does not answer (GSCHED_COMMAND_WAIT). Raises BadRequest."""
     return read_wait(setting(call, WAIT_VARIABLE))
-
-
-def channel_to(address: str) -> grpc.Channel:
-    """A connection that all calls of this process share; the least recently used ones are let go."""
-    with _channels_lock:
-        channel = _channels.get(address)
-        if channel is None:
-            channel = _channels[address] = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
-            if len(_channels) > MAX_CHANNELS:
-                _channels.popitem(last=False)  # closed when its last user drops it
-        _channels.move_to_end(address)
-        return channel
 
 
 def _raise_lost() -> None:

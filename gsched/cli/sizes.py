@@ -6,12 +6,11 @@ nothing heavy: most commands ask for the unit, few read requirements.
 
 from __future__ import annotations
 
-import os
-
-from gsched.base.envdir import conf_dir, read_setting
-from gsched.base.errors import BadRequest, RequirementError
+from gsched.base.envdir import read_setting
+from gsched.base.errors import BadRequest, PermissionDenied, RequirementError
 from gsched.base.units import unit_letter
 from gsched.cli.call import Call
+from gsched.cli.links import folder_of
 
 UNIT_VARIABLE = "LSF_UNIT_FOR_LIMITS"
 DEFAULT_UNIT = "MB"
@@ -54,6 +53,6 @@ def shown_in(unit: str, text: str) -> str:
 
 def _of_cluster(call: Call) -> str:
     try:
-        return read_setting(os.path.join(call.cwd, conf_dir(call.env)), UNIT_VARIABLE)
-    except BadRequest:
+        return read_setting(folder_of(call), UNIT_VARIABLE)
+    except (BadRequest, PermissionDenied):
         return ""

@@ -232,6 +232,8 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
             conf.timing, exchange_s=cluster.exchange_s, usage_sample_s=files.params.usage_sample_s
         ),
         locations=locations,
+        network=conf.network,
+        unknown_users=conf.unknown_users,
         gpu_provider=conf.gpu_provider,
         gpu_fence=conf.gpu_fence,
         mps_control=conf.mps_control,

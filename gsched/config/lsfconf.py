@@ -22,7 +22,7 @@ from gsched.config.values import (
     seconds,
     yes_or_no,
 )
-from gsched.model.config import GpuFence, Locations, Params, Timing
+from gsched.model.config import GpuFence, Locations, Network, Params, Timing
 
 MAX_RUN_DIR_BYTES = 91
 """A Unix socket's path may have 107 bytes; the rest is left for the names of the sockets."""
@@ -33,6 +33,8 @@ DEFAULT_GPU_PROVIDER = "nvml"
 DEFAULT_UNIT = "MB"
 DEFAULT_MPS_CONTROL = "nvidia-cuda-mps-control"
 LSB_FOLDER = "lsbatch"
+TLS_FOLDER = "tls"
+LAST_PORT = 65535
 
 
 @dataclass(slots=True)
@@ -45,6 +47,8 @@ class LsfConf:
     host_lost_at: Place | None
     root_may_submit: bool
     max_requests_per_s: int
+    unknown_users: bool
+    network: Network
     gpu_provider: str
     gpu_fence: GpuFence
     mps_control: str
@@ -79,6 +83,8 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
         max_requests_per_s=settings.take(
             "GSCHED_MAX_REQUESTS_PER_S", integer(1, 1_000_000), Params().max_requests_per_s
         ),
+        unknown_users=settings.take("GSCHED_UNKNOWN_USERS", yes_or_no, False),
+        network=_network(conf_dir, settings, findings),
         gpu_provider=settings.take("GSCHED_GPU_PROVIDER", read_gpu_provider, DEFAULT_GPU_PROVIDER),
         gpu_fence=_fence(settings, findings),
         mps_control=settings.take("GSCHED_MPS_CONTROL", _program, DEFAULT_MPS_CONTROL),
@@ -200,6 +206,23 @@ def _locations(path: str, conf_dir: str, settings: Settings, findings: Findings)
         run_dir=run_dir,
         spool_dir=spool_dir,
     )
+
+
+def _network(conf_dir: str, settings: Settings, findings: Findings) -> Network:
+    """Where a shared cluster listens; without LSB_MBD_PORT the rest says nothing."""
+    network = Network(
+        port=settings.take("LSB_MBD_PORT", integer(1, LAST_PORT), None),
+        munge_port=settings.take("GSCHED_MUNGE_PORT", integer(1, LAST_PORT), None),
+        munge_socket=settings.take("GSCHED_MUNGE_SOCKET", absolute_path, ""),
+        tls_dir=settings.take("GSCHED_TLSDIR", absolute_path, os.path.join(conf_dir, TLS_FOLDER)),
+    )
+    at = settings.place("GSCHED_MUNGE_PORT")
+    if network.munge_port is not None and at is not None:
+        if network.port is None:
+            findings.error(at, "GSCHED_MUNGE_PORT is a second port of a shared cluster: LSB_MBD_PORT names the first")
+        elif network.port == network.munge_port:
+            findings.error(at, f"GSCHED_MUNGE_PORT and LSB_MBD_PORT are both {network.port}; each needs its own")
+    return network
 
 
 def _mail_to(text: str) -> str:

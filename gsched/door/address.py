@@ -87,7 +87,12 @@ def listen(path: str, *, others: bool = False) -> Listener:
 
 
 def announce(configuration: Path, path: str) -> None:
-    """Tell launchers: write the socket's path into the configuration folder. Raises GschedError."""
+    """Tell launchers: write the socket's path into the configuration folder, unless it stands there already.
+
+    Raises GschedError.
+    """
+    if _is_announced(configuration, path):
+        return
     try:
         write_address(str(configuration), DOOR_FILE, path)
         (configuration / DOOR_FILE).chmod(0o644)
@@ -97,10 +102,16 @@ def announce(configuration: Path, path: str) -> None:
 
 def withdraw(configuration: Path, path: str) -> None:
     """Take the word back, unless another door has given its own since."""
-    pointer = configuration / DOOR_FILE
     with contextlib.suppress(OSError):
-        if pointer.read_text(encoding="utf-8", errors="surrogateescape") == path + "\n":
-            pointer.unlink()
+        if _is_announced(configuration, path):
+            (configuration / DOOR_FILE).unlink()
+
+
+def _is_announced(configuration: Path, path: str) -> bool:
+    try:
+        return (configuration / DOOR_FILE).read_text(encoding="utf-8", errors="surrogateescape") == path + "\n"
+    except OSError:
+        return False
 
 
 def _check_folder(folder: Path, others: bool) -> None:

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from gsched.base.errors import GschedError
 from gsched.base.service import NOBODY, ServiceManager
 from gsched.cli import registry
 from gsched.cli.call import Call, HandedBack, run_main
@@ -302,15 +303,25 @@ def serve(
         # The loop must get its turn beside commands that compute.
         sys.setswitchinterval(0.0005)
         if configuration is not None:
-            address.announce(configuration, socket_path)
+            _announce(configuration, socket_path, others)
         log.info("open on %s", socket_path)
         manager.ready(f"open on {socket_path}")
         door.serve()
     finally:
-        if configuration is not None:
+        if configuration is not None and not others:
             address.withdraw(configuration, socket_path)
         listener.close()
     log.info("closed")
+
+
+def _announce(configuration: Path, path: str, others: bool) -> None:
+    """A door for others is announced for good, and best by root: launchers trust what root has named."""
+    try:
+        address.announce(configuration, path)
+    except GschedError as error:
+        if not others:
+            raise
+        log.warning("%s; launchers do not find this door: have root write %s there", error.text, path)
 
 
 def warm_up() -> None:

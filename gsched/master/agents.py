@@ -28,6 +28,7 @@ from gsched.model.allocation import HostAllocation
 from gsched.model.host import GpuReport, LoadReport
 from gsched.model.job import AttemptResult, Usage
 from gsched.model.topology import Topology, checked
+from gsched.wire.auth import Caller, Proven
 from gsched.wire.batch import next_batch
 from gsched.wire.convert import from_proto
 from gsched.wire.protocol import PROTOCOL
@@ -50,9 +51,10 @@ class _Heard:
 class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     """Runs in the gRPC loop."""
 
-    def __init__(self, loop: EngineLoop, sessions: Sessions) -> None:
+    def __init__(self, loop: EngineLoop, sessions: Sessions, auth: Proven) -> None:
         self._loop = loop
         self._sessions = sessions
+        self._auth = auth
         self._refusals = Refusals()
 
     async def Session(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
@@ -61,7 +63,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             return
         first = opening.messages[0] if opening.messages else agent_pb2.AgentMessage()
         speaker = _speaker(first.hello, context.peer())
-        refusal = self._refuse(first) or self._sessions.rival(first.hello.host, speaker)
+        refusal = self._refuse(first, self._auth.caller(context)) or self._sessions.rival(first.hello.host, speaker)
         if refusal:
             if self._refusals.is_news(context.peer(), refusal, time.monotonic()):
                 log.warning("an agent connected from %s is refused: %s", speaker.address or "this machine", refusal)
@@ -94,9 +96,11 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             self._loop.put(Item(HostDisconnected(host, session)))
             log.info("agent of %s is gone (session %d)", host, session)
 
-    def _refuse(self, first: agent_pb2.AgentMessage) -> str:
+    def _refuse(self, first: agent_pb2.AgentMessage, proven: Caller) -> str:
         if first.WhichOneof("kind") != "hello":
             return "an agent speaks first with a hello"
+        if proven.way != "owner" and (proven.way != "agent" or proven.host != first.hello.host):
+            return f"the certificate is that of host {proven.host}: it may not speak for {first.hello.host[:64]!r}"
         if first.hello.protocol != PROTOCOL:
             return (
                 f"the agent of {first.hello.host} speaks protocol {first.hello.protocol} "
@@ -118,6 +122,9 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def _read(self, context: Any, host: str, session: int, heard: _Heard) -> None:
         while (batch := await context.read()) is not grpc.aio.EOF:
             heard.at = time.monotonic()
+            if host not in self._sessions.config.hosts:
+                log.warning("host %s is no longer in lsf.cluster: its session ends", host)
+                return
             for message in batch.messages:
                 self._take(host, session, message)
 

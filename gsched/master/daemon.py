@@ -20,33 +20,32 @@ from gsched.core.command import AttemptEnded, Reconfigure
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, StartJob
 from gsched.master import auditlog
-from gsched.master.administration import AdministrationServicer
-from gsched.master.agents import AgentServicer
 from gsched.master.auditlog import AuditLog
 from gsched.master.board import Board
-from gsched.master.catalogue import CatalogueServicer
-from gsched.master.ends import Ends, WaitingServicer
+from gsched.master.ends import Ends
 from gsched.master.feed import Feed
-from gsched.master.gate import Gate
+from gsched.master.gate import Gate, LetIn
 from gsched.master.loop import EngineLoop, Item
 from gsched.master.recovery import recover
-from gsched.master.servicer import Desk, SchedulerServicer
+from gsched.master.servicer import Desk
+from gsched.master.services import Services
 from gsched.master.sessions import Sessions
-from gsched.master.terminals import Attendance, TerminalServicer, killer
+from gsched.master.terminals import Attendance, killer
+from gsched.master.throttle import Throttle
 from gsched.model.config import ClusterConfig
 from gsched.model.event import AnyEvent, JobDispatched
 from gsched.model.job import FINISHED, AttemptResult
 from gsched.store.eventlog import EventLog
 from gsched.store.history import History
-from gsched.wire.address import MASTER_FILE, write_address
-from gsched.wire.auth import OwnerOnly, check_private, user_name
-from gsched.wire.server import SERVER_OPTIONS, listen
-from gsched.wire.v1 import agent_pb2_grpc, catalogue_pb2_grpc, scheduler_pb2_grpc, terminal_pb2_grpc, waiting_pb2_grpc
+from gsched.wire.address import MASTER_FILE, MASTER_SOCKET, write_address
+from gsched.wire.auth import Authenticator, OwnerOnly, check_private, user_name
+from gsched.wire.certificates import read_credentials
+from gsched.wire.server import SERVER_OPTIONS, listen, listen_tls
+from gsched.wire.shared import Accounts, ByHost
 
 log = logging.getLogger(__name__)
 
 STORE_FILE = "gsched.db"
-SOCKET_FILE = "master.sock"
 SWITCH_INTERVAL_S = 0.0005
 """The engine's thread must hand the interpreter over quickly, or a busy cycle would starve the RPC loop."""
 BROKEN_EXIT = 70
@@ -57,9 +56,11 @@ SHUTDOWN_GRACE_S = 0.5
 def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
     """Serve until SIGTERM or SIGINT, telling `manager` how it stands. Raises GschedError when it cannot start."""
     config = load(conf_dir, host).required()
-    for folder in (config.locations.state_dir, config.locations.run_dir):
+    for folder in (config.locations.state_dir, config.folder_of("master")):
         Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-    check_private(config.locations.run_dir)
+    check_private(config.folder_of("master"))
+    if config.is_shared:  # before anything is replayed
+        read_credentials(config.network.tls_dir, config.master_host)
     store = EventLog(Path(config.locations.state_dir) / STORE_FILE)
     try:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -102,29 +103,18 @@ class Master:
         self._loop.put(Item(Reconfigure(user_name(os.getuid()), self._config, started=True)))
         history = History(self._store.path)
         audit = AuditLog(str(Path(self._config.locations.log_dir) / auditlog.FILE))
-        gate = Gate(OwnerOnly(), lambda: self._board.config, audit)
-        server = grpc.aio.server(interceptors=[gate], options=SERVER_OPTIONS)
-        desk = Desk(self._loop, self._board, self._store, gate)
+        desk = Desk(self._loop, self._board, self._store, LetIn())
         self._attendance = Attendance(self._board, killer(desk))
         self._attendance.begin(self._interactive)
-        terminals = TerminalServicer(self._board, self._sessions, self._attendance, gate)
-        terminal_pb2_grpc.add_TerminalServicer_to_server(terminals, server)
-        scheduler = SchedulerServicer(desk, history, self._sessions, self._feed)
-        scheduler_pb2_grpc.add_SchedulerServicer_to_server(scheduler, server)
-        scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(desk), server)
-        waiting_pb2_grpc.add_WaitingServicer_to_server(WaitingServicer(self._ends), server)
-        catalogue_pb2_grpc.add_CatalogueServicer_to_server(CatalogueServicer(desk, history), server)
-        agent_pb2_grpc.add_AgentServiceServicer_to_server(AgentServicer(self._loop, self._sessions), server)
-        address = listen(server, str(Path(self._config.locations.run_dir) / SOCKET_FILE))
-        await server.start()
-        write_address(self._config.locations.conf_dir, MASTER_FILE, address)
-        log.info("gsched %s: master of cluster %s listens on %s", __version__, self._config.cluster, address)
+        servers = await self._listen(
+            Services(desk, history, self._sessions, self._feed, self._ends, self._attendance), audit
+        )
         self._manager.ready(self._standing())
         feeding = asyncio.create_task(keep_fed(self._manager, self._is_well))
         await self._until_signal()
         self._manager.stopping()
         feeding.cancel()
-        stopping = asyncio.create_task(server.stop(SHUTDOWN_GRACE_S))
+        stopping = asyncio.gather(*(server.stop(SHUTDOWN_GRACE_S) for server in servers))
         await asyncio.sleep(0)  # from here on nobody new is let in
         self._sessions.end_all()
         await stopping
@@ -133,6 +123,33 @@ class Master:
         audit.close()
         log.info("master of cluster %s ends", self._config.cluster)
         return 0
+
+    async def _listen(self, services: Services, audit: AuditLog) -> list[grpc.aio.Server]:
+        """Open every way to this master, each with a server and an authenticator of its own. Raises GschedError."""
+        config, throttle = self._config, Throttle()
+
+        def open_way(authenticator: Authenticator) -> grpc.aio.Server:
+            gate = Gate(authenticator, self._config_now, audit, throttle)
+            return services.added_to(grpc.aio.server(interceptors=[gate], options=SERVER_OPTIONS))
+
+        own = open_way(OwnerOnly(agents=not config.is_shared))
+        servers = [own]
+        if config.network.port is not None:
+            hosts = open_way(ByHost(self._config_now, Accounts(self._config_now)))
+            listen_tls(hosts, config.network.port, config.network.tls_dir, config.master_host, hosts_only=True)
+            servers.append(hosts)
+        address = listen(own, str(Path(config.folder_of("master")) / MASTER_SOCKET))
+        for server in servers:
+            await server.start()
+        if config.is_shared:
+            address += f" and on port {config.network.port}"
+        else:
+            write_address(config.locations.conf_dir, MASTER_FILE, address)
+        log.info("gsched %s: master of cluster %s listens on %s", __version__, config.cluster, address)
+        return servers
+
+    def _config_now(self) -> ClusterConfig:
+        return self._board.config
 
     def _is_well(self) -> bool:
         """The gRPC loop asks, so it goes round itself; whether the engine's thread does as well."""

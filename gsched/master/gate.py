@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import grpc
 import grpc.aio
@@ -23,7 +23,7 @@ from gsched.master.deeds import outcome, wanted
 from gsched.master.rights import Rule, Who, rule_of
 from gsched.master.throttle import Throttle, TooMuch
 from gsched.model.config import ClusterConfig
-from gsched.wire.auth import Authenticator, Caller
+from gsched.wire.auth import Authenticator, Caller, Proven
 from gsched.wire.protocol import RETRY_AFTER_MS
 from gsched.wire.server import status_of
 
@@ -35,25 +35,35 @@ Details = grpc.HandlerCallDetails
 Continuation = Callable[[Details], Awaitable[Any]]
 
 
-class Gate(grpc.aio.ServerInterceptor):
-    """An Authenticator to those behind it: `caller` is who was let in with the call that is being answered.
-
-    `config` gives the configuration in force.
-    """
-
-    def __init__(self, auth: Authenticator, config: Callable[[], ClusterConfig], audit: AuditLog) -> None:
-        self._auth = auth
-        self._config = config
-        self._audit = audit
-        self._throttle = Throttle()
-        self._handlers: dict[str, Any] = {}
+class LetIn(Proven):
+    """For those behind a gate: who was let in with the call that is being answered."""
 
     def caller(self, context: Any) -> Caller:
-        """Who asks. Raises PermissionDenied for a call that did not come through the gate."""
+        """Who asks. Raises PermissionDenied for a call that did not come through a gate."""
         found = _asking.get(None)
         if found is None:
             raise PermissionDenied("nobody has let this call in")
         return found
+
+
+class Gate(grpc.aio.ServerInterceptor):
+    """One for each server, that is for each way to the master, with the one authenticator of that way.
+
+    `config` gives the configuration in force; `throttle` is one for all gates, for a user may come by several ways.
+    """
+
+    def __init__(
+        self,
+        auth: Authenticator,
+        config: Callable[[], ClusterConfig],
+        audit: AuditLog,
+        throttle: Throttle | None = None,
+    ) -> None:
+        self._auth = auth
+        self._config = config
+        self._audit = audit
+        self._throttle = throttle or Throttle()
+        self._handlers: dict[str, Any] = {}
 
     async def intercept_service(self, continuation: Continuation, handler_call_details: Details) -> Any:
         """gRPC asks for each call how it is to be answered."""
@@ -68,25 +78,39 @@ class Gate(grpc.aio.ServerInterceptor):
 
     def _guarded(self, method: str, handler: Any) -> Any:
         rule = rule_of(method)
-        name = method.rpartition(".")[2].replace("/", ".")
         if rule is None:
-            log.error("no rule says who may call %s", name)
+            log.error("no rule says who may call %s", _name(method))
             return grpc.stream_stream_rpc_method_handler(_answer_nobody)
-        if rule.who is Who.AGENT:
-            return handler
+        # A proof may be bound to the bytes of the request: they are kept until it has been looked at.
+        read = None if handler.request_streaming else _Arrived.reader(handler.request_deserializer)
         codecs = {
-            "request_deserializer": handler.request_deserializer,
+            "request_deserializer": read or handler.request_deserializer,
             "response_serializer": handler.response_serializer,
         }
+        if rule.who is Who.AGENT:
+            return grpc.stream_stream_rpc_method_handler(self._agent(method, handler.stream_stream), **codecs)
         if handler.unary_unary is not None:
-            return grpc.unary_unary_rpc_method_handler(self._answer(name, rule, handler.unary_unary), **codecs)
+            return grpc.unary_unary_rpc_method_handler(self._answer(method, rule, handler.unary_unary), **codecs)
         if handler.unary_stream is not None:
-            return grpc.unary_stream_rpc_method_handler(self._stream(name, rule, handler.unary_stream), **codecs)
-        return grpc.stream_stream_rpc_method_handler(self._stream(name, rule, handler.stream_stream), **codecs)
+            return grpc.unary_stream_rpc_method_handler(self._stream(method, rule, handler.unary_stream), **codecs)
+        return grpc.stream_stream_rpc_method_handler(self._stream(method, rule, handler.stream_stream), **codecs)
 
-    def _answer(self, name: str, rule: Rule, inner: Callable[[Any, Any], Awaitable[Any]]) -> Any:
-        async def call(request: Any, context: Any) -> Any:
-            caller = await self._let_in(name, rule, request, context)
+    def _agent(self, method: str, inner: Callable[[Any, Any], Awaitable[None]]) -> Any:
+        async def call(requests: Any, context: Any) -> None:
+            try:
+                _asking.set(await self._auth.prove(context, method, b""))
+            except GschedError as error:
+                await self._refuse(_name(method), NOBODY, requests, context, error)
+            await inner(requests, context)
+
+        return call
+
+    def _answer(self, method: str, rule: Rule, inner: Callable[[Any, Any], Awaitable[Any]]) -> Any:
+        name = _name(method)
+
+        async def call(arrived: Any, context: Any) -> Any:
+            request, body = _Arrived.opened(arrived)
+            caller = await self._let_in(method, rule, request, body, context)
             _asking.set(caller)
             try:
                 reply = await inner(request, context)
@@ -100,9 +124,12 @@ class Gate(grpc.aio.ServerInterceptor):
 
         return call
 
-    def _stream(self, name: str, rule: Rule, inner: Callable[[Any, Any], AsyncIterator[Any]]) -> Any:
-        async def call(request: Any, context: Any) -> AsyncIterator[Any]:
-            caller = await self._let_in(name, rule, request, context)
+    def _stream(self, method: str, rule: Rule, inner: Callable[[Any, Any], AsyncIterator[Any]]) -> Any:
+        name = _name(method)
+
+        async def call(arrived: Any, context: Any) -> AsyncIterator[Any]:
+            request, body = _Arrived.opened(arrived)
+            caller = await self._let_in(method, rule, request, body, context)
             _asking.set(caller)
             noted = False
             try:
@@ -123,11 +150,11 @@ class Gate(grpc.aio.ServerInterceptor):
 
         return call
 
-    async def _let_in(self, name: str, rule: Rule, request: Any, context: Any) -> Caller:
+    async def _let_in(self, method: str, rule: Rule, request: Any, body: bytes, context: Any) -> Caller:
         """Who asks, if he may; otherwise the call is aborted."""
-        caller = NOBODY
+        caller, name = NOBODY, _name(method)
         try:
-            caller = self._auth.caller(context)
+            caller = await self._auth.prove(context, method, body)
             _check(rule, caller, self._config())
         except GschedError as error:
             await self._refuse(name, caller, request, context, error)
@@ -181,6 +208,28 @@ class Gate(grpc.aio.ServerInterceptor):
     def _write(self, name: str, caller: Caller, request: Any, came_of_it: dict[str, str]) -> None:
         who = {"user": caller.user or "?", "host": caller.host or self._config().master_host, "way": caller.way}
         self._audit.write(time.time(), {**who, **wanted(name, request), **came_of_it})
+
+
+class _Arrived(NamedTuple):
+    """A request with the bytes it was read from."""
+
+    request: Any
+    body: bytes
+
+    @classmethod
+    def reader(cls, read: Callable[[bytes], Any]) -> Callable[[bytes], _Arrived]:
+        """What reads a request and keeps its bytes."""
+        return lambda body: cls(read(body), body)
+
+    @staticmethod
+    def opened(arrived: Any) -> tuple[Any, bytes]:
+        """The request and its bytes; a stream of requests as it is."""
+        return arrived if isinstance(arrived, _Arrived) else (arrived, b"")
+
+
+def _name(method: str) -> str:
+    """`Scheduler.Submit` of the path of a method."""
+    return method.rpartition(".")[2].replace("/", ".")
 
 
 def _check(rule: Rule, caller: Caller, config: ClusterConfig) -> None:

@@ -6,20 +6,22 @@ It must never pass over in silence a setting that has changed and is not followe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from gsched.model.config import ClusterConfig
 
 
-def fixed(old: Any, new: Any, old_cluster: str, new_cluster: str) -> tuple[str, ...]:
+def fixed(old: ClusterConfig, new: ClusterConfig) -> tuple[str, ...]:
     """What a reconfig cannot change while the daemons run."""
+    was, wanted = old.locations, new.locations
     found = [
-        f"{name.upper()} cannot change from {getattr(old, name)} to {getattr(new, name)} while the daemons run"
+        f"{name.upper()} cannot change from {getattr(was, name)} to {getattr(wanted, name)} while the daemons run"
         for name in ("state_dir", "run_dir", "spool_dir")
-        if getattr(old, name) != getattr(new, name)
+        if getattr(was, name) != getattr(wanted, name)
     ]
-    if old_cluster != new_cluster:
-        found.append(f"the cluster's name cannot change from {old_cluster} to {new_cluster} while the daemons run")
+    if old.cluster != new.cluster:
+        found.append(f"the cluster's name cannot change from {old.cluster} to {new.cluster} while the daemons run")
+    if (old.is_shared or new.is_shared) and (old.network, old.master_host) != (new.network, new.master_host):
+        found.append("the master's host, its ports and GSCHED_TLSDIR cannot change while the daemons run")
     return tuple(found)
 
 

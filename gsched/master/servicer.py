@@ -39,7 +39,7 @@ from gsched.model.view import (
 from gsched.model.window import minute_of_week
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history import History
-from gsched.wire.auth import Authenticator
+from gsched.wire.auth import Proven
 from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.protocol import HISTORY_LIMIT
 from gsched.wire.server import answers, streams
@@ -59,7 +59,7 @@ class Desk:
     loop: EngineLoop
     board: Board
     store: EventLog
-    auth: Authenticator
+    auth: Proven
 
     async def ask(self, command: Command, blobs: Mapping[str, bytes] | None = None) -> Any:
         """Have the engine carry a command out; returns once its events are durable. Raises GschedError."""
@@ -142,7 +142,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         if request.apply and loaded.config is not None and not errors:
             if not caller.is_admin:
                 raise PermissionDenied(roles.DENIED)
-            errors = fixed(config.locations, loaded.config.locations, config.cluster, loaded.config.cluster)
+            errors = fixed(config, loaded.config)
             if not errors:
                 await self._desk.ask(Reconfigure(caller.user, loaded.config))
                 applied = True

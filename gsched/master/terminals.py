@@ -22,7 +22,7 @@ from gsched.master.sessions import Sessions
 from gsched.model.event import AnyEvent, JobSubmitted
 from gsched.model.job import FINISHED
 from gsched.model.view import JobFilter, JobView
-from gsched.wire.auth import Authenticator
+from gsched.wire.auth import Proven
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import terminal_pb2, terminal_pb2_grpc
 
@@ -108,7 +108,7 @@ def killer(desk: Desk) -> Kill:
 class TerminalServicer(terminal_pb2_grpc.TerminalServicer):
     """The Terminal service; one per master."""
 
-    def __init__(self, board: Board, sessions: Sessions, attendance: Attendance, auth: Authenticator) -> None:
+    def __init__(self, board: Board, sessions: Sessions, attendance: Attendance, auth: Proven) -> None:
         self._board = board
         self._auth = auth
         self._sessions = sessions

@@ -196,6 +196,19 @@ class Locations(msgspec.Struct, frozen=True, kw_only=True):
     """GSCHED_SPOOLDIR: what agents keep of their attempts; a folder per host below it."""
 
 
+class Network(msgspec.Struct, frozen=True, kw_only=True):
+    """What lsf.conf says about a shared cluster's network."""
+
+    port: int | None = None
+    """LSB_MBD_PORT: where the master listens for other hosts; None: a private cluster, which has unix sockets alone."""
+    munge_port: int | None = None
+    """GSCHED_MUNGE_PORT: where it listens for commands that bring a munge credential."""
+    munge_socket: str = ""
+    """GSCHED_MUNGE_SOCKET: of munged; empty: where munge's library looks."""
+    tls_dir: str = ""
+    """GSCHED_TLSDIR: `ca.crt`, `HOST.crt` and `HOST.key`."""
+
+
 class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All of it. `mapped` names the external resources that ResourceMap places, and on which hosts."""
 
@@ -214,6 +227,9 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     params: Params = Params()
     timing: Timing = Timing()
     locations: Locations
+    network: Network = Network()
+    unknown_users: bool = False
+    """GSCHED_UNKNOWN_USERS=Y: users that the master's host does not know are served too."""
     gpu_provider: str = "nvml"
     """GSCHED_GPU_PROVIDER: "nvml", "none" or "sim:FOLDER" (inventory FOLDER/HOST.json)."""
     gpu_fence: GpuFence = GpuFence.ON
@@ -246,6 +262,20 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def resource(self, name: str) -> Resource | None:
         """The resource called `name`, built-in or defined in lsf.shared; None if there is none."""
         return BUILTIN.get(name) or self.resources.get(name)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other hosts and other users take part: the master listens on a port."""
+        return self.network.port is not None
+
+    @property
+    def master_address(self) -> str:
+        """`HOST:PORT` of a shared cluster's master."""
+        return f"{self.master_host}:{self.network.port}"
+
+    def folder_of(self, daemon: str) -> str:
+        """Where the sockets and locks of `master`, `door` or `agent` lie: in a shared cluster each has its own."""
+        return f"{self.locations.run_dir}/{daemon}" if self.is_shared else self.locations.run_dir
 
     def queue_hist_hours(self) -> dict[str, float]:
         """HIST_HOURS of the queues that have their own."""

@@ -1,7 +1,9 @@
 """Who is asking. A caller is proven by the transport, never believed from a message.
 
-In a private cluster the master listens on a unix socket in a folder that only its owner may enter, so whoever reaches
-it is the owner.
+Each way to the master has an authenticator of its own, and a server of its own that knows no other:
+
+- its unix socket, in a folder that only its owner may enter: whoever reaches it is the owner;
+- the ports of a shared cluster (`gsched.wire.shared`).
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from typing import Any, Protocol
 
 from gsched.base.errors import PermissionDenied
 
+AGENT_SERVICE = "/gsched.wire.v1.AgentService/"
+"""Where agents' calls go."""
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -24,14 +29,24 @@ class Caller:
     host: str = ""
     """Which host vouches for the user; empty: the master's own."""
     way: str = "owner"
-    """How the user was proven: owner (on the master's own socket), door or munge."""
+    """How the user was proven: owner (on the master's own socket), door or munge; agent: the host speaks, for itself,
+    and `user` is empty."""
 
 
 class Authenticator(Protocol):
-    """Knows who sent a call."""
+    """Finds out who sent a call, once for each: a proof may be good for one use only."""
+
+    async def prove(self, context: Any, path: str, body: bytes) -> Caller:
+        """Who sent the call of this gRPC context; `path` is its method, `body` the request as it came, empty for a
+        stream of requests. Raises PermissionDenied when that is not proven.
+        """
+
+
+class Proven(Protocol):
+    """Knows who was found to have sent the call that is being answered."""
 
     def caller(self, context: Any) -> Caller:
-        """Who sent the call of this gRPC context. Raises PermissionDenied when that is not proven."""
+        """Who sent the call of this gRPC context. Raises PermissionDenied for one that nobody has let in."""
 
 
 def user_name(uid: int) -> str:
@@ -45,11 +60,14 @@ def user_name(uid: int) -> str:
 class OwnerOnly:
     """Everybody who gets through is the owner of the cluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, agents: bool) -> None:
         self._owner = Caller(user_name(os.getuid()), is_admin=True)
+        self._agents = agents
 
-    def caller(self, context: Any) -> Caller:
-        """Who sent the call of this gRPC context."""
+    async def prove(self, context: Any, path: str, body: bytes) -> Caller:
+        """The owner, whoever it is; with `agents` also as the agent of any host."""
+        if path.startswith(AGENT_SERVICE) and not self._agents:
+            raise PermissionDenied("an agent of a shared cluster proves its host on the master's port")
         return self._owner
 
 

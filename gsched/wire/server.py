@@ -14,8 +14,9 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from gsched.base.errors import BadRequest, GschedError
+from gsched.base.errors import BadRequest, Conflict, GschedError
 from gsched.wire.address import MAX_SOCKET_PATH
+from gsched.wire.certificates import BadCertificate, Credentials, read_credentials, stamp
 from gsched.wire.client import KEEPALIVE_OPTIONS, MESSAGE_LIMIT
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,8 @@ SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_LIMIT),
     ("grpc.max_send_message_length", MESSAGE_LIMIT),
     ("grpc.so_reuseport", 0),
+    # Who connects and says nothing is not waited for.
+    ("grpc.server_handshake_timeout_ms", 10_000),
     *KEEPALIVE_OPTIONS,
     # Clients look after a silent connection too; none of them is cut off for asking.
     ("grpc.http2.max_ping_strikes", 0),
@@ -75,6 +78,47 @@ def streams(method: Callable[..., AsyncIterator[R]]) -> Callable[..., AsyncItera
             await context.abort(grpc.StatusCode.INTERNAL, f"{method.__name__} failed; the master's log says why")
 
     return call
+
+
+def listen_tls(server: grpc.aio.Server, port: int, tls_dir: str, host: str, *, hosts_only: bool) -> None:
+    """Bind the port on all addresses of this machine, with the host's certificate. `hosts_only`: who connects must
+    prove itself by a certificate of the same CA.
+
+    Certificates that are replaced count for the next connection. Raises BadCertificate, Conflict (the port is taken).
+    """
+    certificates = _Certificates(tls_dir, host)
+    fresh: Any = certificates.fresh  # may answer None: nothing new
+    credentials = grpc.dynamic_ssl_server_credentials(certificates.now, fresh, hosts_only)
+    try:
+        server.add_secure_port(f"[::]:{port}", credentials)
+    except RuntimeError:
+        raise Conflict(f"port {port} cannot be listened on: another program does, or it is not allowed") from None
+
+
+class _Certificates:
+    """What a listening port shows, read anew when the files are replaced. `fresh` is called by gRPC's threads."""
+
+    def __init__(self, tls_dir: str, host: str) -> None:
+        self._tls_dir, self._host = tls_dir, host
+        self._seen = stamp(tls_dir, host)
+        self.now = _for_server(read_credentials(tls_dir, host))
+
+    def fresh(self) -> grpc.ServerCertificateConfiguration | None:
+        """New certificates, if there are any; bad ones are said once and the last good ones stay."""
+        seen = stamp(self._tls_dir, self._host)
+        if seen == self._seen:
+            return None
+        self._seen = seen
+        try:
+            return _for_server(read_credentials(self._tls_dir, self._host))
+        except BadCertificate as error:
+            log.error("the certificates stay as they were: %s", error.text)
+            return None
+
+
+def _for_server(credentials: Credentials) -> grpc.ServerCertificateConfiguration:
+    pairs = [(credentials.key, credentials.certificate)]
+    return grpc.ssl_server_certificate_configuration(pairs, root_certificates=credentials.ca)
 
 
 class _WithoutTraceback(logging.Filter):

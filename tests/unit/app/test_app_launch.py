@@ -433,18 +433,44 @@ def test_a_door_of_another_version_is_left_alone(pointed: socket.socket) -> None
             connection.recv(1)
 
 
-def test_a_door_of_another_user_is_told_nothing(pointed: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def foreign(pointed: socket.socket, monkeypatch: pytest.MonkeyPatch) -> socket.socket:
+    """The same, run by some other user."""
+
     class Foreign(launch._socket.socket):  # type: ignore[name-defined,misc]
         def getsockopt(self, *_: object) -> bytes:
             return struct.pack("3i", 1, os.getuid() + 4321, 0)
 
     names = {name: getattr(launch._socket, name) for name in ("AF_UNIX", "SOCK_STREAM", "SOL_SOCKET", "SO_PEERCRED")}
     monkeypatch.setattr(launch, "_socket", SimpleNamespace(socket=Foreign, **names))
+    return pointed
+
+
+def _named_by(uid: int, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the file that names the door belong to that user."""
+    status = SimpleNamespace(st_uid=uid, st_mode=0o100000 | mode)
+    monkeypatch.setattr(launch, "posix", SimpleNamespace(**{**vars(launch.posix), "fstat": lambda _: status}))
+
+
+@pytest.mark.parametrize(("uid", "mode"), [(4321, 0o644), (0, 0o664), (0, 0o646)])
+def test_a_door_of_another_user_is_told_nothing(
+    foreign: socket.socket, monkeypatch: pytest.MonkeyPatch, uid: int, mode: int
+) -> None:
+    _named_by(uid, mode, monkeypatch)
     with pytest.raises(launch.NoDoor, match="belongs to uid"):
         launch.connect()
-    connection, _ = pointed.accept()
+    connection, _ = foreign.accept()
     with connection:
         assert connection.recv(1) == b""
+
+
+def test_a_door_of_another_user_that_root_has_named_is_trusted(
+    foreign: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _named_by(0, 0o644, monkeypatch)
+    connection = launch.connect()
+    assert connection.getpeername()
+    connection.close()
 
 
 def test_a_request_too_large_for_the_door_is_run_here(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from fake_master import FakeCall, FakeMaster, record, serve
 
-from gsched.cli import session
-from gsched.cli.session import PLEASE_WAIT, channel_to
+from gsched.cli import links
+from gsched.cli.links import channel_to
+from gsched.cli.session import PLEASE_WAIT
 from gsched.cli.zone import zone_of
 from gsched.model import event as events
 from gsched.model.job import AttemptResult
@@ -102,10 +103,10 @@ def test_a_wait_that_is_no_number_is_refused(master: FakeMaster, call: NewCall, 
 def test_connections_are_shared_and_few() -> None:
     one = channel_to("unix:/nowhere/1")
     assert channel_to("unix:/nowhere/1") is one
-    for number in range(2, 2 + session.MAX_CHANNELS):
+    for number in range(2, 2 + links.MAX_CHANNELS):
         channel_to(f"unix:/nowhere/{number}")
     assert channel_to("unix:/nowhere/1") is not one
-    assert len(session._channels) <= session.MAX_CHANNELS
+    assert len(links._channels) <= links.MAX_CHANNELS
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gsched.master.reconfig import fixed, told_at_start
-from gsched.model.config import ClusterConfig, GpuFence, Locations, Params
+from gsched.model.config import ClusterConfig, GpuFence, Locations, Network, Params
 
 HERE = Locations(conf_dir="/c", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")
 CONFIG = ClusterConfig(cluster="c1", master_host="h1", hosts={}, queues={}, params=Params(), locations=HERE)
@@ -13,11 +13,19 @@ CONFIG = ClusterConfig(cluster="c1", master_host="h1", hosts={}, queues={}, para
 
 def test_folders_and_the_name_cannot_change() -> None:
     elsewhere = msgspec.structs.replace(HERE, spool_dir="/q", log_dir="/m")
-    assert fixed(HERE, HERE, "c1", "c1") == ()
-    assert fixed(HERE, elsewhere, "c1", "c2") == (
+    assert fixed(CONFIG, CONFIG) == ()
+    assert fixed(CONFIG, msgspec.structs.replace(CONFIG, cluster="c2", locations=elsewhere)) == (
         "SPOOL_DIR cannot change from /p to /q while the daemons run",
         "the cluster's name cannot change from c1 to c2 while the daemons run",
     )
+
+
+def test_where_a_shared_cluster_listens_cannot_change() -> None:
+    shared = msgspec.structs.replace(CONFIG, network=Network(port=6881))
+    moved = msgspec.structs.replace(shared, master_host="h2")
+    refused = ("the master's host, its ports and GSCHED_TLSDIR cannot change while the daemons run",)
+    assert fixed(CONFIG, shared) == fixed(shared, CONFIG) == fixed(shared, moved) == refused
+    assert fixed(shared, shared) == ()
 
 
 def test_what_agents_read_at_their_start_is_told() -> None:

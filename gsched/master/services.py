@@ -1,0 +1,44 @@
+"""All that the master answers, added to each of its servers alike: what is told apart by them is who is asking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import grpc.aio
+
+from gsched.master.administration import AdministrationServicer
+from gsched.master.agents import AgentServicer
+from gsched.master.catalogue import CatalogueServicer
+from gsched.master.ends import Ends, WaitingServicer
+from gsched.master.feed import Feed
+from gsched.master.servicer import Desk, SchedulerServicer
+from gsched.master.sessions import Sessions
+from gsched.master.terminals import Attendance, TerminalServicer
+from gsched.store.history import History
+from gsched.wire.v1 import agent_pb2_grpc, catalogue_pb2_grpc, scheduler_pb2_grpc, terminal_pb2_grpc, waiting_pb2_grpc
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the services need."""
+
+    desk: Desk
+    history: History
+    sessions: Sessions
+    feed: Feed
+    ends: Ends
+    attendance: Attendance
+
+    def added_to(self, server: grpc.aio.Server) -> grpc.aio.Server:
+        """The server, with all services."""
+        desk = self.desk
+        terminals = TerminalServicer(desk.board, self.sessions, self.attendance, desk.auth)
+        terminal_pb2_grpc.add_TerminalServicer_to_server(terminals, server)
+        scheduler = SchedulerServicer(desk, self.history, self.sessions, self.feed)
+        scheduler_pb2_grpc.add_SchedulerServicer_to_server(scheduler, server)
+        scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(desk), server)
+        waiting_pb2_grpc.add_WaitingServicer_to_server(WaitingServicer(self.ends), server)
+        catalogue_pb2_grpc.add_CatalogueServicer_to_server(CatalogueServicer(desk, self.history), server)
+        agents = AgentServicer(desk.loop, self.sessions, desk.auth)
+        agent_pb2_grpc.add_AgentServiceServicer_to_server(agents, server)
+        return server

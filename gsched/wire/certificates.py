@@ -1,0 +1,160 @@
+"""A host's certificate and key as its daemons read them: `ca.crt`, `HOST.crt` and `HOST.key` in GSCHED_TLSDIR.
+
+What is wrong with them is found here, by a handshake with itself in memory, and said in one line: in a connection
+gRPC would only say that the other side is not there. Must never write a file, and never show a key.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gsched.base.errors import GschedError
+
+CA_FILE = "ca.crt"
+CA_KEY_FILE = "ca.key"
+MAX_BYTES = 1 << 20
+_OTHERS = 0o137
+"""Mode bits that a key must not have: group may read it, a group of service accounts, and that is all."""
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+
+
+class BadCertificate(GschedError):
+    """A certificate or key is missing or unusable: the line names the file and what to do."""
+
+    status = "FAILED_PRECONDITION"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What one host proves itself with, in PEM."""
+
+    host: str
+    ca: bytes
+    certificate: bytes
+    key: bytes = field(repr=False)
+    ends_at: float
+    """When the certificate ends, seconds since the epoch."""
+
+
+def certificate_file(tls_dir: str, host: str) -> Path:
+    """Where the host's certificate lies. Raises BadCertificate for what is no host name."""
+    return Path(tls_dir) / f"{_checked(host)}.crt"
+
+
+def key_file(tls_dir: str, host: str) -> Path:
+    """Where the host's key lies. Raises BadCertificate for what is no host name."""
+    return Path(tls_dir) / f"{_checked(host)}.key"
+
+
+def read_credentials(tls_dir: str, host: str) -> Credentials:
+    """The host's certificate and key; they fit each other, the CA, the name and the time. Raises BadCertificate."""
+    ca_file, certificate = Path(tls_dir) / CA_FILE, certificate_file(tls_dir, host)
+    ca = _read(ca_file, host)
+    pem = _read(certificate, host)
+    key = _read_key(key_file(tls_dir, host), host)
+    ends_at = _proven(host, ca_file, certificate, key_file(tls_dir, host))
+    return Credentials(host, ca, pem, key, ends_at)
+
+
+def read_ca(tls_dir: str) -> bytes:
+    """The CA's certificate in PEM, for who checks a master and proves itself otherwise. Raises BadCertificate."""
+    return _read(Path(tls_dir) / CA_FILE, "")
+
+
+def stamp(tls_dir: str, host: str) -> tuple[int, ...]:
+    """Changes whenever one of the files is replaced; costs a look at each."""
+    files = (Path(tls_dir) / CA_FILE, certificate_file(tls_dir, host), key_file(tls_dir, host))
+    found: list[int] = []
+    for file in files:
+        try:
+            status = os.stat(file)
+            found += [status.st_ino, status.st_mtime_ns, status.st_size]
+        except OSError:
+            found += [0, 0, 0]
+    return tuple(found)
+
+
+def check_key_mode(path: Path, status: os.stat_result) -> None:
+    """Raise BadCertificate for a key that others than its owner and a group of services can read."""
+    mode = stat.S_IMODE(status.st_mode)
+    if not stat.S_ISREG(status.st_mode):
+        raise BadCertificate(f"{path}: not a regular file")
+    if status.st_uid not in (0, os.geteuid()):
+        raise BadCertificate(f"{path}: a key must belong to root or to the user who reads it: chown it")
+    if mode & _OTHERS:
+        raise BadCertificate(f"{path}: a key with mode {mode:04o} is no secret: chmod 0600 it (0640 for a group)")
+
+
+def _checked(host: str) -> str:
+    if not _HOST.fullmatch(host):
+        raise BadCertificate(f"'{host}' is not the name of a host")
+    return host
+
+
+def _read(path: Path, host: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES)
+    except FileNotFoundError:
+        how = f"`gadmin host-cert {host}`" if host and path.name != CA_FILE else "`gadmin init-ca`"
+        raise BadCertificate(f"{path}: the file is missing; {how} on the administrator's machine makes it") from None
+    except OSError as problem:
+        raise BadCertificate(f"{path}: cannot be read: {problem.strerror}") from None
+
+
+def _read_key(path: Path, host: str) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return _read(path, host)  # says why
+    with open(descriptor, "rb") as file:
+        check_key_mode(path, os.fstat(descriptor))
+        return file.read(MAX_BYTES)
+
+
+def _proven(host: str, ca: Path, certificate: Path, key: Path) -> float:
+    """When the certificate ends. Raises BadCertificate when nobody would accept it."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        client.load_verify_locations(ca)
+    except ssl.SSLError:
+        raise BadCertificate(f"{ca}: holds no certificate in PEM") from None
+    try:
+        server.load_cert_chain(certificate, key, password=lambda: "")
+    except (ssl.SSLError, ValueError) as problem:
+        reason = getattr(problem, "reason", "") or "unreadable"
+        if reason == "KEY_VALUES_MISMATCH":
+            raise BadCertificate(f"{key}: is not the key of {certificate}") from None
+        raise BadCertificate(f"{certificate} or {key}: no certificate and key in PEM ({reason})") from None
+    try:
+        shown = _handshake(client, server, host)
+    except ssl.SSLCertVerificationError as problem:
+        raise BadCertificate(f"{certificate}: {problem.verify_message} (CA {ca}, host {host})") from None
+    except ssl.SSLError as problem:
+        raise BadCertificate(f"{certificate}: cannot be used: {problem.reason}") from None
+    return float(ssl.cert_time_to_seconds(shown["notAfter"]))
+
+
+def _handshake(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> dict[str, Any]:
+    """Have the two speak to each other in memory; returns the server's certificate as the client decoded it."""
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking = client.wrap_bio(to_client, to_server, server_hostname=host)
+    answering = server.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(5):
+        done = 0
+        for side in (asking, answering):
+            try:
+                side.do_handshake()
+                done += 1
+            except ssl.SSLWantReadError:
+                pass
+        if done == 2:
+            break
+    return asking.getpeercert() or {}

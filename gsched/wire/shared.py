@@ -1,0 +1,109 @@
+"""Who is asking in a shared cluster: hosts are proven by their certificates, users by the hosts that vouch for them.
+
+A host counts as long as it stands in lsf.cluster: one that a reconfig has removed is refused from then on. Must never
+take a user's name from anybody but the door of such a host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pwd
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gsched.base.errors import PermissionDenied
+from gsched.model.config import ClusterConfig
+from gsched.wire.auth import AGENT_SERVICE, Caller
+
+USER_KEY = "gsched-user"
+"""Metadata in which a host's door names the user it speaks for."""
+USER_NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@+-]{0,254}\$?")
+"""Names of users that travel; what a shell, a log or a header could take for something else is none."""
+ROOT = "root"
+ACCOUNT_S = 60.0
+"""How long it is remembered what the system knows of a name."""
+
+
+class Accounts:
+    """Which names the master serves: rules of the configuration, and the system's word on who there is."""
+
+    def __init__(self, config: Callable[[], ClusterConfig], uid_of: Callable[[str], int | None] | None = None) -> None:
+        self._config = config
+        self._uid_of = uid_of or system_uid
+        self._known: dict[str, tuple[float, int | None]] = {}
+
+    async def admit(self, user: str, host: str, way: str) -> Caller:
+        """The caller of that name. Raises PermissionDenied for who is not served."""
+        config = self._config()
+        if not USER_NAME.fullmatch(user):
+            raise PermissionDenied("what the host gives as a user is no user's name")
+        uid = await self._uid(user)
+        if uid is None and not config.unknown_users:
+            raise PermissionDenied(
+                f"user {user} is not known on {config.master_host}, the master's host (GSCHED_UNKNOWN_USERS=N)"
+            )
+        if uid == 0:
+            user = ROOT  # by whatever name: the rules for root are those for the name
+        return Caller(user, user in config.administrators, host, way)
+
+    async def _uid(self, user: str) -> int | None:
+        found = self._known.get(user)
+        now = time.monotonic()
+        if found is None or found[0] < now:
+            if len(self._known) > 10_000:  # made-up names must not fill the memory
+                self._known.clear()
+            # The user database may be far away: not in the loop.
+            uid = await asyncio.to_thread(self._uid_of, user)
+            found = self._known[user] = (now + ACCOUNT_S, uid)
+        return found[1]
+
+
+def system_uid(user: str) -> int | None:
+    """The user's number on this host; None where there is no such user."""
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except (KeyError, ValueError):
+        return None
+
+
+class ByHost:
+    """The port of a shared cluster: a certificate proves the host, and the host's door vouches for its user."""
+
+    def __init__(self, config: Callable[[], ClusterConfig], accounts: Accounts) -> None:
+        self._config = config
+        self._accounts = accounts
+
+    async def prove(self, context: Any, path: str, body: bytes) -> Caller:
+        """The user whom the host's door names; for the service of agents the host itself.
+
+        Raises PermissionDenied for a host that is not in lsf.cluster, and for a user who is not served.
+        """
+        host = self.host_of(context)
+        users = [value for key, value in context.invocation_metadata() or () if key == USER_KEY]
+        if path.startswith(AGENT_SERVICE):
+            # An agent speaks for its host. A door shares its certificate, and says of every call whose it is.
+            if users:
+                raise PermissionDenied(f"no user may speak as the agent of {host}")
+            return Caller("", False, host, "agent")
+        if len(users) != 1:
+            raise PermissionDenied(f"host {host} names {len(users)} users for one call")
+        return await self._accounts.admit(str(users[0]), host, "door")
+
+    def host_of(self, context: Any) -> str:
+        """The host of lsf.cluster that the other side's certificate names. Raises PermissionDenied."""
+        names = names_of(context.auth_context())
+        found = [name for name in names if name in self._config().hosts]
+        if len(found) != 1:
+            shown = ", ".join(names) or "nobody"
+            raise PermissionDenied(f"the certificate is that of {shown}, which is not one host of lsf.cluster")
+        return found[0]
+
+
+def names_of(facts: Mapping[str, Any]) -> list[str]:
+    """The names in the certificate of the other side; none without a certificate that was checked."""
+    if facts.get("transport_security_type") != [b"ssl"]:
+        return []
+    found = facts.get("x509_subject_alternative_name") or []
+    return sorted({bytes(name).decode("ascii", "replace") for name in found})

@@ -1,0 +1,61 @@
+"""What a host says to the master of a shared cluster: as its agent, and for its users.
+
+The host's certificate proves the host, and the master's certificate the master. Must never send a user's name that the
+kernel did not give.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import grpc
+import grpc.aio
+
+from gsched.base.errors import PermissionDenied
+from gsched.model.config import ClusterConfig
+from gsched.wire.auth import user_name
+from gsched.wire.certificates import read_credentials, stamp
+from gsched.wire.client import CHANNEL_OPTIONS
+from gsched.wire.proving import ProvingChannel
+from gsched.wire.shared import USER_KEY, USER_NAME
+
+
+def host_credentials(config: ClusterConfig, host: str) -> grpc.ChannelCredentials:
+    """What this host proves itself with. Raises BadCertificate."""
+    own = read_credentials(config.network.tls_dir, host)
+    return grpc.ssl_channel_credentials(own.ca, own.key, own.certificate)
+
+
+def agent_channel(config: ClusterConfig, host: str) -> grpc.aio.Channel:
+    """A new connection of the host's agent to its master. Raises BadCertificate."""
+    return grpc.aio.secure_channel(config.master_address, host_credentials(config, host), options=CHANNEL_OPTIONS)
+
+
+class Vouching:
+    """This host's word for its users. One connection serves them all; each call names its user. For any thread."""
+
+    def __init__(self, config: ClusterConfig, host: str) -> None:
+        self.config = config
+        self._host = host
+        self._lock = threading.Lock()
+        self._stamp: tuple[int, ...] = ()
+        self._channel: grpc.Channel | None = None
+
+    def channel_of(self, uid: int) -> grpc.Channel:
+        """A channel on which nobody but this user speaks. Raises PermissionDenied, BadCertificate."""
+        user = user_name(uid)
+        if not USER_NAME.fullmatch(user) or user == str(uid):
+            raise PermissionDenied(f"uid {uid} has no name on this host that the master could know")
+        said = ((USER_KEY, user),)
+        return ProvingChannel(self._connection(), lambda path, body: said)
+
+    def _connection(self) -> grpc.Channel:
+        """The connection, a new one when the certificates were replaced."""
+        network = self.config.network
+        seen = stamp(network.tls_dir, self._host)
+        with self._lock:
+            if self._channel is None or seen != self._stamp:
+                credentials = host_credentials(self.config, self._host)
+                self._channel = grpc.secure_channel(self.config.master_address, credentials, options=CHANNEL_OPTIONS)
+                self._stamp = seen
+            return self._channel
