@@ -118,6 +118,7 @@ class Agent:
         self._is_refused = False
         """In this session; `_refused` is what has been said in the log."""
         self._heard = False
+        self._said = ""
         self._background: set[asyncio.Task[None]] = set()
         self._answers: set[asyncio.Task[None]] = set()
         """Those of this session: nobody waits for them after it."""
@@ -210,7 +211,9 @@ class Agent:
                 async with self._connection() as channel:
                     if await self._session(channel):
                         delay = RECONNECT_S
-            except (GschedError, grpc.aio.AioRpcError) as error:
+            except GschedError as error:
+                self._say_once(error.text)
+            except grpc.aio.AioRpcError as error:
                 log.debug("no session: %s", error)
             except Exception:
                 log.exception("the session broke")
@@ -218,6 +221,12 @@ class Agent:
                 delay = REFUSED_S
             await asyncio.sleep(delay)  # the master is away: nothing tells when it comes back
             delay = min(delay * 2, RECONNECT_MOST_S)
+
+    def _say_once(self, why: str) -> None:
+        """Why there is no session: to a person where hosts have to prove themselves, who may have to do something."""
+        if why != self._said:
+            log.log(logging.WARNING if self._config.is_shared else logging.DEBUG, "no session with the master: %s", why)
+        self._said = why
 
     def _connection(self) -> grpc.aio.Channel:
         """A new connection to the master. Raises GschedError when nobody says where it is, or who we are."""
@@ -253,6 +262,8 @@ class Agent:
             self._outgoing = None
             if not self._refused:
                 self._manager.status(f"host {self._host}: no session with the master")
+            if call.done() and not self._heard and await call.code() is not grpc.StatusCode.OK:
+                self._say_once(str(await call.details()))
             call.cancel()
             for task in [*ways, *self._answers]:
                 task.cancel()
@@ -270,7 +281,7 @@ class Agent:
     async def _hear(self, message: agent_pb2.MasterMessage) -> None:
         if not self._heard and message.WhichOneof("kind") != "refusal":
             log.info("the master has heard the hello of %s", self._host)
-            self._heard, self._refused = True, ""
+            self._heard, self._refused, self._said = True, "", ""
             self._manager.status(f"host {self._host}: in session with the master")
         try:
             await self._obey(message)

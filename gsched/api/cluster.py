@@ -18,10 +18,10 @@ from gsched.base.envdir import conf_dir, read_setting
 from gsched.base.errors import BadRequest, GschedError, Unavailable
 from gsched.base.ids import show_job
 from gsched.model.view import EventRecord, HostView, JobEnd, JobFilter, JobView, QueueView, Submitted
-from gsched.wire.address import read_address
 from gsched.wire.auth import user_name
 from gsched.wire.client import Client
 from gsched.wire.patience import WAIT_VARIABLE, read_wait
+from gsched.wire.ways import way_to_master
 
 
 class Cluster:
@@ -34,10 +34,12 @@ class Cluster:
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, *, wait: float | None = None) -> None:
         self.folder = os.path.abspath(conf_dir(os.environ) if folder is None else os.fspath(folder))
-        self.address = read_address(self.folder)
+        way = way_to_master(self.folder)
+        self.address = way.address
         if wait is None:
             wait = read_wait(os.environ.get(WAIT_VARIABLE, "") or read_setting(self.folder, WAIT_VARIABLE))
-        self._client = Client(self.address, wait_s=wait)
+        self._channel = way.channel()
+        self._client = Client(self.address, wait_s=wait, channel=self._channel)
         self._waiting = Waiting(self._client)
         self._process = os.getpid()
         self._is_closed = False
@@ -58,6 +60,7 @@ class Cluster:
         self._is_closed = True
         self._waiting.close()
         self._client.close()
+        self._channel.close()
 
     def client(self) -> Client:
         """The client of the master's protocol behind it; that may change, this class does not."""

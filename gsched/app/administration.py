@@ -242,8 +242,8 @@ def showconf_of_lim(envdir: str | None, daemon: str, hosts: tuple[str, ...]) -> 
 def connect(envdir: str | None) -> Any:
     """A client of the cluster's master; it says once on standard error that it waits."""
     from gsched.base.envdir import conf_dir, read_setting
-    from gsched.wire.address import read_address
     from gsched.wire.client import DEFAULT_WAIT_S, Client
+    from gsched.wire.ways import way_to_master
 
     def waiting() -> None:
         click.echo("gsched: the master is not responding. Please wait ...", err=True)
@@ -254,7 +254,8 @@ def connect(envdir: str | None) -> Any:
         wait_s = float(text or DEFAULT_WAIT_S)
     except ValueError:
         raise BadRequest(f"GSCHED_COMMAND_WAIT={text}: not a number of seconds") from None
-    return Client(read_address(folder), wait_s=wait_s, on_wait=waiting)
+    way = way_to_master(folder, as_root=True)
+    return Client(way.address, wait_s=wait_s, on_wait=waiting, channel=way.channel())
 
 
 for _word in (*OF_BADMIN, init_ca, host_cert):

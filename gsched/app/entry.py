@@ -290,13 +290,13 @@ def _door(conf: str, host: str | None, manager: ServiceManager) -> int:
 
     config = load(conf).required()
     socket = str(Path(config.folder_of("door")) / "door.sock")
+    vouching = None
     if config.is_shared:
         from gsched.app.private import host_name
-        from gsched.cli.links import serve_others
         from gsched.wire.vouching import Vouching
 
-        serve_others(Vouching(config, host or host_name()))
-    server.serve(socket, configuration=Path(conf), others=config.is_shared, manager=manager)
+        vouching = Vouching(config, host or host_name())
+    server.serve(socket, configuration=Path(conf), vouching=vouching, manager=manager)
     return 0
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 import threading
 from collections import OrderedDict
 from typing import NamedTuple
@@ -18,15 +17,13 @@ from typing import NamedTuple
 import grpc
 
 from gsched.base.envdir import conf_dir
-from gsched.base.errors import PermissionDenied, Unavailable
+from gsched.base.errors import PermissionDenied
 from gsched.cli.call import Call
-from gsched.wire.address import MASTER_FILE, read_address
-from gsched.wire.client import CHANNEL_OPTIONS
 from gsched.wire.vouching import Vouching
+from gsched.wire.ways import Way, way_to_master
 
 MAX_CHANNELS = 16
-_ADDRESS = re.compile(r"unix:/[\x21-\x7e]{1,318}|[A-Za-z0-9.\-\[\]:]{1,253}:[0-9]{1,5}")
-_channels: OrderedDict[str, grpc.Channel] = OrderedDict()
+_channels: OrderedDict[Way, grpc.Channel] = OrderedDict()
 _channels_lock = threading.Lock()
 _vouching: Vouching | None = None
 """Set once, when the door of a shared cluster begins."""
@@ -58,10 +55,8 @@ def link_of(call: Call) -> Link:
     if call.uid != os.geteuid():
         # The master takes the user of this process for the caller: speaking for others would lend them its rights.
         raise PermissionDenied(f"this process cannot speak to the master for uid {call.uid}: it runs as another user")
-    address = read_address(folder)
-    if not _ADDRESS.fullmatch(address):
-        raise Unavailable(f"{os.path.join(folder, MASTER_FILE)} does not hold the address of a master")
-    return Link(address, channel_to(address))
+    way = way_to_master(folder)
+    return Link(way.address, channel_to(way))
 
 
 def folder_of(call: Call) -> str:
@@ -88,13 +83,13 @@ def _with_home(call: Call) -> dict[str, str]:
         return {**call.env, "HOME": "/"}
 
 
-def channel_to(address: str) -> grpc.Channel:
+def channel_to(way: Way) -> grpc.Channel:
     """A connection that all calls of this process share; the least recently used ones are let go."""
     with _channels_lock:
-        channel = _channels.get(address)
+        channel = _channels.get(way)
         if channel is None:
-            channel = _channels[address] = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+            channel = _channels[way] = way.channel()
             if len(_channels) > MAX_CHANNELS:
                 _channels.popitem(last=False)  # closed when its last user drops it
-        _channels.move_to_end(address)
+        _channels.move_to_end(way)
         return channel

@@ -16,6 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gsched.wire.frames import MAX_FRAME, Decoder, ProtocolError, frame
+
+__all__ = ["MAX_FRAME", "Decoder", "ProtocolError", "Request", "frame"]
+
 GREETING = b"gsched-door 1"
 """Payload of HELLO: name and version of this protocol."""
 
@@ -36,47 +40,8 @@ READ_STDIN = b"i"
 EXIT = b"x"  # exit code in decimal digits
 REFUSED = b"r"  # one line for a person: nothing was carried out
 
-MAX_FRAME = 1 << 20
-"""Most bytes in a frame's payload."""
-
 MAX_REQUEST = 4 << 20
 """Most bytes of a whole request: arguments and environment together."""
-
-HEADER = 5
-
-
-class ProtocolError(Exception):
-    """The other side does not speak this protocol; the connection is of no more use."""
-
-
-def frame(kind: bytes, payload: bytes = b"") -> bytes:
-    """One frame, ready to be sent."""
-    return kind + len(payload).to_bytes(4, "big") + payload
-
-
-class Decoder:
-    """Cuts a stream of bytes into frames, wherever the stream was broken up on its way."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-
-    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
-        """Frames (kind, payload) that are complete now. Raises ProtocolError for one longer than MAX_FRAME."""
-        buffer = self._buffer
-        buffer += data
-        frames = []
-        start = 0
-        while len(buffer) - start >= HEADER:
-            length = int.from_bytes(buffer[start + 1 : start + HEADER], "big")
-            if length > MAX_FRAME:
-                raise ProtocolError(f"a frame of {length} bytes")
-            end = start + HEADER + length
-            if len(buffer) < end:
-                break
-            frames.append((bytes(buffer[start : start + 1]), bytes(buffer[start + HEADER : end])))
-            start = end
-        del buffer[:start]
-        return frames
 
 
 @dataclass(frozen=True, slots=True)

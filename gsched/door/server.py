@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gsched.base.errors import GschedError
 from gsched.base.service import NOBODY, ServiceManager
@@ -31,6 +32,9 @@ from gsched.cli.call import Call, HandedBack, run_main
 from gsched.door import address, protocol
 from gsched.door.caller import Caller
 from gsched.door.protocol import ProtocolError
+
+if TYPE_CHECKING:
+    from gsched.wire.vouching import Vouching
 
 log = logging.getLogger(__name__)
 
@@ -284,16 +288,21 @@ def serve(
     socket_path: str,
     *,
     configuration: Path | None = None,
-    others: bool = False,
+    vouching: Vouching | None = None,
     workers: int = WORKERS,
     manager: ServiceManager = NOBODY,
 ) -> None:
     """Be the door of this host until SIGTERM or SIGINT; call it from the main thread of a process of its own.
 
-    `socket_path` is absolute; when `configuration` is given, the path is announced there to the launchers. `others`
-    opens the door to every user of the host. Raises GschedError when the socket cannot be opened.
+    `socket_path` is absolute; when `configuration` is given, the path is announced there to the launchers. `vouching`
+    opens the door to every user of the host, and a relay beside it; both speak to the master under the user's name.
+    Raises GschedError when a socket cannot be opened.
     """
+    others = vouching is not None
+    if vouching is not None:
+        vouching.check()
     listener = address.listen(socket_path, others=others)
+    relay = None
     try:
         door = Door(listener.socket, others=others, workers=workers, manager=manager)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -304,14 +313,28 @@ def serve(
         sys.setswitchinterval(0.0005)
         if configuration is not None:
             _announce(configuration, socket_path, others)
+        if vouching is not None:
+            relay = _serve_others(socket_path, vouching)
         log.info("open on %s", socket_path)
         manager.ready(f"open on {socket_path}")
         door.serve()
     finally:
         if configuration is not None and not others:
             address.withdraw(configuration, socket_path)
+        if relay is not None:
+            relay.close()
         listener.close()
     log.info("closed")
+
+
+def _serve_others(socket_path: str, vouching: Vouching) -> Any:
+    """Have commands speak for their callers, and open the relay beside the socket; returns it."""
+    from gsched.cli.links import serve_others  # the door of one user has no need of gRPC before its first command
+    from gsched.door.relay import open_relay
+    from gsched.wire.relay import SOCKET_NAME
+
+    serve_others(vouching)
+    return open_relay(str(Path(socket_path).with_name(SOCKET_NAME)), vouching)
 
 
 def _announce(configuration: Path, path: str, others: bool) -> None:

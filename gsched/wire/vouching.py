@@ -7,6 +7,7 @@ kernel did not give.
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -32,30 +33,45 @@ def agent_channel(config: ClusterConfig, host: str) -> grpc.aio.Channel:
 
 
 class Vouching:
-    """This host's word for its users. One connection serves them all; each call names its user. For any thread."""
+    """This host's word for its users. One connection serves them all; each call names its user. For any thread, but
+    `aio_channel` for one alone.
+    """
 
     def __init__(self, config: ClusterConfig, host: str) -> None:
         self.config = config
         self._host = host
         self._lock = threading.Lock()
-        self._stamp: tuple[int, ...] = ()
-        self._channel: grpc.Channel | None = None
+        self._channels: dict[bool, tuple[tuple[int, ...], Any]] = {}
+
+    def check(self) -> None:
+        """Raise BadCertificate when the host cannot prove itself."""
+        host_credentials(self.config, self._host)
 
     def channel_of(self, uid: int) -> grpc.Channel:
         """A channel on which nobody but this user speaks. Raises PermissionDenied, BadCertificate."""
+        said = self.metadata_of(uid)
+        return ProvingChannel(self._connection(aio=False), lambda path, body: said)
+
+    def aio_channel(self) -> grpc.aio.Channel:
+        """The connection for who puts `metadata_of` a user into each call, and nothing else. Raises BadCertificate."""
+        channel: grpc.aio.Channel = self._connection(aio=True)
+        return channel
+
+    def metadata_of(self, uid: int) -> tuple[tuple[str, str], ...]:
+        """What the host says about a call of this user. Raises PermissionDenied for one without a name."""
         user = user_name(uid)
         if not USER_NAME.fullmatch(user) or user == str(uid):
             raise PermissionDenied(f"uid {uid} has no name on this host that the master could know")
-        said = ((USER_KEY, user),)
-        return ProvingChannel(self._connection(), lambda path, body: said)
+        return ((USER_KEY, user),)
 
-    def _connection(self) -> grpc.Channel:
+    def _connection(self, *, aio: bool) -> Any:
         """The connection, a new one when the certificates were replaced."""
-        network = self.config.network
-        seen = stamp(network.tls_dir, self._host)
+        seen = stamp(self.config.network.tls_dir, self._host)
         with self._lock:
-            if self._channel is None or seen != self._stamp:
+            found = self._channels.get(aio)
+            if found is None or seen != found[0]:
                 credentials = host_credentials(self.config, self._host)
-                self._channel = grpc.secure_channel(self.config.master_address, credentials, options=CHANNEL_OPTIONS)
-                self._stamp = seen
-            return self._channel
+                make = grpc.aio.secure_channel if aio else grpc.secure_channel
+                found = seen, make(self.config.master_address, credentials, options=CHANNEL_OPTIONS)
+                self._channels[aio] = found
+            return found[1]

@@ -18,6 +18,7 @@ from gsched.cli.zone import zone_of
 from gsched.model import event as events
 from gsched.model.job import AttemptResult
 from gsched.wire.address import MASTER_FILE
+from gsched.wire.ways import Way
 
 NewCall = Callable[..., FakeCall]
 
@@ -101,11 +102,11 @@ def test_a_wait_that_is_no_number_is_refused(master: FakeMaster, call: NewCall, 
 
 
 def test_connections_are_shared_and_few() -> None:
-    one = channel_to("unix:/nowhere/1")
-    assert channel_to("unix:/nowhere/1") is one
+    one = channel_to(Way("unix:/nowhere/1"))
+    assert channel_to(Way("unix:/nowhere/1")) is one
     for number in range(2, 2 + links.MAX_CHANNELS):
-        channel_to(f"unix:/nowhere/{number}")
-    assert channel_to("unix:/nowhere/1") is not one
+        channel_to(Way(f"unix:/nowhere/{number}"))
+    assert channel_to(Way("unix:/nowhere/1")) is not one
     assert len(links._channels) <= links.MAX_CHANNELS
 
 

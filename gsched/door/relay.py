@@ -1,0 +1,212 @@
+"""The door's relay: carries calls of this host's users on to the master, each under the name of who connected.
+
+For what a command cannot do in the door: terminals, programs of the caller's, and Python programs. One connection is
+one call (see gsched.wire.relay). One thread serves all of them, and a caller who is slow, silent or gone costs the
+others nothing. It never looks into a message, and never carries a call that is an agent's to make.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+import threading
+from collections import Counter
+from typing import Any, NamedTuple
+
+import grpc
+import grpc.aio
+
+from gsched.base.errors import GschedError
+from gsched.door import address
+from gsched.door.address import Listener, peer_of
+from gsched.wire.client import MESSAGE_LIMIT
+from gsched.wire.frames import HEADER, MAX_FRAME, ProtocolError, frame
+from gsched.wire.relay import DONE, END, OPEN, PIECE, STATUS, VERSION, ending, in_frames
+from gsched.wire.vouching import Vouching
+
+log = logging.getLogger(__name__)
+SERVICES = ("Scheduler", "Administration", "Waiting", "Catalogue", "Terminal")
+"""What users may call; agents' services are not among them, and the master refuses those to users as well."""
+_METHOD = re.compile(rf"/gsched\.wire\.v1\.({'|'.join(SERVICES)})/[A-Z][A-Za-z]{{1,60}}")
+MOST = 1024
+MOST_PER_USER = 128
+"""Calls under way; a person's terminal takes four."""
+MOST_BYTES_PER_USER = 2 * MESSAGE_LIMIT
+"""Of requests that are not complete yet."""
+OPENING_S = 10.0
+LONGEST_S = 1e6
+
+
+class Refused(Exception):
+    """The call is not carried on. Arguments: gRPC's status and one line."""
+
+
+class Opening(NamedTuple):
+    """What a process asks for."""
+
+    method: str
+    timeout_s: float | None
+    waits: bool
+
+
+class Relay:
+    """Serves one socket until `close`, in a thread of its own."""
+
+    def __init__(self, listener: Listener, vouching: Vouching) -> None:
+        self._listener = listener
+        self._vouching = vouching
+        self._calls: Counter[int] = Counter()
+        self._bytes: Counter[int] = Counter()
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End: calls under way are cancelled, the socket is removed."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(5.0)
+        self._listener.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._serve())
+        except Exception:
+            log.exception("the relay ends")
+
+    async def _serve(self) -> None:
+        self._listener.socket.setblocking(False)
+        server = await asyncio.start_unix_server(self._take, sock=self._listener.socket, limit=MAX_FRAME)
+        await self._stop.wait()
+        server.close()
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection from its beginning to its end."""
+        uid = peer_of(writer.get_extra_info("socket")).uid
+        said = b""
+        try:
+            if self._calls.total() >= MOST or self._calls[uid] >= MOST_PER_USER:
+                raise Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "the door carries as many calls as it can")
+            self._calls[uid] += 1
+            try:
+                said = await self._carry(uid, reader, writer)
+            finally:
+                self._calls[uid] -= 1
+                self._calls += Counter()  # forget those who have none
+        except Refused as refused:
+            said = ending(refused.args[0].value[0], refused.args[1])
+        except (ProtocolError, UnicodeDecodeError, ValueError) as problem:
+            log.warning("uid %d sent to the relay: %s", uid, problem)
+        except (OSError, asyncio.IncompleteReadError, TimeoutError):
+            pass  # the caller went away
+        except asyncio.CancelledError:
+            said = ending(grpc.StatusCode.UNAVAILABLE.value[0], "the door is closing")
+        finally:
+            with contextlib.suppress(OSError, RuntimeError):
+                if said:
+                    writer.write(frame(STATUS, said))
+                writer.close()
+
+    async def _carry(self, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        """The call; returns how it ended."""
+        opening = read_opening(await asyncio.wait_for(_next_frame(reader), OPENING_S))
+        try:
+            channel, metadata = self._vouching.aio_channel(), self._vouching.metadata_of(uid)
+        except GschedError as error:
+            raise Refused(grpc.StatusCode[error.status], error.text) from None
+        begin: Any = channel.stream_stream(opening.method)
+        call = begin(metadata=metadata, timeout=opening.timeout_s, wait_for_ready=opening.waits)
+        upwards = asyncio.create_task(self._send_on(uid, reader, call))
+        try:
+            await _bring_back(call, writer)
+            besides = [(str(key), str(value)) for key, value in await call.trailing_metadata() or ()]
+            return ending((await call.code()).value[0], str(await call.details() or ""), besides)
+        finally:
+            call.cancel()
+            upwards.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await upwards
+
+    async def _send_on(self, uid: int, reader: asyncio.StreamReader, call: Any) -> None:
+        """Messages of the process to the master; when the process goes away, the call is cancelled."""
+        held = 0
+        parts: list[bytes] = []
+        try:
+            while True:
+                kind, payload = await _next_frame(reader)
+                if kind == PIECE:
+                    parts.append(payload)
+                    held += len(payload)
+                    self._bytes[uid] += len(payload)
+                    if held > MESSAGE_LIMIT or self._bytes[uid] > MOST_BYTES_PER_USER:
+                        log.warning("uid %d sends requests that are too large", uid)
+                        return
+                elif kind == END:
+                    await call.write(b"".join(parts))
+                    self._bytes[uid] -= held
+                    held, parts = 0, []
+                elif kind == DONE:
+                    await call.done_writing()
+                else:
+                    raise ProtocolError(f"a frame {kind!r} in the middle of a call")
+        except (OSError, asyncio.IncompleteReadError, asyncio.InvalidStateError, grpc.RpcError, ProtocolError):
+            pass  # gone, or the call is over
+        finally:
+            self._bytes[uid] -= held
+            self._bytes += Counter()
+            call.cancel()
+
+
+async def _bring_back(call: Any, writer: asyncio.StreamWriter) -> None:
+    """Answers of the master to the process, no faster than it takes them, until there are no more."""
+    try:
+        while (message := await call.read()) is not grpc.aio.EOF:
+            writer.write(in_frames(message))
+            await writer.drain()
+    except (grpc.RpcError, asyncio.CancelledError):
+        if not call.done():  # it is this task that is cancelled
+            raise
+
+
+async def _next_frame(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """Raises asyncio.IncompleteReadError when the process is gone, ProtocolError."""
+    header = await reader.readexactly(HEADER)
+    length = int.from_bytes(header[1:], "big")
+    if length > MAX_FRAME:
+        raise ProtocolError(f"a frame of {length} bytes")
+    return header[:1], await reader.readexactly(length)
+
+
+def read_opening(found: tuple[bytes, bytes]) -> Opening:
+    """What OPEN says. Raises Refused, ProtocolError, ValueError."""
+    kind, payload = found
+    words = payload.decode("ascii").split("\0") if kind == OPEN else []
+    if len(words) != 4:
+        raise ProtocolError("something else than the opening of a call")
+    version, method, timeout, waits = words
+    if version != VERSION:
+        raise Refused(grpc.StatusCode.FAILED_PRECONDITION, f"the door is of another version ({VERSION}): restart it")
+    if not _METHOD.fullmatch(method):
+        raise Refused(grpc.StatusCode.PERMISSION_DENIED, "the door does not carry such a call")
+    timeout_s = float(timeout) if timeout else None
+    if timeout_s is not None and not 0 <= timeout_s <= LONGEST_S:
+        raise ProtocolError("a time limit that is none")
+    return Opening(method, timeout_s, waits == "1")
+
+
+def open_relay(path: str, vouching: Vouching) -> Relay:
+    """The relay at this path, begun. Raises GschedError when the socket cannot be opened."""
+    relay = Relay(address.listen(path, others=True), vouching)
+    relay.start()
+    return relay

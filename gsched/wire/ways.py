@@ -1,0 +1,81 @@
+"""Which way a process of this host has to a cluster's master, when it is not the door that speaks for it.
+
+A private cluster has one: its socket, for its owner. A shared cluster has its master's own socket, for the master's
+user (and for root, where an administrator's program asks), else the relay of this host's door.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+import grpc
+
+from gsched.base.envdir import read_setting
+from gsched.base.errors import Unavailable
+from gsched.wire.address import DEFAULT_RUN_DIR, DOOR_FILE, MASTER_FILE, MASTER_SOCKET, is_shared, read_address
+from gsched.wire.client import CHANNEL_OPTIONS
+from gsched.wire.relay import SOCKET_NAME, RelayChannel
+
+_ADDRESS = re.compile(r"unix:/[\x21-\x7e]{1,318}|[A-Za-z0-9.\-\[\]:]{1,253}:[0-9]{1,5}")
+
+
+class Way(NamedTuple):
+    """`address` is what a person is told of it; `relay` the path of the door's, empty for a gRPC address."""
+
+    address: str
+    relay: str = ""
+    trusts_any: bool = False
+
+    def channel(self) -> grpc.Channel:
+        """A new connection."""
+        if self.relay:
+            return RelayChannel(self.relay, trusts_any=self.trusts_any)
+        return grpc.insecure_channel(self.address, options=CHANNEL_OPTIONS)
+
+
+def way_to_master(folder: str, *, as_root: bool = False) -> Way:
+    """The way to the master of the cluster whose configuration is in `folder`; `as_root`: root is taken for its owner.
+
+    Raises Unavailable when there is none, PermissionDenied, BadRequest.
+    """
+    if is_shared(folder):
+        return _shared(folder, as_root)
+    address = read_address(folder)
+    if not _ADDRESS.fullmatch(address):
+        raise Unavailable(f"{os.path.join(folder, MASTER_FILE)} does not hold the address of a master")
+    return Way(address)
+
+
+def _shared(folder: str, as_root: bool) -> Way:
+    run_dir = read_setting(folder, "GSCHED_RUNDIR") or DEFAULT_RUN_DIR
+    own = os.path.join(run_dir, "master", MASTER_SOCKET)
+    if _is_ours(own, as_root):
+        return Way(f"unix:{quote(os.fsencode(own))}")
+    relay = os.path.join(run_dir, "door", SOCKET_NAME)
+    if not os.path.exists(relay):
+        raise Unavailable(f"no door is open on this host ({relay} is missing): `gsched door` runs there as a service")
+    return Way(relay, relay, _is_named_by_root(folder))
+
+
+def _is_ours(path: str, as_root: bool) -> bool:
+    """Whether the master's own socket can be reached, by its user."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    uid = os.geteuid()
+    return stat.S_ISSOCK(status.st_mode) and (status.st_uid == uid or (as_root and uid == 0))
+
+
+def _is_named_by_root(folder: str) -> bool:
+    """Whether root says that the door of this configuration is to be trusted, whoever runs it."""
+    try:
+        status = (Path(folder) / DOOR_FILE).stat()
+    except OSError:
+        return False
+    return status.st_uid == 0 and not status.st_mode & 0o022
