@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from gsched.agent.accounts import Accounts
 from gsched.agent.custody import Custody, GpusUnfit
 from gsched.agent.fencing import Fencing
 from gsched.agent.letters import Letters
@@ -25,6 +26,7 @@ from gsched.base.ids import attempt_name, parse_attempt_name, show_job
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult, JobSpec
+from gsched.run.account import acting_as
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Limits, StartedInfo
 from gsched.run.remains import left_by
@@ -59,12 +61,14 @@ class Attempts:
         fencing: Fencing | None = None,
         custody: Custody | None = None,
         variables: Variables = no_variables,
+        accounts: Accounts | None = None,
     ) -> None:
         """`locks_gpus()` tells whether the host's GPUs are real ones, which other clusters may want too; `places` are
         the variables that tell jobs where the cluster lies.
         """
         self._fencing = fencing
         self._custody = custody or Custody()
+        self._accounts = accounts or Accounts(host, uid=uid)
         self._host = host
         self._spool = spool
         self._cluster = cluster
@@ -142,6 +146,7 @@ class Attempts:
     def close(self) -> None:
         """Stop watching; jobs go on."""
         self._executor.close()
+        self._accounts.close()
         if self._fencing is not None:
             self._fencing.leave()
 
@@ -182,11 +187,13 @@ class Attempts:
         self._parts[key] = part
         if allocation.first_host != self._host:
             self._elsewhere.add(key)
+        login = await self._accounts.login(spec.user)
         await self._custody.before(key, part, spec)
         fence = None
         if self._fencing is not None:
             fence = await self._fencing.fence_of(attempt_name(*key), part, message.gpu_unrequested)
-        order = self._orders.of(message, spec, allocation, part, fence, self.terminate_interval_s)
+        with acting_as(login.account):  # what the user's paths lead to is looked up in the user's name
+            order = self._orders.of(message, spec, allocation, part, fence, self.terminate_interval_s, login)
         if order.any_gpu:
             self._any_gpu.add(key)
         self._letters.expect(key, order)
@@ -286,6 +293,7 @@ class Attempts:
 
     def fill_hello(self, hello: agent_pb2.Hello) -> None:
         """Everything that is known, for a new session."""
+        hello.only_user = self._accounts.only_user
         starting = (key for key in self._parts if key not in self._ended)  # some may not be in the journal yet
         for key in dict.fromkeys([*self._executor.running(), *starting]):
             held = hello.held.add(job_id=key[0], attempt=key[1])

@@ -18,10 +18,12 @@ import grpc.aio
 
 from gsched import __version__
 from gsched.agent import terminals
+from gsched.agent.accounts import Accounts
 from gsched.agent.attempts import Attempts
 from gsched.agent.fencing import Fencing, standing_note
 from gsched.agent.gpukeeping import GpuKeeping
 from gsched.agent.mps import Mps
+from gsched.agent.pamlimits import PROGRAM, PamLimits, find_program
 from gsched.agent.peeking import answer
 from gsched.agent.report import HostReporter
 from gsched.base.clock import SystemClock
@@ -66,6 +68,22 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
         is_wanted = config.gpu_fence is not GpuFence.OFF
         ground = find_ground(_key(config, spool), spool) if is_wanted else "it is turned off"
         return asyncio.run(Agent(config, host, spool, ground, manager).serve())
+
+
+def _accounts(config: ClusterConfig, host: str) -> Accounts:
+    """Whom jobs are started as here."""
+    program = None
+    if os.geteuid() == 0 and config.pam_limits is not False:
+        program = find_program()
+        if program is None:
+            told = log.warning if config.pam_limits else log.info
+            told("there is no %s on this host: jobs begin with the agent's own limits, not with those of PAM", PROGRAM)
+    return Accounts(
+        host,
+        root_may_run=config.params.root_may_submit,
+        site_user=config.pre_post_exec_user,
+        pam=PamLimits(program) if program is not None else None,
+    )
 
 
 def _key(config: ClusterConfig, spool: Path) -> str:
@@ -160,6 +178,7 @@ class Agent:
             fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus, lambda: mps.groups),
             custody=self._keeping.custody,
             variables=mps.variables,
+            accounts=_accounts(self._config, self._host),
         )
         self._reporter.remarks.append(self._attempts.remarks)
         adopted = await self._attempts.adopt()

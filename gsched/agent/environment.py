@@ -7,6 +7,7 @@ the indices mean the same GPUs to both.
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -17,6 +18,7 @@ from gsched.base.patterns import expand_job_id
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import GpuUnrequested
 from gsched.model.job import JobSpec
+from gsched.run.account import Account
 
 MAX_INDEX = (1 << 31) - 1
 MCPU_LIMIT = 4096
@@ -65,11 +67,14 @@ def job_environment(
     places: Mapping[str, str] | None = None,
     unix_group: str = "",
     fenced: bool = False,
+    login: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """The complete environment of the attempt on `host`; `hostfile` and `affinity_hostfile` are the paths of
     the files that `host_lines` and `affinity_lines` fill, `script_file` that of its script (empty: it has none).
 
     `fenced`: the job can open its own GPUs alone, so CUDA numbers these from 0.
+
+    `login`: what a login of the job's user sets (see `login_variables`), where that is not the agent's.
 
     `places`: where the cluster lies (LSF_ENVDIR …), for a job that was submitted without them.
     """
@@ -88,6 +93,7 @@ def job_environment(
         found["LSB_DJOB_HOSTFILE"] = found["LSB_DJOB_RANKFILE"] = hostfile
     found.update(affinity_variables(allocation, part, affinity_hostfile))
     found["PWD"] = spec.run_dir
+    found.update(login or {})
     if spec.home:
         found.setdefault("HOME", spec.home)
     found.setdefault("USER", user)
@@ -103,6 +109,12 @@ def job_environment(
     if len(allocation.hosts) > 1 and (message := allocation.gpu_message()):
         found["GSCHED_HOST_GPUS"] = message
     return found
+
+
+def login_variables(account: Account) -> dict[str, str]:
+    """What a login sets, whatever the submission said. An account without a shell gets the system's for its scripts."""
+    shell = "/bin/sh" if posixpath.basename(account.shell) in ("nologin", "false") else account.shell
+    return {"HOME": account.home, "USER": account.name, "LOGNAME": account.name, "SHELL": shell}
 
 
 def host_lines(allocation: Allocation) -> str:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from gsched.agent.accounts import Login
 from gsched.agent.affinity import affinity_lines, bound_to
-from gsched.agent.environment import attempt_line, host_lines, job_environment, output_path
+from gsched.agent.environment import attempt_line, host_lines, job_environment, login_variables, output_path
 from gsched.agent.settling import copies, settled
 from gsched.base.clock import Clock
 from gsched.base.ids import show_job
@@ -26,6 +27,7 @@ from gsched.probe.topology import has_several_nodes
 from gsched.run.executor import ProcessExecutor
 from gsched.run.jobreport import Facts
 from gsched.run.order import Fence, Mail, Order, Step
+from gsched.run.steps import SITE_FOLDER
 from gsched.wire.v1 import agent_pb2
 
 MOST_LINE_BYTES = 100 * 1024
@@ -121,18 +123,15 @@ class Orders:
         part: HostAllocation,
         fence: Fence | None,
         terminate_interval_s: float,
+        login: Login,
     ) -> Order:
         """The order for `part`, this host's part of the allocation. Raises GschedError."""
-        job_id = message.job_id
-        spec, folders = settled(spec, job_id, self._user, self._unix_group)
+        job_id, account = message.job_id, login.account
+        spec, folders = settled(spec, job_id, self._user_of(login), self._group_of(login))
         first, last = steps_around(spec, message)
         script = message.script or _too_long(spec.command)
-        environment = self._environment(message, spec, allocation, fenced=fence is not None)
-        for name, value in self._variables(spec, part).items():
-            if value is None:
-                environment.pop(name, None)
-            else:
-                environment[name] = value
+        fenced, submitted = fence is not None, message.environment
+        environment = self._environment(submitted, message, spec, allocation, part, login, fenced=fenced)
         cpus, memory_nodes = bound_to(part)
         order = Order(
             job_id=job_id,
@@ -171,17 +170,69 @@ class Orders:
             mail=self._mail(message, spec, allocation) if message.mail_to else None,
             report=self._report_facts(message, spec, allocation) if message.report and spec.output_file else None,
             holding=part,
+            account=account,
+            granted=login.granted,
+            site_account=login.site,
+            site_environment=self._site_environment(message, spec, allocation, part, login, fenced=fenced),
             fence=fence,
             any_gpu=not part.gpus and message.gpu_unrequested == GpuUnrequested.ALLOW,
         )
         return order if self._host == allocation.first_host else _as_part(order)
 
+    def _user_of(self, login: Login) -> str:
+        return login.account.name if login.account is not None else self._user
+
+    def _group_of(self, login: Login) -> str:
+        return login.account.group if login.account is not None else self._unix_group
+
+    def _site_environment(
+        self,
+        message: agent_pb2.StartAttempt,
+        spec: JobSpec,
+        allocation: Allocation,
+        part: HostAllocation,
+        login: Login,
+        *,
+        fenced: bool,
+    ) -> dict[str, str]:
+        """Of the site's steps where these run as a user of their own: nothing of what was submitted is in it."""
+        if login.site is None or not (message.pre_exec or message.post_exec):
+            return {}
+        environment = self._environment(b"", message, spec, allocation, part, login, fenced=fenced)
+        return {**environment, **login_variables(login.site), "PWD": SITE_FOLDER}
+
     def _environment(
-        self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation, *, fenced: bool
+        self,
+        block: bytes,
+        message: agent_pb2.StartAttempt,
+        spec: JobSpec,
+        allocation: Allocation,
+        part: HostAllocation,
+        login: Login,
+        *,
+        fenced: bool,
+    ) -> dict[str, str]:
+        environment = self._own_environment(block, message, spec, allocation, login, fenced=fenced)
+        for name, value in self._variables(spec, part).items():
+            if value is None:
+                environment.pop(name, None)
+            else:
+                environment[name] = value
+        return environment
+
+    def _own_environment(
+        self,
+        block: bytes,
+        message: agent_pb2.StartAttempt,
+        spec: JobSpec,
+        allocation: Allocation,
+        login: Login,
+        *,
+        fenced: bool,
     ) -> dict[str, str]:
         job_id, attempt = message.job_id, message.attempt
         return job_environment(
-            message.environment,
+            block,
             job_id,
             attempt,
             spec,
@@ -190,13 +241,14 @@ class Orders:
             cluster=message.cluster,
             effective_req=message.effective_req,
             gpu_unrequested=message.gpu_unrequested,
-            user=self._user,
+            user=self._user_of(login),
+            login=login_variables(login.account) if login.account is not None else {},
             hostfile=self._executor.hostfile(job_id, attempt),
             earlier_runs=message.earlier_runs,
             affinity_hostfile=self._executor.affinity_hostfile(job_id, attempt),
             script_file=self._executor.script_file(job_id, attempt) if message.script else "",
             places=self._places,
-            unix_group=self._unix_group,
+            unix_group=self._group_of(login),
             fenced=fenced,
         )
 

@@ -237,6 +237,8 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         gpu_provider=conf.gpu_provider,
         gpu_fence=conf.gpu_fence,
         mps_control=conf.mps_control,
+        pam_limits=conf.pam_limits,
+        pre_post_exec_user=conf.pre_post_exec_user,
         host_types=tuple(shared.types),
         host_models=tuple(shared.models),
         limits=tuple(files.resources.limits),

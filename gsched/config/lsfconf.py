@@ -20,6 +20,7 @@ from gsched.config.values import (
     integer,
     plain_text,
     seconds,
+    user_name,
     yes_or_no,
 )
 from gsched.model.config import GpuFence, Locations, Network, Params, Timing
@@ -52,6 +53,8 @@ class LsfConf:
     gpu_provider: str
     gpu_fence: GpuFence
     mps_control: str
+    pam_limits: bool | None
+    pre_post_exec_user: str
     master: str | None
     master_at: Place | None
     max_dispatch_per_cycle: int | None
@@ -88,6 +91,8 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
         gpu_provider=settings.take("GSCHED_GPU_PROVIDER", read_gpu_provider, DEFAULT_GPU_PROVIDER),
         gpu_fence=_fence(settings, findings),
         mps_control=settings.take("GSCHED_MPS_CONTROL", _program, DEFAULT_MPS_CONTROL),
+        pam_limits=settings.take("GSCHED_PAM_LIMITS", yes_or_no, None),
+        pre_post_exec_user=settings.take("LSB_PRE_POST_EXEC_USER", user_name, ""),
         master=settings.take("LSF_MASTER_LIST", _master, None),
         master_at=settings.place("LSF_MASTER_LIST"),
         max_dispatch_per_cycle=settings.take("LSB_MAX_JOB_DISPATCH_PER_SESSION", integer(1, 2**31 - 2), None),

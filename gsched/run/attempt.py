@@ -19,6 +19,8 @@ class Attempt:
     def __init__(self, order: Order, name: str) -> None:
         self.name = name
         self.key: Key = (order.job_id, order.attempt)
+        self.account = order.account
+        """Its user, where that is not the agent's."""
         self.mark = order.environment.get(contain.MARK_VARIABLE, "")
         self.limits = Limits(run_limit_s=order.run_limit_s, limits=order.limits)
         self.is_part = order.is_part

@@ -21,6 +21,7 @@ from gsched.base.gpulock import default_folder
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult, Usage
 from gsched.run import attemptfiles, contain, members, parts, supervisor
+from gsched.run.account import Account
 from gsched.run.attempt import Attempt
 from gsched.run.ending import Endings, named
 from gsched.run.jobreport import Facts
@@ -90,7 +91,8 @@ class ProcessExecutor:
         # The mark last: a job that was submitted by a job brings the mark of that one along.
         marked = {**order.environment, "PWD": order.cwd, contain.MARK_VARIABLE: f"{self._cluster}/{name}"}
         command = order.command if order.job_starter else in_place(order.command, marked)
-        order = msgspec.structs.replace(order, environment=marked, command=command)
+        of_site = {**order.site_environment, contain.MARK_VARIABLE: marked[contain.MARK_VARIABLE]}
+        order = msgspec.structs.replace(order, environment=marked, command=command, site_environment=of_site)
         if self._spool.write_order(order):
             held = self._held[name] = Attempt(order, name)
             self._request(held)
@@ -241,13 +243,14 @@ class ProcessExecutor:
 
         Raises OSError.
         """
-        self._spool.report(attempt_name(job_id, attempt), facts, result, self._clock.now())
+        name = attempt_name(job_id, attempt)
+        self._spool.report(name, facts, result, self._clock.now(), self._account(name))
 
     def report_text(self, job_id: int, attempt: int, facts: Facts, result: AttemptResult) -> str:
         """The report as it is mailed. Raises OSError."""
         name, most = attempt_name(job_id, attempt), MAILED_OUTPUT
-        output = "" if facts.output_file else self._spool.read_output(name, "stdout", 0, most).decode(errors="replace")
-        return self._spool.report_text(name, facts, result, self._clock.now(), output)
+        output = b"" if facts.output_file else self._spool.read_output(name, "stdout", 0, most, self._account(name))
+        return self._spool.report_text(name, facts, result, self._clock.now(), output.decode(errors="replace"))
 
     def is_first(self, job_id: int, attempt: int, what: str) -> bool:
         """Whether nobody has asked this before, of that attempt and that matter. Raises OSError."""
@@ -269,7 +272,12 @@ class ProcessExecutor:
 
     def read_output(self, job_id: int, attempt: int, stream: str, offset: int, limit: int) -> bytes:
         """Bytes of "stdout" or "stderr"; empty at the end, for merged standard error, and for unknown attempts."""
-        return self._spool.read_output(attempt_name(job_id, attempt), stream, offset, limit)
+        name = attempt_name(job_id, attempt)
+        return self._spool.read_output(name, stream, offset, limit, self._account(name))
+
+    def _account(self, name: str) -> Account | None:
+        held = self._held.get(name)
+        return held.account if held is not None else None
 
     def close(self) -> None:
         """Stop watching and end the fork server. Supervisors and jobs go on."""

@@ -12,6 +12,10 @@ import stat
 from gsched.run import limits as job_limits
 from gsched.run.steps import default_signals, run_step
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gsched.run.rights import Rights
+
 GO = b"g"
 """What a forked job waits for on its gate; an end of file instead means that it must not execute anything."""
 
@@ -22,7 +26,7 @@ class Output:
     `line` is written below what a file holds already, so that the attempts of one job can be told apart.
     """
 
-    __slots__ = ("fd", "path", "size")
+    __slots__ = ("device", "fd", "inode", "path", "size")
 
     def __init__(self, path: str, overwrite: bool, mode: int, line: str = "") -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
@@ -37,16 +41,17 @@ class Output:
             os.write(self.fd, f"{'' if _ends_a_line(path) else chr(10)}{line}\n".encode(errors="surrogateescape"))
             about = os.fstat(self.fd)
         self.size = about.st_size
+        self.device, self.inode = about.st_dev, about.st_ino
 
 
 class Nowhere:
     """In the place of an output file that there is none of: a path where nothing lies."""
 
-    __slots__ = ("path", "size")
+    __slots__ = ("device", "inode", "path", "size")
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.size = 0
+        self.size = self.device = self.inode = 0
 
 
 def _ends_a_line(path: str) -> bool:
@@ -69,11 +74,13 @@ def become_job(
     gate: int,
     first: list[dict[str, object]],
     failed: str,
+    rights: Rights,
     has_terminal: bool = False,
 ) -> None:
     """In the forked child: become the job, as soon as the start is on record. Never returns.
 
-    The steps of `first` come before; when one fails the job is not executed, and the file `failed` says so.
+    The steps of `first` come before; when one fails the job is not executed, and the file `failed` says so. Until then
+    the process has the rights of its supervisor; what is executed has the job's `rights`.
 
     Executes the first of `programs` that can be. Exits like a shell where the last cannot: 127 when it does not exist,
     else 126. `has_terminal`: its standard streams are a pseudo-terminal, which becomes its own.
@@ -93,23 +100,31 @@ def become_job(
             os._exit(code)
         environment = {**environment, "LS_JOBPID": str(os.getpid()), "LSB_JOBRES_PID": str(os.getppid())}
         for step in first:
-            code = run_step(step, environment)
+            code = run_step(step, environment, rights, umask)
             if code:
                 write_failure(failed, step, code)
                 os._exit(code)
-        code = 126
-        job_limits.restrict(limits)
-        failure: Exception | None = None
-        for argv in programs:
-            try:
-                os.execvpe(argv[0], argv, environment)
-            except (OSError, ValueError) as error:
-                failure = error
-        if failure is not None:
-            code = 127 if isinstance(failure, FileNotFoundError) else 126
-            os.write(2, f"gsched: {programs[-1][0]}: {why(failure)}\n".encode(errors="replace"))
+        code = execute(programs, environment, limits, rights)
     finally:
         os._exit(code)
+
+
+def execute(programs: list[list[str]], environment: dict[str, str], limits: dict[str, float], rights: Rights) -> int:
+    """Take the job's rights and limits and execute the first of the programs that can be; else an exit code."""
+    try:
+        rights.take()
+    except OSError as error:
+        os.write(2, f"gsched: {why(error)}\n".encode(errors="replace"))
+        return 126
+    job_limits.restrict(limits)
+    failure: Exception = FileNotFoundError()
+    for argv in programs:
+        try:
+            os.execvpe(argv[0], argv, environment)
+        except (OSError, ValueError) as error:
+            failure = error
+    os.write(2, f"gsched: {programs[-1][0]}: {why(failure)}\n".encode(errors="replace"))
+    return 127 if isinstance(failure, FileNotFoundError) else 126
 
 
 def own_terminal() -> None:

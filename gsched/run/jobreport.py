@@ -173,22 +173,15 @@ def _one_line(text: str) -> str:
     return text.replace("\n", ";")
 
 
-def append_report(path: str, text: str) -> None:
-    """Put the report below what the file holds, after a blank line and a line of dashes.
+def append_report(fd: int, text: str) -> None:
+    """Put the report below what the file holds, after a blank line and a line of dashes. `fd` reads and appends.
 
-    Does nothing where there is no such file, or it is not a plain one. Raises OSError.
+    Does nothing where it is not a plain file. Raises OSError.
     """
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except FileNotFoundError:
+    about = os.fstat(fd)
+    if not stat.S_ISREG(about.st_mode):
         return
-    try:
-        about = os.fstat(fd)
-        if not stat.S_ISREG(about.st_mode):
-            return
-        ends_a_line = not about.st_size or os.pread(fd, 1, about.st_size - 1) == b"\n"
-        data = f"{'' if ends_a_line else chr(10)}\n{RULE}\n{text}".encode(errors="surrogateescape")
-        while data:
-            data = data[os.write(fd, data) :]
-    finally:
-        os.close(fd)
+    ends_a_line = not about.st_size or os.pread(fd, 1, about.st_size - 1) == b"\n"
+    data = f"{'' if ends_a_line else chr(10)}\n{RULE}\n{text}".encode(errors="surrogateescape")
+    while data:
+        data = data[os.write(fd, data) :]

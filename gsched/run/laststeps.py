@@ -7,15 +7,20 @@ supervisor had begun with them, nobody knows how far it came.
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
+import msgspec
+
 from gsched.base.wholefile import write_file
 from gsched.run import attemptfiles, steps
+from gsched.run.account import Account
 from gsched.run.fence.group import Group
 from gsched.run.order import Order, Step
+from gsched.run.rights import Rights
 
-_GATE = 'umask "$2"; read -r go && exec /bin/sh -c "$1" </dev/null'
+_GATE = 'read -r go && cd "$2" && exec /bin/sh -c "$1" </dev/null'
 
 
 async def run_last(order: Order, folder: Path, group: Group | None) -> tuple[int | None, list[str]]:
@@ -34,8 +39,8 @@ async def run_last(order: Order, folder: Path, group: Group | None) -> tuple[int
     for step in order.last:
         try:
             ended_with = await _run(step, order, group)
-        except OSError as error:
-            told.append(f"{step.what}: {error.strerror or error}")
+        except (OSError, subprocess.SubprocessError) as error:
+            told.append(f"{step.what}: {getattr(error, 'strerror', '') or error}")
             ended_with = 126
         else:
             if ended_with:
@@ -45,16 +50,22 @@ async def run_last(order: Order, folder: Path, group: Group | None) -> tuple[int
 
 
 async def _run(step: Step, order: Order, group: Group | None) -> int:
-    """To its end; its exit code as a shell tells it. Raises OSError."""
-    environment = {**order.environment, "PATH": steps.SITE_PATH} if step.is_site else order.environment
+    """To its end; its exit code as a shell tells it. Raises OSError and SubprocessError."""
+    rights = Rights(msgspec.to_builtins(order, enc_hook=Account.fields))
+    described = msgspec.to_builtins(step)
+    environment = rights.environment_of(described, order.environment)
+    if step.is_site:
+        environment = {**environment, "PATH": steps.SITE_PATH}
+    # Its folder is entered behind the gate, with the rights of who it runs as.
     process = await asyncio.create_subprocess_exec(
-        *("/bin/sh", "-c", _GATE, "sh", step.command, f"{order.umask:o}"),
+        *("/bin/sh", "-c", _GATE, "sh", step.command, steps.SITE_FOLDER if step.is_site else order.cwd),
         stdin=PIPE,
         stdout=DEVNULL,
         stderr=DEVNULL,
         env=environment,
-        cwd=steps.SITE_FOLDER if step.is_site else order.cwd,
+        cwd="/",
         start_new_session=True,
+        preexec_fn=lambda: rights.take_for(described, order.umask),
     )
     assert process.stdin is not None
     try:

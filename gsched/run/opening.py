@@ -1,19 +1,22 @@
 """What must stand before a job starts: locks, CPUs, folders, streams and the fence.
 
 Runs in the supervisor, in the fork server's bare interpreter: standard library only. What cannot be had is an error
-that says whether the job would fail again elsewhere; nothing is executed here.
+that says whether the job would fail again elsewhere; nothing is executed here, and no file or folder that the job's
+user has named is opened or made with other rights than that user's.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gsched.base import gpulock
 from gsched.run import contain, steps
+from gsched.run.account import acting_as
 from gsched.run.attemptfiles import INPUT, SCRIPT, STDERR, STDOUT
 from gsched.run.fence.group import Group, group_of
 from gsched.run.jobprocess import Nowhere, Output, interpreter, why
+from gsched.run.rights import Rights
 from gsched.run.shellline import plain_words
 
 TYPE_CHECKING = False
@@ -71,6 +74,7 @@ class Opening:
         self._folder = folder
         self._settings = settings
         self._note = note
+        self.rights = Rights({})
         self.locks: list[int] = []
         self.group: Group | None = None
         self.terminal: Terminal | None = None
@@ -82,16 +86,25 @@ class Opening:
     def prepare(self, order: dict[str, Any]) -> None:
         """All that the order wants, first what the rest needs. Raises NotStarted and FinalFailure."""
         self._order = order
+        self.rights = Rights(order)
         self._lock()
         self._bind()
         if order.get("is_part"):
             self.output = self.error = Nowhere(f"{self._folder}/{STDOUT}")
         else:
-            os.umask(self._order["umask"])
-            self._enter_folder()
-            self.streams = self._open_streams()
-            os.umask(0o077)
+            self._open()
         self._make_group()
+
+    def _open(self) -> None:
+        """Folders and streams, with the job's umask."""
+        os.umask(self._order["umask"])
+        try:
+            with acting_as(self.rights.user):
+                self._enter_folder()
+            self.streams = self._open_streams()
+        except PermissionError as error:  # a root that may not do all that root may
+            raise NotStarted(str(error)) from error
+        os.umask(0o077)
 
     def _lock(self) -> None:
         uuids, settings = self._order["gpu_lock_uuids"], self._settings
@@ -145,11 +158,11 @@ class Opening:
         """Standard input, output and error of the job, opened as the job would (its directory, its umask)."""
         if self._order.get("interactive"):
             return self._open_terminal()
-        source = self._order["input_file"] or os.devnull
-        if self._order.get("input") is not None:
-            source = f"{self._folder}/{INPUT}"
+        is_ours = self._order.get("input") is not None
+        source = f"{self._folder}/{INPUT}" if is_ours else self._order["input_file"] or os.devnull
         try:
-            stdin = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+            with acting_as(None if is_ours else self.rights.user):
+                stdin = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
         except (OSError, ValueError) as error:
             raise FinalFailure(f"input file {source}: {why(error)}") from error
         out, err = self._order["output_file"], self._order["error_file"]
@@ -165,6 +178,7 @@ class Opening:
 
         try:
             self.terminal = Terminal(self._folder, is_pty=self._order["interactive"] == "pty")
+            self._hand_over(self.terminal.streams)
         except OSError as error:
             raise NotStarted(f"no terminal for the job: {why(error)}") from error
         self.output = self.error = Nowhere(f"{self._folder}/{STDOUT}")
@@ -176,10 +190,21 @@ class Opening:
         line = self._order.get("attempt_line", "")
         if path:
             try:
-                return Output(os.path.abspath(path), overwrite and not line, 0o666, line)
+                with acting_as(self.rights.user):
+                    return Output(os.path.abspath(path), overwrite and not line, 0o666, line)
             except (OSError, ValueError) as error:
                 self._note(f"output file {path}: {why(error)}; the output is kept on the execution host")
-        return Output(spooled, True, 0o600)
+        kept = Output(spooled, True, 0o600)
+        self._hand_over((kept.fd,))
+        return kept
+
+    def _hand_over(self, streams: Iterable[int]) -> None:
+        """They are the user's: programs open /dev/stdout and their terminal by name as well. Raises OSError."""
+        user = self.rights.user
+        if user is None:
+            return
+        for stream in streams:
+            os.fchown(stream, user.uid, user.gid)
 
     def programs(self) -> list[list[str]]:
         """Argument lists to try one after the other."""

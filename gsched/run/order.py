@@ -12,6 +12,7 @@ import msgspec
 
 from gsched.model.allocation import HostAllocation
 from gsched.model.job import AttemptResult, Usage
+from gsched.run.account import Account
 from gsched.run.jobreport import Facts
 
 
@@ -60,6 +61,14 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     command: str
     """A line for /bin/sh -c. Of a job with a script: only what is shown of it."""
+    account: Account | None = None
+    """Whom the job runs as; None: as the agent's own user."""
+    granted: tuple[tuple[int, int, int], ...] = ()
+    """(kind, soft, hard) of setrlimit(2): the limits with which a session of that user begins on this host."""
+    site_account: Account | None = None
+    """Whom the site's own steps run as; None: as the job."""
+    site_environment: dict[str, str] = {}
+    """All that they are told then, but for how the job ended."""
     script: str | None = None
     """The text of a script, executed by the interpreter of its `#!` line, by /bin/sh without one.
 

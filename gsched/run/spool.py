@@ -2,8 +2,10 @@
 
 SPOOL/attempts/JOB.ATTEMPT/ holds `order`, `suspended`, `limits`, `reported` (by the agent), `claim`, `started`,
 `status` (by the supervisor), the job's output where it has no file of its own, its script and its list of hosts.
-Folders are 0700, files 0600. Everything read here may be missing or torn by a crash of the machine; then it counts as
-not there. Never waits and never deletes what runs.
+Folders are 0700, files 0600. Where an agent of root runs jobs of others they are 0711, from the directory itself on:
+these go through to what is theirs there, by its name (script, list of hosts, input, output), and to nothing else.
+Everything read here may be missing or torn by a crash of the machine; then it counts as not there. Never waits
+and never deletes what runs.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ import contextlib
 import json
 import os
 import shutil
+import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -23,11 +27,14 @@ from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.base.wholefile import replace_file, write_file
 from gsched.model.job import AttemptResult
 from gsched.run import attemptfiles
+from gsched.run.account import Account, acting_as
 from gsched.run.jobreport import Facts, append_report, report_text
 from gsched.run.order import Key, Limits, Order, Unkillable
 
 T = TypeVar("T")
 
+PASSABLE = 0o711
+"""Mode of a folder that others may go through, and not list."""
 REPORTED = "reported"
 """The file that says how long the output was before the report was put below it."""
 SCRIPT_SHOWN = 64 * 1024
@@ -57,6 +64,9 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     """Size of the file before the job wrote to it."""
     stderr: str
     stderr_from: int
+    stdout_inode: tuple[int, int] = (0, 0)
+    """Device and number of the file that the supervisor opened."""
+    stderr_inode: tuple[int, int] = (0, 0)
 
 
 class Spool:
@@ -66,7 +76,8 @@ class Spool:
         self.attempts = Path(os.path.abspath(root)) / "attempts"
         try:
             self.attempts.mkdir(parents=True, exist_ok=True)
-            self.attempts.chmod(0o700)
+            if os.geteuid() or stat.S_IMODE(self.attempts.stat().st_mode) != PASSABLE:  # jobs of others may run there
+                self.attempts.chmod(0o700)
         except OSError as error:
             raise ResourceExhausted(f"spool folder {self.attempts}: {error.strerror}") from error
 
@@ -88,6 +99,9 @@ class Spool:
         folder = self.folder(attempt_name(order.job_id, order.attempt))
         try:
             folder.mkdir(mode=0o700)
+            if order.account is not None:
+                for passed in (self.attempts.parent, self.attempts, folder):
+                    passed.chmod(PASSABLE)
         except FileExistsError:
             return False
         except OSError as error:
@@ -95,21 +109,20 @@ class Spool:
         try:
             if order.script is not None:
                 text = order.script.encode(errors="surrogateescape")
-                write_file(f"{folder}/{attemptfiles.SCRIPT}", text)
-                (folder / attemptfiles.SCRIPT).chmod(0o700)
+                _write_for(order.account, f"{folder}/{attemptfiles.SCRIPT}", text, 0o700)
                 order = msgspec.structs.replace(order, script=order.script.partition("\n")[0])
             if order.input is not None:
                 text = order.input.encode(errors="surrogateescape")
-                write_file(f"{folder}/{attemptfiles.INPUT}", text)
+                _write_for(order.account, f"{folder}/{attemptfiles.INPUT}", text)
                 order = msgspec.structs.replace(order, input="")
             if order.hostfile:
-                write_file(f"{folder}/{attemptfiles.HOSTFILE}", order.hostfile.encode())
+                _write_for(order.account, f"{folder}/{attemptfiles.HOSTFILE}", order.hostfile.encode())
                 order = msgspec.structs.replace(order, hostfile="")
             if order.affinity_hostfile:
-                write_file(f"{folder}/{attemptfiles.AFFINITY}", order.affinity_hostfile.encode())
+                _write_for(order.account, f"{folder}/{attemptfiles.AFFINITY}", order.affinity_hostfile.encode())
                 order = msgspec.structs.replace(order, affinity_hostfile="")
             # json of the standard library, for it carries bytes that are not UTF-8 (as lone surrogates) both ways.
-            data = json.dumps(msgspec.to_builtins(order)).encode()
+            data = json.dumps(msgspec.to_builtins(order, enc_hook=Account.fields)).encode()
             replace_file(f"{folder}/{attemptfiles.ORDER}", data)
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
@@ -120,8 +133,8 @@ class Spool:
         """The order, its script cut to the first line; None when a crash left none. Raises Internal if unreadable."""
         path = self.folder(name) / attemptfiles.ORDER
         try:
-            return msgspec.convert(json.loads(path.read_bytes()), Order)
-        except (FileNotFoundError, ValueError, msgspec.MsgspecError):
+            return msgspec.convert(json.loads(path.read_bytes()), Order, dec_hook=_decoded)
+        except (FileNotFoundError, ValueError, TypeError, msgspec.MsgspecError):
             return None
         except OSError as error:  # not a reason to take a job that may be running for rubbish
             raise Internal(f"cannot read {path}: {error.strerror}") from error
@@ -180,29 +193,47 @@ class Spool:
         except OSError as error:
             raise ResourceExhausted(f"{path}: {error.strerror or error}") from error
 
-    def read_output(self, name: str, stream: str, offset: int, limit: int) -> bytes:
-        """Bytes that the job wrote to a stream. Nothing where it goes to a file that is not a plain one."""
+    def read_output(self, name: str, stream: str, offset: int, limit: int, account: Account | None = None) -> bytes:
+        """Bytes that the job wrote to a stream. Nothing where it goes to a file that is not a plain one.
+
+        `account`: the job's user, who must have the right to read it, where that is not the agent's.
+        """
         if stream not in (attemptfiles.STDOUT, attemptfiles.STDERR):
             raise ValueError(f"'{stream}' is neither stdout nor stderr")
         started = self.started(name)
         if started is None or (stream == attemptfiles.STDERR and started.stderr == started.stdout):
             return b""
-        path, first = started.stdout, started.stdout_from
+        path, first, inode = started.stdout, started.stdout_from, started.stdout_inode
         if stream == attemptfiles.STDERR:
-            path, first = started.stderr, started.stderr_from
+            path, first, inode = started.stderr, started.stderr_from, started.stderr_inode
         else:
             reported = self._reported(name)
             limit = limit if reported is None else min(limit, reported - first - offset)
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-        except OSError:
+            with self._opened(name, path, os.O_RDONLY, account, inode) as fd:
+                return os.pread(fd, max(limit, 0), first + max(offset, 0))
+        except OSError:  # it is gone, or a directory, a pipe, a terminal
             return b""
-        try:
-            return os.pread(fd, max(limit, 0), first + max(offset, 0))
-        except OSError:  # a directory, a pipe, a terminal
-            return b""
-        finally:
-            os.close(fd)
+
+    @contextlib.contextmanager
+    def _opened(
+        self, name: str, path: str, flags: int, account: Account | None, inode: tuple[int, int]
+    ) -> Iterator[int]:
+        """A stream's file for a moment, with the rights of the job's user. Raises OSError.
+
+        Of another user's job it is the very file that its supervisor opened, or none: the path may lead elsewhere now.
+        """
+        is_ours = path.startswith(f"{self.folder(name)}/")
+        flags |= os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (os.O_NOFOLLOW if is_ours else 0)
+        with acting_as(None if is_ours else account):
+            fd = os.open(path, flags)
+            try:
+                about = os.fstat(fd)
+                if account is not None and (about.st_dev, about.st_ino) != inode:
+                    raise OSError(f"{path} is another file than the one that the job was started with")
+                yield fd
+            finally:
+                os.close(fd)
 
     def report_text(self, name: str, facts: Facts, result: AttemptResult, now: float, output: str) -> str:
         """The report as it is mailed, with what the job printed where that is in no file of its own."""
@@ -233,12 +264,19 @@ class Spool:
             return True
         return True
 
-    def report(self, name: str, facts: Facts, result: AttemptResult, now: float) -> None:
-        """Put the report below the output file that the job was given with -o, once. Raises OSError."""
+    def report(
+        self, name: str, facts: Facts, result: AttemptResult, now: float, account: Account | None = None
+    ) -> None:
+        """Put the report below the output file that the job was given with -o, once. Raises OSError.
+
+        `account`: the job's user, who must have the right to write there, where that is not the agent's.
+        """
         folder, started = self.folder(name), self.started(name)
         if started is None or started.stdout == str(folder / attemptfiles.STDOUT):
             return
-        written = os.stat(started.stdout).st_size
+        flags, inode = os.O_RDWR | os.O_APPEND, started.stdout_inode
+        with self._opened(name, started.stdout, flags, account, inode) as fd:
+            written = os.fstat(fd).st_size
         if (before := self._reported(name)) is not None and before != written:
             return  # an agent that died had written it
         text = report_text(
@@ -251,7 +289,8 @@ class Spool:
             script=self._script(name),
         )
         write_file(f"{folder}/{REPORTED}", str(written).encode())
-        append_report(started.stdout, text)
+        with self._opened(name, started.stdout, flags, account, inode) as fd:
+            append_report(fd, text)
 
     def _reported(self, name: str) -> int | None:
         """Size of the output below which the report stands; None when there is none."""
@@ -280,3 +319,19 @@ class Spool:
             return msgspec.json.decode((self.folder(name) / file).read_bytes(), type=kind)
         except (OSError, msgspec.MsgspecError):
             return None
+
+
+def _write_for(account: Account | None, path: str, data: bytes, mode: int = 0o600) -> None:
+    """A file that the job is to read: its user's, who has no need to change it. Raises OSError."""
+    write_file(path, data)
+    os.chmod(path, mode if account is None else mode & 0o500)
+    if account is not None:
+        os.chown(path, account.uid, account.gid)
+
+
+def _decoded(kind: type, value: Any) -> object:
+    """Raises TypeError for what is not as it was written."""
+    try:
+        return Account.of(value)
+    except LookupError as error:
+        raise TypeError(f"{kind.__name__} without {error}") from error

@@ -10,6 +10,10 @@ import os
 import signal
 from collections.abc import Callable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gsched.run.rights import Rights
+
 ABORT = 99
 """Exit code of a pre-execution command after which the job is not tried again (LSB_EXIT_PRE_ABORT)."""
 SITE_PATH = "/bin:/usr/bin:/sbin:/usr/sbin"
@@ -35,9 +39,13 @@ def default_signals() -> None:
 
 
 def fork_step(
-    step: dict[str, object], environment: dict[str, str], enter: Callable[[int], object] | None = None
+    step: dict[str, object],
+    environment: dict[str, str],
+    rights: Rights,
+    umask: int,
+    enter: Callable[[int], object] | None = None,
 ) -> int:
-    """Start the step as a child; its process id. Raises OSError when there can be none.
+    """Start the step as a child with its own rights; its process id. Raises OSError when there can be none.
 
     `enter` puts the child, by its process id, where it must be before it executes anything; else it does not.
     """
@@ -51,6 +59,8 @@ def fork_step(
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nothing, stream)
+        environment = rights.environment_of(step, environment)
+        rights.take_for(step, umask)
         if step["is_site"]:
             os.chdir(SITE_FOLDER)
             environment = {**environment, "PATH": SITE_PATH}
@@ -59,9 +69,9 @@ def fork_step(
         os._exit(126)
 
 
-def run_step(step: dict[str, object], environment: dict[str, str]) -> int:
+def run_step(step: dict[str, object], environment: dict[str, str], rights: Rights, umask: int) -> int:
     """Run it to its end; its exit code as a shell would tell it."""
-    _, status = os.waitpid(fork_step(step, environment), 0)
+    _, status = os.waitpid(fork_step(step, environment, rights, umask), 0)
     return shell_code(status)
 
 

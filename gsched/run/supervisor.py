@@ -20,6 +20,7 @@ from collections.abc import Callable
 
 from gsched.base.wholefile import replace_file, write_file
 from gsched.run import contain, limits, parts, steps
+from gsched.run.account import acting_as
 from gsched.run.attemptfiles import (
     CLAIM,
     FAILED,
@@ -213,6 +214,7 @@ class Supervisor:
             gate,
             order.get("first", []),
             f"{self.folder}/{FAILED}",
+            self.opening.rights,
             self.terminal is not None and self.terminal.is_pty,
         )
 
@@ -268,8 +270,10 @@ class Supervisor:
             "exec_cwd": self.order["cwd"],
             "stdout": self.opening.output.path,
             "stdout_from": self.opening.output.size,
+            "stdout_inode": (self.opening.output.device, self.opening.output.inode),
             "stderr": self.opening.error.path,
             "stderr_from": self.opening.error.size,
+            "stderr_inode": (self.opening.error.device, self.opening.error.inode),
         }
         write_file(f"{self.folder}/{STARTED}", json.dumps(record).encode())
 
@@ -386,15 +390,15 @@ class Supervisor:
         try:
             # From here on who ends the attempt means this step, not the job.
             write_file(f"{self.folder}/{LAST}", b"")
-            os.umask(self.order["umask"])
-            os.chdir(steps.SITE_FOLDER if step["is_site"] else self.order["cwd"])
-            pid = steps.fork_step(step, environment, self.group.add if self.group is not None else None)
+            with acting_as(self.opening.rights.user):
+                os.chdir(steps.SITE_FOLDER if step["is_site"] else self.order["cwd"])
+            enter = self.group.add if self.group is not None else None
+            pid = steps.fork_step(step, environment, self.opening.rights, self.order["umask"], enter)
             self.children.follow(pid)
         except OSError as error:
             self._note(f"{step['what']}: {why(error)}")
             return 126
         finally:
-            os.umask(0o077)
             os.chdir("/")
         while self.children.reap() and self.children.status_of(pid) is None:
             self._listen(None)

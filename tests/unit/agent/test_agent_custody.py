@@ -53,7 +53,7 @@ class Broken(Gate):
 
 def order_of(*gpus: HeldGpu) -> agent_pb2.StartAttempt:
     message = agent_pb2.StartAttempt(job_id=KEY[0], attempt=KEY[1])
-    fill(message.spec, JobSpec(command="true", user="ann", queue="normal"))
+    fill(message.spec, JobSpec(command="true", user="root", queue="normal"))
     fill(message.allocation, Allocation(hosts=(HostAllocation(host="h", slots=1, gpus=gpus),)))
     return message
 
@@ -101,7 +101,7 @@ def test_a_job_without_gpus_is_nobodys_care_and_a_keeper_that_fails_holds_nothin
         first.opened["after"].set()
         custody = Custody([first, last])
         part = HostAllocation(host="h", slots=1)
-        await custody.before(KEY, part, JobSpec(command="true", user="ann", queue="normal"))
+        await custody.before(KEY, part, JobSpec(command="true", user="root", queue="normal"))
         await custody.after(KEY, part)
         assert first.calls == []
         await custody.after(KEY, HostAllocation(host="h", slots=1, gpus=(GPU,)))

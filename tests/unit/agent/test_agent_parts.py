@@ -55,7 +55,7 @@ def message() -> agent_pb2.StartAttempt:
     """A job of two hosts that would fail if it were started here."""
     start = agent_pb2.StartAttempt(job_id=KEY[0], attempt=KEY[1], environment=b"HOME=/h\0")
     spec = JobSpec(
-        command="exit 3", user="ann", queue="normal", cwd="/nowhere", pre_exec="false", run_limit_s=0, notify_end=True
+        command="exit 3", user="root", queue="normal", cwd="/nowhere", pre_exec="false", run_limit_s=0, notify_end=True
     )
     fill(start.spec, spec)
     hosts = (HostAllocation(host="first", slots=1), HostAllocation(host="h", slots=2, gpus=(GPU,)))

@@ -146,13 +146,21 @@ def test_a_script_is_shown_as_it_was_and_cut_when_long():
 def test_it_stands_below_the_output_after_a_line_of_dashes(tmp_path, before, gap):
     path = tmp_path / "출력"
     path.write_text(before)
-    append_report(str(path), "Sender: x\udcff\n")
+    appended(path, "Sender: x\udcff\n")
     assert path.read_bytes() == before.encode() + gap.encode() + b"-" * 60 + b"\nSender: x\xff\n"
 
 
-def test_it_makes_no_file_and_writes_to_plain_ones_only(tmp_path):
-    append_report(str(tmp_path / "gone"), "x")
-    append_report("/dev/null", "x")
+def test_it_writes_to_plain_files_only(tmp_path):
+    appended("/dev/null", "x")
     os.mkfifo(tmp_path / "pipe")
-    append_report(str(tmp_path / "pipe"), "x")
-    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+    fd = os.open(tmp_path / "pipe", os.O_RDWR | os.O_NONBLOCK)
+    append_report(fd, "x")
+    with pytest.raises(BlockingIOError):
+        os.read(fd, 1)
+    os.close(fd)
+
+
+def appended(path, told):
+    fd = os.open(path, os.O_RDWR | os.O_APPEND)
+    append_report(fd, told)
+    os.close(fd)

@@ -1,0 +1,162 @@
+"""Whose jobs an agent starts, as whom, and what it says of those that it does not start."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from gsched.agent import accounts as module
+from gsched.agent import pamlimits
+from gsched.agent.accounts import Accounts, Login
+from gsched.agent.environment import login_variables
+from gsched.agent.pamlimits import PamLimits, parse_limits
+from gsched.base.errors import Conflict, GschedError, NotFound, ResourceExhausted
+from gsched.run.account import Account
+from gsched.wire.auth import user_name
+
+ALICE = Account(name="alice", uid=1000, gid=100, groups=(100, 200), home="/home/alice", shell="/bin/zsh")
+ROOT = Account(name="root", uid=0, gid=0, home="/root")
+
+
+def find(name: str) -> Account:
+    known = {each.name: each for each in (ALICE, ROOT)}
+    if name not in known:
+        raise LookupError
+    return known[name]
+
+
+def login(user: str, **more: object) -> Login:
+    async def ask() -> Login:
+        accounts = Accounts("h1", **{"uid": 0, "find": find, **more})  # type: ignore[arg-type]
+        try:
+            return await accounts.login(user)
+        finally:
+            accounts.close()
+
+    return asyncio.run(ask())
+
+
+def test_an_agent_of_root_starts_jobs_as_their_users() -> None:
+    assert login("alice") == Login(ALICE)
+    assert login("alice", site_user="root") == Login(ALICE, site=ROOT)
+    assert login("root", site_user="root") == Login(None, site=ROOT)
+    assert Accounts("h1", uid=0).only_user == ""
+
+
+@pytest.mark.parametrize(
+    ("user", "more", "kind", "told"),
+    [
+        ("bob", {}, NotFound, "there is no user bob on host h1"),
+        ("alice", {"site_user": "bob"}, NotFound, "there is no user bob on host h1"),
+        ("root", {"root_may_run": False}, Conflict, "jobs of root are not started on h1 (LSF_ROOT_USER)"),
+        ("alice", {"uid": 54321}, Conflict, "the agent of h1 is not root's: it starts jobs of 54321, not of alice"),
+    ],
+)
+def test_who_cannot_be_served_is_told_why(
+    user: str, more: dict[str, object], kind: type[GschedError], told: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        login(user, **more)
+    assert str(caught.value) == told
+
+
+def test_an_agent_of_somebody_starts_that_users_jobs_and_says_so() -> None:
+    own = Accounts("h1", uid=54321)
+    assert own.only_user == user_name(54321) == "54321"
+    assert login("54321", uid=54321) == Login()
+
+
+def test_a_directory_of_users_is_asked_now_and_then_and_may_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    hangs = False
+
+    def slow(name: str) -> Account:
+        asked.append(name)
+        if hangs:
+            time.sleep(0.3)
+        return find(name)
+
+    async def story() -> None:
+        nonlocal hangs
+        users = Accounts("h1", uid=0, find=slow)
+        await asyncio.gather(users.login("alice"))
+        await users.login("alice")
+        assert asked == ["alice"]
+        hangs = True
+        monkeypatch.setattr(module, "PATIENCE_S", 0.05)
+        with pytest.raises(ResourceExhausted, match="user root cannot be looked up on host h1: the directory of users"):
+            await users.login("root")
+        monkeypatch.setattr(module, "KEEP_S", 0.0)
+        assert (await users.login("alice")).account == ALICE  # as it was before
+        users.close()
+
+    asyncio.run(story())
+
+
+def test_a_login_without_a_shell_runs_scripts_all_the_same() -> None:
+    assert login_variables(ALICE) == {
+        "HOME": "/home/alice",
+        "USER": "alice",
+        "LOGNAME": "alice",
+        "SHELL": "/bin/zsh",
+    }
+    nologin = Account(name="svc", uid=1001, gid=1001, shell="/usr/sbin/nologin")
+    assert login_variables(nologin)["SHELL"] == "/bin/sh"
+
+
+def test_limits_are_read_as_the_kernel_prints_them() -> None:
+    limits = {kind: (soft, hard) for kind, soft, hard in parse_limits(Path("/proc/self/limits").read_text())}
+    for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_CORE, resource.RLIMIT_NPROC, resource.RLIMIT_STACK):
+        assert limits[kind] == resource.getrlimit(kind)
+    assert parse_limits("Max unheard of            1      2      things\nnonsense\n") == ()
+
+
+def pam(folder: Path, text: str) -> tuple[PamLimits, Path]:
+    program = folder / "runuser"
+    program.write_text(f"#!/bin/sh\necho asked >> {folder}/asked\n{text}\n")
+    program.chmod(stat.S_IRWXU)
+    (folder / "limits.conf").write_text("")
+    return PamLimits(str(program), [str(folder / "limits.conf")]), folder / "asked"
+
+
+def test_a_session_is_asked_for_once_and_anew_when_its_files_change(tmp_path: Path) -> None:
+    limits, asked = pam(tmp_path, '[ "$1 $2 $3" = "-u alice --" ] && shift 3 && ulimit -Sn 333 && exec "$@"')
+
+    async def story() -> None:
+        first, second = await asyncio.gather(limits.of("alice"), limits.of("alice"))
+        assert first == second and (resource.RLIMIT_NOFILE, 333) in {each[:2] for each in first}
+        await limits.of("alice")
+        assert asked.read_text() == "asked\n"
+        (tmp_path / "limits.conf").write_text("* hard nofile 1\n")
+        await limits.of("alice")
+        assert asked.read_text() == "asked\n" * 2
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("echo no session >&2; exit 1", "no session"), ("exit 7", "code 7"), ("exec sleep 60", "longer")]
+)
+def test_a_session_that_cannot_be_had_is_told_of(
+    text: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pamlimits, "PATIENCE_S", 0.5)
+    assert asyncio.run(pam(tmp_path, text)[0].of("alice")) == ()
+    assert told in caplog.text and "alice" in caplog.text
+
+
+def test_no_program_no_limits(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    assert asyncio.run(PamLimits(str(tmp_path / "none")).of("alice")) == ()
+    assert "No such file" in caplog.text
+
+
+@pytest.mark.needs_root
+@pytest.mark.skipif(pamlimits.find_program() is None, reason="there is no runuser")
+def test_the_systems_own_session_answers() -> None:
+    found = asyncio.run(PamLimits(pamlimits.find_program() or "").of("root"))
+    assert resource.RLIMIT_NOFILE in {kind for kind, _, _ in found}

@@ -1,0 +1,332 @@
+"""Jobs of another user under an agent of root: whose files they are, and what stays out of the user's reach."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import stat
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from run_host import CLUSTER, Host, appears
+from test_run_account import USER
+from test_run_jobreport import FACTS
+
+from gsched.run import contain
+from gsched.run.account import Account, look_up
+from gsched.run.order import Step
+
+pytestmark = pytest.mark.needs_root
+
+
+class SharedHost(Host):
+    """A host in a folder that all may enter, whose jobs are another user's."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.account = look_up(USER)
+        self.home = root / "home"
+        self.home.mkdir(mode=0o700)
+        os.chown(self.home, self.account.uid, self.account.gid)
+
+    def order(self, command="", job_id=1, attempt=1, **fields):
+        fields.setdefault("account", self.account)
+        fields.setdefault("cwd", str(self.home))
+        return super().order(command, job_id, attempt, **fields)
+
+
+@pytest.fixture
+def on_host():
+    def run(scenario):
+        async def main():
+            host = SharedHost(root)
+            try:
+                await asyncio.wait_for(scenario(host), 60)
+            finally:
+                names = [path.name for path in (host.spool / "attempts").iterdir()]
+                host.executor.close()
+                table = contain.scan()
+                for name in names:
+                    for process in contain.marked(f"{CLUSTER}/{name}", table):
+                        contain.send(process, 9)
+
+        with tempfile.TemporaryDirectory(dir="/tmp") as name:
+            root = Path(name)
+            root.chmod(0o755)
+            asyncio.run(main())
+
+    return run
+
+
+def test_a_job_is_the_users_in_everything(on_host):
+    async def scenario(host):
+        wider = Account.of({**host.account.fields(), "groups": (host.account.gid, 4242)})
+        await host.run(
+            "grep -E '^(Uid|Gid|Groups|CapEff|CapPrm|CapInh|CapAmb):' /proc/self/status; umask; touch made; pwd",
+            account=wider,
+            umask=0o027,
+        )
+        lines = [line.split() for line in host.output().splitlines()]
+        uid, gid = str(host.account.uid), str(host.account.gid)
+        assert lines[0] == ["Uid:", uid, uid, uid, uid]
+        assert lines[1] == ["Gid:", gid, gid, gid, gid]
+        assert lines[2][1:] == sorted([gid, "4242"], key=int)
+        assert {each[1] for each in lines[3:7]} == {"0" * 16}
+        assert lines[7:] == [["0027"], [str(host.home)]]
+        made = (host.home / "made").stat()
+        assert (made.st_uid, made.st_gid, stat.S_IMODE(made.st_mode)) == (host.account.uid, host.account.gid, 0o640)
+
+    on_host(scenario)
+
+
+def test_its_files_and_folders_are_opened_and_made_as_the_user(on_host):
+    async def scenario(host):
+        (host.home / "in").write_text("typed")
+        (host.home / "in").chmod(0o644)
+        result = await host.run(
+            "cat; echo err >&2",
+            folders=(str(host.home / "a" / "b"),),
+            cwd=str(host.home / "a" / "b"),
+            input_file=str(host.home / "in"),
+            output_file="out",
+            error_file="err",
+        )
+        assert result.exit_code == 0
+        for path in ("a", "a/b", "a/b/out", "a/b/err"):
+            assert (host.home / path).stat().st_uid == host.account.uid, path
+        assert (host.home / "a/b/out").read_text() == "typed"
+        assert host.output(stream="stderr") == "err\n"
+
+    on_host(scenario)
+
+
+def test_what_the_user_may_not_open_is_not_opened(on_host):
+    async def scenario(host):
+        secret = host.root / "secret"
+        secret.write_text("root's")
+        secret.chmod(0o600)
+        vault = host.root / "vault"
+        vault.mkdir(mode=0o700)
+        result = await host.run("cat", 1, input_file=str(secret))
+        assert result.exit_code == 2 and "Permission denied" in result.problem
+        result = await host.run("pwd", 2, cwd=str(vault))
+        assert result.term_reason == "TERM_CWD_NOTEXIST"
+        result = await host.run("echo kept", 3, output_file=str(secret), folders=(str(vault / "new"),))
+        assert "the output is kept on the execution host" in result.problem and f"folder {vault}/new" in result.problem
+        assert host.output(3) == "kept\n"
+        assert (host.folder(3) / "stdout").stat().st_uid == host.account.uid
+        assert secret.read_text() == "root's" and not (vault / "new").exists()
+        result = await host.run("echo new", 4, output_file=str(vault / "file"))
+        assert host.output(4) == "new\n" and not (vault / "file").exists()
+
+    on_host(scenario)
+
+
+def test_the_spool_shows_a_user_its_own_script_and_nothing_else(on_host):
+    async def scenario(host):
+        shown = (
+            'for file in order claim started script hostfile; do cat "$D/$file" >/dev/null 2>&1 && echo $file; done\n'
+        )
+        listed = 'ls "$D" 2>&1 | grep -c denied; touch "$D/x" 2>&1 | grep -c denied; echo more >> "$0"; ls "$D/.."\n'
+        where = {"PATH": os.environ["PATH"], "D": str(host.folder(2))}
+        await host.run(script=shown + listed, job_id=2, hostfile="here\n", environment=where)
+        assert host.output(2).splitlines() == ["script", "hostfile", "1", "1"]
+        assert stat.S_IMODE((host.folder(2) / "script").stat().st_mode) == 0o500
+        assert stat.S_IMODE(host.folder(2).stat().st_mode) == 0o711
+        other = look_up("root")
+        nobody = Account.of({**other.fields(), "name": "other", "uid": 54321, "gid": 54321, "groups": (54321,)})
+        await host.run(shown, 3, environment=where, account=nobody, cwd="/")
+        assert host.output(3) == ""
+
+    on_host(scenario)
+
+
+def test_a_job_cannot_signal_its_supervisor_nor_the_fork_server(on_host):
+    async def scenario(host):
+        told = "kill -9 $PPID && echo killed; kill -9 $(ps -o ppid= -p $PPID) && echo killed; echo left"
+        result = await host.run(told)
+        assert result.exit_code == 0
+        assert host.output().splitlines()[-1] == "left" and "\nkilled" not in f"\n{host.output()}"
+
+    on_host(scenario)
+
+
+def test_standard_streams_can_be_opened_by_name(on_host):
+    async def scenario(host):
+        await host.run("echo out > /dev/stdout; echo err > /dev/stderr; cat /dev/stdin", input="typed")
+        assert host.output() == "out\ntyped" or "typed" in host.output()
+        assert host.output(stream="stderr") == "err\n"
+
+    on_host(scenario)
+
+
+def test_a_terminal_is_the_users(on_host):
+    async def scenario(host):
+        from gsched.agent.terminals import ask
+
+        for job_id, kind in ((1, "pty"), (2, "pipe")):
+            command = "stat -Lc %u /proc/self/fd/1; echo by name > /dev/stdout"
+            await host.executor.start(host.order(command, job_id, interactive=kind))
+            await host.start_of(job_id)
+            printed = b""
+            while answer := await ask(host.folder(job_id), stdout=len(printed), stderr=0, most=1000, wait_ms=500):
+                printed += answer[1]
+                if answer[0].get("over"):
+                    break
+            assert printed.split() == [str(host.account.uid).encode(), b"by", b"name"], kind
+            assert (await host.end_of(job_id)).exit_code == 0
+
+    on_host(scenario)
+
+
+def test_a_link_that_takes_the_place_of_the_output_leads_nobody(on_host):
+    async def scenario(host):
+        secret = host.root / "secret"
+        secret.write_text("root's\n")
+        out = host.home / "out"
+        await host.executor.start(
+            host.order("echo mine; mv out kept; ln -s ../secret out; sleep 60", output_file="out")
+        )
+        async with asyncio.timeout(20):
+            while not out.is_symlink():
+                await asyncio.sleep(0.01)
+        assert host.output() == ""
+        secret.chmod(0o666)  # not even where the user could
+        assert host.output() == ""
+        await host.executor.terminate(1, 1, 0.1)
+        result = await host.end_of(1)
+        with pytest.raises(OSError, match="another file"):
+            host.executor.report(1, 1, FACTS, result)
+        out.unlink()
+        (host.home / "kept").rename(out)
+        assert host.output() == "mine\n"
+        host.executor.report(1, 1, FACTS, result)
+        assert "TERM_" in out.read_text() or "Sender:" in out.read_text()
+        assert secret.read_text() == "root's\n"
+
+    on_host(scenario)
+
+
+def test_limits_of_a_session_are_given_before_the_jobs_own(on_host):
+    async def scenario(host):
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        granted = ((resource.RLIMIT_NOFILE, 333, 444), (resource.RLIMIT_CORE, 0, resource.RLIM_INFINITY))
+        first = Step(command=f"ulimit -n > {host.home}/first", what="the job's pre-exec command")
+        command = "ulimit -n; ulimit -Hn; ulimit -c; ulimit -Hc"
+        await host.run(command, granted=granted, limits={"CORELIMIT": 8}, first=(first,))
+        assert host.output().split()[:2] == ["333", "444"]
+        assert host.output().split()[3] in ("16", "8")  # the shell's blocks
+        assert (host.home / "first").read_text() == "333\n"
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] == hard
+
+    on_host(scenario)
+
+
+def test_steps_are_the_users_too_and_a_failing_one_is_told(on_host):
+    async def scenario(host):
+        def step(name, is_site=False):
+            return Step(command=f"id -u > {host.home}/{name}", what="x", is_site=is_site)
+
+        await host.run("true", 1, first=(step("a"), step("b", True)), last=(step("c"), step("d", True)))
+        for name in "abcd":
+            assert (host.home / name).read_text() == f"{host.account.uid}\n"
+            assert (host.home / name).stat().st_uid == host.account.uid
+        failing = Step(command="exit 7", what="the job's pre-exec command")
+        result = await host.run("touch ran", 2, first=(failing,))
+        assert result.pre_failed and "(7)" in result.problem and not (host.home / "ran").exists()
+
+    on_host(scenario)
+
+
+def test_steps_that_the_site_runs_as_root_see_nothing_of_the_users_environment(on_host):
+    async def scenario(host):
+        (host.root / "log").mkdir(mode=0o700)
+        command = "{{ id -u; env; }} > {}/log/{}"
+        site = [Step(command=command.format(host.root, name), what="x", is_site=True) for name in ("pre", "post")]
+        own = Step(command=f"id -u > {host.home}/own", what="the job's pre-exec command")
+        evil = {
+            "LD_PRELOAD": f"{host.home}/evil.so",
+            "PYTHONPATH": str(host.home),
+            "BASH_ENV": f"{host.home}/evil",
+            "IFS": "/",
+            "PATH": f"{host.home}/bin:/usr/bin:/bin",
+            "LSF_ENVDIR": str(host.home),
+            "BASH_FUNC_id%%": "() { echo evil; }",
+            "HOME": str(host.home),
+        }
+        (host.home / "bin").mkdir()
+        (host.home / "bin" / "id").write_text(f"#!/bin/sh\ntouch {host.home}/ran\n")
+        (host.home / "bin" / "id").chmod(0o755)
+        await host.run(
+            "exit 3",
+            environment=evil,
+            first=(own, site[0]),
+            last=(site[1],),
+            site_account=look_up("root"),
+            site_environment={"LSB_JOBID": "1", "HOME": "/root"},
+        )
+        for name in ("pre", "post"):
+            uid, *lines = (host.root / "log" / name).read_text().splitlines()
+            assert uid == "0"
+            names = {line.partition("=")[0] for line in lines}
+            assert not names & ({*evil} - {"PATH", "HOME"}), names
+            assert "PATH=/bin:/usr/bin:/sbin:/usr/sbin" in lines and "HOME=/root" in lines and "LSB_JOBID=1" in lines
+            assert ("LSB_JOBEXIT_STAT=768" in lines) == (name == "post")
+        assert (host.home / "own").stat().st_uid == host.account.uid
+
+    on_host(scenario)
+
+
+def test_it_is_stopped_resumed_adopted_and_ended_like_any_other(on_host):
+    async def scenario(host):
+        await host.executor.start(host.order("exec sleep 60"))
+        started = await host.start_of(1)
+        await host.executor.suspend(1, 1)
+        await appears(lambda: contain.read_process(started.pid).is_stopped)
+        await host.executor.resume(1, 1)
+        await appears(lambda: not contain.read_process(started.pid).is_stopped)
+        assert host.executor.usage(1, 1).pids == (started.pid,)
+        host.executor.close()
+        again = Host(host.root)
+        assert await again.executor.adopt() == [(1, 1)]
+        assert stat.S_IMODE((again.spool / "attempts").stat().st_mode) == 0o711
+        assert again.executor.order(1, 1).account == host.account
+        await again.executor.terminate(1, 1, 0.1)
+        assert (await again.end_of(1)).signal == 2
+        again.executor.close()
+
+    on_host(scenario)
+
+
+def test_steps_after_a_killed_supervisor_are_the_users(on_host):
+    async def scenario(host):
+        (host.root / "vault").mkdir(mode=0o700)
+        last = Step(command="id -u > after; ulimit -n >> after", what="the job's post-exec command")
+        granted = ((resource.RLIMIT_NOFILE, 222, 222),)
+        await host.executor.start(host.order("exec sleep 60", last=(last,), granted=granted))
+        await host.start_of(1)
+        os.kill(host.supervisor_pid(), 9)
+        async with asyncio.timeout(20):
+            while host.executor._held["1.1"].orphan is None:
+                await asyncio.sleep(0.01)
+        await host.executor.terminate(1, 1, 0.1)
+        assert "exit status is not known" in (await host.end_of(1)).problem
+        assert (host.home / "after").read_text() == f"{host.account.uid}\n222\n"
+        assert (host.home / "after").stat().st_uid == host.account.uid
+
+    on_host(scenario)
+
+
+def test_an_order_is_read_as_it_was_written(on_host):
+    async def scenario(host):
+        order = host.order("true", granted=((7, 1, 2),), site_account=look_up("root"))
+        assert host.executor._spool.write_order(order)
+        assert host.executor._spool.order("1.1") == order
+        (host.folder() / "order").write_text('{"job_id": 1, "attempt": 1, "command": "x", "account": {"name": "x"}}')
+        assert host.executor._spool.order("1.1") is None
+        assert msgspec.structs.asdict(order)["account"] == host.account
+
+    on_host(scenario)
