@@ -25,6 +25,7 @@ from gsched.config.template import private_texts
 from gsched.model.config import Locations
 from gsched.probe.inventory import parse_sim_spec, write_inventory
 
+CLUSTER = "lab"
 ENVDIR = "/etc/gsched"
 PORT = 6881
 SERVICE_USER = "gsched"
@@ -99,10 +100,10 @@ class SharedCluster:
             os.chown(folder, uid, uid)
 
     def certify(self, host: Host) -> None:
-        """Copy the host's certificate and key from where they were made, the key for the service's group."""
+        """Copy the host's certificate and key from where they were made, the key for the service's group, and .door."""
         source = self.master_host.path(f"{ENVDIR}/tls")
         target = host.path(f"{ENVDIR}/tls")
-        for name in ("ca.crt", f"{host.name}.crt", f"{host.name}.key"):
+        for name in ("ca.crt", f"{host.name}.crt", f"{host.name}.key", "../.door"):
             if host is not self.master_host:
                 (target / name).write_bytes((source / name).read_bytes())
         key = target / f"{host.name}.key"
@@ -124,9 +125,9 @@ class SharedCluster:
         self.start_daemon(host, "agent")
         self.start_daemon(host, "door")
 
-    def start_daemon(self, host: Host, name: str) -> subprocess.Popen[Any]:
+    def start_daemon(self, host: Host, name: str, *, as_host: str = "") -> subprocess.Popen[Any]:
         """Start `master`, `agent` or `door` on a host, as the user that it runs as."""
-        words = ["gsched", name, "--envdir", ENVDIR, *(["--host", host.name] if name == "agent" else [])]
+        words = ["gsched", name, "--envdir", ENVDIR, *(["--host", as_host or host.name] if name == "agent" else [])]
         with host.path(f"{FOLDERS.log_dir}/{name}.log").open("ab") as log:
             process = host.popen(
                 words,
@@ -141,6 +142,11 @@ class SharedCluster:
     def kill(self, host: Host, name: str, number: int = signal.SIGKILL) -> None:
         """End a daemon and wait until it is gone."""
         host.kill(self.daemons.pop((host.name, name)), number)
+
+    def power_off(self, host: Host) -> None:
+        """Cut the power of a host."""
+        host.power_off()
+        self.daemons = {key: process for key, process in self.daemons.items() if key[0] != host.name}
 
     def boot(self, host: Host) -> None:
         """Turn a host on again with what runs on it."""
@@ -200,6 +206,39 @@ class SharedCluster:
                 path.write_text(old + "\n" + text.removeprefix("="))
         self.run("gadmin", "reconfig", user=SERVICE_USER)
 
+    def add(self, host: Host) -> None:
+        """Add a host to the cluster while it runs."""
+        self.prepare(host)
+        self.hosts.append(host)
+        self._write_hosts()
+        source = self.master_host.path(ENVDIR)
+        for path in source.iterdir():
+            if path.is_file() and not path.name.startswith("."):
+                host.path(f"{ENVDIR}/{path.name}").write_bytes(path.read_bytes())
+        self.master_host.run(["gadmin", "host-cert", host.name], check=True)
+        self.certify(host)
+        self.configure({})
+        self.start_host(host)
+        self.host_becomes(host, "ok")
+
+    def remove(self, host: Host) -> None:
+        """Take a host out of the configuration of all others."""
+        self.hosts.remove(host)
+        self._write_hosts()
+        self.configure({})
+
+    def _write_hosts(self) -> None:
+        """The Host section of lsf.cluster on every host, with the hosts that there are."""
+        lines = "\n".join(f"{host.name}  !  !  1  ()" for host in self.hosts)
+        for host in self.hosts:
+            path = host.path(f"{ENVDIR}/lsf.cluster.{CLUSTER}")
+            if path.exists():
+                text = path.read_text()
+                head, _, rest = text.partition("HOSTNAME  model  type  server  RESOURCES\n")
+                path.write_text(
+                    f"{head}HOSTNAME  model  type  server  RESOURCES\n{lines}\n{rest[rest.index('End Host') :]}"
+                )
+
     def until(self, is_true: Callable[[], object], complaint: str, timeout_s: float = PATIENCE_S) -> None:
         """Wait for something that no event tells of."""
         deadline = time.monotonic() + timeout_s
@@ -235,7 +274,7 @@ def shared_cluster(
 def _texts(hosts: list[str], sim_gpus: str, slots: int, settings: Mapping[str, str]) -> dict[str, str]:
     """The configuration: that of a private cluster, with other folders, a port, and what `settings` says."""
     texts = private_texts(
-        cluster="lab",
+        cluster=CLUSTER,
         hosts=hosts,
         slots=slots,
         folders=FOLDERS,

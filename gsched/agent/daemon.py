@@ -20,6 +20,7 @@ from gsched import __version__
 from gsched.agent import terminals
 from gsched.agent.accounts import Accounts
 from gsched.agent.attempts import Attempts
+from gsched.agent.contact import Contact
 from gsched.agent.fencing import Fencing, standing_note
 from gsched.agent.gpukeeping import GpuKeeping
 from gsched.agent.mps import Mps
@@ -48,10 +49,6 @@ log = logging.getLogger(__name__)
 
 _TRANSPORT = (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError)
 """What a stream raises when its other end has gone."""
-RECONNECT_S = 0.1
-RECONNECT_MOST_S = 0.5
-REFUSED_S = 2.0
-"""Until an agent that was refused asks again: what is wrong is put right by people."""
 
 
 def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
@@ -128,15 +125,11 @@ class Agent:
         self._host = host
         self._spool = spool
         self._manager = manager
+        self._contact = Contact(host, manager)
         self._outgoing: asyncio.Queue[agent_pb2.AgentMessage] | None = None
         self._usage_s = config.timing.usage_sample_s
         self._exchange_s = config.timing.exchange_s
-        self._refused = ""
         self._mark = _mark_of(spool)
-        self._is_refused = False
-        """In this session; `_refused` is what has been said in the log."""
-        self._heard = False
-        self._said = ""
         self._background: set[asyncio.Task[None]] = set()
         self._answers: set[asyncio.Task[None]] = set()
         """Those of this session: nobody waits for them after it."""
@@ -223,29 +216,15 @@ class Agent:
     # -- the session ----------------------------------------------------------------------------------------------
 
     async def _sessions(self) -> None:
-        delay = RECONNECT_S
         while True:
             try:
-                self._is_refused = False
                 async with self._connection() as channel:
-                    if await self._session(channel):
-                        delay = RECONNECT_S
+                    await self._session(channel)
             except GschedError as error:
-                self._say_once(error.text)
-            except grpc.aio.AioRpcError as error:
-                log.debug("no session: %s", error)
+                self._contact.failed(grpc.StatusCode.UNAVAILABLE, error.text)
             except Exception:
                 log.exception("the session broke")
-            if self._is_refused:
-                delay = REFUSED_S
-            await asyncio.sleep(delay)  # the master is away: nothing tells when it comes back
-            delay = min(delay * 2, RECONNECT_MOST_S)
-
-    def _say_once(self, why: str) -> None:
-        """Why there is no session: to a person where hosts have to prove themselves, who may have to do something."""
-        if why != self._said:
-            log.log(logging.WARNING if self._config.is_shared else logging.DEBUG, "no session with the master: %s", why)
-        self._said = why
+            await asyncio.sleep(self._contact.pause_s())
 
     def _connection(self) -> grpc.aio.Channel:
         """A new connection to the master. Raises GschedError when nobody says where it is, or who we are."""
@@ -254,8 +233,8 @@ class Agent:
         address = read_address(self._config.locations.conf_dir)
         return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
 
-    async def _session(self, channel: grpc.aio.Channel) -> bool:
-        """One session; returns whether the master took part in it."""
+    async def _session(self, channel: grpc.aio.Channel) -> None:
+        """One session."""
         call = agent_pb2_grpc.AgentServiceStub(channel).Session()
         hello = agent_pb2.Hello(
             host=self._host, protocol=PROTOCOL, version=__version__, boot_id=boot_id(), pid=os.getpid()
@@ -272,17 +251,16 @@ class Agent:
         self._outgoing = outgoing
         outgoing.put_nowait(agent_pb2.AgentMessage(hello=hello))
         self._attempts.tell_unkillable()
-        self._heard = False
+        self._contact.begin()
         ways = [asyncio.create_task(way) for way in (self._read(call), self._write(call, outgoing), self._beat())]
         try:
             # Whichever way is closed first: half a connection is none.
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._outgoing = None
-            if not self._refused:
-                self._manager.status(f"host {self._host}: no session with the master")
-            if call.done() and not self._heard and await call.code() is not grpc.StatusCode.OK:
-                self._say_once(str(await call.details()))
+            self._contact.ended()
+            if call.done():
+                self._contact.failed(await call.code(), await call.details() or "")
             call.cancel()
             for task in [*ways, *self._answers]:
                 task.cancel()
@@ -290,7 +268,6 @@ class Agent:
         for end in ends:
             if isinstance(end, Exception) and not isinstance(end, _TRANSPORT):
                 log.error("the session broke", exc_info=end)
-        return self._heard
 
     async def _read(self, call: Any) -> None:
         while isinstance(batch := await call.read(), agent_pb2.MasterBatch):
@@ -298,10 +275,8 @@ class Agent:
                 await self._hear(message)
 
     async def _hear(self, message: agent_pb2.MasterMessage) -> None:
-        if not self._heard and message.WhichOneof("kind") != "refusal":
-            log.info("the master has heard the hello of %s", self._host)
-            self._heard, self._refused, self._said = True, "", ""
-            self._manager.status(f"host {self._host}: in session with the master")
+        if message.WhichOneof("kind") != "refusal":
+            self._contact.heard()
         try:
             await self._obey(message)
         except Exception:  # one bad order must not keep the others from being carried out
@@ -331,10 +306,7 @@ class Agent:
             case "settings":
                 await self._configure(message.settings)
             case "refusal":
-                if message.refusal.text != self._refused:
-                    log.error("the master refuses this agent: %s", message.refusal.text)
-                self._refused, self._is_refused = message.refusal.text, True
-                self._manager.status(f"host {self._host}: refused by the master: {self._refused}")
+                self._contact.refused(message.refusal.text)
             case "start":
                 # Looks at the GPUs first, which may take a while.
                 key = (message.start.job_id, message.start.attempt)

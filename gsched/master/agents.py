@@ -122,8 +122,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def _read(self, context: Any, host: str, session: int, heard: _Heard) -> None:
         while (batch := await context.read()) is not grpc.aio.EOF:
             heard.at = time.monotonic()
-            if host not in self._sessions.config.hosts:
-                log.warning("host %s is no longer in lsf.cluster: its session ends", host)
+            if not self._sessions.serves(host):
+                log.warning("host %s is no longer in lsf.cluster: and holds no jobs: its session ends", host)
                 return
             for message in batch.messages:
                 self._take(host, session, message)

@@ -88,6 +88,10 @@ class Board:
         """Array -> its elements that are jobs of their own."""
         self._hosts: dict[str, HostView] = {}
         self._shared = Shared(config)
+        self._away: list[str] | None = None
+        """Hosts that have had jobs and are not in the configuration; None: not looked for."""
+        self.leaving: frozenset[str] = frozenset()
+        """Those of them that still hold jobs: their agents are heard until these have ended."""
         self._charged = Charged(config)
 
     # -- the engine's thread --------------------------------------------------------------------------------------
@@ -152,6 +156,10 @@ class Board:
         if config is not self._shared.config:
             hosts.update(config.hosts)
             self._hosts = {name: view for name, view in self._hosts.items() if name in config.hosts}
+        ledgers = engine.state.ledger.hosts
+        if self._away is None or config is not self._shared.config:
+            self._away = [name for name in ledgers if name not in config.hosts]
+        self.leaving = frozenset(name for name in self._away if ledgers[name].held)
         for name in hosts:
             if name in config.hosts:
                 self._hosts[name] = host_view(config.hosts[name], config, engine.state, engine.observations.of(name))

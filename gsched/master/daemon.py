@@ -135,7 +135,7 @@ class Master:
         own = open_way(OwnerOnly(agents=not config.is_shared))
         servers = [own]
         if config.network.port is not None:
-            hosts = open_way(ByHost(self._config_now, Accounts(self._config_now)))
+            hosts = open_way(ByHost(self._config_now, Accounts(self._config_now), lambda: self._board.leaving))
             listen_tls(hosts, config.network.port, config.network.tls_dir, config.master_host, hosts_only=True)
             servers.append(hosts)
         address = listen(own, str(Path(config.folder_of("master")) / MASTER_SOCKET))

@@ -67,6 +67,10 @@ class Sessions:
         """How many hosts have a session now."""
         return len(self._outgoing)
 
+    def serves(self, host: str) -> bool:
+        """Whether the host is in the configuration, or still holds jobs of when it was."""
+        return host in self._board.config.hosts or host in self._board.leaving
+
     def rival(self, host: str, speaker: Speaker) -> str:
         """Why this agent may not speak for the host now: another one does; empty when it may."""
         present = self._speakers.get(host)

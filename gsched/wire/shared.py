@@ -1,7 +1,8 @@
 """Who is asking in a shared cluster: hosts are proven by their certificates, users by the hosts that vouch for them.
 
-A host counts as long as it stands in lsf.cluster: one that a reconfig has removed is refused from then on. Must never
-take a user's name from anybody but the door of such a host.
+A host counts as long as it stands in lsf.cluster: one that a reconfig has removed is refused from then on, but for its
+agent, which is heard until the jobs there have ended. Must never take a user's name from anybody but the door of a host
+that counts.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import pwd
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from gsched.base.errors import PermissionDenied
@@ -71,18 +72,26 @@ def system_uid(user: str) -> int | None:
 class ByHost:
     """The port of a shared cluster: a certificate proves the host, and the host's door vouches for its user."""
 
-    def __init__(self, config: Callable[[], ClusterConfig], accounts: Accounts) -> None:
+    def __init__(
+        self,
+        config: Callable[[], ClusterConfig],
+        accounts: Accounts,
+        leaving: Callable[[], Collection[str]] = tuple,
+    ) -> None:
+        """`leaving`: hosts that are no longer in the configuration and still hold jobs."""
         self._config = config
         self._accounts = accounts
+        self._leaving = leaving
 
     async def prove(self, context: Any, path: str, body: bytes) -> Caller:
         """The user whom the host's door names; for the service of agents the host itself.
 
         Raises PermissionDenied for a host that is not in lsf.cluster, and for a user who is not served.
         """
-        host = self.host_of(context)
+        is_agent = path.startswith(AGENT_SERVICE)
+        host = self.host_of(context, self._leaving() if is_agent else ())
         users = [value for key, value in context.invocation_metadata() or () if key == USER_KEY]
-        if path.startswith(AGENT_SERVICE):
+        if is_agent:
             # An agent speaks for its host. A door shares its certificate, and says of every call whose it is.
             if users:
                 raise PermissionDenied(f"no user may speak as the agent of {host}")
@@ -91,10 +100,10 @@ class ByHost:
             raise PermissionDenied(f"host {host} names {len(users)} users for one call")
         return await self._accounts.admit(str(users[0]), host, "door")
 
-    def host_of(self, context: Any) -> str:
-        """The host of lsf.cluster that the other side's certificate names. Raises PermissionDenied."""
+    def host_of(self, context: Any, others: Collection[str] = ()) -> str:
+        """The host of lsf.cluster, or of `others`, that the other side's certificate names. Raises PermissionDenied."""
         names = names_of(context.auth_context())
-        found = [name for name in names if name in self._config().hosts]
+        found = [name for name in names if name in self._config().hosts or name in others]
         if len(found) != 1:
             shown = ", ".join(names) or "nobody"
             raise PermissionDenied(f"the certificate is that of {shown}, which is not one host of lsf.cluster")
