@@ -63,7 +63,7 @@ class Contact:
             self.refused(text)
             return
         log.debug("no session: %s", text)
-        if not self._is_heard and not self._is_refused:
+        if code is not grpc.StatusCode.OK and not self._is_heard and not self._is_refused:
             self._say(logging.WARNING, f"no session with the master: {text}", once=True)
 
     def ended(self) -> None:
