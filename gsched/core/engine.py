@@ -299,8 +299,10 @@ class Engine:
         if not seen.connected or seen.session != command.session:
             return
         seen.last_heard = now
-        seen.usage.update(command.usage)
-        self.state.touched.update(job_id for job_id, _ in command.usage)
+        for key, usage in command.usage.items():
+            if self.state.ledger.holds(command.host, key):
+                seen.usage[key] = usage
+                self.state.touched.add(key[0])
         if command.load is None and command.gpus is None:
             return
         changed = command.gpus is not None and offer_of(command.gpus) != offer_of(seen.gpus)

@@ -6,17 +6,15 @@ requeued once (the GPU is closed, so it goes elsewhere), any other ends. Jobs of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from gsched.base.ids import parse_attempt_name
 from gsched.core.attempts import GPU_FAILED, SYSTEM
 from gsched.core.cluster import ClusterState
 from gsched.core.decision import Decision
 from gsched.core.instruction import TerminateAttempt
 from gsched.core.job import Job
-from gsched.model.event import JobNoted, JobRequeueRequested, JobSignalRequested
+from gsched.core.named import known_on, note
+from gsched.model.event import JobRequeueRequested, JobSignalRequested
 from gsched.model.host import Gpu, GpuReport
-from gsched.model.job import FINISHED, STARTED
+from gsched.model.job import FINISHED
 from gsched.model.xid import describe_xid
 
 MOST_REQUEUES = 1
@@ -26,22 +24,13 @@ MOST_REQUEUES = 1
 def judge_faults(state: ClusterState, host: str, report: GpuReport, now: float, decision: Decision) -> None:
     """Act on each failed GPU once for each attempt, and note each error of the driver once."""
     for gpu in report.gpus:
-        for job in _named(state, gpu.hit if gpu.fault else ()):
+        for job in known_on(state, host, gpu.hit if gpu.fault else ()):
             if _holds(job, host, gpu):
                 _fail(job, host, gpu, now, decision)
         for xid in gpu.xids:
-            for job in _named(state, xid.jobs):
+            for job in known_on(state, host, xid.jobs):
                 where = f"of GPU {gpu.index} ({gpu.uuid}) on {host}"
-                _note(job, f"Run {job.attempt} had {describe_xid(xid.number)} {where}", now, decision)
-
-
-def _named(state: ClusterState, names: tuple[str, ...]) -> Iterator[Job]:
-    """The jobs whose current attempt is named; one that is over already can still be told."""
-    for name in names:
-        job_id, attempt = parse_attempt_name(name)
-        job = state.jobs.get(job_id)
-        if job is not None and job.attempt == attempt and (job.state in STARTED or job.state in FINISHED):
-            yield job
+                note(job, f"Run {job.attempt} had {describe_xid(xid.number)} {where}", now, decision)
 
 
 def _holds(job: Job, host: str, gpu: Gpu) -> bool:
@@ -49,14 +38,9 @@ def _holds(job: Job, host: str, gpu: Gpu) -> bool:
     return any(held.board == gpu.uuid for part in parts if part.host == host for held in part.gpus)
 
 
-def _note(job: Job, text: str, now: float, decision: Decision) -> None:
-    if text not in job.notes:
-        decision.record(JobNoted(at=now, job_id=job.job_id, text=text))
-
-
 def _fail(job: Job, host: str, gpu: Gpu, now: float, decision: Decision) -> None:
     text = f"GPU {gpu.index} ({gpu.uuid}) on {host} has failed: {gpu.fault}"
-    _note(job, f"Run {job.attempt} lost a GPU: {text}", now, decision)
+    note(job, f"Run {job.attempt} lost a GPU: {text}", now, decision)
     # One that has not begun is turned away by its agent; one that is ending needs no second word.
     if job.state in FINISHED or job.started_at is None or job.kill_by or job.requeue_by or job.allocation is None:
         return

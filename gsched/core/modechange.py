@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gsched.core.cluster import ClusterState
 from gsched.core.decision import Decision
-from gsched.model.event import JobNoted
+from gsched.core.named import note
 from gsched.model.host import GpuReport
 from gsched.model.job import STARTED
 
@@ -26,5 +26,4 @@ def note_changed_modes(state: ClusterState, host: str, report: GpuReport, now: f
                 f"Somebody has changed the compute mode of GPU {gpu.index} ({gpu.uuid}) on {host} from "
                 f"{gpu.mode_given} to {gpu.mode} while run {attempt} uses it"
             )
-            if text not in job.notes:
-                decision.record(JobNoted(at=now, job_id=job_id, text=text))
+            note(job, text, now, decision)

@@ -5,16 +5,15 @@ The agents say who does; nothing is measured here. GPU memory cannot be limited,
 
 from __future__ import annotations
 
-from gsched.base.ids import parse_attempt_name
 from gsched.core.attempts import SYSTEM
 from gsched.core.cluster import ClusterState
 from gsched.core.decision import Decision
 from gsched.core.instruction import TerminateAttempt
 from gsched.core.job import Job
+from gsched.core.named import note, running_on
 from gsched.model.config import ClusterConfig, GmemAction
-from gsched.model.event import JobNoted, JobSignalRequested
+from gsched.model.event import JobSignalRequested
 from gsched.model.host import Gpu, GpuReport
-from gsched.model.job import STARTED
 
 REASON = "TERM_MEMLIMIT"
 
@@ -25,16 +24,10 @@ def judge_gmem(
     """Note each such job once for each GPU, and end it where that is configured."""
     action = config.params.gmem_action
     for gpu in report.gpus if action is not GmemAction.NONE else ():
-        for name in gpu.over_gmem:
-            job_id, attempt = parse_attempt_name(name)
-            job = state.jobs.get(job_id)
-            if job is None or job.attempt != attempt or job.state not in STARTED:
-                continue
+        for job in running_on(state, host, gpu.over_gmem):
             text = _text(job, host, gpu)
-            if text and text not in job.notes:
-                decision.record(JobNoted(at=now, job_id=job_id, text=text))
-                if action is GmemAction.KILL:
-                    _end(job, now, decision)
+            if text and note(job, text, now, decision) and action is GmemAction.KILL:
+                _end(job, now, decision)
 
 
 def _text(job: Job, host: str, gpu: Gpu) -> str:

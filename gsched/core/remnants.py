@@ -5,10 +5,9 @@ The agents judge, and keep such GPUs from being offered; nothing is measured or 
 
 from __future__ import annotations
 
-from gsched.base.ids import parse_attempt_name
 from gsched.core.cluster import ClusterState
 from gsched.core.decision import Decision
-from gsched.model.event import JobNoted
+from gsched.core.named import named, note
 from gsched.model.host import Gpu, GpuReport
 
 MOST_STRANGERS = 10
@@ -19,8 +18,7 @@ _STRANGER = "A stranger is on GPU"
 def note_remnants(state: ClusterState, host: str, report: GpuReport, now: float, decision: Decision) -> None:
     """Note once of each job what it has left on a GPU, and who came to a GPU that it holds."""
     for gpu in report.gpus:
-        for name in gpu.left_behind:
-            job_id, attempt = parse_attempt_name(name)
+        for job_id, attempt in named(gpu.left_behind):
             text = f"GPU {gpu.index} ({gpu.uuid}) of {host} is not clean after run {attempt}: "
             _note(state, job_id, text, f"{gpu.problem}; no job gets it until it is", now, decision)
         if gpu.strangers:
@@ -38,7 +36,7 @@ def _note_strangers(state: ClusterState, host: str, gpu: Gpu, now: float, decisi
         for process in (each for each in gpu.processes if each.pid in gpu.strangers):
             if host != job.allocation.first_host and process.user == job.spec.user:
                 continue  # what a parallel job starts on its other hosts nobody there knows as the job's
-            if sum(note.startswith(_STRANGER) for note in job.notes) >= MOST_STRANGERS:
+            if sum(each.startswith(_STRANGER) for each in job.notes) >= MOST_STRANGERS:
                 break
             text = (
                 f"{_STRANGER} {gpu.index} ({gpu.uuid}) of {host}, which run {attempt} holds: process {process.pid} of "
@@ -49,5 +47,5 @@ def _note_strangers(state: ClusterState, host: str, gpu: Gpu, now: float, decisi
 def _note(state: ClusterState, job_id: int, text: str, detail: str, now: float, decision: Decision) -> None:
     """What stands in `detail` may change without being news."""
     job = state.jobs.get(job_id)
-    if job is not None and job_id not in state.quarantined and not any(note.startswith(text) for note in job.notes):
-        decision.record(JobNoted(at=now, job_id=job_id, text=text + detail))
+    if job is not None and job_id not in state.quarantined and not any(each.startswith(text) for each in job.notes):
+        note(job, text + detail, now, decision)
