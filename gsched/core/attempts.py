@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gsched.base.ids import show_job
+from gsched.base.ids import array_of, show_job
 from gsched.core.cluster import ClusterState
 from gsched.core.command import AttemptEnded, AttemptStarted, HostHello
 from gsched.core.decision import Decision
@@ -46,6 +46,8 @@ SYSTEM = "_system_"
 """Who acts when nobody asked."""
 GPU_FAILED = "TERM_GPU"
 """Keyword (ours; LSF has none) for attempts that end because a GPU of theirs has failed."""
+MOST_STALE = 10_000
+"""Results of attempts of jobs that nobody remembers that one host may hand in."""
 RETRY_FIRST_S = 1.0
 RETRY_MOST_S = 60.0
 HOW_TO_ASK = (
@@ -191,7 +193,8 @@ def attempt_ended(
         return
     job = state.jobs.get(report.job_id)
     if job is None or job.attempt != report.attempt or not _is_on(job, report.host):
-        if _is_news(job, report, seen):
+        has_been = array_of(report.job_id) < state.next_job_id
+        if has_been and _is_news(job, report, seen):
             decision.record(
                 StaleResultRecorded(
                     at=now, job_id=report.job_id, attempt=report.attempt, host=report.host, result=report.result
@@ -216,10 +219,12 @@ def _is_news(job: Job | None, report: AttemptEnded, seen: Observation) -> bool:
     """Whether this end of an attempt that is over, as far as the state knows, has not been recorded yet."""
     key = (report.job_id, report.attempt)
     if job is None:
-        if key in seen.stale:
+        if key in seen.stale or len(seen.stale) >= MOST_STALE:
             return False
         seen.stale.add(key)
         return True
+    if report.attempt > job.attempt or (report.attempt == job.attempt and job.state in STARTED):
+        return False  # an attempt that has never been, or runs elsewhere: no agent of this host can know of it
     if job.state in FINISHED and job.attempt == report.attempt and job.result is not None:
         how_it_ended_is_known = job.result.exit_code is not None or job.result.signal is not None
         if how_it_ended_is_known or job.result == report.result:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import grpc
 
 from gsched import __version__
-from gsched.base.errors import GschedError
+from gsched.base.errors import BadRequest, GschedError
 from gsched.core.command import (
     AttemptEnded,
     AttemptStarted,
@@ -20,6 +21,7 @@ from gsched.core.command import (
     HostHello,
     HostReported,
 )
+from gsched.master.agentchecks import check
 from gsched.master.loop import EngineLoop, Item
 from gsched.master.servicer import ask
 from gsched.master.sessions import Sessions
@@ -38,6 +40,8 @@ log = logging.getLogger(__name__)
 SILENT_REPORTS = 3
 """So many reports an agent may leave out before its session is given up."""
 MOST_LATE_S = 1.0
+MOST_UNTAKEN = 1_000
+"""So many messages of one agent at most wait for the engine."""
 REFUSAL_TIMEOUT_S = 5.0
 
 
@@ -46,6 +50,10 @@ class _Heard:
 
     def __init__(self) -> None:
         self.at = time.monotonic()
+        self.untaken = 0
+        """Messages since the engine was last known to have taken in all of them."""
+        self.is_held_up = False
+        """The agent is not listened to for now."""
 
 
 class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
@@ -76,9 +84,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         try:
             await ask(self._loop, _hello(first.hello, session))
             log.info("agent of %s said hello (session %d)", host, session)
-            for message in opening.messages[1:]:
-                self._take(host, session, message)
             heard = _Heard()
+            await self._take_all(host, session, opening.messages[1:], heard)
             ways.append(asyncio.create_task(self._read(context, host, session, heard)))
             ways.append(asyncio.create_task(self._notice_silence(host, heard)))
             # Whichever way is closed first: half a connection is none, and the agent comes back with a hello.
@@ -107,6 +114,10 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
                 f"(gsched {first.hello.version}), "
                 f"the master protocol {PROTOCOL} (gsched {__version__}): install the same version on both"
             )
+        try:
+            check(first.hello.host, first)
+        except BadRequest as error:
+            return f"the hello of {first.hello.host[:64]!r} makes no sense: {error.text}"
         return ""
 
     async def _write(self, context: Any, outgoing: asyncio.Queue[agent_pb2.MasterMessage | None]) -> None:
@@ -125,8 +136,24 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             if not self._sessions.serves(host):
                 log.warning("host %s is no longer in lsf.cluster: and holds no jobs: its session ends", host)
                 return
-            for message in batch.messages:
-                self._take(host, session, message)
+            await self._take_all(host, session, batch.messages, heard)
+
+    async def _take_all(
+        self, host: str, session: int, messages: Iterable[agent_pb2.AgentMessage], heard: _Heard
+    ) -> None:
+        for message in messages:
+            self._take(host, session, message)
+            heard.untaken += 1
+            if heard.untaken >= MOST_UNTAKEN:
+                await self._caught_up(host, session, heard)
+
+    async def _caught_up(self, host: str, session: int, heard: _Heard) -> None:
+        """Wait until the engine has taken in all that this agent has said: what it says more stays in the network."""
+        heard.untaken, heard.is_held_up = 0, True
+        try:
+            await ask(self._loop, HostReported(host, session))
+        finally:
+            heard.at, heard.is_held_up = time.monotonic(), False
 
     async def _notice_silence(self, host: str, heard: _Heard) -> None:
         """Returns when an agent that is connected has said nothing for too long: it hangs, though its host answers."""
@@ -136,7 +163,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             due = heard.at + patience_s
             await asyncio.sleep(due - time.monotonic())
             now = time.monotonic()
-            if now - due > MOST_LATE_S:
+            if now - due > MOST_LATE_S or heard.is_held_up:
                 heard.at = now  # it was this process that slept: what the agent said meanwhile is still unread
             elif now - heard.at >= patience_s:
                 log.warning("agent of %s has been silent for %.0f s", host, patience_s)
@@ -144,14 +171,16 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
 
     def _take(self, host: str, session: int, message: agent_pb2.AgentMessage) -> None:
         """One message of an agent. What cannot be understood is logged and dropped; the stream goes on."""
+        kind = message.WhichOneof("kind")
         try:
-            kind = message.WhichOneof("kind")
+            check(host, message)
             if kind == "output":
-                self._sessions.answered(message.output)
+                self._sessions.answered(host, message.output)
                 return
             command = _command(host, session, kind or "", message)
         except (GschedError, ValueError, TypeError) as error:
-            log.warning("a %s message of %s is dropped: %s", message.WhichOneof("kind"), host, error)
+            if self._refusals.is_news(host, f"a {kind} message", time.monotonic()):
+                log.warning("a %s message of %s is dropped (and others like it): %s", kind, host, error)
             return
         if command is not None:
             self._loop.put(Item(command))

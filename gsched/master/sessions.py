@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable
 
-from gsched.base.errors import GschedError, Unavailable
+from gsched.base.errors import BadRequest, GschedError, Unavailable
 from gsched.core.instruction import (
     ConfigureAgent,
     ForgetAttempts,
@@ -41,7 +41,30 @@ OUTPUT_WAIT_S = 10.0
 OUTPUT_PIECE = 1 << 20
 OUTPUT_MOST = 1 << 30
 """Bytes of one stream that are shown at a time, unless the job is followed."""
+STREAMS = ("stdout", "stderr")
+MOST_ANSWERED = len(STREAMS) * OUTPUT_PIECE
+MOST_PIECES = 10_000
+"""Bytes and messages of an answer to one question; a short piece is what a job prints while it is read."""
 BLOBS_KEPT = 256
+
+
+class _Question:
+    """What an agent was asked, and its answers that nobody has looked at yet."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.answers: asyncio.Queue[agent_pb2.OutputReply | None] = asyncio.Queue()
+        self.is_spent = False
+        """No more answers are taken: there were too many."""
+        self._bytes = self._pieces = 0
+
+    def add(self, reply: agent_pb2.OutputReply) -> None:
+        self._bytes += len(reply.data)
+        self._pieces += 1
+        self.is_spent = self._bytes > MOST_ANSWERED or self._pieces > MOST_PIECES
+        if self.is_spent:
+            reply = agent_pb2.OutputReply(error=f"the agent of {self.host} sends more than it was asked for")
+        self.answers.put_nowait(reply)
 
 
 class Sessions:
@@ -52,7 +75,7 @@ class Sessions:
         self._store = store
         self._outgoing: dict[str, tuple[int, Outgoing]] = {}
         self._speakers: dict[str, Speaker] = {}
-        self._questions: dict[int, tuple[str, asyncio.Queue[agent_pb2.OutputReply | None]]] = {}
+        self._questions: dict[int, _Question] = {}
         self._last_question = 0
         self._last_session = 0
         self._blobs: dict[str, bytes] = {}
@@ -95,9 +118,9 @@ class Sessions:
             return
         del self._outgoing[host]
         del self._speakers[host]
-        for asked, answers in self._questions.values():
-            if asked == host:
-                answers.put_nowait(None)
+        for question in self._questions.values():
+            if question.host == host:
+                question.answers.put_nowait(None)
 
     def end_all(self) -> None:
         """End every session, so that the process need not wait for agents before it ends."""
@@ -181,14 +204,13 @@ class Sessions:
             raise Unavailable(f"the output is on {host}, whose agent is not connected")
         self._last_question += 1
         number = self._last_question
-        answers: asyncio.Queue[agent_pb2.OutputReply | None] = asyncio.Queue()
-        self._questions[number] = (host, answers)
+        question = self._questions[number] = _Question(host)
         getattr(message, str(message.WhichOneof("kind"))).request = number
         target[1].put_nowait(message)
         try:
             while True:
                 try:
-                    answer = await asyncio.wait_for(answers.get(), OUTPUT_TIMEOUT_S)
+                    answer = await asyncio.wait_for(question.answers.get(), OUTPUT_TIMEOUT_S)
                 except TimeoutError:
                     raise Unavailable(f"the agent of {host} did not send the output in time") from None
                 if answer is None:
@@ -201,11 +223,18 @@ class Sessions:
         finally:
             del self._questions[number]
 
-    def answered(self, reply: agent_pb2.OutputReply) -> None:
-        """A piece of output has come."""
-        waiting = self._questions.get(reply.request)
-        if waiting is not None:
-            waiting[1].put_nowait(reply)
+    def answered(self, host: str, reply: agent_pb2.OutputReply) -> None:
+        """A piece of output has come from that host's agent. Raises BadRequest for what was not asked of it."""
+        question = self._questions.get(reply.request)
+        if question is None:
+            return  # nobody waits for it any more
+        if question.host != host:
+            raise BadRequest(f"{question.host} was asked question {reply.request}, not {host}")
+        if reply.data and reply.stream not in STREAMS:
+            raise BadRequest(f"'{reply.stream[:20]}' is no stream of a job")
+        if question.is_spent:
+            return
+        question.add(reply)
 
     # -- instructions as messages ---------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+MOST_SAID = 1_000
 SAY_AGAIN_S = 600.0
 """An agent that is refused asks again and again: the log has it so often."""
 
@@ -58,5 +59,7 @@ class Refusals:
         if now - self._said.get(key, float("-inf")) < SAY_AGAIN_S:
             return False
         self._said = {each: at for each, at in self._said.items() if now - at < SAY_AGAIN_S}
+        if len(self._said) >= MOST_SAID:
+            return False  # who is refused chooses words of the text: he does not fill the log
         self._said[key] = now
         return True

@@ -1,0 +1,112 @@
+"""What no agent would say is refused before anything is made of it; what one does say passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gsched.base.errors import BadRequest
+from gsched.master.agentchecks import check
+from gsched.wire.v1 import agent_pb2, model_pb2
+
+Message = agent_pb2.AgentMessage
+A = model_pb2.HostAllocation(host="a", slots=2, amounts={"mem": 100.0})
+GPU = model_pb2.Gpu(uuid="GPU-1", index=0, memory_mib=80_000)
+
+
+def hello(**fields: Any) -> Message:
+    return Message(hello=agent_pb2.Hello(**({"host": "a", "protocol": 4, "version": "1", "boot_id": "b"} | fields)))
+
+
+def held(count: int = 1, part: Any = A) -> list[Any]:
+    return [agent_pb2.HeldAttempt(job_id=number + 1, attempt=1, part=part) for number in range(count)]
+
+
+def gpus(*found: Any) -> Message:
+    return Message(gpus=model_pb2.GpuReport(gpus=found, known=True))
+
+
+def usage(**fields: Any) -> Any:
+    return model_pb2.Usage(**fields)
+
+
+GOOD = [
+    hello(),
+    hello(held=held(1000)),
+    hello(started=[agent_pb2.Started(job_id=1, attempt=1, pid=5, at=1e9, home="/h", cwd="/w")]),
+    hello(ended=[agent_pb2.Ended(job_id=1 << 33, attempt=2, result=model_pb2.AttemptResult(ended_at=1e9))]),
+    Message(heartbeat=agent_pb2.Heartbeat()),
+    Message(load=model_pb2.LoadReport(ncpus=128, indices={"mem": 1e6, "ut": 0.5}, maxmem_mib=1e6)),
+    gpus(),
+    gpus(GPU, model_pb2.Gpu(uuid="GPU-2", index=1, mig_devices=[model_pb2.MigDevice(uuid="MIG-1")])),
+    Message(usage=agent_pb2.UsageReport(attempts=[agent_pb2.AttemptUsage(job_id=1, usage=usage(cpu_s=1.0))])),
+    Message(output=agent_pb2.OutputReply(request=1, stream="stdout", data=b"x" * (1 << 20))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("message", GOOD)
+def test_what_agents_say_passes(message: Message) -> None:
+    check("a", message)
+
+
+BAD: dict[str, Message] = {
+    "attempts are too many": hello(held=held(20_001)),
+    "something on b": hello(held=held(part=model_pb2.HostAllocation(host="b", slots=1))),
+    "slots -1": hello(held=held(part=model_pb2.HostAllocation(host="a", slots=-1))),
+    "slots 2147483647": hello(held=held(part=model_pb2.HostAllocation(host="a", slots=(1 << 31) - 1))),
+    "mem nan": hello(held=held(part=model_pb2.HostAllocation(host="a", amounts={"mem": float("nan")}))),
+    "mem -5": hello(held=held(part=model_pb2.HostAllocation(host="a", amounts={"mem": -5.0}))),
+    "how mem is given back": hello(
+        held=held(part=model_pb2.HostAllocation(host="a", courses=[model_pb2.Course(resource="mem")]))
+    ),
+    "GPU G is named 2 times": hello(
+        held=held(part=model_pb2.HostAllocation(host="a", gpus=[model_pb2.HeldGpu(uuid="G")] * 2))
+    ),
+    "is no attempt": hello(ended=[agent_pb2.Ended(job_id=-1, attempt=1)]),
+    "0.1 is no attempt": hello(started=[agent_pb2.Started(job_id=0, attempt=1)]),
+    "time of a start nan": Message(started=agent_pb2.Started(job_id=1, attempt=1, at=float("nan"))),
+    "time of a start inf": Message(started=agent_pb2.Started(job_id=1, attempt=1, at=float("inf"))),
+    "characters of a path": Message(started=agent_pb2.Started(job_id=1, attempt=1, cwd="/" * 9000)),
+    "time of an end -1": Message(
+        ended=agent_pb2.Ended(job_id=1, attempt=1, result=model_pb2.AttemptResult(ended_at=-1.0))
+    ),
+    "run time": Message(ended=agent_pb2.Ended(job_id=1, attempt=1, result=model_pb2.AttemptResult(run_s=-1.0))),
+    "cpu_s -1": Message(
+        ended=agent_pb2.Ended(job_id=1, attempt=1, result=model_pb2.AttemptResult(usage=usage(cpu_s=-1.0)))
+    ),
+    "characters of a problem": Message(
+        ended=agent_pb2.Ended(job_id=1, attempt=1, result=model_pb2.AttemptResult(problem="x" * 20_000))
+    ),
+    "processes are too many": Message(
+        unkillable=agent_pb2.Unkillable(job_id=1, processes=[agent_pb2.UnkillableProcess(pid=1)] * 101)
+    ),
+    "number of CPUs 1000000": Message(load=model_pb2.LoadReport(ncpus=1_000_000)),
+    "number of CPUs -1": Message(load=model_pb2.LoadReport(ncpus=-1)),
+    "maxmem_mib inf": Message(load=model_pb2.LoadReport(maxmem_mib=float("inf"))),
+    "257 GPUs": gpus(*[model_pb2.Gpu(uuid=str(number)) for number in range(257)]),
+    "no UUID": gpus(model_pb2.Gpu()),
+    "GPU GPU-1 is named 2 times": gpus(GPU, GPU),
+    "GPU GPU-2 is named 2 times": gpus(
+        model_pb2.Gpu(uuid="GPU-2"), model_pb2.Gpu(uuid="x", mig_devices=[{"uuid": "GPU-2"}])
+    ),
+    "memory_mib -1": gpus(model_pb2.Gpu(uuid="x", memory_mib=-1)),
+    "parts of a GPU": gpus(model_pb2.Gpu(uuid="x", mig_devices=[{"uuid": str(n)} for n in range(65)])),
+    "bytes are too many": Message(load=model_pb2.LoadReport(notes=["x" * 1000] * 1100)),
+    "3145748 bytes": Message(output=agent_pb2.OutputReply(request=1, stream="stdout", data=b"x" * (3 << 20))),
+    "mem_mib nan": Message(
+        usage=agent_pb2.UsageReport(attempts=[agent_pb2.AttemptUsage(job_id=1, usage=usage(mem_mib=float("nan")))])
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_no_agent_would_say_is_refused(what: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        check("a", BAD[what])
+    assert what in refused.value.text
+
+
+def test_a_hello_of_another_host_is_refused() -> None:
+    with pytest.raises(BadRequest, match="an agent of a speaks of b"):
+        check("a", hello(host="b"))
