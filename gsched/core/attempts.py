@@ -66,7 +66,7 @@ def hello(
     seen.boot_id, seen.version = hello.boot_id, hello.version
     # What an earlier session said may be of another boot: unknown until this one has told.
     seen.load, seen.gpus = None, None
-    seen.topology = hello.topology
+    seen.topology, seen.only_user = hello.topology, hello.only_user
     seen.usage.clear()
     decision.instruct(ConfigureAgent(hello.host))
     # Starts before ends: an attempt that ended while the master was away has both, and both belong into its history.

@@ -189,6 +189,8 @@ class HostHello:
     ended: tuple[AttemptEnded, ...] = ()
     topology: Topology | None = None
     """None: the agent cannot tell."""
+    only_user: str = ""
+    """Whose jobs alone it starts; empty: everybody's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ class Observation:
     gpus: GpuReport | None = None
     topology: Topology | None = None
     """The processors that its agent found when it connected."""
+    only_user: str = ""
+    """Its agent starts this user's jobs alone."""
     usage: dict[AttemptKey, Usage] = field(default_factory=dict)
     strays: dict[AttemptKey, HostAllocation] = field(default_factory=dict)
     """Attempts that run there though the state does not say so; their slots and GPUs stay reserved."""

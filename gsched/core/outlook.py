@@ -182,6 +182,8 @@ class Outlook:
             values=values,
             closed=closed,
             user_limit=host.user_slots,
+            # A private cluster has no other user.
+            only_user=seen.only_user if config.is_shared else "",
             last_dispatch=seen.last_dispatch,
             busy=busy_reasons(host, config.queues, values, config),
             exclusive_resources=host.exclusive_resources,

@@ -205,6 +205,8 @@ def _notes(host: HostConfig, config: ClusterConfig, ledger: HostLedger, seen: Ob
     if not seen.connected:
         yield f"no agent of {host.name} is connected"
         return
+    if seen.only_user and config.is_shared:
+        yield f"the agent is not root's: it runs only jobs of user {seen.only_user}"
     yield from _gpu_notes(seen.gpus) if seen.gpus is not None else ("the GPUs have not been probed yet",)
     yield from _changed_modes(ledger)
     if seen.load is not None:

@@ -245,4 +245,5 @@ def _hello(message: agent_pb2.Hello, session: int) -> HostHello:
         started=tuple(_started(host, item) for item in message.started),
         ended=tuple(_ended(host, item) for item in message.ended),
         topology=checked(from_proto(message.topology, Topology)) if message.HasField("topology") else None,
+        only_user=message.only_user,
     )

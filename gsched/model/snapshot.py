@@ -189,6 +189,8 @@ class HostSnapshot:
     closed: str = ""
     user_limit: int | None = None
     """JL/U."""
+    only_user: str = ""
+    """Its agent starts this user's jobs alone; empty: everybody's."""
     last_dispatch: float = float("-inf")
     busy: Mapping[str, str] = field(default_factory=dict)
     """Queue ("" for all) -> the loadSched threshold that the host is beyond, as a pending reason."""

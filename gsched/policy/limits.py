@@ -163,11 +163,16 @@ class LimitUse:
 
     def room(self, bucket: Bucket, host: str) -> float:
         """Slots that one more job of the bucket may take on the host, as far as limits of hosts go."""
+        if self._foreign_denial(bucket, host) is not None:
+            return 0
         left = min((allowed - used for _, used, allowed in self._host_slot_limits(bucket, host)), default=math.inf)
         return max(0, min(left, self._sections.room(bucket, host)))
 
     def host_reason(self, bucket: Bucket, host: str, part: HostAllocation) -> Denial | None:
         """Why a job of the bucket may not have that part on the host."""
+        denial = self._foreign_denial(bucket, host)
+        if denial is not None:
+            return denial
         for text, used, allowed in self._host_slot_limits(bucket, host):
             if used + part.slots > allowed:
                 return Denial(text, f"{part.slots} wanted, {used} of {allowed:g} used on {host}")
@@ -232,6 +237,13 @@ class LimitUse:
             yield (*_USER_TEXTS, f" by {bucket.user}"), self._counts.of_user(bucket.user), limit
         for group in self._limited_groups(bucket.user):
             yield (*_GROUP_TEXTS, f" by {group}"), self._group_used(group), self._snapshot.group_limits[group][1]
+
+    def _foreign_denial(self, bucket: Bucket, host: str) -> Denial | None:
+        """An agent that is not root's cannot start the jobs of others than its own user."""
+        there = self._snapshot.hosts.get(host)
+        if there is None or there.only_user in ("", bucket.user):
+            return None
+        return Denial(f"Agent runs only jobs of user {there.only_user}", f"job of user {bucket.user}, {host}")
 
     def _host_slot_limits(self, bucket: Bucket, host: str) -> Iterator[tuple[str, float, float]]:
         """Text, used, allowed: of the queue and of the user on the host."""
@@ -320,7 +332,7 @@ class LimitUse:
         if self._hosts_limit_users is None:
             hosts, columns = self._snapshot.hosts, self._snapshot.columns
             if columns is None:
-                self._hosts_limit_users = any(host.user_limit is not None for host in hosts.values())
+                self._hosts_limit_users = any(_limits_users(host) for host in hosts.values())
             else:
                 self._hosts_limit_users = bool(columns.standing("user_limit", _limits_users).any())
         return self._hosts_limit_users
@@ -364,4 +376,4 @@ def groups_above(job_group: str) -> list[str]:
 
 
 def _limits_users(host: HostSnapshot) -> bool:
-    return host.user_limit is not None
+    return host.user_limit is not None or bool(host.only_user)

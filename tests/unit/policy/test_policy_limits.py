@@ -170,6 +170,16 @@ def test_limits_of_one_host(queue: dict[str, Any], more: dict[str, Any], text: s
     assert some.room(bucket(), "h1") == 0
 
 
+def test_a_host_of_one_users_agent_has_room_for_that_user() -> None:
+    some = use(Queue(name="q"), host={"only_user": "ann"})
+    others = bucket(user="bob")
+    assert some.has_host_limits(others)
+    assert some.room(bucket(), "h1") > 0 and some.host_reason(bucket(), "h1", part()) is None
+    assert some.room(others, "h1") == 0
+    denial = some.host_reason(others, "h1", part())
+    assert denial is not None and denial.text == "Agent runs only jobs of user ann"
+
+
 # -- sections of lsb.resources --------------------------------------------------------------------------------------
 
 

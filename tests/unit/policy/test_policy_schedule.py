@@ -357,6 +357,21 @@ def test_limits_on_hosts() -> None:
     assert reasons[kind(queue="free", user="bob", asked_hosts=("b",))][0].startswith("Host's per-user")
 
 
+def test_an_agent_that_serves_one_user_gets_nobody_elses_jobs() -> None:
+    hosts = [host("a"), host("b", only_user="ann"), host("c", only_user="ann"), host("d", only_user="cy")]
+    cluster = Cluster(*hosts, slots=1)
+    cluster.add(kind(user="bob"), 3)
+    cluster.add(kind(user="ann"), 2)
+    cluster.add(kind("span[hosts=-1]", user="bob", slots=2))
+    plan = cluster.plan()
+    assert places(plan) == {1: "a", 4: "b", 5: "c"}
+    reasons = dict(zip(plan.reasons, told(plan), strict=True))
+    assert [each for each in reasons[kind(user="bob")] if "only" in each] == [
+        "Agent runs only jobs of user ann: 2 hosts (job of user bob, b)",
+        "Agent runs only jobs of user cy: 1 host (job of user bob, d)",
+    ]
+
+
 def test_a_queues_hosts_and_closed_hosts() -> None:
     cluster = Cluster(
         host("a"), host("b", closed="Closed by LSF administrator"), queues=(Queue(name="q", hosts=("b",)),)
