@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gsched.base.ids import array_of, show_job
+from gsched.base.ids import show_job
 from gsched.core.cluster import ClusterState
 from gsched.core.command import AttemptEnded, AttemptStarted, HostHello
 from gsched.core.decision import Decision
@@ -193,8 +193,7 @@ def attempt_ended(
         return
     job = state.jobs.get(report.job_id)
     if job is None or job.attempt != report.attempt or not _is_on(job, report.host):
-        has_been = array_of(report.job_id) < state.next_job_id
-        if has_been and _is_news(job, report, seen):
+        if _is_news(job, report, seen):
             decision.record(
                 StaleResultRecorded(
                     at=now, job_id=report.job_id, attempt=report.attempt, host=report.host, result=report.result
