@@ -52,6 +52,7 @@ COMMANDS = (
     "gjdepinfo",
     "gstop",
     "gresume",
+    "glaunch",
     "elim.gpu",
 )
 

@@ -20,6 +20,7 @@ from gsched.agent.letters import Letters
 from gsched.agent.ordering import Orders, Variables, no_variables
 from gsched.agent.outputs import KeptOutputs
 from gsched.agent.peeking import Endings
+from gsched.agent.tasks import HostTasks
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal
 from gsched.base.ids import attempt_name, parse_attempt_name, show_job
@@ -62,9 +63,10 @@ class Attempts:
         custody: Custody | None = None,
         variables: Variables = no_variables,
         accounts: Accounts | None = None,
+        socket: str = "",
     ) -> None:
         """`locks_gpus()` tells whether the host's GPUs are real ones, which other clusters may want too; `places` are
-        the variables that tell jobs where the cluster lies.
+        the variables that tell jobs where the cluster lies. `socket`: path of the one that jobs ask for tasks at.
         """
         self._fencing = fencing
         self._custody = custody or Custody()
@@ -103,9 +105,17 @@ class Attempts:
             on_unkillable=self._on_unkillable,
             clock=clock,
         )
+        self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
         self._letters = Letters(self._executor, self._on_written)
         self._orders = Orders(
-            host, user_name(uid), self._executor, clock, locks_gpus=locks_gpus, places=places, variables=variables
+            host,
+            user_name(uid),
+            self._executor,
+            clock,
+            locks_gpus=locks_gpus,
+            places=places,
+            variables=variables,
+            socket=socket,
         )
 
     async def adopt(self) -> int:

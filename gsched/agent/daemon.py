@@ -9,6 +9,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,12 @@ from gsched.agent.attempts import Attempts
 from gsched.agent.contact import Contact
 from gsched.agent.fencing import Fencing, standing_note
 from gsched.agent.gpukeeping import GpuKeeping
+from gsched.agent.launching import LaunchDoor
+from gsched.agent.launchsocket import listen, socket_path
 from gsched.agent.mps import Mps
 from gsched.agent.pamlimits import PROGRAM, PamLimits, find_program
 from gsched.agent.peeking import answer
+from gsched.agent.relay import Relay
 from gsched.agent.report import HostReporter
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError
@@ -134,6 +138,9 @@ class Agent:
         self._answers: set[asyncio.Task[None]] = set()
         """Those of this session: nobody waits for them after it."""
         self._last_order: dict[AttemptKey, asyncio.Task[None]] = {}
+        self._listening: socket.socket | None = None
+        self._replying = asyncio.Lock()
+        self._relay: Relay
         self._attempts: Attempts
         self._reporter: HostReporter
         self._keeping: GpuKeeping
@@ -172,7 +179,10 @@ class Agent:
             custody=self._keeping.custody,
             variables=mps.variables,
             accounts=_accounts(self._config, self._host),
+            socket=self._listen(),
         )
+        self._relay = Relay(self._host, self._attempts.tasks.answer, self._send)
+        door = LaunchDoor(self._host, self._relay, self._attempts.tasks.prove, self._attempts.tasks.slots)
         self._reporter.remarks.append(self._attempts.remarks)
         adopted = await self._attempts.adopt()
         await self._keeping.adopt()
@@ -187,6 +197,8 @@ class Agent:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        if self._listening is not None:
+            await door.open(self._listening)
         self._manager.ready(f"host {self._host}: {adopted} attempts adopted, no session with the master yet")
         works = (self._sessions(), self._sample_usage(), keep_fed(self._manager, lambda: True))
         workers = [asyncio.create_task(work) for work in works]
@@ -195,11 +207,22 @@ class Agent:
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
+        door.close()
         self._keeping.close()
         await self._reporter.close()
         self._attempts.close()
         log.info("agent of %s ends; its jobs go on", self._host)
         return 0
+
+    def _listen(self) -> str:
+        """Path of the socket for this host's jobs; empty when there can be none."""
+        path = socket_path(self._config.folder_of("agent"), self._host)
+        try:
+            self._listening = listen(path, others=self._config.is_shared)
+        except OSError as error:
+            log.warning("jobs of this host cannot launch tasks: %s: %s", path, error.strerror or error)
+            return ""
+        return str(path)
 
     def _known_attempts(self) -> Attempts:
         return self._attempts
@@ -258,6 +281,7 @@ class Agent:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._outgoing = None
+            self._relay.end()
             self._contact.ended()
             if call.done():
                 self._contact.failed(await call.code(), await call.details() or "")
@@ -277,6 +301,7 @@ class Agent:
     async def _hear(self, message: agent_pb2.MasterMessage) -> None:
         if message.WhichOneof("kind") != "refusal":
             self._contact.heard()
+            self._relay.begin()
         try:
             await self._obey(message)
         except Exception:  # one bad order must not keep the others from being carried out
@@ -323,6 +348,10 @@ class Agent:
                 typed = message.type_input
                 folder = self._attempts.folder((typed.job_id, typed.attempt))
                 self._answer(terminals.take_typed(typed, folder, self._send_output))
+            case "task_ask":
+                self._answer(self._answer_task(message.task_ask))
+            case "task_reply":
+                self._relay.answered(message.task_reply)
 
     async def _obey_about(self, kind: str, order: Any) -> None:
         """An order about an attempt that was started before."""
@@ -367,12 +396,20 @@ class Agent:
         answering.add_done_callback(self._answers.discard)
         answering.add_done_callback(_note_failure)
 
+    async def _answer_task(self, ask: agent_pb2.TaskAsk) -> None:
+        reply = await self._attempts.tasks.answer(ask)
+        async with self._replying:
+            await self._deliver(agent_pb2.AgentMessage(task_reply=reply))
+
     async def _send_output(self, reply: agent_pb2.OutputReply) -> bool:
+        return await self._deliver(agent_pb2.AgentMessage(output=reply))
+
+    async def _deliver(self, message: agent_pb2.AgentMessage) -> bool:
         """Returns when it has left: news must not queue up behind it. False: there is no master."""
         outgoing = self._outgoing
         if outgoing is None:
             return False
-        outgoing.put_nowait(agent_pb2.AgentMessage(output=reply))
+        outgoing.put_nowait(message)
         await outgoing.join()
         return True
 

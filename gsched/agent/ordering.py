@@ -16,6 +16,7 @@ import msgspec
 from gsched.agent.accounts import Login
 from gsched.agent.affinity import affinity_lines, bound_to
 from gsched.agent.environment import attempt_line, host_lines, job_environment, login_variables, output_path
+from gsched.agent.parallel import launch_variables
 from gsched.agent.settling import copies, settled
 from gsched.base.clock import Clock
 from gsched.base.ids import show_job
@@ -105,6 +106,7 @@ class Orders:
         locks_gpus: Callable[[], bool],
         places: Mapping[str, str],
         variables: Variables,
+        socket: str,
     ) -> None:
         self._host = host
         self._user = user
@@ -113,6 +115,7 @@ class Orders:
         self._locks_gpus = locks_gpus
         self._places = places
         self._variables = variables
+        self._socket = socket
         self._unix_group = _group_name(os.getgid())
 
     def of(
@@ -213,7 +216,9 @@ class Orders:
         fenced: bool,
     ) -> dict[str, str]:
         environment = self._own_environment(block, message, spec, allocation, login, fenced=fenced)
-        for name, value in self._variables(spec, part).items():
+        hostfile = environment.get("LSB_DJOB_HOSTFILE", "")
+        launching = launch_variables(environment, self._socket, hostfile, len(allocation.hosts))
+        for name, value in (*self._variables(spec, part).items(), *launching.items()):
             if value is None:
                 environment.pop(name, None)
             else:

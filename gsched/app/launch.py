@@ -28,6 +28,7 @@ PIECE = 1 << 16
 FAILURE = 255
 
 LOCAL_ONLY = ("elim.gpu",)
+TASK_COMMANDS = ("glaunch", "blaunch")
 # Commands that change nothing: they are simply run again when the door breaks off before it has said anything.
 READ_ONLY = (
     *("gjobs", "ghosts", "ghist", "gqueues", "gid", "gload", "gparams", "gclusters", "gjgroup", "grsvs", "glimits"),
@@ -321,7 +322,13 @@ def in_process(argv: list[str]) -> int:
 def main(argv: list[str]) -> int:
     """Run the command that argv[0] names and return its exit code."""
     name = argv[0]
-    if name not in LOCAL_ONLY and posix.environ.get(b"GSCHED_DOOR") != b"off":
+    if name in TASK_COMMANDS:
+        from gsched.app import glaunch
+
+        code = glaunch.main(argv)
+        if code is not None:
+            return code
+    elif name not in LOCAL_ONLY and posix.environ.get(b"GSCHED_DOOR") != b"off":
         try:
             return through_door(name, [to_bytes(argument) for argument in argv])
         except Stop as end:

@@ -58,6 +58,7 @@ COMMANDS: dict[str, str] = {
     "gjdepinfo": "gsched.cli.gjdepinfo:main",
     "gstop": "gsched.cli.gstop:main",
     "gresume": "gsched.cli.gresume:main",
+    "glaunch": "gsched.cli.glaunch:main",
     "elim.gpu": "gsched.probe.elim_gpu:main",
 }
 """Command name -> "module:function"; the function takes a Call and returns the exit code."""
@@ -102,6 +103,7 @@ ALIASES: dict[str, str] = {
     "bjdepinfo": "gjdepinfo",
     "bstop": "gstop",
     "bresume": "gresume",
+    "blaunch": "glaunch",
 }
 """LSF's own names: a symbolic link of that name to one of our scripts is enough for programs written for LSF."""
 

@@ -15,7 +15,15 @@ from gsched.master.sessions import OUTPUT_PIECE
 from gsched.model.topology import MAX_PROCESSORS
 from gsched.wire.v1 import agent_pb2, model_pb2
 
-MOST_BYTES = {"hello": 32 << 20, "output": 2 * OUTPUT_PIECE, "gpus": 4 << 20, "usage": 8 << 20, "load": 1 << 20}
+MOST_BYTES = {
+    "hello": 32 << 20,
+    "output": 2 * OUTPUT_PIECE,
+    "gpus": 4 << 20,
+    "usage": 8 << 20,
+    "load": 1 << 20,
+    "task_ask": 3 << 20,
+    "task_reply": 1 << 20,
+}
 """Of a message of that kind; of any other kind OTHER_BYTES."""
 OTHER_BYTES = 256 << 10
 MOST_GPUS = 256

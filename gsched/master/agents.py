@@ -177,6 +177,12 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             if kind == "output":
                 self._sessions.answered(host, message.output)
                 return
+            if kind == "task_ask":
+                self._sessions.tasks.asked(host, message.task_ask)
+                return
+            if kind == "task_reply":
+                self._sessions.tasks.answered(host, message.task_reply)
+                return
             command = _command(host, session, kind or "", message)
         except (GschedError, ValueError, TypeError) as error:
             if self._refusals.is_news(host, f"a {kind} message", time.monotonic()):

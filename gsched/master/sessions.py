@@ -23,6 +23,7 @@ from gsched.core.instruction import (
 )
 from gsched.master.board import Board
 from gsched.master.speakers import Speaker
+from gsched.master.tasks import TaskRelay
 from gsched.model.application import Application
 from gsched.model.config import ClusterConfig
 from gsched.model.job import JobSpec
@@ -79,6 +80,7 @@ class Sessions:
         self._last_question = 0
         self._last_session = 0
         self._blobs: dict[str, bytes] = {}
+        self.tasks = TaskRelay(board, self.post)
 
     @property
     def config(self) -> ClusterConfig:
@@ -121,11 +123,19 @@ class Sessions:
         for question in self._questions.values():
             if question.host == host:
                 question.answers.put_nowait(None)
+        self.tasks.gone(host)
 
     def end_all(self) -> None:
         """End every session, so that the process need not wait for agents before it ends."""
         for _, outgoing in self._outgoing.values():
             outgoing.put_nowait(None)
+
+    def post(self, host: str, message: agent_pb2.MasterMessage) -> bool:
+        """Put one message into the host's stream; False when its agent is not connected."""
+        target = self._outgoing.get(host)
+        if target is not None:
+            target[1].put_nowait(message)
+        return target is not None
 
     def deliver(self, instructions: Iterable[Instruction]) -> list[tuple[Instruction, str]]:
         """Put each instruction into its host's stream; returns those that cannot be sent, each with the reason."""

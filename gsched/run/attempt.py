@@ -39,6 +39,8 @@ class Attempt:
         self.let_go = asyncio.Event()
         """Set when the job has started or the attempt has ended."""
         self.ended = asyncio.Event()
+        self.news = asyncio.Event()
+        """Set when its supervisor tells something, or it has ended; then there is another one."""
         self.watch: Watch | None = None
         self.timers: list[asyncio.TimerHandle] = []
         self.ending: asyncio.Task[None] | None = None
@@ -50,3 +52,8 @@ class Attempt:
         self.usage = Sampler()
         self.orphan: Orphan | None = None
         """Enforces the limits in the place of a supervisor that was killed."""
+
+    def tell_news(self) -> None:
+        """Wake who waits for news of it."""
+        news, self.news = self.news, asyncio.Event()
+        news.set()

@@ -8,6 +8,8 @@ the supervisors' notices. Never starts an attempt twice (the supervisors' claim 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import signal
 import time
 from collections.abc import Coroutine, Iterable
@@ -217,6 +219,41 @@ class ProcessExecutor:
         """Process id -> name of the attempt that it belongs to, of those that belong to one that has not ended."""
         return members.owners((held for held in self._held.values() if not held.ended.is_set()), pids)
 
+    def proven(self, pid: int, uid: int) -> Key | None:
+        """The attempt that the process belongs to by what it cannot forge, and that has not ended; `uid` must be its
+        user's, for a number may have become another process's.
+        """
+        name = members.proven((held for held in self._held.values() if not held.ended.is_set()), pid)
+        held = self._held.get(name)
+        if held is None or uid != (held.account.uid if held.account is not None else os.getuid()):
+            return None
+        return held.key
+
+    def takes_tasks(self, job_id: int, attempt: int) -> bool:
+        """Whether the job runs and its supervisor lives."""
+        held = self._running(job_id, attempt)
+        return held is not None and held.started is not None and held.orphan is None
+
+    def poke(self, job_id: int, attempt: int) -> None:
+        """Have its supervisor look for tasks that were ordered, or are done with."""
+        held = self._running(job_id, attempt)
+        if held is not None:
+            self._poke(held)
+
+    async def news(self, job_id: int, attempt: int, timeout_s: float) -> None:
+        """Wait until its supervisor tells something or it ends, so long at most."""
+        held = self._running(job_id, attempt)
+        if held is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(held.news.wait(), timeout_s)
+
+    def signal_session(self, job_id: int, attempt: int, leader: int, start: int, signum: int) -> None:
+        """Signal those of the attempt's processes that are in the session of one, which began at `start`."""
+        held = self._running(job_id, attempt)
+        if held is not None:
+            found = self._tree(held)
+            contain.send_all([each for each in found if each.session == leader and each.start >= start], signum)
+
     def running(self) -> list[Key]:
         """Attempts that have not ended."""
         return [held.key for held in self._held.values() if not held.ended.is_set()]
@@ -333,6 +370,7 @@ class ProcessExecutor:
         if held is not None:
             self._note_started(held)
             self._endings.note_unkillable(held, self._spool.unkillable(name))
+            held.tell_news()
 
     def _note_started(self, held: Attempt) -> None:
         """Report the start once it is on record."""
@@ -490,6 +528,7 @@ class ProcessExecutor:
             held.group.remove()  # its supervisor does; unless that was killed
         held.ended.set()
         held.let_go.set()
+        held.tell_news()
         if not result.ended_at:
             result = msgspec.structs.replace(result, ended_at=self._clock.now())
         self._on_ended(*held.key, msgspec.structs.replace(result, usage=held.usage.final(result.usage)))

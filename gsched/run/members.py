@@ -69,6 +69,13 @@ def owners(attempts: Iterable[Attempt], pids: Iterable[int]) -> dict[int, str]:
     return {pid: name for pid, name in named if name}
 
 
+def proven(attempts: Iterable[Attempt], pid: int) -> str:
+    """Name of the attempt that the process belongs to by descent or by group, which nobody can forge; else empty."""
+    signs = _Signs(attempts)
+    above = list(contain.ancestors(pid))
+    return signs.by_root(above) or (signs.by_place(pid) if above else "")
+
+
 class _Signs:
     """What attempts are known by."""
 
@@ -93,12 +100,18 @@ class _Signs:
         above = list(contain.ancestors(pid))
         if not above:
             return ""
-        by_root = (self._roots.get((each.pid, each.start), "") for each in above)
-        by_place = (self._places.get(place, "") for place in tree.places_of(pid))
         start, leader = self._leaders.get(above[0].session, (0, ""))
         return (
-            next(filter(None, by_root), "")
-            or next(filter(None, by_place), "")
+            self.by_root(above)
+            or self.by_place(pid)
             or (leader if leader and contain.is_alive(above[0].session, start) else "")
             or self._marks.get(contain.mark_of(pid), "")
         )
+
+    def by_root(self, above: list[contain.Process]) -> str:
+        """Of a supervisor or a main process among these, the nearest first."""
+        return next(filter(None, (self._roots.get((each.pid, each.start), "") for each in above)), "")
+
+    def by_place(self, pid: int) -> str:
+        """Of the group that the process is in."""
+        return next(filter(None, (self._places.get(place, "") for place in tree.places_of(pid))), "")

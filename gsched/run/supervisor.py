@@ -37,9 +37,11 @@ from gsched.run.children import Children
 from gsched.run.fence.group import Group
 from gsched.run.jobprocess import GO, become_job, why
 from gsched.run.opening import NO_FENCE, FinalFailure, NotStarted, Opening, Settings
+from gsched.run.taskfiles import TASKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from gsched.run.tasks import Tasks
     from gsched.run.terminal import Terminal
 
 TAKE_PATIENCE_S = 10.0
@@ -48,10 +50,10 @@ FINAL_FAILURE = 2
 """Exit code of a job that could not be executed and would fail again: no working directory, no input file."""
 
 POKE = signal.SIGUSR1
-"""Has a supervisor look whether its job is suspended, and what its limits are."""
+"""Has a supervisor look whether its job is suspended, what its limits are, and which tasks it is to have."""
 _AWAITED = frozenset({signal.SIGCHLD, POKE})
 """Signals that a supervisor takes with sigwaitinfo(2). The agent pokes it after it has suspended or resumed the job,
-or given it other limits."""
+given it other limits, or ordered a task."""
 _KEPT = (*_AWAITED, signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT)
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS)
 _IGNORED = frozenset(
@@ -80,6 +82,7 @@ class Supervisor:
         self.told: set[int] = set()
         """Of a part: which of parts.ENDINGS have come."""
         self.unkillable: list[tuple[int, str]] = []
+        self.tasks: Tasks | None = None
 
     @property
     def group(self) -> Group | None:
@@ -290,6 +293,8 @@ class Supervisor:
         warned = False
         while True:
             is_busy = self.children.reap()
+            if self.tasks is not None:
+                self.tasks.note_ends()
             if self.main_status is not None or self._is_part_over(is_busy, guard):
                 break
             if self.poked:
@@ -298,6 +303,7 @@ class Supervisor:
                 if self._take_limits():
                     limits.limit_cpu(self.children.tree(), order["limits"], before)
                     guard = guard.renewed(order["run_limit_s"], order["limits"])
+                self._look_for_tasks()
             ran_s = time.monotonic() - self.began - self.stopped_s
             warn_s = math.inf if warned else self._warning_due()
             due = min(guard.due, warn_s)
@@ -320,6 +326,18 @@ class Supervisor:
         if parts.CLOSE in self.told:
             return True
         return not is_busy and self.order.get("is_part", False) and bool(self.told or guard.term_reason)
+
+    def _look_for_tasks(self) -> None:
+        """Start those that were ordered; of a job that is suspended when it goes on."""
+        if self.stopped_at is not None:
+            return
+        if self.tasks is None and os.path.isdir(f"{self.folder}/{TASKS}"):
+            from gsched.run.tasks import Tasks  # only now: other jobs do without
+
+            rights, fd = self.opening.rights, self.settings.notify_fd
+            self.tasks = Tasks(self.folder, self.children, self.order, self.group, rights, lambda: tell(fd, self.name))
+        if self.tasks is not None:
+            self.tasks.look()
 
     def _mark_warned(self) -> None:
         """Who follows the job in this one's place must not warn it again."""

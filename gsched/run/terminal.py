@@ -1,13 +1,13 @@
-"""What stands for the terminal of an interactive job: what it prints is kept until somebody has taken it, what is typed
-goes in.
+"""What stands for the terminal of an interactive job, and of a task: what it prints is kept until somebody has taken
+it, what is typed goes in.
 
-A thread of the job's supervisor that listens on a socket in the attempt's folder. One question per connection: a line
-of JSON, bytes behind it; so is the answer. Whoever reads says up to where it has everything, so nothing is lost or
-doubled when agent, master or connection go and come back. At most LIMIT bytes of each stream are kept: then the job is
-not read from any more, and waits as at any slow terminal.
+A thread of the job's supervisor that listens on a socket in the attempt's folder, or the task's. One question per
+connection: a line of JSON, bytes behind it; so is the answer. Whoever reads says up to where it has everything, so
+nothing is lost or doubled when agent, master or connection go and come back. At most LIMIT bytes of each stream are
+kept: then the job is not read from any more, and waits as at any slow terminal.
 
-Runs in the fork server's bare interpreter: standard library only, and only where a job is interactive. Must never open
-anything but its socket.
+Runs in the fork server's bare interpreter: standard library only, and only where a job is interactive or has tasks.
+Must never open anything but its socket.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class _Asking:
         self.connection = connection
         self.text = bytearray()
         self.question: dict[str, int] | None = None
+        self.typed = b""
         self.until = 0.0
 
 
@@ -106,15 +107,29 @@ class Terminal:
         self._patience_s = 0.0
 
     def start(self) -> None:
-        """Begin; the job's descriptors must have been closed on this side."""
+        """Begin; the job's descriptors must have been closed on this side. Raises RuntimeError."""
         _thread.start_new_thread(self._run, ())
 
     def finish(self, patience_s: float) -> None:
         """The job is over: returns when all that it printed has been taken, or nobody has asked for so long."""
+        self.let_end(patience_s)
+        self._ended.acquire()
+
+    def let_end(self, patience_s: float) -> None:
+        """The thread is to end when all that was printed has been taken, or nobody has asked for so long."""
         self._patience_s = patience_s
         self._ends_at = time.monotonic() + patience_s
         os.write(self._wake_out, b"w")
-        self._ended.acquire()
+
+    def close(self, *, is_started: bool = True) -> bool:
+        """Close all descriptors, once, where the thread has ended or was never started; whether it has."""
+        if is_started and not self._ended.acquire(blocking=False):
+            return False
+        self._listening.close()
+        for fd in (self._in, self._wake_in, self._wake_out, *(stream.fd for stream in self._outputs.values())):
+            if fd >= 0:
+                os.close(fd)
+        return True
 
     def _bind(self, folder: str) -> None:
         """By way of a descriptor of the folder: a socket's path must be short, a spool's may be long."""
@@ -223,21 +238,27 @@ class Terminal:
             self._drop(asking)
         elif len(data) >= size:
             asking.question = question
-            if "most" not in question:
-                self._take_typed(asking, question, data)
-            else:
-                asking.until = time.monotonic() + question.get("wait_ms", 0) / 1000
+            asking.typed = data
+            asking.until = time.monotonic() + question.get("wait_ms", 0) / 1000
+            if "most" in question:
                 for name, stream in self._outputs.items():
                     stream.taken(question.get(name, 0))
                 if self._ends_at < float("inf"):
                     self._ends_at = time.monotonic() + self._patience_s
 
-    def _take_typed(self, asking: _Asking, question: dict[str, int], data: bytes) -> None:
-        """What was typed from a byte on, as much as there is room for; what was taken before is not taken twice."""
+    def _take_typed(self, asking: _Asking, question: dict[str, int], is_late: bool) -> None:
+        """What was typed from a byte on, as much as there is room for; what was taken before is not taken twice.
+
+        Where there is no room at all the answer waits as long as it may.
+        """
+        data = asking.typed
         if question.get("rows", 0) > 0 and self.is_pty and self._in >= 0:
             self._resize(question["rows"], question.get("columns", 80))
         fresh = data[max(self._typed_size - question.get("from", 0), 0) :]
-        fresh = fresh[: TYPED_LIMIT - len(self._typed)]
+        room = TYPED_LIMIT - len(self._typed)
+        if fresh and not room and self._in >= 0 and not is_late:
+            return
+        fresh = fresh[:room]
         is_all = question.get("from", 0) + len(data) == self._typed_size + len(fresh)
         self._typed += fresh
         self._typed_size += len(fresh)
@@ -270,6 +291,9 @@ class Terminal:
         for asking in list(self._asking.values()):
             question = asking.question
             if question is None:
+                continue
+            if "most" not in question:
+                self._take_typed(asking, question, now >= asking.until)
                 continue
             if not (any(stream.data for stream in self._outputs.values()) or self._is_over() or now >= asking.until):
                 continue

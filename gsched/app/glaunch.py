@@ -1,0 +1,341 @@
+"""`glaunch` (blaunch): start a command on hosts of the job that this process belongs to, and be its terminal.
+
+Like the launcher (gsched.app.launch) it imports nothing but C modules of the interpreter: mpirun waits for it on each
+host. It asks the agent of this host, which proves by the kernel whose process this is; so it sends no proof of its own.
+When the agent goes away it comes back to the next one with what it has, and nothing is lost or doubled. It must never
+start anything by itself, and never cut or change what a task prints.
+"""
+
+import _signal  # type: ignore[import-not-found]
+import _socket
+import posix
+import select
+import time
+
+from gsched.app.launch import OutputFault, end_of_pipe, say, to_bytes, write
+
+# The values of gsched.wire.launching, which is not imported here; a test compares them.
+GREETING = b"gsched-tasks 1"
+REQUEST, GO, DATA, END, SIGNAL = b"R", b"G", b"D", b"Z", b"S"
+HELLO, COUNT, OUT, ERR, WANT, ENDED, REFUSED = b"H", b"n", b"o", b"e", b"i", b"x", b"r"
+MAX_REQUEST = 2 << 20
+MAX_PIECE = 1 << 16
+SHELL, LOGIN_SHELL, NO_SHELL = b"s", b"l", b"d"
+MAX_FRAME = 1 << 20
+
+FAILURE = 255
+AWAY_S = 60.0
+"""How long an agent that has gone away is waited for."""
+AGAIN_S = 0.1
+PASSED_ON = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT, _signal.SIGUSR1, _signal.SIGUSR2)
+
+# Options of rsh and ssh: accepted, for programs that believe they call those, and without meaning here.
+FLAGS = ("-x", "-X", "-Y", "-T", "-t", "-q", "-v", "-a", "-A", "-k", "-K", "-C", "-4", "-6", "-d", "-f")
+VALUED = ("-l", "-p", "-o", "-i", "-F", "-c", "-e", "-E", "-m", "-b")
+
+
+class Usage(Exception):
+    """The command line is wrong; the argument says how."""
+
+
+class Refused(Exception):
+    """The agent does not do it; the argument says why."""
+
+
+class Asked:
+    """What the command line asks for."""
+
+    def __init__(self) -> None:
+        self.shell = SHELL
+        self.reads = True
+        self.hosts: list[bytes] = []
+        self.words: list[bytes] = []
+
+    def take_value(self, option: str, value: bytes) -> None:
+        """An option with a value. Raises Usage, OSError."""
+        if option in VALUED:
+            return
+        if self.hosts:
+            raise Usage("-u and -z can be given once, and not together")
+        self.hosts = (read_file(value) if option == "-u" else value).split()
+        if not self.hosts:
+            raise Usage(f"{option} names no host")
+
+    def take_flag(self, option: str) -> None:
+        """An option without a value. Raises Usage."""
+        if option == "-n":
+            self.reads = False
+        elif option == "-no-shell":
+            self.shell = NO_SHELL
+        elif option == "-use-login-shell":
+            self.shell = LOGIN_SHELL
+        elif option not in FLAGS:
+            raise Usage(f"unknown option {option} (-h lists the options)")
+
+
+def parse(arguments: list[str]) -> Asked | None:
+    """Read the options, which end at the first word. None: they ask for help. Raises Usage, OSError."""
+    asked = Asked()
+    left = list(arguments)
+    while left and left[0].startswith("-"):
+        option = left.pop(0)
+        if option in ("-h", "-help", "--help", "-V"):
+            return None
+        if option == "--":
+            break
+        if option in ("-u", "-z", *VALUED):
+            if not left:
+                raise Usage(f"{option} needs a value")
+            asked.take_value(option, to_bytes(left.pop(0)))
+        else:
+            asked.take_flag(option)
+    if not left:
+        raise Usage("no command to run (-h lists the options)")
+    asked.words = [to_bytes(word) for word in left]
+    return asked
+
+
+def read_file(path: bytes) -> bytes:
+    """All of it. Raises OSError."""
+    descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+    try:
+        pieces = []
+        while piece := posix.read(descriptor, MAX_PIECE):
+            pieces.append(piece)
+        return b"".join(pieces)
+    finally:
+        posix.close(descriptor)
+
+
+class Frames:
+    """What comes over the connection, cut into frames."""
+
+    def __init__(self, connection: _socket.socket) -> None:
+        self._connection = connection
+        self._buffer = bytearray()
+
+    def fill(self) -> None:
+        """Take what has come, waiting for it. Raises EOFError at the end of the connection, OSError."""
+        data = self._connection.recv(MAX_PIECE)
+        if not data:
+            raise EOFError
+        self._buffer += data
+
+    def pop(self) -> tuple[bytes, bytes] | None:
+        """The next frame; None when it is not complete."""
+        buffer = self._buffer
+        end = 5 + int.from_bytes(buffer[1:5], "big")
+        if len(buffer) < 5 or len(buffer) < end:
+            return None
+        frame = bytes(buffer[:1]), bytes(buffer[5:end])
+        del buffer[:end]
+        return frame
+
+
+class Launch:
+    """One launch, over as many connections as it takes."""
+
+    def __init__(self, name: str, asked: Asked) -> None:
+        """Raises Refused."""
+        self.name = name
+        self.code = 0
+        self._before, self._after = describe(asked)
+        self._had: list[list[int] | None] | None = None
+        """Of each task how much of its output and errors has been written; None when it has ended."""
+        self._connection: _socket.socket | None = None
+        self._is_sending = False
+        self._signals: list[int] = []
+        self._piece = b""
+        self._piece_start = 0
+        """The piece of standard input that was read last, and where in it that begins."""
+        self._is_at_end = False
+        self._wants = False
+        """The agent waits for a piece of standard input."""
+
+    def run(self) -> int:
+        """Serve it to its end; the exit code. Raises Refused, OutputFault, OSError."""
+        path = posix.environ.get(b"GSCHED_AGENT_SOCKET", b"")
+        if not path:
+            raise Refused("it works only inside a job, on the hosts that the job has")
+        deadline = time.monotonic() + AWAY_S
+        while True:
+            connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+            try:
+                connection.connect(path)
+                self._greet(connection)
+                deadline = time.monotonic() + AWAY_S
+                self._converse(connection)
+                return self.code
+            except (ConnectionError, FileNotFoundError, EOFError):
+                pass
+            finally:
+                self._connection = None
+                connection.close()
+            if time.monotonic() >= deadline:
+                raise Refused("the agent of this host cannot be reached")
+            time.sleep(AGAIN_S)
+
+    def on_signal(self, number: int, _frame: object) -> None:
+        """For the tasks: they are told as soon as nothing else is being said."""
+        self._signals.append(number)
+        if self._connection is not None and not self._is_sending:
+            self._tell_signals(self._connection)
+
+    def _greet(self, connection: _socket.socket) -> None:
+        """Say what is to be launched, or what has been had of it."""
+        frames = Frames(connection)
+        while (frame := frames.pop()) is None:
+            frames.fill()
+        kind, payload = frame
+        if kind == REFUSED:
+            raise Refused(payload.decode("utf8", "replace"))
+        if kind != HELLO or payload != GREETING:
+            raise Refused("the agent of this host is of another version")
+        told = (b"x" if had is None else b"%d,%d" % (had[0], had[1]) for had in self._had or ())
+        request = b"\0".join([*self._before, b";".join(told), *self._after])
+        if len(request) > MAX_REQUEST:
+            raise Refused(f"arguments and environment have more than {MAX_REQUEST >> 20} MiB")
+        for start in range(0, len(request), MAX_FRAME):
+            connection.sendall(framed(REQUEST, request[start : start + MAX_FRAME]))
+        connection.sendall(framed(GO, b""))
+
+    def _converse(self, connection: _socket.socket) -> None:
+        """Returns when all tasks have ended. Raises EOFError, OSError when the connection breaks, Refused."""
+        frames = Frames(connection)
+        self._wants = False
+        self._connection = connection
+        self._tell_signals(connection)
+        while self._had is None or any(self._had):
+            frame = frames.pop()
+            if frame is not None:
+                self._take(connection, *frame)
+            elif self._wants:
+                self._wait_for_either(connection, frames)
+            else:
+                frames.fill()
+
+    def _take(self, connection: _socket.socket, kind: bytes, payload: bytes) -> None:
+        """What the agent says."""
+        if kind == REFUSED:
+            raise Refused(payload.decode("utf8", "replace"))
+        if kind == COUNT:
+            self._had = self._had or [[0, 0] for _ in range(int(payload))]
+            return
+        if kind == WANT:
+            self._wanted(connection, int(payload))
+            return
+        if self._had is None or kind not in (OUT, ERR, ENDED):
+            raise Refused("the agent of this host says what makes no sense")
+        number = int.from_bytes(payload[:4], "big")
+        had = self._had[number]
+        if kind == ENDED:
+            self._had[number] = None
+            self._note_end(payload[4:])
+        elif had is not None:
+            show(1 if kind == OUT else 2, payload[4:])
+            had[0 if kind == OUT else 1] += len(payload) - 4
+
+    def _note_end(self, text: bytes) -> None:
+        status, _, problem = text.decode("utf8", "replace").partition(" ")
+        if problem:
+            say(f"{self.name}: {problem}")
+        self.code = self.code or (FAILURE if problem else exit_code(int(status)))
+
+    # -- to the agent ---------------------------------------------------------------------------------------------
+
+    def _send(self, connection: _socket.socket, kind: bytes, payload: bytes) -> None:
+        self._is_sending = True
+        connection.sendall(framed(kind, payload))
+        self._is_sending = False
+        self._tell_signals(connection)
+
+    def _tell_signals(self, connection: _socket.socket) -> None:
+        while self._signals:
+            connection.sendall(framed(SIGNAL, b"%d" % self._signals.pop(0)))
+
+    def _wanted(self, connection: _socket.socket, taken: int) -> None:
+        """So much has been taken: what is left of the last piece is sent again, else there is room for another."""
+        rest = self._piece[max(taken - self._piece_start, 0) :]
+        if rest:
+            self._send(connection, DATA, rest)
+        elif self._is_at_end:
+            self._send(connection, END, b"")
+        else:
+            self._piece, self._piece_start = b"", taken
+            self._wants = True
+
+    def _wait_for_either(self, connection: _socket.socket, frames: Frames) -> None:
+        """Wait for the agent, and for standard input; of that send a piece."""
+        waiting = select.poll()
+        waiting.register(connection, select.POLLIN)
+        waiting.register(0, select.POLLIN)
+        ready = [descriptor for descriptor, _ in waiting.poll()]
+        if 0 in ready:
+            try:
+                self._piece = posix.read(0, MAX_PIECE)
+            except BlockingIOError:
+                return
+            except OSError:
+                self._piece = b""
+            self._wants = False
+            self._is_at_end = not self._piece
+            self._send(connection, DATA if self._piece else END, self._piece)
+        else:
+            frames.fill()
+
+
+def describe(asked: Asked) -> tuple[list[bytes], list[bytes]]:
+    """The fields of the request (gsched.wire.launching.LaunchRequest) before what has been had, and behind it."""
+    try:
+        folder = posix.getcwdb()
+    except OSError:  # removed under our feet: its last name is the best there is
+        folder = posix.environ.get(b"PWD", b"/")
+    umask = posix.umask(0o077)
+    posix.umask(umask)
+    variables = [name + b"=" + value for name, value in posix.environ.items()]
+    hosts = [b"%d" % len(asked.hosts), *asked.hosts]
+    words = [b"%d" % len(asked.words), *asked.words]
+    key = posix.urandom(12).hex().encode()
+    return [key, asked.shell, b"1" if asked.reads else b"0"], [folder, b"%o" % umask, *hosts, *words, *variables]
+
+
+def framed(kind: bytes, payload: bytes) -> bytes:
+    """One frame."""
+    return kind + len(payload).to_bytes(4, "big") + payload
+
+
+def show(stream: int, data: bytes) -> None:
+    """Write what a task has printed. Raises OutputFault."""
+    try:
+        write(stream, data)
+    except OSError as problem:
+        raise OutputFault(problem) from None
+
+
+def exit_code(status: int) -> int:
+    """As a shell makes it of a wait status."""
+    return 128 + posix.WTERMSIG(status) if posix.WIFSIGNALED(status) else posix.WEXITSTATUS(status)
+
+
+def main(argv: list[str]) -> int | None:
+    """Launch what argv asks for and return the exit code; None when it asks for help."""
+    name = argv[0]
+    try:
+        asked = parse(argv[1:])
+        if asked is None:
+            return None
+        launch = Launch(name, asked)
+        for number in PASSED_ON:
+            # What nohup or a plain shell's background ignores stays ignored.
+            if _signal.getsignal(number) != _signal.SIG_IGN:
+                _signal.signal(number, launch.on_signal)
+        return launch.run()
+    except (Usage, Refused) as problem:
+        say(f"{name}: {problem}")
+    except OutputFault as fault:
+        if isinstance(fault.args[0], BrokenPipeError):
+            return end_of_pipe()
+        say(f"{name}: cannot write what a task has printed: {fault.args[0].strerror}")
+    except OSError as problem:
+        say(f"{name}: {problem}")
+    return FAILURE

@@ -1,0 +1,69 @@
+"""The files of tasks, which agent and supervisor tell each other of tasks by.
+
+A task is a command that runs beside a job's own main process, on any of the job's hosts. TASKS/NAME in the attempt's
+folder holds `order` (by the agent), `started`, `status` (by the supervisor) and the socket of its output. Everything
+read here may be missing or torn. Standard library only: the fork server's interpreter loads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from typing import Any
+
+from gsched.base.wholefile import write_file
+
+TASKS = "tasks"
+"""Folder of an attempt's tasks, in the attempt's folder."""
+ORDER, STARTED, STATUS, UNWANTED = "order", "started", "status", "unwanted"
+MOST_RUNNING = 128
+"""Tasks of one attempt on one host at a time: each has pipes and a thread in its supervisor."""
+
+
+def write_order(attempt_folder: str, name: str, order: dict[str, Any]) -> bool:
+    """Put a task's order there, whole; False when it is there already. Raises OSError."""
+    tasks = f"{attempt_folder}/{TASKS}"
+    if os.path.isdir(f"{tasks}/{name}"):
+        return False
+    os.makedirs(tasks, mode=0o700, exist_ok=True)
+    made = f"{tasks}/.{name}.{os.getpid()}"
+    os.mkdir(made, 0o700)
+    try:
+        write_file(f"{made}/{ORDER}", json.dumps(order).encode())
+        os.rename(made, f"{tasks}/{name}")
+    except OSError:
+        shutil.rmtree(made, ignore_errors=True)
+        if os.path.isdir(f"{tasks}/{name}"):
+            return False
+        raise
+    return True
+
+
+def names(attempt_folder: str) -> list[str]:
+    """Those that there is an order for."""
+    try:
+        return sorted(name for name in os.listdir(f"{attempt_folder}/{TASKS}") if not name.startswith("."))
+    except OSError:
+        return []
+
+
+def running(attempt_folder: str) -> int:
+    """How many have not ended."""
+    folder = f"{attempt_folder}/{TASKS}"
+    return sum(not os.path.exists(f"{folder}/{name}/{STATUS}") for name in names(attempt_folder))
+
+
+def read(attempt_folder: str, name: str, file: str) -> dict[str, Any] | None:
+    """One of a task's files; None where there is none."""
+    try:
+        with open(f"{attempt_folder}/{TASKS}/{name}/{file}", "rb") as opened:
+            found = json.loads(opened.read())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def remove(attempt_folder: str, name: str) -> None:
+    """Nothing of it is kept."""
+    shutil.rmtree(f"{attempt_folder}/{TASKS}/{name}", ignore_errors=True)

@@ -1,0 +1,272 @@
+"""Tasks: children of an attempt's supervisor beside its main process, started once, ended with the job."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Awaitable, Callable
+
+import pytest
+from run_host import Host, appears, marked_processes
+
+from gsched.agent.tasks import PIECE, HostTasks
+from gsched.run import contain
+from gsched.wire.v1 import agent_pb2
+
+JOB = (1, 1)
+
+
+def on_a_host(scenario: Callable[[Host], Awaitable[None]]) -> Callable[..., None]:
+    def test(on_host: Callable[[Callable[[Host], Awaitable[None]]], None]) -> None:
+        on_host(scenario)
+
+    return test
+
+
+class Asking:
+    """Somebody who asks for tasks of job 1 on the host "here"."""
+
+    def __init__(self, host: Host, from_host: str = "here") -> None:
+        self.host = host
+        self.from_host = from_host
+        self.tasks = HostTasks("here", host.executor, lambda key: host.folder(*key), lambda: 0.3)
+
+    async def ask(self, name: str, **kind: object) -> agent_pb2.TaskReply:
+        ask = agent_pb2.TaskAsk(job_id=1, attempt=1, task=name, host="here", from_host=self.from_host, **kind)  # type: ignore[arg-type]
+        return await self.tasks.answer(ask)
+
+    async def start(self, name: str, *argv: str, reads: bool = False, **environment: str) -> str:
+        """Why it was not started, or nothing."""
+        start = agent_pb2.StartTask(
+            argv=[word.encode() for word in argv],
+            environment=[
+                f"{key}={value}".encode() for key, value in {"PATH": os.environ["PATH"], **environment}.items()
+            ],
+            cwd=str(self.host.root).encode(),
+            umask=0o27,
+            reads=reads,
+        )
+        return str((await self.ask(name, start=start)).error)
+
+    async def read(self, name: str, out: int = 0, err: int = 0, most: int = PIECE) -> agent_pb2.TaskReply:
+        return await self.ask(name, read=agent_pb2.ReadTask(stdout_from=out, stderr_from=err, most=most, wait_s=5))
+
+    async def all_of(self, name: str, had: int = 0) -> tuple[bytes, bytes, int]:
+        """What it prints to its end, and its wait status; so many bytes of it were had before."""
+        out, err = b"up\n"[:had], b""
+        async with asyncio.timeout(30):
+            while True:
+                reply = await self.read(name, len(out), len(err))
+                assert not reply.error or reply.later, reply.error
+                out, err = out + reply.stdout, err + reply.stderr
+                if reply.over:
+                    return out, err, reply.status
+
+    async def sh(self, name: str, line: str, **environment: str) -> tuple[bytes, bytes, int]:
+        assert await self.start(name, "/bin/sh", "-c", line, **environment) == ""
+        return await self.all_of(name)
+
+
+async def begin(host: Host, command: str = "exec sleep 60", **fields: object) -> Asking:
+    await host.executor.start(host.order(command, **fields))
+    await host.start_of(1)
+    return Asking(host)
+
+
+@on_a_host
+async def test_output_errors_and_exit_code_come_back(host: Host) -> None:
+    asking = await begin(host)
+    out, err, status = await asking.sh("a-0", "echo out; echo err >&2; pwd; umask; exit 7")
+    assert out.decode().splitlines() == ["out", str(host.root), "0027"]
+    assert err == b"err\n"
+    assert os.WEXITSTATUS(status) == 7
+
+
+@on_a_host
+async def test_a_task_is_a_child_of_the_supervisor_and_ends_with_the_job(host: Host) -> None:
+    asking = await begin(host)
+    assert await asking.start("a-0", "/bin/sh", "-c", "echo $PPID; exec sleep 60") == ""
+    reply = await asking.read("a-0")
+    assert int(reply.stdout) == host.supervisor_pid()
+    started = json.loads((host.folder() / "tasks/a-0/started").read_text())
+    assert host.executor.proven(started["pid"], os.getuid()) == JOB
+    assert host.executor.proven(started["pid"], 12345) is None
+    assert host.executor.proven(os.getpid(), os.getuid()) is None
+    await host.executor.terminate(*JOB, 5.0)
+    await host.end_of(1)
+    assert marked_processes("1.1") == []
+    assert (await asking.start("a-1", "/bin/true")) == "the job does not run on here"
+
+
+@on_a_host
+async def test_what_is_asked_twice_is_done_once(host: Host) -> None:
+    asking = await begin(host)
+    line = "echo run >> ran; echo done"
+    for _ in range(3):
+        assert await asking.start("a-0", "/bin/sh", "-c", line) == ""
+    assert (await asking.all_of("a-0"))[0] == b"done\n"
+    assert (await asking.all_of("a-0"))[0] == b"", "what has been taken is not kept"
+    await asking.ask("a-0", release=agent_pb2.ReleaseTask())
+    assert not (host.folder() / "tasks/a-0").exists()
+    await asking.sh("a-1", "true")  # its supervisor has looked
+    await asyncio.wait_for(asking.tasks.answer(_late(asking, line)), 30)
+    assert (host.root / "ran").read_text() == "run\n"
+
+
+def _late(asking: Asking, line: str) -> agent_pb2.TaskAsk:
+    """The order of a task that was released, come late."""
+    folder = asking.host.folder() / "tasks" / "a-0"
+    folder.mkdir()
+    (folder / "order").write_text(json.dumps({"argv": ["/bin/sh", "-c", line], "environment": {}, "cwd": "/"}))
+    ask = agent_pb2.TaskAsk(job_id=1, attempt=1, task="a-2", host="here", from_host="here")
+    ask.start.argv.append(b"/bin/true")
+    ask.start.cwd = b"/"
+    return ask
+
+
+@on_a_host
+async def test_large_outputs_are_exact_and_kept_nowhere(host: Host) -> None:
+    asking = await begin(host)
+    size = 8 << 20
+    assert await asking.start("a-0", "/bin/sh", "-c", f"head -c {size} /dev/zero | tr '\\0' x; echo end >&2") == ""
+    supervisor = host.supervisor_pid()
+    out, err, status = await asking.all_of("a-0")
+    assert out == b"x" * size and err == b"end\n" and status == 0
+    process = contain.read_process(supervisor)
+    assert process is not None and process.rss_pages * contain.PAGE_BYTES < 40 << 20
+    assert sum(path.stat().st_size for path in host.folder().rglob("*") if path.is_file()) < 64 * 1024
+
+
+@on_a_host
+async def test_standard_input_piece_by_piece(host: Host) -> None:
+    asking = await begin(host)
+    assert await asking.start("a-0", "/bin/sh", "-c", "sleep 0.2; exec wc -c", reads=True) == ""
+    data, taken = b"y" * 300_000, 0
+    while taken < len(data):
+        typed = agent_pb2.TypeTask(first=taken, data=data[taken : taken + 65536])
+        await asking.ask("a-0", type=typed)
+        taken = (await asking.ask("a-0", type=typed)).taken  # a repetition is no more input
+    await asking.ask("a-0", type=agent_pb2.TypeTask(first=taken, end=True))
+    assert (await asking.all_of("a-0"))[0].split() == [b"300000"]
+
+
+@on_a_host
+async def test_a_task_that_reads_has_no_input_where_none_is_passed_on(host: Host) -> None:
+    asking = await begin(host)
+    assert (await asking.sh("a-0", "cat; echo end"))[0] == b"end\n"
+
+
+@on_a_host
+async def test_signals_reach_its_whole_session(host: Host) -> None:
+    asking = await begin(host)
+    assert (
+        await asking.start("a-0", "/bin/sh", "-c", "trap 'echo got; exit 4' USR1; /bin/sh -c 'echo up; exec sleep 60'")
+        == ""
+    )
+    assert (await asking.read("a-0")).stdout == b"up\n"
+    await asking.ask("a-0", signal=agent_pb2.SignalTask(signal=signal.SIGUSR1))
+    out, _, status = await asking.all_of("a-0", 3)
+    assert out == b"up\ngot\n" and os.WEXITSTATUS(status) == 4, "the shell waits for its child, so that had it too"
+
+
+@on_a_host
+async def test_one_that_nobody_wants_is_killed_at_last(host: Host) -> None:
+    asking = await begin(host)
+    assert await asking.start("a-0", "/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.1; done") == ""
+    assert (await asking.read("a-0")).stdout == b"up\n"
+    await asking.ask("a-0", signal=agent_pb2.SignalTask(signal=signal.SIGTERM, ends=True))
+    _, _, status = await asking.all_of("a-0")
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert (1, 1) not in host.ended
+
+
+@on_a_host
+async def test_what_cannot_be_executed_says_so(host: Host) -> None:
+    asking = await begin(host)
+    assert await asking.start("a-0", "/no/such/program") == ""
+    _, err, status = await asking.all_of("a-0")
+    assert b"/no/such/program" in err and os.WEXITSTATUS(status) == 127
+    start = agent_pb2.StartTask(argv=[b"/bin/true"], cwd=b"/no/such/folder")
+    assert (await asking.ask("a-1", start=start)).error == ""
+    _, err, status = await asking.all_of("a-1")
+    assert b"working directory /no/such/folder" in err and os.WEXITSTATUS(status) == 126
+
+
+@pytest.mark.parametrize("name", ["../1.1", "a/b", "", "a" * 65, ".a"])
+def test_names_that_are_paths_are_refused(name: str, on_host: Callable[..., None]) -> None:
+    async def scenario(host: Host) -> None:
+        asking = await begin(host)
+        assert "no name of a task" in await asking.start(name, "/bin/true")
+
+    on_host(scenario)
+
+
+@on_a_host
+async def test_of_a_job_that_does_not_run_there_are_none(host: Host) -> None:
+    asking = Asking(host)
+    assert await asking.start("a-0", "/bin/true") == "the job does not run on here"
+    assert not (await asking.ask("a-0", start=agent_pb2.StartTask())).later
+    await host.run("true")
+    assert await asking.start("a-0", "/bin/true") == "the job does not run on here"
+
+
+@on_a_host
+async def test_of_a_suspended_job_they_start_when_it_goes_on(host: Host) -> None:
+    asking = await begin(host)
+    await host.executor.suspend(*JOB)
+    starting = asyncio.create_task(asking.sh("a-0", "echo ran"))
+    await appears(lambda: (host.folder() / "tasks/a-0/order").exists())
+    supervisor = contain.read_process(host.supervisor_pid())
+    assert supervisor is not None
+    await asyncio.sleep(0.1)
+    assert not (host.folder() / "tasks/a-0/started").exists()
+    await host.executor.resume(*JOB)
+    assert (await starting)[0] == b"ran\n"
+
+
+@on_a_host
+async def test_an_agent_that_comes_back_finds_them_as_they_are(host: Host) -> None:
+    asking = await begin(host)
+    assert await asking.start("a-0", "/bin/sh", "-c", "echo first; sleep 0.5; echo second; exit 3") == ""
+    assert (await asking.read("a-0")).stdout == b"first\n"
+    host.executor.close()
+    again = Host(host.root)
+    await again.executor.adopt()
+    try:
+        asking = Asking(again)
+        assert await asking.start("a-0", "/bin/sh", "-c", "echo never") == ""
+        reply = await asking.read("a-0", 6)
+        out, _, status = await asking.all_of("a-0") if not reply.stdout else (reply.stdout, b"", 0)
+        assert out == b"second\n"
+        status = (await asking.all_of("a-0"))[2]
+        assert os.WEXITSTATUS(status) == 3
+    finally:
+        again.executor.close()
+
+
+@on_a_host
+async def test_cpu_time_of_tasks_is_the_job_s(host: Host) -> None:
+    asking = await begin(host, "sleep 1.5")
+    await asking.sh("a-0", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done")
+    result = await host.end_of(1)
+    assert result.usage.cpu_s > 0.2
+
+
+@on_a_host
+async def test_the_environment_is_the_asker_s_with_this_host_s_gpus(host: Host) -> None:
+    here = {"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": "3", "LSB_DJOB_HOSTFILE": "/here"}
+    asking = await begin(host, environment=here)
+    asking.from_host = "there"
+    out, _, _ = await asking.sh(
+        "a-0",
+        "echo $CUDA_VISIBLE_DEVICES $LSB_DJOB_HOSTFILE $OWN $GSCHED_GPU_UUIDS",
+        CUDA_VISIBLE_DEVICES="0,1",
+        OWN="o",
+        GSCHED_GPU_UUIDS="GPU-0",
+    )
+    assert out.split() == [b"3", b"/here", b"o"]
+    asking.from_host = "here"
+    out, _, _ = await asking.sh("a-1", "echo $CUDA_VISIBLE_DEVICES", CUDA_VISIBLE_DEVICES="0")
+    assert out.split() == [b"0"], "on its own host a process chooses among its GPUs itself"
