@@ -15,6 +15,7 @@ import click
 from gsched import __version__
 from gsched.app.certifying import host_cert, init_ca
 from gsched.app.entry import OPTION_ENVDIR
+from gsched.app.fleet_words import OF_FLEET
 from gsched.app.lsf_words import OF_BADMIN, Words
 from gsched.base.errors import LSF_FAILURE, BadRequest
 
@@ -258,5 +259,5 @@ def connect(envdir: str | None) -> Any:
     return Client(way.address, wait_s=wait_s, on_wait=waiting, channel=way.channel())
 
 
-for _word in (*OF_BADMIN, init_ca, host_cert):
+for _word in (*OF_BADMIN, *OF_FLEET, init_ca, host_cert):
     gadmin.add_command(_word)

@@ -34,6 +34,8 @@ def init_ca(envdir: str | None, days: int, ca_days: int) -> None:
     The files lie in GSCHED_TLSDIR of this machine; nothing that is there already is replaced.
     """
     from gsched.app import authority
+    from gsched.app.install import share_key
+    from gsched.app.private import host_name
 
     config = _config(envdir)
     folder = config.network.tls_dir
@@ -42,6 +44,7 @@ def init_ca(envdir: str | None, days: int, ca_days: int) -> None:
     for host in authority.missing_hosts(folder, list(config.hosts)):
         authority.make_host(folder, signer, host, days)
     _name_the_door(config)
+    share_key(config, host_name(), click.echo)
     _say_what_to_copy(config, list(config.hosts), click.echo)
 
 

@@ -70,16 +70,19 @@ class Loaded:
         return self.config
 
 
-def load(conf_dir: str, hostname: str = "", has_account: Callable[[str], bool] | None = None) -> Loaded:
+def load(
+    conf_dir: str, hostname: str = "", has_account: Callable[[str], bool] | None = None, *, meant_for: str = ""
+) -> Loaded:
     """Read and check the files of `conf_dir`; problems come in file order, then by line.
 
     `hostname` is the name of the machine that asks; when given, it is noted if the cluster has no such host.
     `has_account` says whether there is such a user; when given, names that it does not know are noted.
+    `meant_for` is the folder in which the files will lie, where that is another one.
     """
     findings = Findings()
     folder = str(Path(conf_dir).absolute())
     contents = _read_folder(folder, findings)
-    return _build(folder, contents, hostname, findings, has_account)
+    return _build(meant_for or folder, contents, hostname, findings, has_account)
 
 
 def check_texts(

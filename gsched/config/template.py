@@ -1,4 +1,4 @@
-"""Writes the configuration of a private cluster: one machine, no set-up, everything in files that can be edited.
+"""Writes the configuration of a new cluster: a private one (one machine, no set-up), or one that hosts and users share.
 
 The texts are checked with the same code that loads them before anything is written, and no file is ever replaced.
 """
@@ -76,6 +76,37 @@ GSCHED_COMMAND_WAIT=60
 LSF_ROOT_USER=Y
 """
 
+_LSF_CONF_SHARED = """\
+# lsf.conf: folders and intervals of a gsched cluster that several hosts share. This folder is the same on all of them.
+# One NAME=VALUE per line; a value with blanks stands in quotes. See docs/configuration.md.
+
+# The event store of the master: every job, for ever.
+LSB_SHAREDIR="{state_dir}"
+# Log files. Daemons that systemd starts log to its journal: journalctl -u 'gsched-*'
+LSF_LOGDIR="{log_dir}"
+# Where elims lie: elim and elim.NAME.
+LSF_SERVERDIR="{server_dir}"
+# Sockets; a folder each for master, door and agent below it.
+GSCHED_RUNDIR="{run_dir}"
+# What the agents keep of their jobs; a folder per host below it.
+GSCHED_SPOOLDIR="{spool_dir}"
+
+# Where the master runs, and its port; hosts prove who they are by the certificates of gadmin init-ca.
+LSF_MASTER_LIST={master}
+LSB_MBD_PORT={port}
+
+# The unit of sizes without one, as in gsub -M 500. Programs written for LSF take KB where this line is missing.
+LSF_UNIT_FOR_LIMITS=MB
+
+# Where GPUs come from: nvml, none, or sim:FOLDER (inventories FOLDER/HOST.json).
+GSCHED_GPU_PROVIDER="{gpu_provider}"
+
+# Seconds.
+GSCHED_GPU_INTERVAL=5
+GSCHED_HOST_LOST=30
+GSCHED_COMMAND_WAIT=60
+"""
+
 _LSF_SHARED = """\
 # lsf.shared: what the cluster is called, and what its hosts may have.
 
@@ -116,7 +147,7 @@ _LSF_CLUSTER = """\
 
 Begin Parameters
 # Seconds between two load reports of a host.
-EXINTERVAL = 1
+EXINTERVAL = {exchange}
 End Parameters
 
 {administrators}# The first server (server 1) runs the master. ! means: find out.
@@ -144,7 +175,7 @@ _LSB_PARAMS = """\
 Begin Parameters
 DEFAULT_QUEUE  = normal
 # Seconds between two samples of a running job's memory and CPU time.
-SBD_SLEEP_TIME = 1
+SBD_SLEEP_TIME = {sample}
 # Seconds that a finished job stays in gjobs -a.
 CLEAN_PERIOD   = 3600
 # Jobs that may hold one GPU of compute mode Default together.
@@ -229,21 +260,29 @@ def private_texts(
     *,
     cluster: str,
     hosts: Sequence[str],
-    slots: int,
+    slots: int | None,
     folders: Locations,
     gpu_provider: str,
     gpu_resources: bool = True,
     administrators: Sequence[str] = (),
+    port: int | None = None,
 ) -> dict[str, str]:
-    """Contents of all files by name. Raises BadRequest for a name, number or folder that no file could hold."""
+    """Contents of all files by name; `slots` None: as many as a host has CPUs; `port`: of the master, for a cluster
+    that hosts share.
+
+    Raises BadRequest for a name, number or folder that no file could hold."""
     cluster = cluster_name(cluster)
     if not hosts or len({host_name(host) for host in hosts}) != len(hosts):
         raise BadRequest("a cluster needs at least one host, and each only once")
-    if not 1 <= slots <= 1_000_000:
+    if slots is not None and not 1 <= slots <= 1_000_000:
         raise BadRequest(f"{slots} is not a number of slots from 1 to 1000000")
     values = {
         "cluster": cluster,
-        "slots": str(slots),
+        "slots": "!" if slots is None else str(slots),
+        "master": hosts[0],
+        "port": str(port),
+        "exchange": "1" if port is None else "5",
+        "sample": "1" if port is None else "10",
         "hosts": "\n".join(f"{host:<8}  !      !     1       ()" for host in hosts),
         "administrators": _administrators(administrators),
         "gpu_provider": _quotable(read_gpu_provider(gpu_provider)),
@@ -255,7 +294,7 @@ def private_texts(
         shared += _SHARED_GPUS + _RESOURCE_STANZA
         map_ += _CLUSTER_GPUS + _MAP_STANZA
     texts = {
-        "lsf.conf": _LSF_CONF,
+        "lsf.conf": _LSF_CONF if port is None else _LSF_CONF_SHARED,
         "lsf.shared": shared,
         CLUSTER_PREFIX + cluster: map_,
         "lsb.params": _LSB_PARAMS,
@@ -272,13 +311,15 @@ def write_private(
     *,
     cluster: str,
     hosts: Sequence[str],
-    slots: int,
+    slots: int | None,
     folders: Locations,
     gpu_provider: str,
     gpu_resources: bool = True,
     administrators: Sequence[str] = (),
+    port: int | None = None,
+    below: str = "",
 ) -> None:
-    """Write a complete configuration into `conf_dir`, which is made when missing.
+    """Write a complete configuration into `conf_dir`, which is made when missing; `below` another root than `/`.
 
     With `gpu_resources` the five ngpus* resources are defined and mapped; without, they are left for the
     administrator to add. Raises BadRequest for arguments that cannot stand in the files, ConfigError when the result
@@ -294,10 +335,12 @@ def write_private(
         gpu_provider=gpu_provider,
         gpu_resources=gpu_resources,
         administrators=administrators,
+        port=port,
     )
     problems = check_texts(str(folder), texts).problems
     if any(problem.severity == "error" for problem in problems):
         raise ConfigError(problems)
+    folder = Path(below) / folder.relative_to("/") if below else folder
     present = [name for name in texts if os.path.lexists(folder / name)]
     if present:
         raise Conflict(f"{folder / present[0]} is already there; an existing configuration is never replaced")

@@ -1,0 +1,90 @@
+"""Words of gadmin about a fleet: installing services, draining hosts and queues, versions of all hosts."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from gsched.app.entry import OPTION_ENVDIR
+from gsched.base.envdir import SITE_CONF_DIR
+from gsched.base.errors import BadRequest
+
+OPTION_ROOT = click.option("--root", metavar="DIR", default="", help="Write below DIR, for another machine.")
+OPTION_FORCE = click.option("--force", is_flag=True, help="Also what somebody has changed.")
+OPTION_CONF = click.option(
+    "--envdir", metavar="CONF", default=SITE_CONF_DIR, show_default=True, help="Configuration folder of the services."
+)
+
+
+@click.command("install-units")
+@click.option("--master", is_flag=True, help="The master's unit.")
+@click.option("--door", is_flag=True, help="The door's unit.")
+@click.option("--agent", is_flag=True, help="The agent's unit.")
+@OPTION_ROOT
+@OPTION_CONF
+@click.option("--host", metavar="HOST", default="", help="Name of the host in lsf.cluster (default: this machine's).")
+@click.option("--hosts", metavar="MASTER,HOST,...", default="", help="Make a configuration for these hosts.")
+@click.option("--cluster", metavar="NAME", default="gsched", show_default=True, help="Name of the new cluster.")
+@click.option("--admins", metavar="USER,...", default="", help="Administrators of the new cluster.")
+@click.option("--sim-gpus", metavar="SPEC", default="", help="Simulate GPUs in the new cluster, as of gsched up.")
+@OPTION_FORCE
+def install_units(
+    master: bool,
+    door: bool,
+    agent: bool,
+    root: str,
+    envdir: str,
+    host: str,
+    hosts: str,
+    cluster: str,
+    admins: str,
+    sim_gpus: str,
+    force: bool,
+) -> None:
+    """Make this installation services of systemd: those that the configuration gives this host, or those named."""
+    from gsched.app import install
+    from gsched.app.private import host_name
+
+    place = install.Place(os.path.abspath(root) if root else "", os.path.abspath(envdir), host or host_name())
+    new = install.NewCluster(cluster, _names(hosts), sim_gpus, _names(admins)) if hosts else None
+    chosen = {"master": master, "door": door, "agent": agent}
+    install.install(place, [name for name, is_chosen in chosen.items() if is_chosen], new, force=force, say=click.echo)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+@click.command("uninstall-units")
+@OPTION_ROOT
+@OPTION_CONF
+@OPTION_FORCE
+def uninstall_units(root: str, envdir: str, force: bool) -> None:
+    """Stop the services of this host and remove their units; jobs go on, configuration and state are kept."""
+    from gsched.app import install
+    from gsched.app.private import host_name
+
+    place = install.Place(os.path.abspath(root) if root else "", os.path.abspath(envdir), host_name())
+    install.uninstall(place, force=force, say=click.echo)
+
+
+@click.command("host-files")
+@OPTION_ENVDIR
+@click.argument("host")
+def host_files(envdir: str | None, host: str) -> None:
+    """Write the files that HOST needs as a tar archive: the configuration, its certificate and key, and no other's.
+
+    gadmin host-files HOST | ssh HOST tar -x -C /etc
+    """
+    from gsched.app.administration import conf_of
+    from gsched.app.hostfiles import pack_host
+    from gsched.config.files import load
+
+    if sys.stdout.isatty():
+        raise BadRequest(f"a key is not for a screen: gadmin host-files {host} | ssh {host} tar -x -C /etc")
+    pack_host(load(conf_of(envdir)).required(), host, sys.stdout.buffer)
+
+
+OF_FLEET = (install_units, uninstall_units, host_files)

@@ -1,0 +1,65 @@
+"""`gadmin host-files`: what another host needs of the configuration folder, as a tar archive.
+
+The configuration is the same on every host. Of the certificates a host gets the CA's and its own, of the keys its own
+alone: no other key may ever be in the archive.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from pathlib import Path
+from typing import IO
+
+from gsched.base.errors import BadRequest, GschedError
+from gsched.model.config import ClusterConfig
+
+_CLOSED = 0o600
+_OPEN = 0o644
+_SUFFIXES = (".crt", ".key")
+
+
+def pack_host(config: ClusterConfig, host: str, target: IO[bytes]) -> None:
+    """Write the archive; its names begin with that of the configuration folder.
+
+    Raises BadRequest for a host of another cluster, or one that has no certificate yet; GschedError.
+    """
+    if host not in config.hosts:
+        raise BadRequest(f"{host} is not in the Host section of lsf.cluster.{config.cluster}")
+    folder, tls = Path(config.locations.conf_dir), Path(config.network.tls_dir)
+    own = [tls / "ca.crt", tls / f"{host}.crt", tls / f"{host}.key"] if config.is_shared else []
+    for path in own:
+        if not path.exists():
+            how = "gadmin init-ca" if path.name == "ca.crt" else f"gadmin host-cert {host}"
+            raise BadRequest(f"{path}: there is no such file; {how} makes it")
+    if own and not tls.is_relative_to(folder):
+        raise BadRequest(f"the certificates are in {tls}, not below {folder}: copy them by hand")
+    try:
+        with tarfile.open(fileobj=target, mode="w|") as archive:
+            archive.add(folder, folder.name, recursive=False, filter=_as_of_root)
+            for path in _files(folder, own):
+                archive.add(path, f"{folder.name}/{path.relative_to(folder)}", recursive=False, filter=_as_of_root)
+    except OSError as problem:
+        raise GschedError(f"{problem.filename or 'the archive'}: {problem.strerror}") from None
+
+
+def _files(folder: Path, own: list[Path]) -> list[Path]:
+    """Everything below the folder, a folder before what is in it, but for certificates and keys that are not `own`."""
+    found: list[Path] = []
+    for base, folders, names in os.walk(folder):
+        for name in sorted([*folders, *names]):
+            path = Path(base, name)
+            if path.suffix in _SUFFIXES and path not in own:
+                continue
+            if path.is_symlink() or path.is_file() or path.is_dir():  # sockets and the like are nobody's files
+                found.append(path)
+    return found
+
+
+def _as_of_root(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Root's, a key for root's eyes alone: install-units lets the services read it."""
+    info.uid = info.gid = 0
+    info.uname = info.gname = "root"
+    if info.isreg():
+        info.mode = _CLOSED if info.name.endswith(".key") else _OPEN
+    return info

@@ -1,0 +1,302 @@
+"""`gadmin install-units`, `uninstall-units`: an installation of gsched as systemd services of this host.
+
+Writes units, the user, the folders and, where there is none, a configuration. It must never replace a file that
+somebody has changed or made, unless it is told to, and never start, stop or enable anything: that is systemctl's.
+"""
+
+from __future__ import annotations
+
+import grp
+import hashlib
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import gsched
+from gsched.app import units
+from gsched.app.units import Installation
+from gsched.base.errors import BadRequest, Conflict, GschedError, PermissionDenied
+from gsched.config.files import load
+from gsched.config.template import write_private
+from gsched.model.config import ClusterConfig, Locations
+from gsched.probe.gpu import inventory_path
+from gsched.probe.inventory import parse_sim_spec, write_inventory
+from gsched.wire.address import DOOR_FILE
+
+DAEMONS = ("master", "door", "agent")
+DEFAULT_PORT = 6881
+SIMULATED_SLOTS = 16
+DOOR_SOCKET = "door.sock"
+_UNITS = "etc/systemd/system"
+_MARK = "# Written by gadmin install-units, which replaces it as long as nobody has changed it; checksum "
+_MARKED = re.compile(rf"{re.escape(_MARK)}([0-9a-f]{{16}})\n")
+_CLOSED = ("/home", "/root", "/run/user")
+"""What ProtectHome= hides from the master and the door."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class NewCluster:
+    """What a configuration is made of where there is none. The first host is the master's."""
+
+    name: str
+    hosts: tuple[str, ...]
+    sim_gpus: str = ""
+    administrators: tuple[str, ...] = ()
+    port: int = DEFAULT_PORT
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where is installed: `root` (empty: this machine's /), the configuration folder as daemons see it, the host."""
+
+    root: str
+    conf: str
+    host: str
+
+    def below(self, path: str) -> Path:
+        """The file of this path."""
+        return Path(self.root or "/") / path.lstrip("/")
+
+
+def install(
+    place: Place,
+    daemons: Sequence[str],
+    new: NewCluster | None,
+    *,
+    force: bool,
+    say: Say,
+    python: str = sys.executable,
+    package: str = gsched.__file__,
+) -> None:
+    """Write everything for these daemons (none: those that the configuration gives this host), say what to do next.
+
+    Raises PermissionDenied without root, BadRequest, ConfigError, Conflict where a changed file is in the way (nothing
+    is written then unless `force`), OSError.
+    """
+    _check_root(place)
+    _check_reachable(os.path.abspath(python), os.path.abspath(package))
+    if not os.path.lexists(place.below(f"{place.conf}/lsf.conf")):
+        _write_configuration(place, new, say)
+    elif new is not None:
+        say(f"the configuration in {place.conf} is kept: --hosts, --cluster and --sim-gpus count when there is none")
+    config = read_config(place)
+    wanted = tuple(daemons) or _daemons_of(config, place.host)
+    made_for = Installation(os.path.abspath(python), config, place.host, _systemd_version(place))
+    texts = {f"{_UNITS}/{name}": text for name, text in (units.unit_of(daemon, made_for) for daemon in wanted)}
+    texts["etc/sysusers.d/gsched.conf"] = units.user_text(made_for)
+    texts["etc/tmpfiles.d/gsched.conf"] = units.folders_text(made_for)
+    texts["etc/profile.d/gsched.sh"] = units.profile_text(made_for)
+    _refuse_changed(place, texts, force)
+    for name, text in texts.items():
+        _write(place.below(name), marked(text), 0o644)
+    if "door" in wanted:
+        _write(place.below(f"{place.conf}/{DOOR_FILE}"), f"{config.folder_of('door')}/{DOOR_SOCKET}\n", 0o644)
+    say(f"{', '.join(wanted)} of cluster {config.cluster}: units are in {place.below(_UNITS)}")
+    if not place.root:
+        _make_known(say)
+        share_key(config, place.host, say)
+    _say_next(config, place, wanted, say)
+
+
+def uninstall(place: Place, *, force: bool, say: Say) -> None:
+    """Remove what `install` has written, but for configuration, state and the user. Raises as `install` does."""
+    _check_root(place)
+    names = [f"{_UNITS}/{name}" for name in (units.MASTER_UNIT, units.DOOR_UNIT, units.AGENT_UNIT)]
+    names += ["etc/sysusers.d/gsched.conf", "etc/tmpfiles.d/gsched.conf", "etc/profile.d/gsched.sh"]
+    there = [name for name in names if os.path.lexists(place.below(name))]
+    if not there:
+        raise BadRequest("no units of gsched are installed")
+    _refuse_changed(place, there, force)
+    services = [Path(name).name for name in there if name.startswith(_UNITS)]
+    if not place.root and _is_booted():
+        # An agent's end leaves its jobs running (KillMode=process).
+        _call(["systemctl", "disable", "--now", *services], say)
+    for name in there:
+        place.below(name).unlink()
+    if not place.root and _is_booted():
+        _call(["systemctl", "daemon-reload"], say)
+    say(f"removed: {' '.join(str(place.below(name)) for name in there)}")
+    say(f"kept: {place.conf}, the event store, the spool of the agent, the user {units.USER}")
+
+
+def read_config(place: Place) -> ClusterConfig:
+    """The configuration of the place. Raises ConfigError."""
+    return load(str(place.below(place.conf)), place.host, meant_for=place.conf).required()
+
+
+def marked(text: str) -> str:
+    """The text below a line that tells whether it has been changed since."""
+    return f"{_MARK}{_checksum(text)}\n{text}"
+
+
+def is_unchanged(content: str) -> bool:
+    """Whether `marked` made this, and nobody has touched it."""
+    found = _MARKED.match(content)
+    return found is not None and _checksum(content[found.end() :]) == found[1]
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _check_root(place: Place) -> None:
+    if not place.root and os.geteuid() != 0:
+        raise PermissionDenied("only root installs services; --root DIR writes them below another folder")
+
+
+def _write_configuration(place: Place, new: NewCluster | None, say: Say) -> None:
+    if new is None:
+        raise BadRequest(
+            f"there is no configuration in {place.conf}: copy the one of the master's host, "
+            "or --hosts MASTER,HOST,... makes a new one"
+        )
+    folders = Locations(
+        conf_dir=place.conf,
+        state_dir="/var/lib/gsched",
+        log_dir="/var/log/gsched",
+        server_dir="/usr/libexec/gsched",
+        run_dir="/run/gsched",
+        spool_dir="/var/spool/gsched",
+    )
+    provider = f"sim:{place.conf}/gpus" if new.sim_gpus else "nvml"
+    inventories = {host: parse_sim_spec(new.sim_gpus, host) for host in new.hosts} if new.sim_gpus else {}
+    write_private(
+        place.conf,
+        cluster=new.name,
+        hosts=new.hosts,
+        slots=SIMULATED_SLOTS if new.sim_gpus else None,
+        folders=folders,
+        gpu_provider=provider,
+        administrators=(units.USER, *new.administrators),
+        port=new.port,
+        below=place.root,
+    )
+    for host, inventory in inventories.items():
+        path = inventory_path(provider, host)
+        assert path is not None
+        place.below(str(path)).parent.mkdir(exist_ok=True)
+        write_inventory(place.below(str(path)), inventory)
+    say(f"a configuration for {' '.join(new.hosts)} is in {place.below(place.conf)}")
+
+
+def _daemons_of(config: ClusterConfig, host: str) -> tuple[str, ...]:
+    """Those that run on this host by lsf.cluster."""
+    if host not in config.hosts:
+        raise BadRequest(
+            f"this host is {host}, which is not in lsf.cluster.{config.cluster}; --host names it otherwise"
+        )
+    is_there = {"master": host == config.master_host, "door": True, "agent": config.hosts[host].server}
+    return tuple(daemon for daemon in DAEMONS if is_there[daemon])
+
+
+def _check_reachable(*paths: str) -> None:
+    """The user gsched must be able to run the interpreter and read the package."""
+    for path in paths:
+        for folder in reversed(Path(path).parents):
+            if str(folder) in _CLOSED or not stat.S_IMODE(os.stat(folder).st_mode) & stat.S_IXOTH:
+                raise BadRequest(
+                    f"gsched is installed below {folder}, which the user {units.USER} cannot enter: "
+                    "install it elsewhere, as in /opt/gsched"
+                )
+
+
+def _refuse_changed(place: Place, names: Iterable[str], force: bool) -> None:
+    changed = [str(path) for path in map(place.below, names) if os.path.lexists(path) and not _is_ours(path)]
+    if changed and not force:
+        raise Conflict(
+            f"{' '.join(changed)}: changed or made by somebody else, and kept; nothing was done. "
+            "--force replaces it; systemctl edit keeps changes in a file of their own"
+        )
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return is_unchanged(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    """Put the file there whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(text, "utf-8")
+        new.chmod(mode)
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+# -- this machine -----------------------------------------------------------------------------------------------------
+
+
+def _systemd_version(place: Place) -> int:
+    """0 where it is not known: for another machine."""
+    if place.root or shutil.which("systemctl") is None:
+        return 0
+    found = subprocess.run(["systemctl", "--version"], capture_output=True, text=True, check=False).stdout.split()
+    return int(found[1]) if len(found) > 1 and found[1].isdigit() else 0
+
+
+def _is_booted() -> bool:
+    """Whether systemd runs this machine, as sd_booted(3) says."""
+    return os.path.isdir("/run/systemd/system")
+
+
+def _make_known(say: Say) -> None:
+    """The user, then the folders that belong to it, then the units."""
+    _call(["systemd-sysusers", "/etc/sysusers.d/gsched.conf"], say)
+    _call(["systemd-tmpfiles", "--create", "/etc/tmpfiles.d/gsched.conf"], say)
+    if _is_booted():
+        _call(["systemctl", "daemon-reload"], say)
+
+
+def _call(words: list[str], say: Say) -> None:
+    """Run one of systemd's tools. Raises GschedError when it fails; one that is missing is said."""
+    if shutil.which(words[0]) is None:
+        say(f"there is no {words[0]} here: run it where systemd is")
+        return
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise GschedError(f"{' '.join(words)}: {' '.join(done.stderr.split()) or f'exit code {done.returncode}'}")
+
+
+def share_key(config: ClusterConfig, host: str, say: Say) -> None:
+    """Have the user of master and door read this host's key, if it is root's alone as it was made."""
+    path = Path(config.network.tls_dir) / f"{host}.key"
+    try:
+        group = grp.getgrnam(units.USER).gr_gid
+        status = path.stat()
+    except (FileNotFoundError, KeyError):
+        return
+    if (status.st_uid, stat.S_IMODE(status.st_mode)) == (0, 0o600):
+        os.chown(path, 0, group)
+        path.chmod(0o640)
+        say(f"{path}: the group {units.USER} may read it")
+
+
+def _say_next(config: ClusterConfig, place: Place, wanted: Sequence[str], say: Say) -> None:
+    tls = place.below(config.network.tls_dir)
+    steps = []
+    if config.is_shared and not (tls / "ca.crt").exists():
+        steps.append("gadmin init-ca makes the certificates of all hosts")
+    elif config.is_shared and not (tls / f"{place.host}.key").exists():
+        steps.append(f"copy {place.host}.crt and {place.host}.key from where gadmin init-ca was run to {tls}")
+    others = [host for host in config.hosts if host != place.host]
+    if "master" in wanted and others:
+        parent = os.path.dirname(place.conf)
+        steps.append(f"for each other host:  gadmin host-files {others[0]} | ssh {others[0]} tar -x -C {parent}")
+        steps.append(f"for each other host:  ssh {others[0]} {os.path.dirname(sys.executable)}/gadmin install-units")
+    services = " ".join(f"gsched-{daemon}" for daemon in wanted)
+    steps.append(f"systemctl enable --now {services}")
+    for number, step in enumerate(steps, 1):
+        say(f"next {number}: {step}")

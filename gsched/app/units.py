@@ -1,0 +1,221 @@
+"""The texts that make an installation a set of systemd services: units, the user `gsched`, the folders.
+
+Source of the words: systemd.service(5), systemd.exec(5), systemd.kill(5), sysusers.d(5), tmpfiles.d(5). Pure: texts
+from values. Paths and systemd's version come from the caller; nothing here touches the machine.
+
+Master and door need a network, their folders and nothing else, and are shut off from the rest. The agent is not: what
+is forbidden to it is forbidden to all its jobs, for they are its children.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from gsched.base.errors import BadRequest
+from gsched.model.config import ClusterConfig
+
+USER = "gsched"
+MASTER_UNIT, DOOR_UNIT, AGENT_UNIT = (f"gsched-{name}.service" for name in ("master", "door", "agent"))
+TOLD_TO_STOP = 77
+"""Exit code of a daemon that an administrator has told to stop: systemd leaves it stopped."""
+WATCHDOG_S = 60
+_BACKOFF_VERSION = 254
+_SAFE = re.compile(r"[^\s\"'\\%$;#]+")
+
+_UNIT = """\
+[Unit]
+Description={description}
+After={after}
+Wants=network-online.target
+# However often it ends, it is started again: {what}.
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+NotifyAccess=main
+Environment=GSCHED_ENVDIR={conf}
+ExecStart={python} -I -X utf8 -m gsched.app.entry {word} --envdir {conf}
+{who}WatchdogSec={watchdog}
+Restart=always
+RestartSec=1
+{backoff}RestartPreventExitStatus={told}
+SuccessExitStatus={told}
+TimeoutStopSec=30
+{body}
+[Install]
+WantedBy=multi-user.target
+"""
+
+_BACKOFF = """\
+RestartSteps=6
+RestartMaxDelaySec=30
+"""
+
+_WHO = f"User={USER}\nGroup={USER}\n"
+
+# Not PrivateUsers: it would hide from SO_PEERCRED who asks.
+_SHUT_OFF = """\
+LimitNOFILE=65536
+UMask=0077
+CapabilityBoundingSet=
+AmbientCapabilities=
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectControlGroups=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectProc=invisible
+ProcSubset={proc}
+PrivateDevices=yes
+PrivateTmp=yes
+RemoveIPC=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged @resources
+SystemCallErrorNumber=EPERM
+{writes}"""
+
+_OF_AGENT = """\
+# Jobs outlive their agent: its end, also that of an upgrade, is the end of one process.
+KillMode=process
+Delegate=yes
+TasksMax=infinity
+LimitMEMLOCK=infinity
+# What the agent may not do, no job may: jobs are its children. So nothing is taken away but what no job needs.
+CapabilityBoundingSet=~CAP_BLOCK_SUSPEND CAP_LINUX_IMMUTABLE CAP_MAC_ADMIN CAP_MAC_OVERRIDE CAP_SYS_BOOT CAP_SYS_PACCT
+CapabilityBoundingSet=~CAP_SYS_TIME CAP_SYS_TTY_CONFIG CAP_SYSLOG CAP_WAKE_ALARM
+"""
+
+_SYSUSERS = f"""\
+# The master and the door run as this user; it owns the event store, and has no login.
+u {USER} - "gsched" {{state}} /usr/sbin/nologin
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What units are made for: the interpreter gsched is installed for, and the cluster's configuration."""
+
+    python: str
+    config: ClusterConfig
+    host: str
+    """Its name in lsf.cluster."""
+    systemd: int
+    """systemd's version; what an older one does not know is left out."""
+
+    def __post_init__(self) -> None:
+        places = self.config.locations
+        folders = (
+            places.conf_dir,
+            places.state_dir,
+            places.log_dir,
+            places.server_dir,
+            places.run_dir,
+            places.spool_dir,
+        )
+        for path in (self.python, *folders):
+            if not _SAFE.fullmatch(path):
+                raise BadRequest(f"{path}: a path with blanks, quotes or one of \\ % $ ; # cannot stand in a unit")
+
+
+def unit_of(daemon: str, made_for: Installation) -> tuple[str, str]:
+    """Name and text of the unit of `master`, `door` or `agent`."""
+    return {"master": _master, "door": _door, "agent": _agent}[daemon](made_for)
+
+
+def _master(made_for: Installation) -> tuple[str, str]:
+    places = made_for.config.locations
+    writes = [places.state_dir, places.log_dir, made_for.config.folder_of("master")]
+    body = f"TimeoutStartSec=15min\n{_SHUT_OFF.format(writes=_writes(writes), proc='pid')}"
+    return MASTER_UNIT, _text(
+        made_for,
+        "master",
+        description=f"gsched master of cluster {made_for.config.cluster}",
+        after="network-online.target nss-user-lookup.target remote-fs.target time-sync.target",
+        what="jobs wait for it, and it waits between tries",
+        who=_WHO,
+        body=body,
+    )
+
+
+def _door(made_for: Installation) -> tuple[str, str]:
+    writes = [made_for.config.folder_of("door")]
+    return DOOR_UNIT, _text(
+        made_for,
+        f"door --host {made_for.host}",
+        description=f"gsched door of cluster {made_for.config.cluster}: runs the commands of this host's users",
+        after="network-online.target nss-user-lookup.target",
+        what="commands are slow or refused without it",
+        who=_WHO,
+        body=_SHUT_OFF.format(writes=_writes(writes), proc="pid"),
+    )
+
+
+def _agent(made_for: Installation) -> tuple[str, str]:
+    return AGENT_UNIT, _text(
+        made_for,
+        f"agent --host {made_for.host}",
+        description=f"gsched agent of cluster {made_for.config.cluster}: starts this host's jobs",
+        after="network-online.target nss-user-lookup.target remote-fs.target nvidia-persistenced.service",
+        what="this host's jobs go on and want it back",
+        who="",
+        body=_OF_AGENT,
+    )
+
+
+def _writes(folders: list[str]) -> str:
+    return "".join(f"ReadWritePaths={folder}\n" for folder in dict.fromkeys(folders))
+
+
+def _text(made_for: Installation, word: str, **values: str) -> str:
+    return _UNIT.format(
+        word=word,
+        python=made_for.python,
+        conf=made_for.config.locations.conf_dir,
+        watchdog=WATCHDOG_S,
+        told=TOLD_TO_STOP,
+        backoff=_BACKOFF if made_for.systemd >= _BACKOFF_VERSION else "",
+        **values,
+    )
+
+
+def user_text(made_for: Installation) -> str:
+    """sysusers.d: the user that master and door run as."""
+    return _SYSUSERS.format(state=made_for.config.locations.state_dir)
+
+
+def folders_text(made_for: Installation) -> str:
+    """tmpfiles.d: every folder with its owner, also those that are gone after a boot."""
+    config = made_for.config
+    places = config.locations
+    rows = [
+        (places.state_dir, "0700", USER),
+        (places.log_dir, "0755", USER),
+        (places.spool_dir, "0711", "root"),
+        (places.server_dir, "0755", "root"),
+        (places.run_dir, "0755", "root"),
+        (config.folder_of("master"), "0700", USER),
+        (config.folder_of("door"), "0755", USER),
+        (config.folder_of("agent"), "0755", "root"),
+    ]
+    # A folder comes after the one that it lies in.
+    lines = [f"d {path} {mode} {user} {user} -" for path, mode, user in sorted(rows)]
+    return "# The folders of gsched: their owners and modes; none is ever emptied by age.\n" + "\n".join(lines) + "\n"
+
+
+def profile_text(made_for: Installation) -> str:
+    """profile.d: the commands are found without their path."""
+    folder = os.path.dirname(made_for.python)
+    return f'# The commands of gsched.\ncase ":$PATH:" in\n  *":{folder}:"*) ;;\n  *) PATH=$PATH:{folder} ;;\nesac\n'

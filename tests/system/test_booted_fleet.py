@@ -1,0 +1,208 @@
+"""Three hosts that systemd has booted, from nothing to a running cluster, and what becomes of jobs when things end.
+
+The hosts are installed by the very commands of docs/fleet.md. The tests use one fleet in turn and leave it as it was.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+import booted
+import pytest
+from booted import Fleet, Host, lines_between, until
+from booted_system import REPOSITORY, USERS, System, fill_wheels, variant
+
+pytestmark = [pytest.mark.nightly, pytest.mark.needs_root, pytest.mark.system]
+
+GUIDE = (REPOSITORY / "docs" / "fleet.md").read_text()
+ON_EVERY_HOST = "On every host:"
+ON_FIRST = "On `h1`, as root; `--sim-gpus` simulates GPUs, leave it out where there are real ones:"
+AS_USER = "On any of them, as any user, after the next login:"
+BASE = f"""
+systemctl enable -q systemd-networkd
+for user in {" ".join(f"{name}:{uid}" for name, uid in USERS.items())}; do
+  useradd -m -s /bin/bash -u ${{user#*:}} ${{user%:*}}
+done
+ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519
+cp /root/.ssh/id_ed25519.pub /root/.ssh/authorized_keys
+printf 'Host *\\nStrictHostKeyChecking accept-new\\nLogLevel ERROR\\n' > /root/.ssh/config
+"""
+SOON_S = 40.0
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> System:
+    if booted.unavailable():
+        pytest.skip(booted.unavailable())
+    made = System(tmp_path_factory.mktemp("system") / "system")
+    made.add_layer("base", BASE)
+    made.own_wheel = fill_wheels(made.wheels, made.layers[-1])
+    made.add_layer("installed", "\n".join(lines_between(GUIDE, ON_EVERY_HOST)))
+    return made
+
+
+@pytest.fixture(scope="module")
+def fleet(system: System, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with Fleet(tmp_path_factory.mktemp("fleet") / "fleet", system) as made:
+        for name in ("h1", "h2", "h3"):
+            made.boot(name)
+        for command in lines_between(GUIDE, ON_FIRST):
+            made.hosts["h1"].run(command, check=True)
+        until(lambda: states(made) == ["ok"] * 3, "the hosts do not come", SOON_S)
+        yield made
+
+
+def states(fleet: Fleet) -> list[str]:
+    """STATUS of each host."""
+    shown = fleet.hosts["h1"].run("ghosts", user="alice").stdout.splitlines()[1:]
+    return [line.split()[1] for line in shown]
+
+
+def submit(host: Host, options: str, script: str, user: str = "alice") -> int:
+    done = host.run(f"gsub {options} -o /dev/null '{script}'", user=user, check=True)
+    found = re.search(r"Job <(\d+)>", done.stdout)
+    assert found is not None, done.stdout
+    return int(found[1])
+
+
+def state(host: Host, job: int, user: str = "alice") -> str:
+    return host.run(f"gjobs -a -noheader -o stat {job}", user=user).stdout.strip()
+
+
+def begins(host: Host, path: str) -> None:
+    until(lambda: host.run(f"test -s {path}").returncode == 0, f"{host.name}: no {path}", SOON_S)
+
+
+def ends(host: Host, job: int, word: str = "DONE") -> None:
+    until(lambda: state(host, job) == word, f"job {job}: {state(host, job)}, not {word}", SOON_S)
+
+
+def main_pid(host: Host, daemon: str) -> int:
+    return int(host.run(f"systemctl show -P MainPID gsched-{daemon}", check=True).stdout)
+
+
+def slow_job(host: Host, name: str, options: str = "") -> int:
+    """A job on the host that runs until FILE.end is there; it writes a line for each start of it."""
+    script = (
+        f"echo start $$ >> /tmp/{name}; until test -e /tmp/{name}.end; do sleep 0.1; done; echo end $$ >> /tmp/{name}"
+    )
+    job = submit(host, f"-m {host.name} -gpu num=1 {options}", script)
+    begins(host, f"/tmp/{name}")
+    return job
+
+
+def finish(host: Host, name: str, job: int, word: str = "DONE") -> None:
+    """Let it go, and see that it was one process from start to end."""
+    host.run(f"touch /tmp/{name}.end", user="alice", check=True)
+    ends(host, job, word)
+    lines = [line.split() for line in host.run(f"cat /tmp/{name}").stdout.splitlines()]
+    assert [word for word, _ in lines] == ["start", "end"], lines
+    assert lines[0][1] == lines[1][1]
+
+
+def test_the_guide(fleet: Fleet) -> None:
+    """Ten commands, and the last one is a GPU job of an ordinary user."""
+    blocks = [lines_between(GUIDE, begin) for begin in (ON_EVERY_HOST, ON_FIRST, AS_USER)]
+    assert sum(map(len, blocks)) == 10
+    shown = [fleet.hosts["h2"].run(command, user="alice", check=True).stdout for command in blocks[2]]
+    assert re.findall(r"^(h\d) +ok ", shown[0], re.M) == ["h1", "h2", "h3"]
+    assert "GPU 0 of h3" in shown[1]
+
+
+def test_units_are_up_and_say_how_they_stand(fleet: Fleet) -> None:
+    for host in fleet.hosts.values():
+        assert host.run("systemctl --failed --no-legend").stdout == ""
+    h1, h2 = fleet.hosts["h1"], fleet.hosts["h2"]
+    until(
+        lambda: "cluster gsched: 3 of 3 agents connected" in h1.run("systemctl status gsched-master").stdout,
+        "the master does not say how it stands",
+        SOON_S,
+    )
+    assert "host h2: in session with the master" in h2.run("systemctl status gsched-agent").stdout
+    assert h2.run("systemctl is-enabled gsched-master").stdout.strip() != "enabled"
+    logged = h1.run("journalctl -u gsched-master -p info -o cat").stdout
+    assert "master of cluster gsched listens on" in logged and "<6>" not in logged
+
+
+def test_a_user_cannot_reach_what_is_not_his(fleet: Fleet) -> None:
+    for path in ("/var/lib/gsched/gsched.db", "/etc/gsched/tls/h1.key", "/run/gsched/master/master.sock"):
+        assert fleet.hosts["h1"].run(f"test -e {path}").returncode == 0, path
+        done = fleet.hosts["h1"].run(f"cat {path}", user="alice")
+        assert "Permission denied" in done.stderr, path
+
+
+@pytest.mark.parametrize("daemon", ["master", "door", "agent"])
+def test_a_daemon_that_is_killed_is_back_and_no_job_has_noticed(fleet: Fleet, daemon: str) -> None:
+    host = fleet.hosts["h1"]
+    job = slow_job(host, f"killed-{daemon}")
+    before = main_pid(host, daemon)
+    host.run(f"kill -9 {before}", check=True)
+    until(lambda: main_pid(host, daemon) not in (0, before), f"the {daemon} is not back", SOON_S)
+    until(lambda: states(fleet) == ["ok"] * 3, "the hosts are not back", SOON_S)
+    finish(host, f"killed-{daemon}", job)
+
+
+@pytest.mark.parametrize("action", ["restart", "stop"])
+def test_jobs_outlive_their_agent(fleet: Fleet, action: str) -> None:
+    """KillMode=process: also where systemd ends it in peace."""
+    host = fleet.hosts["h2"]
+    job = slow_job(host, f"agent-{action}")
+    host.run(f"systemctl {action} gsched-agent", check=True)
+    if action == "stop":
+        host.run("touch /tmp/agent-stop.end", user="alice", check=True)
+        begins(host, "/tmp/agent-stop")
+        host.run("systemctl start gsched-agent", check=True)
+    finish(host, f"agent-{action}", job)
+
+
+@pytest.mark.parametrize("daemon", ["master", "agent", "door"])
+def test_a_daemon_that_hangs_is_started_again(fleet: Fleet, daemon: str) -> None:
+    host = fleet.hosts["h1"]
+    folder = f"/run/systemd/system/gsched-{daemon}.service.d"
+    host.run(f"mkdir -p {folder} && printf '[Service]\\nWatchdogSec=3\\n' > {folder}/soon.conf", check=True)
+    host.run(f"systemctl daemon-reload && systemctl restart gsched-{daemon}", check=True)
+    before = main_pid(host, daemon)
+    time.sleep(4)  # longer than the watchdog waits: it is fed
+    assert main_pid(host, daemon) == before
+    host.run(f"kill -STOP {before}", check=True)
+    until(lambda: main_pid(host, daemon) not in (0, before), f"the {daemon} still hangs", SOON_S)
+    assert "watchdog" in host.run(f"journalctl -u gsched-{daemon} -o cat | tail -n 40").stdout.lower()
+    host.run(f"rm -r {folder} && systemctl daemon-reload && systemctl restart gsched-{daemon}", check=True)
+    until(lambda: states(fleet) == ["ok"] * 3, "the hosts are not back", SOON_S)
+
+
+def test_a_host_is_rebooted(fleet: Fleet) -> None:
+    """It comes back by itself; its job has ended with it."""
+    h1, h2 = fleet.hosts["h1"], fleet.hosts["h2"]
+    lost = slow_job(h2, "lost")
+    h2.reboot()
+    until(lambda: states(fleet) == ["ok"] * 3, "the host is not back", SOON_S)
+    ends(h1, lost, "EXIT")
+
+
+def test_the_power_of_the_masters_host_fails(fleet: Fleet) -> None:
+    h1, h3 = fleet.hosts["h1"], fleet.hosts["h3"]
+    job = slow_job(h3, "powerless")
+    h1.power_off()
+    h3.run("touch /tmp/powerless.end", user="alice", check=True)
+    until(lambda: "end" in h3.run("cat /tmp/powerless").stdout, "the job does not go on", SOON_S)
+    h1.boot()
+    until(lambda: states(fleet) == ["ok"] * 3, "the hosts are not back", SOON_S)
+    finish(h3, "powerless", job)
+    assert job in {int(line) for line in h1.run("gjobs -a -noheader -o jobid", user="alice").stdout.split()}
+
+
+def test_an_upgrade_in_place_while_jobs_run(fleet: Fleet, system: System) -> None:
+    variant(system.own_wheel, "0.1.99")
+    jobs = {host: slow_job(host, "upgrade") for host in fleet.hosts.values()}
+    for host in fleet.hosts.values():
+        host.run("/opt/gsched/bin/pip install -q --no-index --no-deps --find-links /wheels gsched==0.1.99", check=True)
+        host.run("/opt/gsched/bin/gadmin install-units", check=True)
+    for host in fleet.hosts.values():
+        host.run("systemctl try-restart 'gsched-*'", check=True)
+    until(lambda: states(fleet) == ["ok"] * 3, "the hosts are not back", SOON_S)
+    for host, job in jobs.items():
+        assert "gsched 0.1.99" in host.run("journalctl -u gsched-agent -o cat").stdout
+        finish(host, "upgrade", job)

@@ -1,0 +1,72 @@
+"""gadmin host-files: what a host gets, and above all what it does not get."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from gsched.app.hostfiles import pack_host
+from gsched.base.errors import BadRequest
+from gsched.config.files import load
+from gsched.config.template import write_private
+from gsched.model.config import ClusterConfig, Locations
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ClusterConfig:
+    conf = tmp_path / "etc" / "gsched"
+    names = ("state_dir", "log_dir", "server_dir", "run_dir", "spool_dir")
+    folders = Locations(conf_dir=str(conf), **{name: f"/x/{name}" for name in names})
+    hosts = ("h1", "h2", "h3")
+    write_private(str(conf), cluster="c", hosts=hosts, slots=None, folders=folders, gpu_provider="none", port=6881)
+    (conf / "tls").mkdir()
+    for name in ("ca", "h1", "h2"):
+        (conf / "tls" / f"{name}.crt").write_text(f"certificate of {name}")
+        (conf / "tls" / f"{name}.key").write_text(f"key of {name}")
+        (conf / "tls" / f"{name}.key").chmod(0o640)
+    os.mkfifo(conf / "fifo")
+    return load(str(conf)).required()
+
+
+def members(config: ClusterConfig, host: str) -> dict[str, tarfile.TarInfo]:
+    packed = io.BytesIO()
+    pack_host(config, host, packed)
+    packed.seek(0)
+    with tarfile.open(fileobj=packed) as archive:
+        return {info.name: info for info in archive.getmembers()}
+
+
+def test_a_host_gets_the_configuration_and_its_own_key(config: ClusterConfig) -> None:
+    found = members(config, "h2")
+    assert {name for name in found if "/tls/" in name} == {
+        f"gsched/tls/{name}" for name in ("ca.crt", "h2.crt", "h2.key")
+    }
+    assert {"gsched/lsf.conf", "gsched/lsf.cluster.c", "gsched/lsb.queues"} <= set(found)
+    assert found["gsched/lsbatch/c/configdir"].issym()
+    assert "gsched/fifo" not in found
+    assert found["gsched/tls/h2.key"].mode == 0o600
+    assert {(info.uid, info.gid) for info in found.values()} == {(0, 0)}
+
+
+def test_what_is_unpacked_loads(config: ClusterConfig, tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    pack_host(config, "h2", packed)
+    packed.seek(0)
+    with tarfile.open(fileobj=packed) as archive:
+        archive.extractall(tmp_path / "other", filter="data")
+    other = load(str(tmp_path / "other" / "gsched"), meant_for=config.locations.conf_dir).required()
+    assert other == config
+
+
+@pytest.mark.parametrize(
+    ("host", "problem"), [("h9", "h9 is not in the Host section"), ("h3", "gadmin host-cert h3 makes it")]
+)
+def test_who_gets_nothing(config: ClusterConfig, host: str, problem: str) -> None:
+    target = io.BytesIO()
+    with pytest.raises(BadRequest, match=problem):
+        pack_host(config, host, target)
+    assert target.getvalue() == b""

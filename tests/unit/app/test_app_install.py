@@ -1,0 +1,156 @@
+"""gadmin install-units: what it writes for which host, what it leaves alone, and what systemd says of the units."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gsched.app import install, units
+from gsched.app.administration import gadmin
+from gsched.app.install import NewCluster, Place
+from gsched.base.errors import BadRequest, ConfigError, Conflict, PermissionDenied
+
+PYTHON, PACKAGE = "/bin/sh", "/usr/lib/__init__.py"
+"""An interpreter and a package that everybody can reach."""
+NEW = NewCluster("test", ("h1", "h2", "h3"), sim_gpus="2:exclusive_process", administrators=("root",))
+UNITS = "etc/systemd/system"
+
+
+def put(root: Path, *daemons: str, host: str = "h1", new: NewCluster | None = NEW, force: bool = False) -> str:
+    said: list[str] = []
+    place = Place(str(root), "/etc/gsched", host)
+    install.install(place, daemons, new, force=force, say=said.append, python=PYTHON, package=PACKAGE)
+    return "\n".join(said)
+
+
+def there(root: Path) -> set[str]:
+    return {path.name.removeprefix("gsched-").removesuffix(".service") for path in (root / UNITS).iterdir()}
+
+
+def test_a_cluster_from_nothing(tmp_path: Path) -> None:
+    said = put(tmp_path)
+    assert there(tmp_path) == {"master", "door", "agent"}
+    config = install.read_config(Place(str(tmp_path), "/etc/gsched", "h1"))
+    assert (config.cluster, config.master_host, list(config.hosts)) == ("test", "h1", ["h1", "h2", "h3"])
+    assert config.is_shared and config.locations.run_dir == "/run/gsched"
+    assert {path.name for path in (tmp_path / "etc/gsched/gpus").glob("*.json")} == {"h1.json", "h2.json", "h3.json"}
+    assert (tmp_path / "etc/gsched/.door").read_text() == "/run/gsched/door/door.sock\n"
+    steps = re.findall(r"next \d: (.*)", said)
+    words = [step.partition(":  ")[2] or step for step in steps]
+    assert [" ".join(step.split()[:2]) for step in words] == [
+        *("gadmin init-ca", "gadmin host-files", "ssh h2", "systemctl enable")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("host", "daemons"), [("h1", {"master", "door", "agent"}), ("h2", {"door", "agent"}), ("desk", {"door"})]
+)
+def test_a_host_gets_what_the_configuration_gives_it(tmp_path: Path, host: str, daemons: set[str]) -> None:
+    put(tmp_path, "door", new=NewCluster("test", ("h1", "h2", "desk")))
+    (tmp_path / UNITS / "gsched-door.service").unlink()
+    cluster = tmp_path / "etc/gsched/lsf.cluster.test"
+    cluster.write_text(re.sub(r"(desk\s+!\s+!\s+)1", r"\g<1>0", cluster.read_text()))
+    put(tmp_path, host=host, new=None)
+    assert there(tmp_path) == daemons
+
+
+def test_a_host_that_the_cluster_does_not_have(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match=r"this host is h9, which is not in lsf\.cluster\.test"):
+        put(tmp_path, host="h9")
+
+
+def test_no_configuration_is_made_unasked(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="there is no configuration in /etc/gsched"):
+        put(tmp_path, new=None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_configuration_with_errors_is_no_cluster(tmp_path: Path) -> None:
+    put(tmp_path, "door")
+    with open(tmp_path / "etc/gsched/lsf.conf", "a") as file:
+        file.write("LSB_NO_SUCH=1\n")
+    with pytest.raises(ConfigError, match=r"^/etc/gsched/lsf\.conf:\d+: "):
+        put(tmp_path, new=None)
+
+
+def test_an_upgrade_replaces_its_own_files_and_nobody_elses(tmp_path: Path) -> None:
+    put(tmp_path)
+    agent, door = (tmp_path / UNITS / f"gsched-{name}.service" for name in ("agent", "door"))
+    old = agent.read_text()
+    agent.write_text(old.replace("WatchdogSec=60", "WatchdogSec=9"))
+    door_before = door.read_text()
+    door.write_text(install.marked("[Unit]\n"))
+    with pytest.raises(Conflict, match=r"gsched-agent\.service: changed or made by somebody else, and kept"):
+        put(tmp_path)
+    assert "WatchdogSec=9" in agent.read_text()
+    assert door.read_text() != door_before, "nothing is done where one file is in the way"
+    put(tmp_path, force=True)
+    assert (agent.read_text(), door.read_text()) == (old, door_before)
+
+
+def test_uninstall_leaves_configuration_and_changed_units(tmp_path: Path) -> None:
+    put(tmp_path)
+    master = tmp_path / UNITS / "gsched-master.service"
+    whole = master.read_text()
+    master.write_text(whole + "# mine\n")
+    place = Place(str(tmp_path), "/etc/gsched", "h1")
+    with pytest.raises(Conflict, match="changed"):
+        install.uninstall(place, force=False, say=lambda _: None)
+    assert there(tmp_path) == {"master", "door", "agent"}
+    master.write_text(whole)
+    install.uninstall(place, force=False, say=lambda _: None)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left and all(name.startswith("etc/gsched/") for name in left)
+    with pytest.raises(BadRequest, match="no units"):
+        install.uninstall(place, force=False, say=lambda _: None)
+
+
+def test_only_root_installs_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    done = CliRunner().invoke(gadmin, ["install-units"])
+    assert isinstance(done.exception, PermissionDenied)
+    assert "only root installs services" in done.exception.text
+
+
+@pytest.mark.parametrize("python", ["/root/venv/bin/python", "/home/ann/venv/bin/python"])
+def test_an_installation_that_the_services_could_not_read(tmp_path: Path, python: str) -> None:
+    with pytest.raises(BadRequest, match="install it elsewhere"):
+        install.install(
+            Place(str(tmp_path), "/etc/gsched", "h1"), (), NEW, force=False, say=print, python=python, package=PACKAGE
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_backoff_where_systemd_knows_it(tmp_path: Path) -> None:
+    put(tmp_path, "door")
+    config = install.read_config(Place(str(tmp_path), "/etc/gsched", "h1"))
+    texts = {
+        version: units.unit_of("agent", units.Installation(PYTHON, config, "h1", version))[1] for version in (252, 254)
+    }
+    assert "RestartMaxDelaySec" not in texts[252]
+    assert "RestartSteps=6\nRestartMaxDelaySec=30\n" in texts[254]
+    with pytest.raises(BadRequest, match="cannot stand in a unit"):
+        units.Installation("/opt/my venv/bin/python", config, "h1", 0)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
+@pytest.mark.parametrize(("daemon", "worst"), [("master", 2.0), ("door", 2.0), ("agent", 9.4)])
+def test_what_systemd_says(tmp_path: Path, daemon: str, worst: float) -> None:
+    """The agent's score is that of its jobs: what is forbidden to it is forbidden to them."""
+    put(tmp_path)
+    unit = tmp_path / UNITS / f"gsched-{daemon}.service"
+    checked = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60)
+    problems = [line for line in checked.stderr.splitlines() if unit.name in line]
+    assert not problems, checked.stderr
+    rated = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", str(unit)], capture_output=True, text=True, timeout=60
+    )
+    found = re.search(r"Overall exposure level for \S+: ([\d.]+)", rated.stdout)
+    assert found is not None, rated.stdout + rated.stderr
+    assert float(found[1]) <= worst
