@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 import psutil
-from private_cluster import BIN, client_of, private_cluster, report, submission
+from private_cluster import BIN, client_of, private_cluster, report, set_plain, submission
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -36,12 +36,6 @@ ROUNDS, STARTS = 3, 12
 NOT_SUPPORTED = 3
 """NVML's error. The stand-in waits for events by reading a file 50 times a second, where a driver sleeps."""
 ONE_GPU = "rusage[ngpus_shared=1]"
-PLAIN = {
-    "lsf.conf": {"GSCHED_GPU_INTERVAL": "5", "GSCHED_HOST_LOST": "30"},
-    "lsf.cluster.private": {"EXINTERVAL": "15"},
-    "lsb.params": {"SBD_SLEEP_TIME": "10", "GPU_SHARED_JOBS": "64"},
-    "lsb.hosts": {"default": "64 ()"},
-}
 
 
 def main() -> int:
@@ -111,12 +105,7 @@ def agent(count: int, folder: Path) -> Iterator[Agent]:
     env = {"LD_LIBRARY_PATH": str(folder), "GSCHED_FAKE_NVML": str(state)} if count else {}
     with private_cluster(**env) as environment:
         conf = Path(environment["GSCHED_ENVDIR"])
-        for name, values in PLAIN.items():
-            text = (conf / name).read_text()
-            for key, value in values.items():
-                text, found = re.subn(rf"(?m)^({key}\b[ =]*).*$", rf"\g<1>{value}", text)
-                assert found == 1, f"{key} in {name}"
-            (conf / name).write_text(text)
+        set_plain(conf)
         if not count:
             with (conf / "lsf.conf").open("a") as file:
                 file.write("GSCHED_GPU_FENCE=N\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -37,6 +38,25 @@ def private_cluster(*words: str, **env: str) -> Iterator[dict[str, str]]:
             [*gsched, "down", "--dir", str(folder), "--kill"], env=environment, capture_output=True, check=False
         )
         shutil.rmtree(folder, ignore_errors=True)
+
+
+PLAIN = {
+    "lsf.conf": {"GSCHED_GPU_INTERVAL": "5", "GSCHED_HOST_LOST": "30"},
+    "lsf.cluster.private": {"EXINTERVAL": "15"},
+    "lsb.params": {"SBD_SLEEP_TIME": "10", "GPU_SHARED_JOBS": "64"},
+    "lsb.hosts": {"default": "64 ()"},
+}
+"""What a plain configuration says where a private cluster's says something else: intervals in seconds, slots."""
+
+
+def set_plain(conf: Path) -> None:
+    """Write that into the files of a private cluster; a master or agent that runs does not know it yet."""
+    for name, values in PLAIN.items():
+        text = (conf / name).read_text()
+        for key, value in values.items():
+            text, found = re.subn(rf"(?m)^({key}\b[ =]*).*$", rf"\g<1>{value}", text)
+            assert found == 1, f"{key} in {name}"
+        (conf / name).write_text(text)
 
 
 def client_of(environment: Mapping[str, str]) -> Client:
