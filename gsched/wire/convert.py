@@ -23,7 +23,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 M = TypeVar("M", bound=Message)
 
 _Encode = Callable[[Message, str, Any], None]
-_Decode = Callable[[Message, str], Any]
+_Decode = Callable[[Any, str], Any]
+"""What a field that is there says, and the field's name -> the value's attribute."""
 
 
 def to_proto(value: msgspec.Struct, message_type: type[M]) -> M:
@@ -53,26 +54,35 @@ def from_proto(message: Message, value_type: type[T]) -> T:
         decoding = _decoding[key] = _decoding_of(value_type, type(message)())
     decoders, absent = decoding
     values = dict(absent)
-    for field, _ in message.ListFields():  # most fields of most messages are absent
+    for field, item in message.ListFields():  # most fields of most messages are absent
         name = field.name
         if name in decoders:
-            values[name] = decoders[name](message, name)
+            decode = decoders[name]
+            values[name] = item if decode is None else decode(item, name)
     return value_type(**values)
 
 
-_decoding: dict[tuple[type, type], tuple[dict[str, _Decode], dict[str, Any]]] = {}
+_decoding: dict[tuple[type, type], tuple[dict[str, _Decode | None], dict[str, Any]]] = {}
 
 
-def _decoding_of(value_type: type[msgspec.Struct], empty: Message) -> tuple[dict[str, _Decode], dict[str, Any]]:
-    """Decoder of each field, and what the fields are that a message does not have."""
+def _decoding_of(value_type: type[msgspec.Struct], empty: Message) -> tuple[dict[str, _Decode | None], dict[str, Any]]:
+    """Decoder of each field (None: it is taken as it is), and what the fields are that a message does not have."""
     decoders = {name: decode for name, _, decode, _ in _plan(value_type)}
-    absent = {name: decode(empty, name) for name, decode in decoders.items()}
+    hints = typing.get_type_hints(value_type)
+    absent = {
+        name: None if _split_optional(hints[name])[0] else _decoded(decode, getattr(empty, name), name)
+        for name, decode in decoders.items()
+    }
     # A dict must not be shared: the type makes a new one for each value, {} being the default of all that have one.
     return decoders, {name: value for name, value in absent.items() if not isinstance(value, dict)}
 
 
+def _decoded(decode: _Decode | None, item: Any, name: str) -> Any:
+    return item if decode is None else decode(item, name)
+
+
 @cache
-def _plan(value_type: type[msgspec.Struct]) -> tuple[tuple[str, _Encode, _Decode, bool], ...]:
+def _plan(value_type: type[msgspec.Struct]) -> tuple[tuple[str, _Encode, _Decode | None, bool], ...]:
     """Of each field: name, encoder, decoder, and whether its absence says that it is empty, 0 or False."""
     hints = typing.get_type_hints(value_type)
     return tuple((name, *_codec(hints[name]), _is_implied(hints[name])) for name in value_type.__struct_fields__)
@@ -82,20 +92,18 @@ def _is_implied(hint: Any) -> bool:
     return hint in (str, bytes, bool, int, float) or get_origin(hint) in (tuple, dict)
 
 
-def _codec(hint: Any) -> tuple[_Encode, _Decode]:
+def _codec(hint: Any) -> tuple[_Encode, _Decode | None]:
     """Encoder and decoder of one field with this type hint."""
-    optional, hint = _split_optional(hint)
+    _, hint = _split_optional(hint)
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        return _encode_struct, _struct_decoder(hint, optional)
+        return _encode_struct, _struct_decoder(hint)
     if get_origin(hint) is tuple:
         return _sequence_codec(get_args(hint)[0])
     if get_origin(hint) is dict:
         return _mapping_codec(get_args(hint)[1])
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _encode_enum, _enum_decoder(hint)
-    if hint is float:
-        return _encode_scalar, _decode_optional_number if optional else _decode_number
-    return _encode_scalar, _decode_optional if optional else _decode_scalar
+    return _encode_scalar, _decode_number if hint is float else None
 
 
 def _split_optional(hint: Any) -> tuple[bool, Any]:
@@ -109,24 +117,11 @@ def _encode_scalar(message: Message, name: str, value: Any) -> None:
     setattr(message, name, value)
 
 
-def _decode_scalar(message: Message, name: str) -> Any:
-    return getattr(message, name)
-
-
-def _decode_optional(message: Message, name: str) -> Any:
-    return getattr(message, name) if message.HasField(name) else None
-
-
-def _decode_number(message: Message, name: str) -> Any:
+def _decode_number(value: float, name: str) -> float:
     """A finite number: JSON has no other, so anything else could not be stored."""
-    value = getattr(message, name)
     if not math.isfinite(value):
         raise BadRequest(f"{name.replace('_', ' ')} is {value}, not a finite number")
     return value
-
-
-def _decode_optional_number(message: Message, name: str) -> Any:
-    return _decode_number(message, name) if message.HasField(name) else None
 
 
 def _encode_enum(message: Message, name: str, value: Any) -> None:
@@ -134,8 +129,7 @@ def _encode_enum(message: Message, name: str, value: Any) -> None:
 
 
 def _enum_decoder(kind: type[Enum]) -> _Decode:
-    def decode(message: Message, name: str) -> Any:
-        text = getattr(message, name)
+    def decode(text: str, name: str) -> Any:
         try:
             return kind(text) if text else None
         except ValueError:
@@ -151,13 +145,8 @@ def _encode_struct(message: Message, name: str, value: Any) -> None:
     fill(child, value)
 
 
-def _struct_decoder(kind: type[msgspec.Struct], optional: bool) -> _Decode:
-    def decode(message: Message, name: str) -> Any:
-        if optional and not message.HasField(name):
-            return None
-        return from_proto(getattr(message, name), kind)
-
-    return decode
+def _struct_decoder(kind: type[msgspec.Struct]) -> _Decode:
+    return lambda message, name: from_proto(message, kind)
 
 
 def _sequence_codec(item: Any) -> tuple[_Encode, _Decode]:
@@ -168,16 +157,16 @@ def _sequence_codec(item: Any) -> tuple[_Encode, _Decode]:
             for element in value:
                 fill(field.add(), element)
 
-        def decode_structs(message: Message, name: str) -> Any:
-            return tuple(from_proto(element, item) for element in getattr(message, name))
+        def decode_structs(elements: Any, name: str) -> Any:
+            return tuple([from_proto(element, item) for element in elements])
 
         return encode_structs, decode_structs
 
     def encode(message: Message, name: str, value: Any) -> None:
         getattr(message, name).extend(value)
 
-    def decode(message: Message, name: str) -> Any:
-        return tuple(getattr(message, name))
+    def decode(elements: Any, name: str) -> Any:
+        return tuple(elements)
 
     return encode, decode
 
@@ -192,8 +181,8 @@ def _mapping_codec(item: Any) -> tuple[_Encode, _Decode]:
             if element is not None:
                 field[key] = element
 
-    def decode(message: Message, name: str) -> Any:
-        return _finite(name, dict(getattr(message, name)))
+    def decode(items: Any, name: str) -> Any:
+        return _finite(name, dict(items))
 
     return encode, decode
 
@@ -207,8 +196,8 @@ def _encode_values(message: Message, name: str, value: Any) -> None:
             field[key].number = element
 
 
-def _decode_values(message: Message, name: str) -> Any:
-    items = getattr(message, name).items()
+def _decode_values(values: Any, name: str) -> Any:
+    items = values.items()
     return _finite(name, {key: item.text if item.WhichOneof("kind") == "text" else item.number for key, item in items})
 
 
