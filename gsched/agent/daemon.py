@@ -134,6 +134,8 @@ class Agent:
         self._usage_s = config.timing.usage_sample_s
         self._exchange_s = config.timing.exchange_s
         self._mark = _mark_of(spool)
+        self._has_spoken = False
+        """Since the last turn of the heartbeat: then none is needed."""
         self._background: set[asyncio.Task[None]] = set()
         self._answers: set[asyncio.Task[None]] = set()
         """Those of this session: nobody waits for them after it."""
@@ -317,11 +319,14 @@ class Agent:
     async def _beat(self) -> None:
         """Show that this loop goes round, also when there is nothing to report."""
         while True:
+            self._has_spoken = False
             await asyncio.sleep(self._exchange_s)
-            self._send(agent_pb2.AgentMessage(heartbeat=agent_pb2.Heartbeat()))
+            if not self._has_spoken:
+                self._send(agent_pb2.AgentMessage(heartbeat=agent_pb2.Heartbeat()))
 
     def _send(self, message: agent_pb2.AgentMessage) -> None:
         """Into the stream, if there is one; what matters is in the journal and told again at the next hello."""
+        self._has_spoken = True
         if self._outgoing is not None:
             self._outgoing.put_nowait(message)
 

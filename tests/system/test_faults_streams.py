@@ -319,7 +319,7 @@ def test_a_bad_order_is_refused_and_the_next_one_carried_out(master: FakeMaster)
     session.send(signal=agent_pb2.SignalAttempt(job_id=4, attempt=1, signal=999))
     session.send(signal=agent_pb2.SignalAttempt(job_id=4, attempt=1, signal=9))
     assert session.wait_for_end_of(4).signal == 9
-    assert session.wait(lambda m: m.HasField("heartbeat"))
+    assert session.wait(lambda m: m.HasField("load"))
     assert not session.is_over
 
 
