@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import grpc
@@ -34,7 +35,7 @@ from gsched.wire.auth import Caller, Proven
 from gsched.wire.batch import next_batch
 from gsched.wire.convert import from_proto
 from gsched.wire.protocol import PROTOCOL
-from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
+from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, model_pb2
 
 log = logging.getLogger(__name__)
 SILENT_REPORTS = 3
@@ -43,6 +44,7 @@ MOST_LATE_S = 1.0
 MOST_UNTAKEN = 1_000
 """So many messages of one agent at most wait for the engine."""
 REFUSAL_TIMEOUT_S = 5.0
+TOPOLOGIES_KEPT = 64
 
 
 class _Heard:
@@ -238,6 +240,12 @@ def _unkillable(host: str, message: agent_pb2.Unkillable) -> AttemptUnkillable:
     return AttemptUnkillable(message.job_id, message.attempt, host, processes)
 
 
+@lru_cache(maxsize=TOPOLOGIES_KEPT)
+def _topology(message: bytes) -> Topology:
+    """The hosts of a cluster are of few kinds: each is read once, and kept once. Raises BadRequest."""
+    return checked(from_proto(model_pb2.Topology.FromString(message), Topology))
+
+
 def _hello(message: agent_pb2.Hello, session: int) -> HostHello:
     host = message.host
     return HostHello(
@@ -250,6 +258,6 @@ def _hello(message: agent_pb2.Hello, session: int) -> HostHello:
         ),
         started=tuple(_started(host, item) for item in message.started),
         ended=tuple(_ended(host, item) for item in message.ended),
-        topology=checked(from_proto(message.topology, Topology)) if message.HasField("topology") else None,
+        topology=_topology(message.topology.SerializeToString()) if message.HasField("topology") else None,
         only_user=message.only_user,
     )
