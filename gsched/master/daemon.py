@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import grpc.aio
@@ -26,6 +27,7 @@ from gsched.master.ends import Ends
 from gsched.master.feed import Feed
 from gsched.master.gate import Gate, LetIn
 from gsched.master.loop import EngineLoop, Item
+from gsched.master.orders import Orders
 from gsched.master.recovery import recover
 from gsched.master.servicer import Desk
 from gsched.master.services import Services
@@ -93,11 +95,13 @@ class Master:
             self._engine, store, self._board, clock, deliver=self._deliver_from_engine, fatal=self._fatal
         )
         self._attendance: Attendance | None = None
+        self._orders: Orders
         self._asyncio: asyncio.AbstractEventLoop
 
     async def serve(self) -> int:
         """Start everything, wait for a signal, stop everything."""
         self._asyncio = asyncio.get_running_loop()
+        self._orders = Orders(self._sessions.deliver, self._give_up, self._asyncio.call_soon)
         self._loop.start()
         # Not waited for: with a full disk it is stored later, and queries are answered meanwhile.
         self._loop.put(Item(Reconfigure(user_name(os.getuid()), self._config, started=True)))
@@ -171,19 +175,20 @@ class Master:
         self._asyncio.call_soon_threadsafe(self._deliver, last_seq, events, instructions)
 
     def _deliver(self, last_seq: int, events: list[AnyEvent], instructions: list[Instruction]) -> None:
-        failed = self._sessions.deliver(instructions)
+        self._orders.take(instructions, events)
         self._feed.publish(last_seq, events)
         self._ends.publish(events)
         if self._attendance is not None:
             self._attendance.publish(events)
-        if not failed:
+
+    def _give_up(self, instruction: Instruction, why: str, events: Sequence[AnyEvent]) -> None:
+        """An attempt that no agent can know of yet goes back to pending, and the reason is on record."""
+        if not isinstance(instruction, StartJob):
             return
-        new = {(event.job_id, event.attempt) for event in events if isinstance(event, JobDispatched)}
-        for instruction, why in failed:
-            # An attempt that no agent can know of yet goes back to pending, and the reason is on record.
-            if isinstance(instruction, StartJob) and (key := (instruction.job_id, instruction.attempt)) in new:
-                result = AttemptResult(started=False, problem=f"the start order could not be made: {why}")
-                self._loop.put(Item(AttemptEnded(*key, instruction.host, result)))
+        key = (instruction.job_id, instruction.attempt)
+        if any(isinstance(event, JobDispatched) and (event.job_id, event.attempt) == key for event in events):
+            result = AttemptResult(started=False, problem=f"the start order could not be made: {why}")
+            self._loop.put(Item(AttemptEnded(*key, instruction.host, result)))
 
     def _fatal(self, text: str) -> None:
         """Leave at once: a doubtful commit must not be tidied up by this process."""
