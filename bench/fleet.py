@@ -50,7 +50,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=50, help="jobs one by one, for the latency")
     parser.add_argument("--wave", type=int, default=2000, help="jobs of the wave; 0: none")
     parser.add_argument("--run-s", type=float, default=0.0, help="how long each job runs")
-    parser.add_argument("--steady", action="store_true", help="reports do not change from one to the next")
+    parser.add_argument("--steady", action="store_true", help="readings of GPUs never change")
     asked = parser.parse_args()
     sizes = [int(word) for word in asked.hosts.split(",")]
     figures: dict[str, float] = {}
@@ -65,8 +65,9 @@ def measured(size: int, asked: argparse.Namespace) -> dict[str, float]:
     """All figures of a fleet of that size."""
     with cluster(size) as conf, Master(conf) as master, Agents(conf, size, asked) as agents:
         agents.ready()
-        figures = {"hello_s": restarted(master, agents)}
-        print(f"{size} hosts: all have said hello {figures['hello_s']:.2f} s after the master was started again")
+        figures = restarted(master, agents)
+        text = "listens {listen_s:.2f} s after its start, all have said hello {hello_s:.2f} s later"
+        print(f"{size} hosts: a new master {text.format(**figures)}")
         figures |= at_rest(master, asked.idle)
         rest = "{idle_percent:.1f} % of a core, {rss_mib:.0f} MiB resident, {pss_mib:.0f} MiB its own share"
         print(f"  at rest: {rest.format(**figures)}")
@@ -189,12 +190,13 @@ class Agents:
 # -- what is measured -------------------------------------------------------------------------------------------------
 
 
-def restarted(master: Master, agents: Agents) -> float:
-    """Seconds from the start of a new master, after kill -9, until it has answered the hello of all."""
+def restarted(master: Master, agents: Agents) -> dict[str, float]:
+    """Seconds from the start of a new master, after kill -9, until it listens; from there until it has answered all."""
     master.kill()
     begin = time.monotonic()
     master.start()
-    return agents.ready() - begin
+    listening = time.monotonic()
+    return {"listen_s": listening - begin, "hello_s": agents.ready() - listening}
 
 
 def at_rest(master: Master, seconds: float) -> dict[str, float]:

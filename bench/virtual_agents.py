@@ -141,17 +141,23 @@ class VirtualAgent:
     # -- reports --------------------------------------------------------------------------------------------------
 
     async def _report(self) -> None:
-        """All at the pace of the load: readings of GPUs that decide nothing go no faster."""
+        """Loads, and readings at the same pace but at another time. Who reports needs no heartbeat."""
+        self._send(gpus=self._gpus)
+        first = True
         while True:
-            if not self._fleet.is_steady:
-                for gpu in self._gpus.gpus:
-                    gpu.utilization_percent = random.randrange(101)
-                    gpu.temperature_c = random.randrange(40, 80)
-                    gpu.power_w = random.randrange(60, 700)
-            self._send(gpus=self._gpus)
             self._send(load=self._load())
-            await asyncio.sleep(self._settings.exchange_s)
-            self._send(heartbeat=agent_pb2.Heartbeat())
+            await asyncio.sleep(self._settings.gpu_probe_s)
+            if not self._fleet.is_steady and not first:
+                self._send(gpus=self._read())
+            first = False
+            await asyncio.sleep(self._settings.exchange_s - self._settings.gpu_probe_s)
+
+    def _read(self) -> model_pb2.GpuReport:
+        for gpu in self._gpus.gpus:
+            gpu.utilization_percent = random.randrange(101)
+            gpu.temperature_c = random.randrange(40, 80)
+            gpu.power_w = random.randrange(60, 700)
+        return self._gpus
 
     def _load(self) -> model_pb2.LoadReport:
         busy = 0.0 if self._fleet.is_steady else random.random()
@@ -262,7 +268,7 @@ def main() -> int:
     parser.add_argument("hosts", nargs="+", help="names of hosts; v1..300 is v1 to v300")
     parser.add_argument("--gpus", type=int, default=8, help="of each host")
     parser.add_argument("--run-s", type=float, default=0.0, help="how long a job runs")
-    parser.add_argument("--steady", action="store_true", help="all reports are alike")
+    parser.add_argument("--steady", action="store_true", help="readings of GPUs never change")
     asked = parser.parse_args()
     hosts = list(_hosts(asked.hosts))
     gc.set_threshold(100_000, 50, 50)
