@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gsched.base.errors import LSF_FAILURE, BadRequest, Conflict, GschedError, NotFound, PermissionDenied
+from gsched.base.errors import (
+    LSF_FAILURE,
+    BadRequest,
+    Conflict,
+    GschedError,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+)
 from gsched.base.ids import new_token
 from gsched.cli.call import Call
 from gsched.cli.session import Session
@@ -95,7 +103,7 @@ class _Pack:
     def _send(self, part: list[_Line], *, is_last_word: bool) -> bool:
         try:
             jobs = self._session.client.submit_many([line.submission for line in part], token=new_token())
-        except (BadRequest, Conflict, NotFound, PermissionDenied) as error:
+        except (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted) as error:
             if is_last_word:
                 self._fail(part[0].number, type(error)(rejected(error.text)))
             return False

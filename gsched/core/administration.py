@@ -14,6 +14,8 @@ from gsched.model.event import HostClosed, HostOpened, JobGroupMade, JobGroupRem
 from gsched.model.job import FINISHED
 from gsched.model.view import Answer
 
+MOST_GROUPS = 1_000
+"""Of one user; LSF knows no limit."""
 MAX_GROUP = 512
 """Characters of a job group's path, as in LSF."""
 _QUEUE_WORDS = {"open": "opened", "close": "closed", "activate": "activated", "inactivate": "inactivated"}
@@ -85,6 +87,8 @@ def control_groups(state: ClusterState, command: ControlGroups, now: float, deci
     acts = {"add": _add_group, "modify": _modify_group, "remove": _remove_group}
     if command.action not in acts:
         raise BadRequest(f"'{command.action}' is not something that can be done to a job group")
+    if len(command.groups) > MOST_GROUPS:
+        raise BadRequest(f"Bad argument: {len(command.groups)} job groups at once, {MOST_GROUPS} are the most")
     if command.job_limit < -1:
         raise BadRequest(f"Bad argument: a job limit of {command.job_limit}")
     decision.reply = []
@@ -98,6 +102,8 @@ def _add_group(state: ClusterState, command: ControlGroups, path: str, now: floa
     group = state.groups.get(path)
     if group is not None and group.made_by:
         return "The group already exists"
+    if not command.is_admin and sum(each.made_by == command.user for each in state.groups.values()) >= MOST_GROUPS:
+        return f"{MOST_GROUPS} job groups of {command.user} are the most"
     _make_group(command, path, now, decision)
     return ""
 

@@ -18,6 +18,7 @@ from gsched.core.device_wishes import UNTIL_THEN, Offered, never_met
 from gsched.core.judgement import Judge, Judged, Usage, lasting
 from gsched.core.observed import Observation
 from gsched.core.values import affinity_processors, slot_limit
+from gsched.core.wellformed import check_form
 from gsched.model.config import ClusterConfig, GpuUnrequested
 from gsched.model.devices import MODE_BY_OPTION, SETTABLE_MODES, SUDO_WARNING
 from gsched.model.host import ComputeMode, GpuReport, HostConfig, LoadReport
@@ -28,7 +29,6 @@ from gsched.model.resource import GPU_COUNTERS
 Observed = Callable[[str], Observation]
 """What is known about the host of a name."""
 
-MAX_TEXT = 1 << 20
 _MODE_WORDS = {
     "ngpus_excl_p": (ComputeMode.EXCLUSIVE_PROCESS, "Exclusive_Process"),
     "ngpus_excl_t": (ComputeMode.EXCLUSIVE_THREAD, "Exclusive_Thread"),
@@ -55,8 +55,7 @@ def admit(
     """
     if not spec.command.strip():
         raise BadRequest("No command is specified")
-    if len(spec.command) > MAX_TEXT:
-        raise BadRequest(f"Command line too long ({len(spec.command)} characters, at most {MAX_TEXT})")
+    check_form(spec)
     if old is None and user == "root" and not config.params.root_may_submit:
         raise PermissionDenied("Root job submission is disabled")
 

@@ -72,6 +72,8 @@ Waiter = Bucket | tuple[str, RequirementClass]
 
 NOTICED_LATE = 0.5
 """So much of GSCHED_HOST_LOST may have passed already when a host's connection ends."""
+MOST_TOKEN = 256
+"""Characters; it is kept with each job of the submission."""
 IDLE_TICK_S = 60.0
 """Longest time between two ticks."""
 STEP_PAUSE_S = 1.0
@@ -167,6 +169,8 @@ class Engine:
     def _submit(self, command: Submit, now: float, decision: Decision) -> None:
         if not command.specs:
             raise BadRequest("an empty submission")
+        if len(command.token) > MOST_TOKEN:
+            raise BadRequest(f"a token of {len(command.token)} characters: {MOST_TOKEN} are the most")
         known = self.state.tokens.get(command.token) if command.token else None
         if known:
             decision.reply = answered_before(self.state, command, known, self.config.params.default_queues)

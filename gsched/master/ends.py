@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from gsched.base.errors import BadRequest
 from gsched.base.ids import array_of, index_of
 from gsched.master.board import Board
 from gsched.model.event import AnyEvent, ArrayElementsFinished, JobFinished
@@ -20,6 +21,7 @@ from gsched.wire.server import streams
 from gsched.wire.v1 import waiting_pb2, waiting_pb2_grpc
 
 ENDS_PER_MESSAGE = 500
+MOST_AWAITED = 1_000_000
 
 
 class Waiter:
@@ -28,6 +30,8 @@ class Waiter:
     def __init__(self) -> None:
         self.ends: asyncio.Queue[JobEnd | None] = asyncio.Queue()
         self.open: set[int] = set()
+        self.problem = ""
+        """Why nothing more is taken from it."""
 
 
 class Ends:
@@ -117,6 +121,8 @@ class WaitingServicer(waiting_pb2_grpc.WaitingServicer):
                     else:
                         fill(reply.ends.add(), end)
                 yield reply
+            if waiter.problem:
+                raise BadRequest(waiter.problem)
         finally:
             reading.cancel()
             with suppress(asyncio.CancelledError):
@@ -126,6 +132,9 @@ class WaitingServicer(waiting_pb2_grpc.WaitingServicer):
     async def _read(self, requests: Any, waiter: Waiter) -> None:
         try:
             async for request in requests:
+                if len(waiter.open) + waiter.ends.qsize() + len(request.job_ids) > MOST_AWAITED:
+                    waiter.problem = f"more than {MOST_AWAITED} jobs are waited for on one stream"
+                    return
                 self._ends.ask(waiter, request.job_ids)
         finally:
             waiter.ends.put_nowait(None)

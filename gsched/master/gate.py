@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sized
 from contextlib import aclosing
 from contextvars import ContextVar
 from typing import Any, NamedTuple, NoReturn
 
 import grpc
 import grpc.aio
+from google.protobuf.message import Message
 
-from gsched.base.errors import GschedError, PermissionDenied
+from gsched.base.errors import BadRequest, GschedError, PermissionDenied
 from gsched.core.roles import DENIED, ROOT, ROOT_DENIED
 from gsched.master.auditlog import AuditLog
 from gsched.master.deeds import outcome, wanted
@@ -28,6 +29,8 @@ from gsched.wire.protocol import RETRY_AFTER_MS
 from gsched.wire.server import status_of
 
 log = logging.getLogger(__name__)
+MOST_LISTED = 100_000
+"""Values of one list in a request: numbers of jobs, names, submissions."""
 NOBODY = Caller(user="", is_admin=False, way="unproven")
 _asking: ContextVar[Caller] = ContextVar("asking")
 
@@ -156,6 +159,7 @@ class Gate(grpc.aio.ServerInterceptor):
         try:
             caller = await self._auth.prove(context, method, body)
             _check(rule, caller, self._config())
+            _check_lists(request)
         except GschedError as error:
             await self._refuse(name, caller, request, context, error)
         try:
@@ -238,6 +242,17 @@ def _check(rule: Rule, caller: Caller, config: ClusterConfig) -> None:
         raise PermissionDenied(DENIED)
     if caller.user == ROOT and rule.changes and caller.way != "owner" and not config.params.root_may_submit:
         raise PermissionDenied(ROOT_DENIED)
+
+
+def _check_lists(request: Any) -> None:
+    """Raise BadRequest for a list that the engine would be busy with for minutes; a message may have 64 MiB."""
+    if isinstance(request, Message):
+        for field, value in request.ListFields():
+            if isinstance(value, Message):
+                _check_lists(value)
+            elif isinstance(value, Sized) and not isinstance(value, str | bytes) and len(value) > MOST_LISTED:
+                what = field.name.replace("_", " ")
+                raise BadRequest(f"{len(value)} {what} in one request: {MOST_LISTED} are the most")
 
 
 def _is_measured(caller: Caller) -> bool:

@@ -14,13 +14,13 @@ import grpc
 import grpc.aio
 import pytest
 
-from gsched.base.errors import BadRequest, PermissionDenied
+from gsched.base.errors import BadRequest, GschedError, PermissionDenied
 from gsched.master.auditlog import AuditLog
 from gsched.master.gate import Gate, LetIn
 from gsched.master.rights import RULES, Who
 from gsched.model.config import ClusterConfig, Locations, Params
 from gsched.model.job import JobSpec
-from gsched.model.view import Submission
+from gsched.model.view import JobFilter, Submission
 from gsched.wire.auth import Caller
 from gsched.wire.client import Client
 from gsched.wire.server import SERVER_OPTIONS, answers, listen, streams
@@ -365,6 +365,55 @@ def test_a_user_has_a_few_large_queries_at_a_time(played: Played) -> None:
             await call.read()
         assert await stub.Jobs(model_pb2.JobFilter()).read()
         await channel.close()
+
+    played(story)
+
+
+def test_a_list_without_end_is_refused_before_the_engine_sees_it(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsched.master.gate.MOST_LISTED", 1_000)
+
+    async def story(setting: Setting) -> None:
+        await setting.ask(lambda client: client.control("kill", range(1, 1001)))
+        for call in (
+            lambda client: client.control("kill", range(1, 1002)),
+            lambda client: list(client.jobs(JobFilter(ids=tuple(range(1, 1002))))),
+            lambda client: client.control("kill", wanted=JobFilter(states=("RUN",) * 1001)),
+            lambda client: client.submit_many([Submission(spec=SPEC)] * 1001),
+        ):
+            with pytest.raises(BadRequest, match=r"1001 .* in one request: 1000 are the most"):
+                await setting.ask(call)
+        assert not setting.behind.users
+
+    played(story)
+
+
+def test_a_message_that_is_too_large_harms_nobody(played: Played) -> None:
+    """The transport refuses it before it is read; the same connection goes on."""
+
+    async def story(setting: Setting) -> None:
+        huge = Submission(spec=SPEC, script=b"x" * (65 << 20))
+        with pytest.raises(GschedError, match="larger than max"):
+            await setting.ask(lambda client: client.submit(huge))
+        assert not setting.behind.users
+        assert (await setting.ask(lambda client: client.cluster())).cluster == "c"
+
+    played(story)
+
+
+def test_what_is_no_message_harms_nobody(played: Played) -> None:
+    async def story(setting: Setting) -> None:
+        async with grpc.aio.insecure_channel(setting.client.address) as channel:
+            for path in ("Scheduler/Submit", "Scheduler/Control", "Administration/Modify", "Scheduler/Nonsense"):
+                call = channel.unary_unary(f"/gsched.wire.v1.{path}")
+                with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await call(b"\xff\xff\xff\xff\x07rubbish")
+                assert refused.value.code() in (grpc.StatusCode.UNKNOWN, grpc.StatusCode.UNIMPLEMENTED)
+        _, writer = await asyncio.open_unix_connection(setting.socket)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n" + bytes(1000))
+        writer.close()
+        assert (await setting.ask(lambda client: client.cluster())).cluster == "c"
 
     played(story)
 

@@ -1,0 +1,54 @@
+"""Is a spec one that a submission can consist of at all? Sizes and characters; what it means is admission's question.
+
+Every text of a spec is kept in memory and in the store for as long as the job, and shown to everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gsched.base.errors import BadRequest
+from gsched.model.job import JobSpec
+
+MOST_TEXT = {"command": 1 << 20, "pre_exec": 1 << 16, "post_exec": 1 << 16, "res_req": 1 << 16, "dependency": 1 << 16}
+"""Characters of these fields; of any other SHORT. The language of a requirement has closer limits of its own."""
+SHORT = 4096
+MOST_WORDS = 10_000
+"""Of a field that is a list (-m, -f …)."""
+LARGEST = 1 << 53
+_WHAT = {"command": "Command line"}
+
+
+def check_form(spec: JobSpec) -> None:
+    """Raise BadRequest for texts and numbers that no job has."""
+    for name in JobSpec.__struct_fields__:
+        value = getattr(spec, name)
+        if isinstance(value, str):
+            _check_text(name, value)
+        elif isinstance(value, tuple):
+            _check_list(name, value)
+        elif isinstance(value, dict):
+            _check_list(name, tuple(value))
+        elif isinstance(value, int | float) and abs(value) > LARGEST:
+            raise BadRequest(f"Bad argument: {_shown(name)} of {value:g}")
+
+
+def _check_text(name: str, text: str) -> None:
+    most = MOST_TEXT.get(name, SHORT)
+    if len(text) > most:
+        raise BadRequest(f"{_WHAT.get(name, _shown(name))} too long ({len(text)} characters, at most {most})")
+    if "\0" in text:
+        raise BadRequest(f"Bad argument: a null character in {_shown(name)}")
+
+
+def _check_list(name: str, values: Iterable[object]) -> None:
+    values = tuple(values)
+    if len(values) > MOST_WORDS:
+        raise BadRequest(f"Bad argument: {len(values)} values for {_shown(name)}, at most {MOST_WORDS}")
+    for value in values:
+        if isinstance(value, str):
+            _check_text(name, value)
+
+
+def _shown(name: str) -> str:
+    return name.replace("_", " ")
