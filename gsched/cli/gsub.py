@@ -26,6 +26,7 @@ from gsched.cli.command import program, version_line
 from gsched.cli.esub import esubs_of
 from gsched.cli.interactive import Sitting
 from gsched.cli.job_wait import Wait, WaitForAll
+from gsched.cli.links import serves_others
 from gsched.cli.pack import submit_pack
 from gsched.cli.session import Session, connected
 from gsched.cli.surroundings import surroundings
@@ -94,6 +95,8 @@ def _typed(call: Call) -> bytes:
 
 def _is_program(call: Call, word: str) -> bool:
     """Whether the shell on the execution host would run it: an executable file, or a program of the caller's PATH."""
+    if serves_others():
+        call.take_over()  # only the caller can say what the caller may run
     if "/" not in word and shutil.which(word, path=call.env.get("PATH", os.defpath)):
         return True
     return os.access(os.path.join(call.cwd, word), os.X_OK)

@@ -130,6 +130,8 @@ class Relay:
         upwards = asyncio.create_task(self._send_on(uid, reader, call))
         try:
             await _bring_back(call, writer)
+            if self._stop.is_set():
+                raise Refused(grpc.StatusCode.UNAVAILABLE, "the door is closing")
             besides = [(str(key), str(value)) for key, value in await call.trailing_metadata() or ()]
             return ending((await call.code()).value[0], str(await call.details() or ""), besides)
         finally:

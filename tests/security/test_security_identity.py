@@ -1,0 +1,249 @@
+"""Who is who in a shared cluster: over real TLS, against the real gate, with forged names and foreign certificates."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import msgspec
+import pytest
+from certificates import write_certificate
+from shared_master import HOSTS, MASTER, SharedMaster
+
+from gsched.app.authority import make_authority, make_host
+from gsched.master.agents import AgentServicer
+from gsched.wire.auth import Caller, OwnerOnly
+from gsched.wire.protocol import PROTOCOL
+from gsched.wire.shared import USER_KEY
+from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, waiting_pb2, waiting_pb2_grpc
+
+DENIED = grpc.StatusCode.PERMISSION_DENIED
+Metadata = tuple[tuple[str, str], ...]
+ANN: Metadata = ((USER_KEY, "ann"),)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedMaster]:
+    with SharedMaster(tmp_path_factory.mktemp("shared")) as master:
+        yield master
+
+
+@pytest.fixture
+def master(shared: SharedMaster) -> Iterator[SharedMaster]:
+    """The same for all tests, its configuration as it was."""
+    before = shared.config
+    yield shared
+    shared.config = before
+
+
+class Peer:
+    """Somebody who connects with the certificate HOST.crt of a folder, or with none."""
+
+    def __init__(self, master: SharedMaster, folder: Path | None, host: str = "") -> None:
+        pair = (
+            ((folder / f"{host}.key").read_bytes(), (folder / f"{host}.crt").read_bytes()) if folder else (None, None)
+        )
+        credentials = grpc.ssl_channel_credentials((master.tls / "ca.crt").read_bytes(), *pair)
+        self.channel = grpc.secure_channel(f"{MASTER}:{master.config.network.port}", credentials)
+
+    def cluster(self, metadata: Metadata) -> str:
+        """Who the master says is calling. Raises grpc.RpcError."""
+        stub = scheduler_pb2_grpc.SchedulerStub(self.channel)
+        return str(stub.Cluster(scheduler_pb2.ClusterRequest(), timeout=10, metadata=metadata).cluster)
+
+    def agent(self, metadata: Metadata = ()) -> str:
+        """Which host the master says is speaking."""
+        hello = agent_pb2.AgentMessage(hello=agent_pb2.Hello(host="gpu1", protocol=PROTOCOL))
+        stub = agent_pb2_grpc.AgentServiceStub(self.channel)
+        answers = stub.Session(iter([agent_pb2.AgentBatch(messages=[hello])]), timeout=10, metadata=metadata)
+        return str(next(answers).messages[0].refusal.text)
+
+
+def refusal(peer: Peer, metadata: Metadata) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.RpcError) as found:
+        peer.cluster(metadata)
+    return found.value.code(), found.value.details()
+
+
+def test_a_host_of_the_cluster_vouches_for_its_users(master: SharedMaster) -> None:
+    peer = Peer(master, master.tls, "gpu1")
+    assert peer.cluster(ANN) == "ann/gpu1/door/user"
+    assert peer.cluster(((USER_KEY, "adm"),)) == "adm/gpu1/door/admin"
+
+
+def test_every_kind_of_call_passes_the_gate(master: SharedMaster) -> None:
+    peer = Peer(master, master.tls, "gpu1")
+    stub = scheduler_pb2_grpc.SchedulerStub(peer.channel)
+    events = stub.Events(scheduler_pb2.EventsRequest(), timeout=10, metadata=ANN)
+    assert [event.kind for event in events] == ["ann/gpu1/door/user"] * 3
+    waiting = waiting_pb2_grpc.WaitingStub(peer.channel)
+    ends = waiting.Ends(iter([waiting_pb2.EndsRequest(job_ids=[7])]), timeout=10, metadata=ANN)
+    assert [end.state for reply in ends for end in reply.ends] == ["ann/gpu1/door/user"]
+    for call in (
+        stub.Events(scheduler_pb2.EventsRequest(), timeout=10),
+        waiting.Ends(iter([waiting_pb2.EndsRequest(job_ids=[7])]), timeout=10),
+    ):
+        with pytest.raises(grpc.RpcError) as found:
+            list(call)
+        assert found.value.code() is DENIED
+
+
+def test_a_forged_name_without_a_certificate_is_not_heard(master: SharedMaster) -> None:
+    assert refusal(Peer(master, None), ANN)[0] is grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_foreign_certificate_is_not_heard(master: SharedMaster, tmp_path: Path) -> None:
+    make_host(str(tmp_path / "tls"), make_authority(str(tmp_path / "tls"), "c1", 30), "gpu1", 30)
+    assert refusal(Peer(master, tmp_path / "tls", "gpu1"), ANN)[0] is grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize("days", [(-3.0, -1.0), (1.0, 3.0)])
+def test_a_certificate_of_another_time_is_not_heard(
+    master: SharedMaster, tmp_path: Path, days: tuple[float, float]
+) -> None:
+    write_certificate(tmp_path, master.signer, "gpu1", days=days)
+    assert refusal(Peer(master, tmp_path, "gpu1"), ANN)[0] is grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_master_with_a_foreign_certificate_gets_no_words(master: SharedMaster, tmp_path: Path) -> None:
+    """A command, door or agent says nothing to who cannot prove to be the master's host."""
+    stranger = make_authority(str(tmp_path / "tls"), "c1", 30)
+    make_host(str(tmp_path / "tls"), stranger, "gpu1", 30)
+    credentials = grpc.ssl_channel_credentials((tmp_path / "tls" / "ca.crt").read_bytes())
+    channel = grpc.secure_channel(f"{MASTER}:{master.config.network.port}", credentials)
+    with pytest.raises(grpc.RpcError) as found:
+        scheduler_pb2_grpc.SchedulerStub(channel).Cluster(scheduler_pb2.ClusterRequest(), timeout=10, metadata=ANN)
+    assert found.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_another_host_of_the_cluster_is_not_taken_for_the_master(master: SharedMaster) -> None:
+    """The name that a connection is made to is the one that its certificate must bear."""
+    ca = (master.tls / "ca.crt").read_bytes()
+    pair = ((master.tls / "gpu1.key").read_bytes(), (master.tls / "gpu1.crt").read_bytes())
+    address = f"127.0.0.1:{master.config.network.port}"
+    channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, *pair))
+    with pytest.raises(grpc.RpcError) as found:
+        scheduler_pb2_grpc.SchedulerStub(channel).Cluster(scheduler_pb2.ClusterRequest(), timeout=10, metadata=ANN)
+    assert found.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_host_that_is_not_of_the_cluster_vouches_for_nobody(master: SharedMaster, tmp_path: Path) -> None:
+    write_certificate(tmp_path, master.signer, "gpu9")
+    peer = Peer(master, tmp_path, "gpu9")
+    assert refusal(peer, ANN) == (DENIED, "the certificate is that of gpu9, which is not one host of lsf.cluster")
+    with pytest.raises(grpc.RpcError, match="gpu9"):
+        peer.agent()
+
+
+def test_a_host_that_was_removed_is_refused_from_then_on(master: SharedMaster) -> None:
+    peer = Peer(master, master.tls, "gpu2")
+    assert peer.cluster(ANN) == "ann/gpu2/door/user"
+    left = {name: host for name, host in master.config.hosts.items() if name != "gpu2"}
+    master.config = msgspec.structs.replace(master.config, hosts=left)
+    assert refusal(peer, ANN)[0] is DENIED
+    with pytest.raises(grpc.RpcError, match="gpu2"):
+        peer.agent()
+
+
+def test_a_certificate_of_two_hosts_is_none(master: SharedMaster, tmp_path: Path) -> None:
+    write_certificate(tmp_path, master.signer, "gpu1", names=("gpu1", "gpu2"))
+    assert refusal(Peer(master, tmp_path, "gpu1"), ANN)[0] is DENIED
+
+
+def test_a_further_name_of_a_host_does_no_harm(master: SharedMaster, tmp_path: Path) -> None:
+    write_certificate(tmp_path, master.signer, "gpu1", names=("gpu1", "gpu1.example.org"))
+    assert Peer(master, tmp_path, "gpu1").cluster(ANN) == "ann/gpu1/door/user"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        (),
+        (*ANN, (USER_KEY, "adm")),
+        ((USER_KEY, ""),),
+        ((USER_KEY, "a b"),),
+        ((USER_KEY, "-rf"),),
+        ((USER_KEY, "ann:x"),),
+        ((USER_KEY, "a" * 300),),
+        (("gsched-user-bin", b"ann"),),
+        (("Gsched-User".lower() + "s", "ann"),),
+    ],
+)
+def test_a_host_must_name_one_user(master: SharedMaster, metadata: Metadata) -> None:
+    assert refusal(Peer(master, master.tls, "gpu1"), metadata)[0] is DENIED
+
+
+def test_unknown_users_are_refused_unless_configured(master: SharedMaster) -> None:
+    peer = Peer(master, master.tls, "gpu1")
+    code, text = refusal(peer, ((USER_KEY, "mallory"),))
+    assert code is DENIED
+    assert "user mallory is not known on localhost" in text
+    master.config = msgspec.structs.replace(master.config, unknown_users=True)
+    assert peer.cluster(((USER_KEY, "mallory"),)) == "mallory/gpu1/door/user"
+
+
+@pytest.mark.parametrize("name", ["root", "toor"])
+def test_root_is_root_by_whatever_name(master: SharedMaster, name: str) -> None:
+    """root may look, and nothing else unless LSF_ROOT_USER=Y: also where it is called otherwise."""
+    peer = Peer(master, master.tls, "gpu1")
+    said = ((USER_KEY, name),)
+    assert peer.cluster(said).startswith("root/gpu1/door/")
+    stub = scheduler_pb2_grpc.SchedulerStub(peer.channel)
+    with pytest.raises(grpc.RpcError) as found:
+        stub.Submit(scheduler_pb2.SubmitRequest(), timeout=10, metadata=said)
+    assert found.value.code() is DENIED
+    params = msgspec.structs.replace(master.config.params, root_may_submit=True)
+    master.config = msgspec.structs.replace(master.config, params=params)
+    assert stub.Submit(scheduler_pb2.SubmitRequest(), timeout=10, metadata=said).jobs[0].queue.startswith("root/")
+
+
+def test_an_agent_is_proven_by_its_hosts_certificate(master: SharedMaster) -> None:
+    assert Peer(master, master.tls, "gpu2").agent() == "/gpu2/agent/user"
+
+
+def test_no_user_speaks_as_an_agent(master: SharedMaster) -> None:
+    """A door shares its host's certificate: what it carries for a user is never taken for its agent's."""
+    with pytest.raises(grpc.RpcError, match="no user may speak as the agent of gpu1"):
+        Peer(master, master.tls, "gpu1").agent(ANN)
+
+
+def test_no_agent_speaks_as_a_user(master: SharedMaster) -> None:
+    assert refusal(Peer(master, master.tls, "gpu1"), ()) == (DENIED, "host gpu1 names 0 users for one call")
+
+
+@pytest.mark.parametrize("host", [*HOSTS, "", "gpu9"])
+def test_an_agent_never_speaks_for_another_host(host: str) -> None:
+    first = agent_pb2.AgentMessage(hello=agent_pb2.Hello(host=host, protocol=PROTOCOL))
+    servicer = AgentServicer(None, None, None)  # type: ignore[arg-type]
+    proven = Caller("", False, "gpu1", "agent")
+    said = servicer._refuse(first, proven)
+    assert (said == "") is (host == "gpu1"), said
+
+
+def test_an_agent_of_a_shared_cluster_does_not_come_by_the_masters_own_socket() -> None:
+    prove = OwnerOnly(agents=False).prove
+    with pytest.raises(Exception, match="proves its host on the master's port"):
+        asyncio.run(prove(None, "/gsched.wire.v1.AgentService/Session", b""))
+    assert asyncio.run(prove(None, "/gsched.wire.v1.Scheduler/Submit", b"")).is_admin
+
+
+def shown_by(master: SharedMaster) -> str:
+    """Serial number of the certificate that the port shows now."""
+    context = ssl.create_default_context(cafile=master.tls / "ca.crt")
+    context.load_cert_chain(master.tls / "gpu1.crt", master.tls / "gpu1.key")
+    plain = socket.create_connection((MASTER, master.config.network.port or 0), timeout=10)
+    with plain, context.wrap_socket(plain, server_hostname=MASTER) as connection:
+        return str((connection.getpeercert() or {})["serialNumber"])
+
+
+def test_certificates_that_are_replaced_count_for_the_next_connection(master: SharedMaster) -> None:
+    before = shown_by(master)
+    (master.tls / f"{MASTER}.key").write_bytes(b"rubbish")
+    assert shown_by(master) == before  # the last good ones stay
+    make_host(str(master.tls), master.signer, MASTER, 60, renew=True)
+    assert shown_by(master) != before
+    assert Peer(master, master.tls, "gpu1").cluster(ANN)
