@@ -87,7 +87,7 @@ class SharedCluster:
             (f"{ENVDIR}/tls", 0o755, 0),
             (FOLDERS.server_dir, 0o755, 0),
             (FOLDERS.state_dir, 0o700, owner),
-            (FOLDERS.log_dir, 0o755, 0),
+            (FOLDERS.log_dir, 0o755, owner),
             (FOLDERS.spool_dir, 0o711, 0),
             (FOLDERS.run_dir, 0o755, 0),
             (f"{FOLDERS.run_dir}/master", 0o700, owner),

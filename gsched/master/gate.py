@@ -22,6 +22,7 @@ from gsched.core.roles import DENIED, ROOT, ROOT_DENIED
 from gsched.master.auditlog import AuditLog
 from gsched.master.deeds import outcome, wanted
 from gsched.master.rights import Rule, Who, rule_of
+from gsched.master.speakers import Refusals
 from gsched.master.throttle import Throttle, TooMuch
 from gsched.model.config import ClusterConfig
 from gsched.wire.auth import Authenticator, Caller, Proven
@@ -66,6 +67,7 @@ class Gate(grpc.aio.ServerInterceptor):
         self._config = config
         self._audit = audit
         self._throttle = throttle or Throttle()
+        self._refusals = Refusals()
         self._handlers: dict[str, Any] = {}
 
     async def intercept_service(self, continuation: Continuation, handler_call_details: Details) -> Any:
@@ -103,7 +105,9 @@ class Gate(grpc.aio.ServerInterceptor):
             try:
                 _asking.set(await self._auth.prove(context, method, b""))
             except GschedError as error:
-                await self._refuse(_name(method), NOBODY, requests, context, error)
+                if self._refusals.is_news(context.peer(), error.text, time.monotonic()):  # it asks again and again
+                    self._write(_name(method), NOBODY, requests, {"outcome": "refused", "why": error.text})
+                await context.abort(status_of(error), error.text)
             await inner(requests, context)
 
         return call

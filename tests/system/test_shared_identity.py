@@ -1,0 +1,171 @@
+"""Two hosts, several users, real daemons: everybody is who the kernel says, and nobody else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from netlab import BIN, Host, Lab, unavailable
+from netlab_cluster import ENVDIR, FOLDERS, PORT, SERVICE_USER, SharedCluster, shared_cluster
+
+pytestmark = [pytest.mark.system, pytest.mark.needs_root]
+
+FORGED = """
+import sys, grpc
+from pathlib import Path
+from gsched.wire.protocol import PROTOCOL
+from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc
+certificate, user, host = sys.argv[1:]
+tls = Path("/etc/gsched/tls")
+pair = [(tls / f"{certificate}.{kind}").read_bytes() for kind in ("key", "crt")] if certificate else [None, None]
+channel = grpc.secure_channel("h1:6881", grpc.ssl_channel_credentials((tls / "ca.crt").read_bytes(), *pair))
+metadata = (("gsched-user", user),) if user else ()
+try:
+    if host:
+        hello = agent_pb2.AgentMessage(hello=agent_pb2.Hello(host=host, protocol=PROTOCOL))
+        batches = iter([agent_pb2.AgentBatch(messages=[hello])])
+        answers = agent_pb2_grpc.AgentServiceStub(channel).Session(batches, timeout=10, metadata=metadata)
+        print("refused", next(answers).messages[0].refusal.text)
+    else:
+        request = scheduler_pb2.HostControlRequest(action="close", hosts=["h1"])
+        scheduler_pb2_grpc.SchedulerStub(channel).HostControl(request, timeout=10, metadata=metadata)
+        print("done")
+except grpc.RpcError as error:
+    print(error.code().name, error.details())
+"""
+
+
+def forged(host: Host, *, certificate: str, user: str = "", of: str = "", by: str = "root") -> str:
+    """What the master of h1 says to a program of `by` on `host`, which shows a certificate and gives a user's name."""
+    done = host.run([f"{BIN}/python", "-c", FORGED, certificate, user, of], user=by)
+    return done.stdout + done.stderr
+
+
+def audit(cluster: SharedCluster) -> str:
+    return cluster.master_host.path(f"{FOLDERS.log_dir}/audit.log").read_text()
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[SharedCluster]:
+    """Hosts h1, with the master, and h2, the same for most of the tests."""
+    if unavailable():
+        pytest.skip(unavailable())
+    folder = Path(tempfile.mkdtemp(prefix="gs-"))
+    with Lab(folder) as lab:
+        yield shared_cluster(lab, [lab.host("h1"), lab.host("h2")], settings={"GSCHED_COMMAND_WAIT": "3"})
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_users_of_all_hosts_are_who_they_are(two: SharedCluster) -> None:
+    _, b = two.hosts
+    first = two.submit("-o", "/dev/null", "sleep 100", user="alice", host=b)
+    assert two.field(first, "user", user="bob") == "alice"
+    for user, host in (("bob", b), ("root", b), ("root", two.hosts[0])):
+        done = two.run("gkill", str(first), user=user, host=host, check=False)
+        assert done.returncode == 255, (user, done.stdout)
+    refused = two.run("gsub", "id", user="root", host=b, check=False)
+    assert "LSF_ROOT_USER=Y" in refused.stderr
+    assert two.run("gkill", str(first), user=SERVICE_USER, host=b).stdout.startswith(f"Job <{first}>")
+    two.becomes(first, "EXIT")
+    log = audit(two)
+    assert re.search(rf"user=alice host=h2 way=door action=submit .*jobs={first}", log)
+    assert re.search(rf"user=bob host=h2 way=door action=kill on={first} outcome=refused", log)
+    assert re.search(rf"user={SERVICE_USER} host=h2 way=door action=kill on={first} outcome=ok", log)
+
+
+def test_what_runs_outside_the_door_is_its_users_too(two: SharedCluster) -> None:
+    """Interactive jobs, commands without the door, gadmin and Python programs: through the relay."""
+    _, b = two.hosts
+    done = two.run("gsub", "-I", "id -un; exit 7", user="alice", host=b, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (7, "alice"), done.stderr
+    inside = two.run("env", "GSCHED_DOOR=off", "gsub", "-K", "true", user="bob", host=b)
+    assert "submitted" in inside.stdout
+    program = "import gsched; c = gsched.Cluster(); j = c.submit('true'); j.wait(); print(j.view().spec.user)"
+    done = two.run(f"{BIN}/python", "-c", program, user="carol", host=b)
+    assert done.stdout == "carol\n", done.stderr
+    done = two.run("gadmin", "hclose", "h2", user="bob", host=b, check=False)
+    assert done.returncode == 255
+    assert "denied" in done.stderr.lower(), done.stderr
+    two.run("gadmin", "hclose", "h2", user=SERVICE_USER, host=b)
+    two.host_becomes(b, "closed_Adm")
+    two.run("gadmin", "hopen", "h2", user=SERVICE_USER, host=b)
+
+
+def test_programs_of_a_site_are_run_by_the_caller_and_not_by_the_door(two: SharedCluster) -> None:
+    esub = two.hosts[1].path(f"{FOLDERS.server_dir}/esub")
+    esub.write_text("#!/bin/sh\nid -un >&2\n")
+    esub.chmod(0o755)
+    done = two.run("gsub", "true", user="alice", host=two.hosts[1])
+    esub.unlink()
+    assert done.stderr == "alice\n"
+
+
+def test_the_door_does_not_follow_its_callers_elsewhere(two: SharedCluster) -> None:
+    """A folder of the caller's that names this door and a false master: the door speaks to its own cluster alone."""
+    b = two.hosts[1]
+    socket = f"{FOLDERS.run_dir}/master/master.sock"
+    for step in ("mkdir conf", f"cp {ENVDIR}/.door {ENVDIR}/lsf.conf conf", f"echo unix:{socket} > conf/.master"):
+        two.run("sh", "-c", step, user="alice", host=b)
+    done = two.run("sh", "-c", "GSCHED_ENVDIR=$HOME/conf gsub true", user="alice", host=b, check=False)
+    assert (done.returncode, done.stdout) == (255, "")
+    assert "serves the cluster of /etc/gsched" in done.stderr or "not trusted" in done.stderr, done.stderr
+
+
+def test_without_a_door_a_user_is_told_so(two: SharedCluster) -> None:
+    b = two.hosts[1]
+    two.kill(b, "door", 15)
+    done = two.run("gjobs", user="alice", host=b, check=False)
+    two.start_daemon(b, "door")
+    assert done.returncode == 255
+    assert "no door is open on this host" in done.stderr
+
+
+def test_forged_names_and_certificates_of_others(two: SharedCluster) -> None:
+    _, b = two.hosts
+    assert b.run(["cat", f"{ENVDIR}/tls/h2.key"], user="alice").returncode != 0
+    assert forged(b, certificate="", user=SERVICE_USER, by="alice").startswith("UNAVAILABLE")
+    assert forged(b, certificate="").startswith("UNAVAILABLE")
+    assert forged(b, certificate="h2").startswith("PERMISSION_DENIED host h2 names 0 users")
+    assert forged(b, certificate="h2", user="root").startswith("PERMISSION_DENIED")
+    assert forged(b, certificate="h2", of="h1").startswith("refused the certificate is that of host h2")
+    assert forged(b, certificate="h2", user="alice", of="h2").startswith("PERMISSION_DENIED no user may speak as")
+    # Root of a host is trusted with the names of its users: this is where trust ends.
+    assert forged(b, certificate="h2", user=SERVICE_USER).startswith("done")
+    two.run("gadmin", "hopen", "h1", user=SERVICE_USER)
+    assert two.states() == {"h1": "ok", "h2": "ok"}
+    assert "an agent connected from" in two.log(two.hosts[0], "master")
+
+
+def test_nothing_listens_beyond_the_masters_port(two: SharedCluster) -> None:
+    for host, wanted in zip(two.hosts, ({str(PORT)}, set()), strict=True):
+        lines = host.run(["ss", "-Hlnt"], check=True).stdout.splitlines()
+        assert {line.split()[3].rpartition(":")[2] for line in lines} == wanted
+
+
+def test_a_master_without_certificates_does_not_begin(lab: Lab) -> None:
+    a = lab.host("h1")
+    cluster = shared_cluster(lab, [a], start=False)
+    (a.path(f"{ENVDIR}/tls/h1.key")).chmod(0o644)
+    process: subprocess.Popen[bytes] = cluster.start_daemon(a, "master")
+    assert process.wait(20) == 255
+    assert (
+        cluster.log(a, "master")
+        .splitlines()[-1]
+        .endswith("/etc/gsched/tls/h1.key: a key with mode 0644 is no secret: chmod 0600 it (0640 for a group)")
+    )
+
+
+def test_a_host_that_was_removed_is_refused_from_then_on(two: SharedCluster) -> None:
+    a, b = two.hosts
+    two.remove(b)
+    two.until(lambda: set(two.states()) == {"h1"}, "h2 does not go")
+    said = two.run("gjobs", user="alice", host=b, check=False)
+    assert "the certificate is that of h2, which is not one host of lsf.cluster" in said.stderr
+    refused = "the master refuses this agent: the certificate is that of h2"
+    two.until(lambda: refused in two.log(b, "agent"), "no word of it")
+    assert two.run("gjobs", user="alice", host=a).returncode == 0
