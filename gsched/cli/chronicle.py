@@ -84,6 +84,8 @@ class _Teller:
                 yield history.Starting(at=event.at, pid=event.pid)
                 if event.home or event.cwd:
                     yield history.Executing(at=event.at, exec_home=event.home, exec_cwd=event.cwd, pid=event.pid)
+            case events.JobPartStarted() | events.JobPartEnded():
+                yield self._on_other_host(event)
             case events.JobMessagePosted():
                 yield history.MessagePosted(at=event.at, text=event.text, user=event.user, box=event.box)
             case events.JobNoted():
@@ -97,6 +99,14 @@ class _Teller:
                     yield history.post_done(event.at)
             case _:
                 yield from self._changes(event)
+
+    def _on_other_host(self, event: events.JobPartStarted | events.JobPartEnded) -> Remark:
+        """The job's part there is open, or over."""
+        if isinstance(event, events.JobPartStarted):
+            return Remark(at=event.at, text=f"Ready on host <{event.host}>")
+        if self.usage is not None and event.late_cpu_s:
+            self.usage = msgspec.structs.replace(self.usage, cpu_s=self.usage.cpu_s + event.late_cpu_s)
+        return Remark(at=event.at, text=f"Over on host <{event.host}>")
 
     def _effective(self, text: str) -> str:
         return shown_in(self._unit, shown_with_gpus(text, self._gpu, is_effective=True))
@@ -118,6 +128,9 @@ class _Teller:
                 )
             case events.JobSignalRequested() if event.gpu_fault:
                 yield Remark(at=event.at, text="The system ends the job because a GPU of it has failed")
+            case events.JobSignalRequested() if event.lost_part:
+                text = f"The system ends the job because its part on host <{event.lost_part}> has ended"
+                yield Remark(at=event.at, text=text)
             case events.JobSignalRequested():
                 yield history.signalled(event.at, signal_name(event.signal), event.by)
             case events.JobStatusLost():

@@ -74,9 +74,23 @@ def job_record(
         messages=tuple(
             Message(box=each.box, user=each.user, posted_at=each.posted_at, text=each.text) for each in view.messages
         ),
-        warnings=(*view.spec.warnings, *(note for note in view.notes if note not in view.spec.warnings)),
+        warnings=(
+            *view.spec.warnings,
+            *(note for note in view.notes if note not in view.spec.warnings),
+            *_still_held(view),
+        ),
         **ending,
     )
+
+
+def _still_held(view: JobView) -> Iterator[str]:
+    """What a finished job has on its other hosts until its parts there have ended."""
+    for part in view.allocation.hosts if view.allocation is not None else ():
+        if part.host in view.leaving:
+            held = f"{part.slots} slot{'s' * (part.slots > 1)}"
+            if part.gpus:
+                held += f" and GPU{'s' * (len(part.gpus) > 1)} {','.join(str(gpu.index) for gpu in part.gpus)}"
+            yield f"{held} of host {part.host} are still held: what the job had there has not ended"
 
 
 def gpus_of(view: JobView, known: Mapping[str, Gpu]) -> tuple[GpuOfJob, ...]:

@@ -10,6 +10,7 @@ from gsched.core.array import JobArray, indices_of
 from gsched.core.cluster import ClusterState
 from gsched.core.dependency import parents_of
 from gsched.core.groups import add, groups_above
+from gsched.core.parts import others
 from gsched.core.waits import Item, is_held, item_id
 from gsched.model.job import FINISHED, PENDING, STARTED, JobState
 from gsched.model.ledger import double_owners, miscounts
@@ -24,6 +25,7 @@ def audit(state: ClusterState, strays: Iterable[tuple[int, int]] = ()) -> list[s
         *_audit_holdings(state, set(strays)),
         *_audit_sums(state),
         *_audit_waiting(state),
+        *_audit_parts(state),
     ]
 
 
@@ -47,6 +49,21 @@ def _audit_jobs(state: ClusterState) -> Iterator[str]:
             running is not None and running != job.running(state.ledger.at)
         ):
             yield f"job {job.job_id} is {job.state}, and the policies see {running}"
+
+
+def _audit_parts(state: ClusterState) -> Iterator[str]:
+    """The parts of jobs on other hosts than their first, and which of them finished jobs still have."""
+    expected = set()
+    for job in state.jobs.values():
+        hosts, opened = {part.host for part in others(job)}, {*job.open_parts}
+        if not opened | {*job.ended_parts} <= hosts or (job.state in PENDING and opened):
+            yield f"job {job.job_id} is {job.state} on {sorted(hosts)}, parts: {opened} open, {job.ended_parts} ended"
+        elif job.state in STARTED and job.started_at is not None and opened and opened < hosts:
+            yield f"job {job.job_id} was started before its parts on {sorted(hosts - opened)} were open"
+        if job.state in FINISHED:
+            expected |= {(part.host, job.job_id) for part in job.left_parts()}
+    if expected != state.leaving.pairs():
+        yield f"parts of finished jobs are kept as {sorted(state.leaving.pairs())}, there are {sorted(expected)}"
 
 
 def _audit_arrays(state: ClusterState) -> Iterator[str]:

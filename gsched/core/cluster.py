@@ -17,10 +17,13 @@ from gsched.core.entities import JobGroup, QueueState, StoredReservation
 from gsched.core.groups import add, groups_above
 from gsched.core.job import Job
 from gsched.core.kinds_seen import KindsSeen
+from gsched.core.parts import Leaving, is_ordered
 from gsched.core.specs import SpecPool
 from gsched.core.waiting import WaitingRoom
 from gsched.core.waits import Waits
+from gsched.model.allocation import HostAllocation
 from gsched.model.event import AnyEvent, JobEvent, ReservationMade
+from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import FINISHED, PENDING, STARTED, JobSpec, JobState
 from gsched.model.ledger import Ledger
 from gsched.model.snapshot import Running
@@ -77,6 +80,11 @@ class ClusterState:
         """User -> slots that these want at the least."""
         self._born: tuple[JobArray, int, int] | None = None
         """While an event is applied: the array whose element became a job by it, its index, and `first` before."""
+        self.leaving = Leaving()
+        """Finished jobs of which parts are still there."""
+        self.given_up: list[tuple[AttemptKey, HostAllocation]] = []
+        """What attempts of several hosts may have left where, that have just been given up; whoever ends it empties it.
+        """
         self.touched: set[int] = set()
         """Jobs and arrays changed since the last `take_touched`."""
         self.touched_hosts: set[str] = set()
@@ -251,6 +259,7 @@ class ClusterState:
             self._show_running(job)
         elif job.state in FINISHED and not index_of(job.job_id):
             self.note_end(job.job_id, job.finished_at or 0.0)
+        self.leaving.enter(job)
         if job.state not in FINISHED:
             self.seen.note(job.spec)
             self._mind_deadline(job.job_id, job.spec.terminate_at)
@@ -276,10 +285,13 @@ class ClusterState:
         """Let go of a finished job, or of an array with all its elements."""
         array = self.arrays.pop(job_id, None)
         item: Job | JobArray = array if array is not None else self.jobs.pop(job_id)
+        if isinstance(item, Job):
+            self.leaving.leave(item)
         if array is not None:
             for index in array.indices:
                 member = index << 32 | job_id
-                if self.jobs.pop(member, None) is not None:
+                if (job := self.jobs.pop(member, None)) is not None:
+                    self.leaving.leave(job)
                     self.touched.add(member)
         self.deadlines.pop(job_id, None)
         self._kept.pop(job_id, None)
@@ -357,6 +369,14 @@ class ClusterState:
         assert job.allocation is not None
         self.ledger.give(job.key, job.allocation)
         self._count(job, -1)
+
+    def give_up(self, job: Job) -> None:
+        """The job's attempt is over as far as the job is concerned: what it may have on several hosts is to end."""
+        if job.allocation is None or len(job.allocation.hosts) < 2:
+            return
+        if is_ordered(job):
+            self.given_up.append((job.key, job.allocation.hosts[0]))
+        self.given_up += [(job.key, part) for part in job.left_parts()]
 
     def touch_hosts(self, job: Job) -> None:
         """The job's hosts look different now."""

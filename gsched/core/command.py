@@ -151,6 +151,10 @@ class AttemptEnded:
     attempt: int
     host: str
     result: AttemptResult
+    is_part: bool = False
+    """Of the job's part on a host that is not its first."""
+    given_up: bool = False
+    """The attempt had been given up, and is not there."""
 
 
 @dataclass(frozen=True, slots=True)

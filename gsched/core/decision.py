@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from gsched.core.cluster import ClusterState
 from gsched.core.instruction import Instruction
+from gsched.core.observed import Observation
 from gsched.model.event import AnyEvent
+from gsched.model.host_ledger import AttemptKey
 
 
 class Decision:
     """Collects events while a command is decided. `record` applies at once, so that later decisions see the effect."""
 
-    __slots__ = ("_state", "events", "instructions", "reply")
+    __slots__ = ("_state", "events", "instructions", "observed", "over", "reply")
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, observed: Callable[[str], Observation]) -> None:
+        """`observed`: what a host's agent has said."""
         self._state = state
+        self.observed = observed
+        self.over: set[tuple[str, AttemptKey]] = set()
+        """(host, attempt): nothing of the attempt is left there, as its agent has just said."""
         self.events: list[AnyEvent] = []
         self.instructions: list[Instruction] = []
         self.reply: Any = None

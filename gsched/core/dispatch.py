@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gsched.base.ids import array_of, index_of, show_job
-from gsched.core.attempts import ending_reason
 from gsched.core.cluster import ClusterState
 from gsched.core.decision import Decision
 from gsched.core.instruction import ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
 from gsched.core.job import Job
 from gsched.core.observed import Observations
+from gsched.core.outcomes import ending_reason
 from gsched.core.pressure import SYSTEM
 from gsched.model.allocation import Allocation
 from gsched.model.event import JobDispatched, JobRequeueRequested, JobResumed, JobSuspended
@@ -69,7 +69,7 @@ class Dispatcher:
         return ""
 
     def start(self, job: Job, allocation: Allocation, effective: str, now: float, decision: Decision) -> None:
-        """Record the dispatch and have the first execution host start it."""
+        """Record the dispatch and have it started."""
         attempt = job.attempt + 1
         decision.record(
             JobDispatched(
@@ -83,7 +83,9 @@ class Dispatcher:
         for part in allocation.hosts:
             self._observations.of(part.host).last_dispatch = now
             self._forget(part.host)
-        decision.instruct(StartJob(allocation.first_host, job.job_id, attempt))
+        # Of several hosts the first one starts when the parts on all others are open.
+        for part in allocation.hosts[1:] or allocation.hosts:
+            decision.instruct(StartJob(part.host, job.job_id, attempt))
 
     def _preempt(self, preempted: Preempted, now: float, decision: Decision) -> None:
         job = self._state.jobs.get(preempted.job_id)

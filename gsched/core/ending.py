@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 
 from gsched.base.indices import of
-from gsched.core import attempts
+from gsched.core import outcomes
 from gsched.core.array import JobArray
 from gsched.core.command import ControlJobs
 from gsched.core.decision import Decision
@@ -19,6 +19,9 @@ from gsched.core.desk import (
 from gsched.core.holding import resume, resume_waiting, stop, stop_waiting
 from gsched.core.instruction import SignalAttempt, TerminateAttempt
 from gsched.core.job import Job
+from gsched.core.parts import is_ordered
+from gsched.core.strays import keep_stray
+from gsched.model.allocation import Allocation
 from gsched.model.event import (
     ArrayElementsFinished,
     JobFinished,
@@ -53,7 +56,7 @@ def kill(desk: Desk, job: Job) -> str:
         return ""
     assert job.allocation is not None
     for part in job.allocation.hosts:
-        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, attempts.ending_reason(job)))
+        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, outcomes.ending_reason(job)))
     return ""
 
 
@@ -89,11 +92,11 @@ def send_signal(desk: Desk, job: Job) -> str:
         return stop(desk, job)
     if number == signal.SIGCONT:
         return resume(desk, job)
-    if job.state in PENDING:
+    if job.state in PENDING or not is_ordered(job):
         return kill(desk, job) if number in PENDING_ENDS else NOT_STARTED_TEXT
     assert job.allocation is not None
     desk.decision.record(JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=number))
-    reason = attempts.ending_reason(job) or _ended_by("TERM", desk.command, job.spec.user)
+    reason = outcomes.ending_reason(job) or _ended_by("TERM", desk.command, job.spec.user)
     for part in job.allocation.hosts:
         desk.decision.instruct(SignalAttempt(part.host, job.job_id, job.attempt, number, reason))
     return ""
@@ -108,6 +111,12 @@ def signal_waiting(desk: Desk, array: JobArray) -> str:
     return kill_waiting(desk, array) if number in PENDING_ENDS else NOT_STARTED_TEXT
 
 
+def _silent(desk: Desk, allocation: Allocation) -> str:
+    """The hosts that do not answer; the first one where it is not known which."""
+    lost = [part.host for part in allocation.hosts if desk.observed(part.host).lost]
+    return ", ".join(lost or [allocation.first_host])
+
+
 def remove(desk: Desk, job: Job) -> None:
     """End a job whose host does not answer. It may still run there, so what it holds there stays reserved."""
     allocation, key = job.allocation, job.key
@@ -118,9 +127,10 @@ def remove(desk: Desk, job: Job) -> None:
         started=job.started_at is not None,
         ended_at=desk.now,
         term_reason=_ended_by("TERM_FORCE", desk.command, job.spec.user),
-        problem=f"removed while {allocation.first_host} did not answer; how the job ended is not known",
+        problem=f"removed while {_silent(desk, allocation)} did not answer; how the job ended is not known",
     )
     desk.decision.record(JobFinished(at=desk.now, job_id=job.job_id, attempt=job.attempt, result=result))
     for part in allocation.hosts:
-        attempts.keep_stray(desk.state, desk.observed(part.host), part.host, key, part)
+        if len(allocation.hosts) == 1:  # of several hosts: see partnews.settle
+            keep_stray(desk.state, desk.observed(part.host), part.host, key, part)
         desk.decision.instruct(SignalAttempt(part.host, *key, number))

@@ -11,7 +11,7 @@ from typing import Any
 
 from gsched.base.errors import BadRequest, GschedError, Internal, NotFound
 from gsched.base.ids import show_job
-from gsched.core import administration, attempts, control, modify, reserving, standing
+from gsched.core import administration, attempts, control, modify, partnews, reserving, standing
 from gsched.core.admission import admit, total_of
 from gsched.core.audit import audit
 from gsched.core.cluster import ClusterState
@@ -59,7 +59,7 @@ from gsched.core.unkillable import note_unkillable
 from gsched.core.values import affinity_processors, host_values, slot_limit
 from gsched.model.config import ClusterConfig
 from gsched.model.devices import offer_of
-from gsched.model.event import ConfigApplied, JobSubmitted
+from gsched.model.event import ConfigApplied, JobStarted, JobSubmitted
 from gsched.model.job import JobSpec
 from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.snapshot import Bucket, Plan, RequirementClass, Snapshot
@@ -134,6 +134,7 @@ class Engine:
         }
         self._observe_all()
         state.give_back(now)
+        state.given_up.clear()  # by the records that made the state: every host's hello says what is still there
 
     # -- commands -------------------------------------------------------------------------------------------------
 
@@ -143,7 +144,7 @@ class Engine:
         A fault is a refusal too (Internal) as long as no event was applied; after that it is raised as it is, for only
         a replay can say what the state is.
         """
-        decision = Decision(self.state)
+        decision = Decision(self.state, self.observations.of)
         self._give_back(now)
         try:
             self._handlers[type(command)](command, now, decision)
@@ -159,7 +160,10 @@ class Engine:
         return decision
 
     def _settle(self, now: float, decision: Decision) -> None:
-        """Jobs that depend on what has just happened go on, or end, in the same decision."""
+        """What follows from what has just happened, in the same decision: the ends of what attempts had on several
+        hosts; jobs that depend on others go on, or end.
+        """
+        partnews.settle(self.state, self.config, now, decision)
         self._rejudging.note(decision.events)
         before = len(decision.events)
         self._dependents.settle(now, decision, end_invalid=self.config.params.end_on_invalid_dependency)
@@ -341,7 +345,7 @@ class Engine:
         seen = self.observations.of(command.host)
         attempts.attempt_started(self.state, command, seen, now, decision)
         job = self.state.jobs.get(command.job_id)
-        if job is not None and decision.events:
+        if job is not None and any(isinstance(event, JobStarted) for event in decision.events):
             attempts.note_hidden_gpus(job, self.config, seen, max(now, command.at), decision)
 
     def _attempt_ended(self, command: AttemptEnded, now: float, decision: Decision) -> None:
@@ -356,7 +360,7 @@ class Engine:
 
     def tick(self, now: float) -> Decision:
         """What time alone brings about: lost hosts, forgotten jobs, begin and end times, windows."""
-        decision = Decision(self.state)
+        decision = Decision(self.state, self.observations.of)
         self._ticked_at = now
         self._give_back(now)
         self._note_config(now, decision)
@@ -403,7 +407,7 @@ class Engine:
         A pass over all pending jobs may take several cycles: one that the budget cuts short is gone on with by the
         next, which leaves out the kinds of jobs that found no place before.
         """
-        decision = Decision(self.state)
+        decision = Decision(self.state, self.observations.of)
         self._give_back(now)
         self.needs_cycle = False
         self.state.let_go_on(now)

@@ -6,12 +6,12 @@ requeued once (the GPU is closed, so it goes elsewhere), any other ends. Jobs of
 
 from __future__ import annotations
 
-from gsched.core.attempts import GPU_FAILED, SYSTEM
 from gsched.core.cluster import ClusterState
 from gsched.core.decision import Decision
 from gsched.core.instruction import TerminateAttempt
 from gsched.core.job import Job
 from gsched.core.named import known_on, note
+from gsched.core.outcomes import GPU_FAILED, SYSTEM
 from gsched.model.event import JobRequeueRequested, JobSignalRequested
 from gsched.model.host import Gpu, GpuReport
 from gsched.model.job import FINISHED

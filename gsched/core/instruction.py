@@ -32,6 +32,8 @@ class TerminateAttempt(Instruction):
     attempt: int
     reason: str = ""
     """LSF's keyword for why, TERM_OWNER say."""
+    given_up: bool = False
+    """Its job has ended or goes on without it: a part ends at once, and one that is not there is told to be over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar, overload
 import msgspec
 
 from gsched.base.ids import array_of, index_of
-from gsched.model.allocation import Allocation
+from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import PENDING, AttemptResult, JobSpec, JobState, Usage
+from gsched.model.job import FINISHED, PENDING, AttemptResult, JobSpec, JobState, Usage
 from gsched.model.snapshot import Bucket, Rank, RequirementClass, Running
 from gsched.model.view import JobView, Message
 
@@ -87,6 +87,16 @@ class Course(msgspec.Struct, omit_defaults=True):
     """Its limits were changed after it was dispatched: its agent may not know."""
     gpu_fault: str = ""
     """The GPU of the attempt that has failed, and how: why the system asked for its end."""
+    kill_keyword: str = ""
+    """LSF's keyword for a job that the system ends; empty: a failed GPU's or a deadline's."""
+    open_parts: tuple[str, ...] = ()
+    """Hosts but the first where the attempt's part has been opened."""
+    ended_parts: tuple[str, ...] = ()
+    """Hosts where it has ended."""
+    part_usage: dict[str, Usage] = {}
+    """Host -> what was used there, of parts that have ended."""
+    parts_cpu_s: dict[str, float] = {}
+    """Host -> CPU seconds of its part that the result counts."""
     gpu_faults: int = 0
     """How often it was requeued because a GPU had failed."""
     counted_as: str = ""
@@ -179,6 +189,11 @@ class Job(msgspec.Struct, kw_only=True):
     gpu_fault = _Kept[str]("gpu_fault")
     gpu_faults = _Kept[int]("gpu_faults")
     counted_as = _Kept[str]("counted_as")
+    kill_keyword = _Kept[str]("kill_keyword")
+    open_parts = _Kept[tuple[str, ...]]("open_parts")
+    ended_parts = _Kept[tuple[str, ...]]("ended_parts")
+    part_usage = _Kept[dict[str, Usage]]("part_usage")
+    parts_cpu_s = _Kept[dict[str, float]]("parts_cpu_s")
 
     def change(self, name: str, value: object) -> None:
         """Set what stands in its course."""
@@ -212,6 +227,20 @@ class Job(msgspec.Struct, kw_only=True):
     def held_since(self) -> float:
         """When what its attempt holds was given to it; infinite when nobody knows."""
         return math.inf if self.dispatched_at is None else self.dispatched_at
+
+    def left_parts(self) -> tuple[HostAllocation, ...]:
+        """Its parts on other hosts than the first that have not ended.
+
+        A job that was started when there were no parts yet has none.
+        """
+        if self.allocation is None or len(self.allocation.hosts) == 1 or self.post_processed:
+            return ()
+        ended, is_new = self.ended_parts, self.started_at is None
+        return tuple(
+            part
+            for part in self.allocation.hosts[1:]
+            if part.host not in ended and (is_new or part.host in self.open_parts)
+        )
 
     def is_pending(self) -> bool:
         return self.state in PENDING
@@ -302,4 +331,5 @@ class Job(msgspec.Struct, kw_only=True):
             is_forced=bool(self.forced_hosts),
             requeues=self.requeues,
             kill_reason=self.kill_reason,
+            leaving=tuple(part.host for part in self.left_parts()) if self.state in FINISHED else (),
         )

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from gsched.core import rearranging
 from gsched.core.array import JobArray, UnstartedEnd, indices_of
 from gsched.core.job import Job
 from gsched.core.legality import IllegalEvent, check_current, move, refuse
+from gsched.core.parts import is_part
 from gsched.model.event import (
     AnyEvent,
     ArrayElementsFinished,
@@ -30,6 +33,8 @@ from gsched.model.event import (
     JobModified,
     JobMoved,
     JobNoted,
+    JobPartEnded,
+    JobPartStarted,
     JobPostProcessed,
     JobReleased,
     JobRequeued,
@@ -131,6 +136,30 @@ def _started(state: ClusterState, event: JobStarted) -> None:
     job.exec_home, job.exec_cwd, job.boot_id = event.home, event.cwd, event.boot_id
 
 
+def _part_started(state: ClusterState, event: JobPartStarted) -> None:
+    job = state.job(event.job_id)
+    check_current(job, event.attempt, event)
+    if job.state not in STARTED or not is_part(job, event.host) or event.host in (*job.open_parts, *job.ended_parts):
+        refuse(job, event)
+    job.open_parts = (*job.open_parts, event.host)
+
+
+def _part_ended(state: ClusterState, event: JobPartEnded) -> None:
+    """Of a started job its part holds on until the job has ended, too."""
+    job = state.job(event.job_id)
+    check_current(job, event.attempt, event)
+    if job.state in PENDING or not is_part(job, event.host) or event.host in job.ended_parts:
+        refuse(job, event)
+    job.ended_parts = (*job.ended_parts, event.host)
+    if job.state in STARTED:
+        job.part_usage = {**job.part_usage, event.host: event.usage}
+        return
+    state.leaving.leave(job, event.host)
+    if event.late_cpu_s and job.result is not None:
+        usage = msgspec.structs.replace(job.result.usage, cpu_s=job.result.usage.cpu_s + event.late_cpu_s)
+        job.result = msgspec.structs.replace(job.result, usage=usage)
+
+
 def _message_posted(state: ClusterState, event: JobMessagePosted) -> None:
     job = state.job(event.job_id)
     message = Message(box=event.box, user=event.user, posted_at=event.at, text=event.text)
@@ -151,15 +180,18 @@ def _finished(state: ClusterState, event: JobFinished) -> None:
     new = JobState.DONE if event.result.succeeded and event.result.started else JobState.EXIT
     if new not in TRANSITIONS[job.state]:
         refuse(job, event)
+    state.give_up(job)
     if was_pending:
         state.unqueue(job)
     else:
         state.release(job)
     job.state = new
     job.known_state = None
-    job.result = event.result
+    job.result, job.parts_cpu_s = event.result, event.parts_cpu_s
     job.finished_at = event.at
     job.requeue_by, job.preempted_by, job.gave_slots, job.suspend_reason = "", 0, False, ""
+    job.part_usage = {}
+    state.leaving.enter(job)
     _over(state, job, event)
 
 
@@ -194,6 +226,7 @@ def _post_processed(state: ClusterState, event: JobPostProcessed) -> None:
     if job.state not in FINISHED:
         refuse(job, event)
     job.post_processed = True
+    state.leaving.leave(job)
 
 
 def _signal_requested(state: ClusterState, event: JobSignalRequested) -> None:
@@ -206,6 +239,7 @@ def _signal_requested(state: ClusterState, event: JobSignalRequested) -> None:
     if event.signal not in ENDING:
         return
     job.kill_by, job.kill_reason, job.ends_done = event.by, event.reason, event.as_done
+    job.kill_keyword = event.keyword
     job.gpu_fault = event.gpu_fault or job.gpu_fault
     if job.state is JobState.UNKWN:
         job.state = JobState.ZOMBI
@@ -291,6 +325,8 @@ _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     JobForced: rearranging.forced,
     JobDispatched: _dispatched,
     JobStarted: _started,
+    JobPartStarted: _part_started,
+    JobPartEnded: _part_ended,
     JobMessagePosted: _message_posted,
     JobNoted: _noted,
     JobFinished: _finished,

@@ -5,12 +5,12 @@ The agents say who does; nothing is measured here. GPU memory cannot be limited,
 
 from __future__ import annotations
 
-from gsched.core.attempts import SYSTEM
 from gsched.core.cluster import ClusterState
 from gsched.core.decision import Decision
 from gsched.core.instruction import TerminateAttempt
 from gsched.core.job import Job
 from gsched.core.named import note, running_on
+from gsched.core.outcomes import SYSTEM
 from gsched.model.config import ClusterConfig, GmemAction
 from gsched.model.event import JobSignalRequested
 from gsched.model.host import Gpu, GpuReport

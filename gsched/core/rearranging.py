@@ -142,6 +142,9 @@ def requeued(state: ClusterState, event: JobRequeued) -> None:
     if (was_over and event.failed_start) or job.state in PENDING:
         refuse(job, event)
     move(job, JobState.PSUSP if event.hold else JobState.PEND, event)
+    if not was_over:
+        state.give_up(job)
+    state.leaving.leave(job)
     if was_over:
         _reopen(state, job)
     else:
@@ -187,7 +190,9 @@ def _forget_attempt(job: Job) -> None:
     job.dispatched_at = job.started_at = job.pid = None
     job.boot_id = job.exec_home = job.exec_cwd = ""
     job.finished_at, job.result, job.post_processed = None, None, False
-    job.kill_by = job.kill_reason = job.requeue_by = job.suspend_reason = job.gpu_fault = ""
+    job.kill_by = job.kill_reason = job.kill_keyword = job.requeue_by = job.suspend_reason = job.gpu_fault = ""
+    job.open_parts = job.ended_parts = ()
+    job.part_usage, job.parts_cpu_s = {}, {}
     job.ends_done = False
     job.requeue_hold, job.preempted_by, job.gave_slots, job.resumed_at = False, 0, False, None
     job.relimited = False

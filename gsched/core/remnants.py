@@ -34,8 +34,6 @@ def _note_strangers(state: ClusterState, host: str, gpu: Gpu, now: float, decisi
         if job is None or job.attempt != attempt or job.allocation is None or job.started_at is None:
             continue
         for process in (each for each in gpu.processes if each.pid in gpu.strangers):
-            if host != job.allocation.first_host and process.user == job.spec.user:
-                continue  # what a parallel job starts on its other hosts nobody there knows as the job's
             if sum(each.startswith(_STRANGER) for each in job.notes) >= MOST_STRANGERS:
                 break
             text = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gsched.base.ids import element_id
 from gsched.base.indices import of
-from gsched.core import attempts
+from gsched.core import outcomes
 from gsched.core.array import JobArray
 from gsched.core.desk import (
     FINISHED_TEXT,
@@ -60,7 +60,7 @@ def requeue(desk: Desk, job: Job) -> str:
     if not job.requeue_by:
         desk.decision.record(JobRequeueRequested(at=desk.now, job_id=job.job_id, by=command.user, hold=command.hold))
     for part in job.allocation.hosts:
-        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, attempts.ending_reason(job)))
+        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, outcomes.ending_reason(job)))
     return ""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gsched.core import attempts
+from gsched.core import attempts, outcomes
 from gsched.core.array import JobArray
 from gsched.core.cluster import ClusterState
 from gsched.core.decision import Decision
@@ -105,9 +105,9 @@ class Timeouts:
                 end_pending(job, DEADLINE, now, decision)
                 continue
             # One whose host does not answer becomes a ZOMBI by this, and is ended when the host is back.
-            decision.record(JobSignalRequested(at=now, job_id=job_id, by=attempts.SYSTEM, signal=0))
+            decision.record(JobSignalRequested(at=now, job_id=job_id, by=outcomes.SYSTEM, signal=0))
             for part in job.allocation.hosts if job.allocation is not None else ():
-                decision.instruct(TerminateAttempt(part.host, job_id, job.attempt, attempts.ending_reason(job)))
+                decision.instruct(TerminateAttempt(part.host, job_id, job.attempt, outcomes.ending_reason(job)))
 
     def _end_array(self, array: JobArray, now: float, decision: Decision) -> None:
         del self._state.deadlines[array.array_id]

@@ -9,13 +9,14 @@ from gsched.base.ids import attempt_name, show_job
 from gsched.core.cluster import ClusterState
 from gsched.core.command import AttemptUnkillable
 from gsched.core.decision import Decision
-from gsched.core.named import note, running_on
+from gsched.core.named import known_on, note
+from gsched.model.job import FINISHED
 
 
 def note_unkillable(state: ClusterState, report: AttemptUnkillable, now: float, decision: Decision) -> None:
     """Name each process once."""
-    job = next(running_on(state, report.host, (attempt_name(report.job_id, report.attempt),)), None)
-    if job is None:
+    job = next(known_on(state, report.host, (attempt_name(report.job_id, report.attempt),)), None)
+    if job is None or (job.state in FINISHED and all(part.host != report.host for part in job.left_parts())):
         return
     whose = f"run {report.attempt} of job {show_job(report.job_id)} of user {job.spec.user} on {report.host}"
     for pid, name in report.processes:

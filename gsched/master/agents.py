@@ -232,7 +232,8 @@ def _started(host: str, message: agent_pb2.Started) -> AttemptStarted:
 
 
 def _ended(host: str, message: agent_pb2.Ended) -> AttemptEnded:
-    return AttemptEnded(message.job_id, message.attempt, host, from_proto(message.result, AttemptResult))
+    result = from_proto(message.result, AttemptResult)
+    return AttemptEnded(message.job_id, message.attempt, host, result, message.is_part, message.given_up)
 
 
 def _unkillable(host: str, message: agent_pb2.Unkillable) -> AttemptUnkillable:

@@ -16,6 +16,7 @@ from gsched.base.ids import array_of, index_of
 from gsched.core.engine import Engine
 from gsched.core.entities import JobGroup, QueueState, StoredReservation
 from gsched.core.job import Job
+from gsched.core.parts import together
 from gsched.core.select_jobs import admits
 from gsched.core.standing import WAITING, Reasons
 from gsched.core.views import host_view
@@ -133,7 +134,8 @@ class Board:
         number = job.job_id
         usage = None
         if job.allocation is not None:
-            usage = engine.observations.of(job.allocation.first_host).usage.get(job.key)
+            told = [engine.observations.of(part.host).usage.get(job.key) for part in job.allocation.hosts]
+            usage = told[0] if len(told) == 1 else together(told[0], filter(None, told[1:]))
         traits = _traits(job, engine.own_reasons(number)) if job.state in PENDING else None
         if traits is not None:
             self._traits[number] = traits

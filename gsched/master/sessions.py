@@ -252,8 +252,8 @@ class Sessions:
         match instruction:
             case StartJob():
                 return self._start(instruction)
-            case TerminateAttempt(job_id=job_id, attempt=attempt, reason=reason):
-                terminate = agent_pb2.TerminateAttempt(job_id=job_id, attempt=attempt, reason=reason)
+            case TerminateAttempt(job_id=job_id, attempt=attempt, reason=reason, given_up=given_up):
+                terminate = agent_pb2.TerminateAttempt(job_id=job_id, attempt=attempt, reason=reason, given_up=given_up)
                 return agent_pb2.MasterMessage(terminate=terminate)
             case SignalAttempt(job_id=job_id, attempt=attempt, signal=signal, reason=reason):
                 sent = agent_pb2.SignalAttempt(job_id=job_id, attempt=attempt, signal=signal, reason=reason)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from gsched.model.allocation import Allocation
-from gsched.model.job import AttemptResult, JobSpec
+from gsched.model.job import AttemptResult, JobSpec, Usage
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
@@ -99,6 +99,24 @@ class JobStarted(JobEvent, frozen=True, kw_only=True, tag="job_started"):
     boot_id: str = ""
 
 
+class JobPartStarted(JobEvent, frozen=True, kw_only=True, tag="job_part_started"):
+    """The attempt's part on `host`, which is not its first one, is open. The job starts when all of them are."""
+
+    attempt: int
+    host: str
+
+
+class JobPartEnded(JobEvent, frozen=True, kw_only=True, tag="job_part_ended"):
+    """The attempt's part on `host` is over: nothing of it is left there, before the job's end or after it."""
+
+    attempt: int
+    host: str
+    usage: Usage = Usage()
+    """What was used there."""
+    late_cpu_s: float = 0.0
+    """CPU seconds of it that were not counted with the job's end."""
+
+
 class JobMessagePosted(JobEvent, frozen=True, kw_only=True, tag="job_message_posted"):
     """An external message was put into one of the job's message boxes."""
 
@@ -118,10 +136,14 @@ class JobNoted(JobEvent, frozen=True, kw_only=True, tag="job_noted"):
 
 
 class JobFinished(JobEvent, frozen=True, kw_only=True, tag="job_finished"):
-    """The attempt is over and what it held is free again; `attempt` is 0 for a job that never ran."""
+    """The attempt is over and what it held is free again, on other hosts than the first when its part there has ended;
+    `attempt` is 0 for a job that never ran.
+    """
 
     attempt: int
     result: AttemptResult
+    parts_cpu_s: dict[str, float] = {}
+    """Host that is not the first -> CPU seconds used there that `result` counts."""
 
 
 class JobPostProcessed(JobEvent, frozen=True, kw_only=True, tag="job_post_processed"):
@@ -211,6 +233,10 @@ class JobSignalRequested(JobEvent, frozen=True, kw_only=True, tag="job_signal_re
     """The system asks, because a GPU of the job has failed: which one, and how."""
     reason: str = ""
     """gkill -C: why, in words."""
+    lost_part: str = ""
+    """The system asks, because the job's part on this host has ended."""
+    keyword: str = ""
+    """LSF's keyword for a job that the system ends by it; empty: a failed GPU's or a deadline's."""
 
 
 class JobStatusLost(JobEvent, frozen=True, kw_only=True, tag="job_status_lost"):
@@ -326,6 +352,8 @@ AnyEvent = (
     | JobForced
     | JobDispatched
     | JobStarted
+    | JobPartStarted
+    | JobPartEnded
     | JobMessagePosted
     | JobNoted
     | JobFinished

@@ -60,6 +60,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """Whom fairshare charges, `/GROUP/USER`; empty in a queue without fairshare."""
     kill_reason: str = ""
     """gkill -C: why its end was asked for."""
+    leaving: tuple[str, ...] = ()
+    """Hosts of a finished job where its part has not ended: what it had there is still held."""
 
 
 class JobTexts(msgspec.Struct, frozen=True, kw_only=True):

@@ -111,6 +111,8 @@ class World:
         self._config = config
         self._ends_after_s = ends_after_s
         self._attempts: dict[AttemptKey, _Attempt] = {}
+        self._parts: set[tuple[str, AttemptKey]] = set()
+        """(host, attempt) of jobs that span hosts, on all but their first."""
         self._agenda: list[tuple[float, int, int, object]] = []
         self._number = 0
         self.engine = Engine(replay([]), config, self.now)
@@ -228,6 +230,8 @@ class World:
                 self._start(instruction)
             case SuspendAttempt() | ResumeAttempt() | TerminateAttempt():
                 key = (instruction.job_id, instruction.attempt)
+                if isinstance(instruction, TerminateAttempt) and (instruction.host, key) in self._parts:
+                    self._close_part(instruction.host, key)
                 attempt = self._attempts.get(key)
                 if attempt is None or attempt.host != instruction.host:
                     return
@@ -246,6 +250,10 @@ class World:
         key = (order.job_id, order.attempt)
         if key in self._attempts:
             return
+        if order.host != self.fates[order.job_id].starts[-1][1].first_host:
+            self._parts.add((order.host, key))
+            self._take(self.engine.handle(AttemptStarted(*key, order.host, 1, self.now), self.now))
+            return
         job = self.fates[order.job_id].job
         over = job.limit_s is not None and job.runs_s > job.limit_s
         lasts = float(job.limit_s) if over and job.limit_s is not None else job.runs_s
@@ -253,6 +261,12 @@ class World:
         self._attempts[key] = attempt
         self._foresee(key, attempt, lasts)
         report = AttemptStarted(order.job_id, order.attempt, order.host, 100 + order.job_id, self.now)
+        self._take(self.engine.handle(report, self.now))
+
+    def _close_part(self, host: str, key: AttemptKey) -> None:
+        """Nothing runs there by itself: it ends at once."""
+        self._parts.discard((host, key))
+        report = AttemptEnded(*key, host, AttemptResult(exit_code=0, ended_at=self.now), is_part=True)
         self._take(self.engine.handle(report, self.now))
 
     def _foresee(self, key: AttemptKey, attempt: _Attempt, after_s: float) -> None:

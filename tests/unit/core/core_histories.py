@@ -108,18 +108,23 @@ class AgentModel:
     ended: dict[AttemptKey, AttemptEnded] = field(default_factory=dict)
     news: list[Command] = field(default_factory=list)
     orders: list[tuple[Instruction, HostAllocation | None]] = field(default_factory=list)
+    elsewhere: set[AttemptKey] = field(default_factory=set)
+    """Attempts whose jobs have another first host: what runs here is a part, which ends when it is told to."""
+    opened: set[AttemptKey] = field(default_factory=set)
+    """Parts that have ever been opened here."""
 
     def running(self) -> dict[AttemptKey, HostAllocation]:
         return {key: part for key, part in self.parts.items() if key not in self.ended}
 
     def start(self, key: AttemptKey, at: float) -> None:
         if key in self.running() and key not in self.started:
+            self.opened.add(key)
             self.started[key] = AttemptStarted(*key, self.name, 7, at, boot_id=str(self.boot))
             self.news.append(self.started[key])
 
     def end(self, key: AttemptKey, result: AttemptResult) -> None:
         if key in self.running():
-            self.ended[key] = AttemptEnded(*key, self.name, result)
+            self.ended[key] = AttemptEnded(*key, self.name, result, is_part=key in self.elsewhere)
             self.news.append(self.ended[key])
 
     def obey(self, order: Instruction, part: HostAllocation | None, at: float) -> None:
@@ -129,6 +134,11 @@ class AgentModel:
                     self.news.append(self.ended[job_id, attempt])
                 elif part is not None:
                     self.parts.setdefault((job_id, attempt), part)
+            case SignalAttempt(job_id=job_id, attempt=attempt) if (job_id, attempt) in self.elsewhere:
+                pass  # it is for what runs in the part
+            case TerminateAttempt(job_id=job_id, attempt=attempt, given_up=True) if (job_id, attempt) not in self.parts:
+                result = AttemptResult(started=False, ended_at=at)
+                self.news.append(AttemptEnded(job_id, attempt, self.name, result, given_up=True))
             case TerminateAttempt(job_id=job_id, attempt=attempt) | SignalAttempt(job_id=job_id, attempt=attempt):
                 started = (job_id, attempt) in self.started
                 self.end((job_id, attempt), AttemptResult(signal=15, started=started, ended_at=at))
@@ -201,7 +211,12 @@ class Histories(RuleBasedStateMachine):
         job = self.engine.state.jobs.get(order.job_id) if isinstance(order, StartJob) else None
         if job is None or job.allocation is None or not isinstance(order, StartJob) or job.attempt != order.attempt:
             return None
-        return job.allocation.hosts[0]
+        here = self.agents[order.host]
+        if job.allocation.first_host != order.host:
+            here.elsewhere.add(job.key)
+        else:
+            assert all(job.key in self.agents[part.host].opened for part in job.allocation.hosts[1:])
+        return next(part for part in job.allocation.hosts if part.host == order.host)
 
     def replayed(self, upto: int | None = None, since: int = 0, state: ClusterState | None = None) -> ClusterState:
         """What the events (and the jobs set aside between them) from `since` on add up to."""
@@ -401,7 +416,7 @@ class Histories(RuleBasedStateMachine):
             agent.orders, agent.news = [], []
             self.do(HostDisconnected(host, agent.session))
 
-    @rule(host=st.sampled_from("ab"), seconds=st.sampled_from([1.0, 40.0]))
+    @rule(host=st.sampled_from("abc"), seconds=st.sampled_from([1.0, 40.0]))
     def lose(self, host: str, seconds: float) -> None:
         """A host is silent, perhaps for so long that its jobs are unknown."""
         self.disconnect(host)
@@ -426,7 +441,7 @@ class Histories(RuleBasedStateMachine):
         for order, part in orders:
             agent.obey(order, part, self.now)
 
-    @rule(host=st.sampled_from("ab"), choice=st.randoms(use_true_random=False), code=st.sampled_from([0, 1, None, -1]))
+    @rule(host=st.sampled_from("abc"), choice=st.randoms(use_true_random=False), code=st.sampled_from([0, 1, None, -1]))
     def work(self, host: str, choice: random.Random, code: int | None) -> None:
         """An attempt starts, or ends: well, badly, by a signal, or without ever having begun."""
         agent = self.agents[host]
@@ -441,7 +456,7 @@ class Histories(RuleBasedStateMachine):
         else:
             agent.end(key, AttemptResult(started=False, problem="fork failed", ended_at=self.now))
 
-    @rule(host=st.sampled_from("ab"), choice=st.randoms(use_true_random=False), keep=st.booleans())
+    @rule(host=st.sampled_from("abc"), choice=st.randoms(use_true_random=False), keep=st.booleans())
     def tell(self, host: str, choice: random.Random, keep: bool) -> None:
         """One of the agent's news arrives, in no order, perhaps not for the last time."""
         agent = self.agents[host]
@@ -449,7 +464,7 @@ class Histories(RuleBasedStateMachine):
             place = choice.randrange(len(agent.news))
             self.do(agent.news[place] if keep else agent.news.pop(place))
 
-    @rule(host=st.sampled_from("ab"))
+    @rule(host=st.sampled_from("abc"))
     def fail_to_start(self, host: str) -> None:
         """Nothing that has arrived there and not begun can be started."""
         agent = self.agents[host]
@@ -518,6 +533,14 @@ class Histories(RuleBasedStateMachine):
                 assert not missing
 
     @invariant()
+    def nothing_is_given_back_before_it_has_ended(self) -> None:
+        """Also of hosts that are silent, as long as the master remembers what they said."""
+        for agent in self.agents.values():
+            if self.engine.observations.of(agent.name).session:
+                missing = agent.running().keys() - self.engine.state.ledger.host(agent.name).held.keys()
+                assert not missing
+
+    @invariant()
     def nobody_waits_without_a_reason(self) -> None:
         for job in self.engine.state.jobs.values():
             if job.state in PENDING:
@@ -536,12 +559,14 @@ class Histories(RuleBasedStateMachine):
             self.hello(agent)
             self.report(name, EXCLUSIVE, False, False)
         for _ in range(300):
-            if not any(self.step(agent) for agent in self.agents.values()) and not self.engine.needs_cycle:
+            worked = [self.step(agent) for agent in self.agents.values()]
+            if not any(worked) and not self.engine.needs_cycle:
                 break
             self.settle()
         assert not any(agent.parts for agent in self.agents.values())
         held = {key for ledger in self.engine.state.ledger.hosts.values() for key in ledger.held}
         assert held == set()
+        assert not self.engine.state.leaving.pairs()
         self.settle()
         self.take(self.engine.tick(self.now))
         self.settle()
@@ -551,11 +576,12 @@ class Histories(RuleBasedStateMachine):
 
     def step(self, agent: AgentModel) -> bool:
         """Whether the agent had anything to do or to tell; it has done so."""
-        before = len(agent.orders) + len(agent.news) + len(agent.running())
+        before = len(agent.orders) + len(agent.news) + len(agent.running().keys() - agent.elsewhere)
         self.obey(agent.name, len(agent.orders))
         for key in sorted(agent.running()):
             agent.start(key, self.now)
-            agent.end(key, AttemptResult(exit_code=0, ended_at=self.now))
+            if key not in agent.elsewhere:
+                agent.end(key, AttemptResult(exit_code=0, ended_at=self.now))
         while agent.news:
             self.do(agent.news.pop(0))
         self.obey(agent.name, len(agent.orders))

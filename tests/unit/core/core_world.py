@@ -27,7 +27,7 @@ from gsched.core.command import (
 )
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
-from gsched.core.instruction import Instruction
+from gsched.core.instruction import Instruction, TerminateAttempt
 from gsched.core.job import Job
 from gsched.model.config import ClusterConfig, Locations, Params
 from gsched.model.event import AnyEvent, JobDispatched, decode_event, encode_event
@@ -242,12 +242,28 @@ class World:
     def started(self, job_id: int, **changes: Any) -> None:
         job = self.job(job_id)
         assert job.allocation is not None
+        for part in job.allocation.hosts[1:]:
+            if job.started_at is None:
+                self.part_started(job_id, part.host)
         values: dict[str, Any] = {"pid": 100 + job_id, "at": self.now, "boot_id": "boot1", "home": "/h", "cwd": "/w"}
         self.do(AttemptStarted(job_id, job.attempt, job.allocation.first_host, **(values | changes)))
 
-    def ended(self, job_id: int, attempt: int = 1, host: str = "a", **result: Any) -> None:
+    def part_started(self, job_id: int, host: str) -> None:
+        """The agent of another host than the first says that the job's part there is open."""
+        self.do(AttemptStarted(job_id, self.job(job_id).attempt, host, 1, self.now))
+
+    def part_ended(self, job_id: int, host: str, attempt: int = 1, **result: Any) -> None:
         values: dict[str, Any] = {"exit_code": 0, "ended_at": self.now}
+        self.do(AttemptEnded(job_id, attempt, host, AttemptResult(**(values | result)), is_part=True))
+
+    def ended(self, job_id: int, attempt: int = 1, host: str = "a", leaves_parts: bool = False, **result: Any) -> None:
+        """It ends on its first host, and its parts on others when they are told to, unless they are left there."""
+        values: dict[str, Any] = {"exit_code": 0, "ended_at": self.now}
+        since = len(self.instructions)
         self.do(AttemptEnded(job_id, attempt, host, AttemptResult(**(values | result))))
+        for order in () if leaves_parts else self.instructions[since:]:
+            if isinstance(order, TerminateAttempt) and order.given_up:
+                self.part_ended(job_id, order.host, attempt)
 
     def not_started(self, job_id: int, attempt: int = 1, host: str = "a", problem: str = "fork failed") -> None:
         self.ended(job_id, attempt, host, exit_code=None, started=False, problem=problem)

@@ -415,7 +415,7 @@ def test_a_stray_keeps_its_gpus_and_is_terminated() -> None:
     held = (HeldAttempt(50, 2, stray_part(0, 1)),)
     world.do(HostHello("a", world.session, "boot1", "1", held))
     world.report(load=load(), gpus=gpus(4))
-    assert world.orders() == [TerminateAttempt("a", 50, 2)]
+    assert world.orders() == [TerminateAttempt("a", 50, 2, given_up=True)]
     assert total(world) == (2.0, 2.0)
     first, second = world.submit(gpu_spec(2), gpu_spec(2))
     world.settle()
@@ -565,7 +565,7 @@ def test_killing_by_force_removes_a_job_whose_host_does_not_answer() -> None:
     (waiting,) = world.submit(gpu_spec())
     world.connect(held=[(job_id, 1)])
     world.settle()
-    assert world.orders()[-1] == TerminateAttempt("a", job_id, 1)
+    assert world.orders()[-1] == TerminateAttempt("a", job_id, 1, given_up=True)
     assert world.state(waiting) == "PEND" and total(world) == (0.0, 4.0)
     world.ended(job_id, exit_code=None, signal=9)
     world.settle()

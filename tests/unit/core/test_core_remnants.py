@@ -142,7 +142,7 @@ def test_both_are_among_the_notes_of_the_host() -> None:
     assert not any("of no job" in note for note in notes_of_host)
 
 
-def test_what_a_parallel_job_starts_on_its_other_hosts_is_no_stranger() -> None:
+def test_who_is_no_part_of_a_parallel_job_is_a_stranger_on_each_of_its_hosts() -> None:
     world = World(make_config(["a", "b"]), devices=1)
     (job_id,) = world.run(gpu_spec(slots=2, res_req="span[ptile=1] rusage[ngpus_excl_p=1]"))
     assert world.held(job_id) == [0, 0]
@@ -151,5 +151,5 @@ def test_what_a_parallel_job_starts_on_its_other_hosts_is_no_stranger() -> None:
     for host in "ab":
         world.report(host, gpus=report(1, host, **both))
     where = "A stranger is on GPU 0 (GPU-{0}0) of {0}, which run 1 holds: process {1}"
-    told = (("a", "4711 of ann"), ("a", "4712 of bob"), ("b", "4712 of bob"))
+    told = [(host, whose) for host in "ab" for whose in ("4711 of ann", "4712 of bob")]
     assert notes(world) == [where.format(*each) for each in told]

@@ -219,7 +219,7 @@ def test_a_rerunnable_job_of_a_lost_host_runs_elsewhere_and_its_old_attempt_is_e
     assert (job_id, 1) in world.engine.state.ledger.host(first).held  # it may still run there
     since = len(world.instructions)
     world.connect(first, held=[(job_id, 1)])
-    assert TerminateAttempt(first, job_id, 1) in world.orders(since)
+    assert TerminateAttempt(first, job_id, 1, given_up=True) in world.orders(since)
     (waiting,) = world.submit(gpu_spec(4))
     world.settle()
     assert world.state(waiting) == "PEND"  # the GPUs are reserved until the old attempt is over

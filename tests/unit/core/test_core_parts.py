@@ -1,0 +1,466 @@
+"""Jobs over several hosts start, are signalled and end as one, whatever is lost or restarted on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from core_world import World, gpu_spec, gpus, make_config, spec
+
+from gsched.core.command import AttemptEnded, AttemptStarted, HeldAttempt, HostHello
+from gsched.core.instruction import (
+    Instruction,
+    ResumeAttempt,
+    SignalAttempt,
+    StartJob,
+    SuspendAttempt,
+    TerminateAttempt,
+)
+from gsched.model.event import (
+    JobDispatched,
+    JobFinished,
+    JobPartEnded,
+    JobPostProcessed,
+    JobRequeued,
+    JobStarted,
+    StaleResultRecorded,
+)
+from gsched.model.job import AttemptResult, Usage
+
+HOSTS = ("a", "b", "c")
+
+
+def three(**changes: Any) -> tuple[World, int]:
+    """A cluster of three hosts and a job that has one GPU on each; a is its first host. It has been dispatched."""
+    world = World(make_config(HOSTS))
+    wish = "select[ngpus>0] rusage[ngpus_excl_p=1/host] span[ptile=1]"
+    (job_id,) = world.submit(spec(slots=3, res_req=wish, **changes))
+    world.settle()
+    allocation = world.job(job_id).allocation
+    assert allocation is not None and [part.host for part in allocation.hosts] == list(HOSTS)
+    assert all(len(part.gpus) == 1 for part in allocation.hosts)
+    return world, job_id
+
+
+def running(**changes: Any) -> tuple[World, int]:
+    world, job_id = three(**changes)
+    world.started(job_id)
+    return world, job_id
+
+
+def orders(world: World, since: int = 0) -> set[Instruction]:
+    return set(world.orders(since))
+
+
+def ends(job_id: int, *hosts: str, given_up: bool = True, reason: str = "", attempt: int = 1) -> set[Instruction]:
+    return {TerminateAttempt(host, job_id, attempt, reason, given_up) for host in hosts}
+
+
+def holding(world: World) -> str:
+    """Hosts where a GPU is held, of any attempt."""
+    return "".join(host for host in HOSTS if world.engine.state.ledger.host(host).holders)
+
+
+# -- the start --------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_host_starts_when_all_parts_are_open() -> None:
+    world, job_id = three()
+    assert world.orders() == [StartJob("b", job_id, 1), StartJob("c", job_id, 1)]
+    world.part_started(job_id, "c")
+    world.part_started(job_id, "c")
+    assert len(world.orders()) == 2
+    world.part_started(job_id, "b")
+    assert world.orders()[2:] == [StartJob("a", job_id, 1)]
+    world.started(job_id)
+    assert len(world.orders()) == 3
+    world.check_replay()
+
+
+def test_a_job_of_one_host_starts_as_ever() -> None:
+    world = World(make_config(HOSTS))
+    (job_id,) = world.submit(spec(slots=3, res_req="span[hosts=1]"))
+    world.settle()
+    assert world.orders() == [StartJob(world.job(job_id).allocation.first_host, job_id, 1)]  # type: ignore[union-attr]
+    world.started(job_id)
+    world.ended(job_id)
+    assert not {"JobPartStarted", "JobPartEnded"} & {*world.kinds(job_id)}
+    assert world.kinds(job_id)[-2:] == ["JobFinished", "JobPostProcessed"]
+    assert not world.orders()[1:]
+
+
+def test_a_part_that_cannot_be_opened_puts_the_job_back_and_ends_the_others() -> None:
+    world, job_id = three()
+    world.part_started(job_id, "c")
+    since = len(world.instructions)
+    world.part_ended(job_id, "b", exit_code=None, started=False, problem="GPU 0 is not clean")
+    job = world.job(job_id)
+    assert job.state == "PEND" and job.avoid_host == "b" and job.start_problem == "host b: GPU 0 is not clean"
+    assert orders(world, since) == ends(job_id, "c")  # a was never told to start
+    assert holding(world) == "c"
+    world.part_ended(job_id, "c")
+    assert holding(world) == ""
+    assert not [event for event in world.events if isinstance(event, StaleResultRecorded)]
+    world.check_replay()
+
+
+def test_a_part_that_opens_after_its_job_was_put_back_is_ended() -> None:
+    world, job_id = three()
+    world.part_ended(job_id, "b", exit_code=None, started=False, problem="fork failed")
+    world.part_started(job_id, "c")
+    assert world.state(job_id) == "PEND" and holding(world) == "c"
+    world.wait(100.0)
+    world.settle()  # the next attempt may share the host with what is left of the last one, but no GPU
+    used = [gpu.uuid for part in world.job(job_id).allocation.hosts for gpu in part.gpus]  # type: ignore[union-attr]
+    assert world.job(job_id).attempt == 2 and "GPU-c0" not in used
+    world.part_ended(job_id, "c")
+    assert (job_id, 1) not in world.engine.state.ledger.host("c").held
+    world.check_replay()
+
+
+def test_a_main_process_that_cannot_start_ends_the_parts() -> None:
+    world, job_id = three()
+    for host in "bc":
+        world.part_started(job_id, host)
+    since = len(world.instructions)
+    world.ended(job_id, leaves_parts=True, exit_code=None, started=False, problem="fork failed")
+    assert world.state(job_id) == "PEND" and orders(world, since) == ends(job_id, "b", "c")
+    assert holding(world) == "bc"
+
+
+def test_a_job_that_is_killed_before_its_parts_are_open_ends_at_once() -> None:
+    world, job_id = three()
+    world.part_started(job_id, "b")
+    since = len(world.instructions)
+    assert world.control("kill", job_id) == [""]
+    assert world.state(job_id) == "EXIT" and ends(job_id, "b", "c") <= orders(world, since)
+    result = world.job(job_id).result
+    assert result is not None and not result.started and result.term_reason == "TERM_OWNER"
+    assert holding(world) == "bc"
+    world.part_ended(job_id, "b")
+    world.do(AttemptEnded(job_id, 1, "c", AttemptResult(started=False), given_up=True))  # it had never arrived there
+    assert holding(world) == "" and world.kinds(job_id)[-1] == "JobPostProcessed"
+    world.check_replay()
+
+
+@pytest.mark.parametrize(("number", "state"), [(15, "EXIT"), (10, "RUN")])
+def test_signals_before_the_start_are_as_for_a_waiting_job(number: int, state: str) -> None:
+    world, job_id = three()
+    answer = world.control("signal", job_id, signal=number)
+    assert world.state(job_id) == state and answer == ["" if state == "EXIT" else "Job has not started yet"]
+
+
+def test_a_job_that_is_stopped_before_its_start_starts_stopped() -> None:
+    world, job_id = three()
+    world.control("stop", job_id)
+    assert {SuspendAttempt(host, job_id, 1) for host in "bc"} <= orders(world)
+    since = len(world.instructions)
+    for host in "bc":
+        world.part_started(job_id, host)
+    assert world.orders(since) == [StartJob("a", job_id, 1), SuspendAttempt("a", job_id, 1)]
+
+
+# -- signals ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_done_to_the_job_is_done_on_each_host() -> None:
+    world, job_id = running()
+    since = len(world.instructions)
+    world.control("stop", job_id)
+    world.control("resume", job_id)
+    world.control("signal", job_id, signal=10)
+    world.control("kill", job_id)
+    assert world.orders(since) == [
+        *(SuspendAttempt(host, job_id, 1) for host in HOSTS),
+        *(ResumeAttempt(host, job_id, 1) for host in HOSTS),
+        *(SignalAttempt(host, job_id, 1, 10, "TERM_OWNER") for host in HOSTS),
+        *(TerminateAttempt(host, job_id, 1, "TERM_OWNER") for host in HOSTS),
+    ]
+    world.part_ended(job_id, "b")  # nothing ran there
+    assert world.state(job_id) == "RUN" and holding(world) == "abc"
+    world.ended(job_id, leaves_parts=True, exit_code=None, signal=2)
+    assert world.state(job_id) == "EXIT" and holding(world) == "c"
+    world.part_ended(job_id, "c")
+    assert holding(world) == ""
+    world.check_replay()
+
+
+# -- the end ----------------------------------------------------------------------------------------------------------
+
+
+def test_parts_end_with_the_job_and_give_back_what_they_hold_when_they_have_ended() -> None:
+    world, job_id = running()
+    since = len(world.instructions)
+    world.ended(job_id, leaves_parts=True)
+    assert world.state(job_id) == "DONE" and orders(world, since) == ends(job_id, "b", "c")
+    assert holding(world) == "bc"
+    assert world.job(job_id).view().leaving == ("b", "c")
+    assert "JobPostProcessed" not in world.kinds(job_id)
+    world.part_ended(job_id, "b")
+    world.part_ended(job_id, "b")  # told twice
+    assert holding(world) == "c" and "JobPostProcessed" not in world.kinds(job_id)
+    world.part_ended(job_id, "c")
+    assert holding(world) == "" and world.kinds(job_id)[-1] == "JobPostProcessed"
+    assert world.job(job_id).view().leaving == ()
+    world.check_replay()
+
+
+def test_no_gpu_is_given_out_twice_while_a_part_ends() -> None:
+    world, job_id = running()
+    world.ended(job_id, leaves_parts=True)
+    (greedy,) = world.submit(gpu_spec(4, hosts=("b",)))
+    world.settle()
+    assert world.state(greedy) == "PEND"
+    world.part_ended(job_id, "b")
+    world.settle()
+    assert world.state(greedy) == "RUN"
+
+
+def test_a_job_that_is_requeued_leaves_its_parts_until_they_have_ended() -> None:
+    world, job_id = running()
+    world.order("requeue", job_id)
+    world.ended(job_id, leaves_parts=True, exit_code=None, signal=15)
+    assert world.state(job_id) == "PEND" and holding(world) == "bc"
+    world.settle()
+    assert world.job(job_id).attempt == 2
+    world.part_ended(job_id, "b", attempt=1)
+    world.part_ended(job_id, "c", attempt=1)
+    assert world.state(job_id) == "RUN" and not world.job(job_id).ended_parts
+    world.started(job_id)
+    world.check_replay()
+
+
+def test_a_finished_job_that_is_requeued_or_forgotten_is_awaited_nowhere() -> None:
+    world, job_id = running()
+    world.ended(job_id, leaves_parts=True)
+    assert world.engine.state.leaving.pairs() == {("b", job_id), ("c", job_id)}
+    world.order("requeue", job_id, states=("DONE",))
+    assert not world.engine.state.leaving.pairs()
+    world, job_id = running()
+    world.ended(job_id, leaves_parts=True)
+    world.wait(10_000.0)
+    assert job_id not in world.engine.state.jobs and not world.engine.state.leaving.pairs()
+    assert holding(world) == "bc"
+    world.part_ended(job_id, "b")
+    assert holding(world) == "c"
+    assert not [event for event in world.events if isinstance(event, StaleResultRecorded)]
+    world.check_replay()
+
+
+# -- parts that are lost ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        ({"exit_code": None, "problem": "it was killed"}, "TERM_EXTERNAL_SIGNAL"),
+        ({"term_reason": "TERM_MEMLIMIT"}, "TERM_MEMLIMIT"),
+    ],
+)
+def test_a_part_that_ends_by_itself_ends_the_job(result: dict[str, Any], reason: str) -> None:
+    world, job_id = running(rerunnable=True)
+    since = len(world.instructions)
+    world.part_ended(job_id, "b", **result)
+    assert orders(world, since) == ends(job_id, "a", "c", given_up=False, reason=reason)
+    assert world.job(job_id).notes[-1].startswith("Run 1 lost its part on host b: ")
+    world.restart()
+    world.connect("a", held=[(job_id, 1)])
+    assert TerminateAttempt("a", job_id, 1, reason) in world.orders(since)
+    world.ended(job_id, exit_code=None, signal=2, leaves_parts=True)
+    job = world.job(job_id)
+    assert job.state == "EXIT" and job.result is not None and job.result.term_reason == reason
+    world.connect("c", held=[(job_id, 1)])
+    assert holding(world) == "c"
+    world.part_ended(job_id, "c")
+    assert world.kinds(job_id)[-1] == "JobPostProcessed"
+    world.check_replay()
+
+
+def lose(world: World, *hosts: str) -> None:
+    for host in hosts:
+        world.disconnect(host)
+    world.wait(300.0)
+
+
+def test_a_lost_host_makes_the_job_unknown_until_all_are_back() -> None:
+    world, job_id = running()
+    lose(world, "b", "c")
+    assert world.state(job_id) == "UNKWN"
+    world.connect("c", gpus(4, host="c"), held=[(job_id, 1)])
+    assert world.state(job_id) == "UNKWN"
+    world.connect("b", gpus(4, host="b"), held=[(job_id, 1)])
+    assert world.state(job_id) == "RUN"
+    world.ended(job_id)
+    world.check_replay()
+
+
+def test_a_job_ends_while_a_host_of_it_is_silent_and_what_is_there_stays_held() -> None:
+    world, job_id = running()
+    lose(world, "b")
+    world.ended(job_id, leaves_parts=True)
+    world.part_ended(job_id, "c")
+    assert world.state(job_id) == "DONE" and holding(world) == "b"
+    since = len(world.instructions)
+    world.connect("b", gpus(4, host="b"), held=[(job_id, 1)])
+    assert orders(world, since) == ends(job_id, "b") and holding(world) == "b"
+    world.part_ended(job_id, "b")
+    assert holding(world) == "" and world.kinds(job_id)[-1] == "JobPostProcessed"
+
+
+def test_a_rerunnable_job_goes_on_elsewhere_when_a_host_of_it_is_lost() -> None:
+    world, job_id = running(rerunnable=True)
+    since = len(world.instructions)
+    lose(world, "b")
+    job = world.job(job_id)
+    assert job.state == "PEND" and ends(job_id, "a", "c") <= orders(world, since)
+    assert holding(world) == "abc"
+    world.ended(job_id, exit_code=None, signal=15)
+    world.part_ended(job_id, "c")
+    assert holding(world) == "b"
+    world.connect("b", gpus(4, host="b"))  # it was rebooted
+    assert holding(world) == ""
+    world.check_replay()
+
+
+@pytest.mark.parametrize("rerunnable", [True, False])
+def test_a_host_that_comes_back_without_its_part_ends_or_reruns_the_job(rerunnable: bool) -> None:
+    world, job_id = running(rerunnable=rerunnable)
+    world.disconnect("c")
+    world.connect("c", gpus(4, host="c"), boot_id="another")
+    if rerunnable:
+        assert world.state(job_id) == "PEND" and "lost its part: the host restarted" in world.events[-1].reason  # type: ignore[union-attr]
+        return
+    assert world.job(job_id).notes == ("Run 1 lost its part on host c: the host restarted while the job ran",)
+    world.ended(job_id, exit_code=None, signal=2)
+    assert world.state(job_id) == "EXIT" and holding(world) == ""
+    world.check_replay()
+
+
+def test_killing_by_force_leaves_what_may_still_run_held() -> None:
+    world, job_id = running()
+    lose(world, "b")
+    since = len(world.instructions)
+    assert world.control("signal", job_id, signal=9) == [""]
+    job = world.job(job_id)
+    assert job.state == "EXIT" and job.result is not None and job.result.problem.startswith("removed while b did not")
+    assert ends(job_id, *HOSTS) <= orders(world, since) and holding(world) == "abc"
+    world.ended(job_id, exit_code=None, signal=9, leaves_parts=True)
+    world.part_ended(job_id, "c")
+    world.connect("b", gpus(4, host="b"))
+    assert holding(world) == "" and world.kinds(job_id)[-1] == "JobPostProcessed"
+
+
+# -- restarts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("opened", [(), ("b",), ("b", "c")])
+def test_a_restarted_master_goes_on_with_the_start(opened: tuple[str, ...]) -> None:
+    world, job_id = three()
+    for host in opened:
+        world.part_started(job_id, host)
+    world.restart()
+    since = len(world.instructions)
+    for host in HOSTS:
+        world.connect(host, gpus(4, host=host), held=[(job_id, 1)] if host in opened else [])
+    told = [each for each in world.orders(since) if isinstance(each, StartJob)]
+    if len(opened) == 2:
+        assert told == [StartJob("a", job_id, 1)]
+        return
+    assert told == [StartJob(host, job_id, 1) for host in "bc" if host not in opened]
+    for host in "bc":
+        world.part_started(job_id, host)
+    assert world.orders()[-1] == StartJob("a", job_id, 1)
+    world.check_replay()
+
+
+def test_parts_that_were_opened_while_no_master_was_there_let_the_job_start() -> None:
+    world, job_id = three()
+    world.restart()
+    for host in "bc":
+        world.session += 1
+        part = world.part(job_id, host)
+        started = (AttemptStarted(job_id, 1, host, 1, world.now),)
+        world.do(HostHello(host, world.session, "boot1", "1", (HeldAttempt(job_id, 1, part),), started))
+    world.connect("a")
+    assert StartJob("a", job_id, 1) in world.orders()
+
+
+def test_an_agent_that_has_lost_a_part_before_the_start_puts_the_job_back() -> None:
+    world, job_id = three()
+    world.part_started(job_id, "b")
+    world.disconnect("b")
+    world.connect("b", gpus(4, host="b"))
+    assert world.state(job_id) == "PEND" and holding(world) == "c"
+
+
+def test_a_master_that_missed_the_end_hears_it_from_the_hosts() -> None:
+    world, job_id = running()
+    world.ended(job_id, leaves_parts=True)
+    world.restart()
+    assert world.engine.state.leaving.pairs() == {("b", job_id), ("c", job_id)}
+    since = len(world.instructions)
+    world.connect("b", gpus(4, host="b"), held=[(job_id, 1)])
+    world.connect("c", gpus(4, host="c"))
+    assert orders(world, since) == ends(job_id, "b") and holding(world) == "b"
+    assert [event.host for event in world.events if isinstance(event, JobPartEnded)] == ["c"]
+    world.part_ended(job_id, "b")
+    assert isinstance(world.events[-1], JobPostProcessed)
+    world.check_replay()
+
+
+def test_jobs_of_before_there_were_parts_go_on_without() -> None:
+    world, job_id = three()
+    world.events.append(JobStarted(at=world.now, job_id=job_id, attempt=1, pid=5))  # as an older master recorded it
+    world.restart()
+    since = len(world.instructions)
+    for host in HOSTS:
+        world.connect(host, gpus(4, host=host), held=[(job_id, 1)] if host == "a" else [])
+    assert world.state(job_id) == "RUN" and orders(world, since) == {ResumeAttempt("a", job_id, 1)}
+    lose(world, "b")
+    assert world.state(job_id) == "RUN"
+    world.ended(job_id, leaves_parts=True)
+    assert world.state(job_id) == "DONE" and holding(world) == ""
+    assert world.kinds(job_id)[-1] == "JobPostProcessed"
+    world.check_replay()
+
+
+# -- use --------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_used_on_all_hosts_counts() -> None:
+    world, job_id = running()
+    for host, cpu_s in (("b", 5.0), ("c", 7.0)):
+        world.report(host, usage={(job_id, 1): Usage(cpu_s=cpu_s, max_mem_mib=100.0)})
+    world.ended(job_id, leaves_parts=True, usage=Usage(cpu_s=1.0, max_mem_mib=10.0, pgid=9))
+    (finished,) = [event for event in world.events if isinstance(event, JobFinished)]
+    assert finished.result.usage == Usage(cpu_s=13.0, max_mem_mib=210.0, pgid=9)
+    assert finished.parts_cpu_s == {"b": 5.0, "c": 7.0}
+    world.part_ended(job_id, "b", usage=Usage(cpu_s=6.5))
+    world.part_ended(job_id, "c", usage=Usage(cpu_s=6.9))  # less than it has told before
+    result = world.job(job_id).result
+    assert result is not None and result.usage.cpu_s == 14.5
+    world.check_replay()
+
+
+def test_what_a_part_has_used_that_ended_first_counts() -> None:
+    world, job_id = running()
+    world.control("kill", job_id)
+    world.part_ended(job_id, "b", usage=Usage(cpu_s=3.0))
+    world.restart()
+    world.connect("a", held=[(job_id, 1)])
+    world.ended(job_id, exit_code=None, signal=2, usage=Usage(cpu_s=1.0))
+    result = world.job(job_id).result
+    assert result is not None and result.usage.cpu_s == 4.0
+    world.check_replay()
+
+
+def test_attempts_have_parts_of_their_own() -> None:
+    world, job_id = running()
+    world.order("requeue", job_id)
+    world.ended(job_id, exit_code=None, signal=15)
+    assert [type(event) for event in world.events].count(JobRequeued) == 1
+    world.settle()
+    assert [type(event) for event in world.events].count(JobDispatched) == 2
+    assert not world.job(job_id).open_parts
+    world.part_ended(job_id, "b", attempt=1)  # late news of the first
+    assert world.state(job_id) == "RUN" and not world.job(job_id).ended_parts
