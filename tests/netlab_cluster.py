@@ -57,10 +57,16 @@ class SharedCluster:
     # -- set up -------------------------------------------------------------------------------------------------------
 
     def install(
-        self, *, sim_gpus: str, slots: int, settings: Mapping[str, str], files: Mapping[str, str], tls: bool
+        self,
+        *,
+        sim_gpus: str,
+        slots: int,
+        settings: Mapping[str, str],
+        files: Mapping[str, str],
+        others: Sequence[str],
     ) -> None:
         """Folders, configuration and certificates on every host."""
-        texts = _texts([host.name for host in self.hosts], sim_gpus, slots, settings)
+        texts = _texts([*(host.name for host in self.hosts), *others], sim_gpus, slots, settings)
         for name, text in files.items():
             texts[name] = text.removeprefix("=") if text.startswith("=") else texts.get(name, "") + "\n" + text
         for host in self.hosts:
@@ -74,10 +80,9 @@ class SharedCluster:
                 elim = host.path(f"{FOLDERS.server_dir}/elim.gpu")
                 elim.write_text(f"#!/bin/sh\nexec {BIN}/elim.gpu\n")
                 elim.chmod(0o755)
-        if tls:
-            self.master_host.run(["gadmin", "init-ca"], check=True)
-            for host in self.hosts:
-                self.certify(host)
+        self.master_host.run(["gadmin", "init-ca"], check=True)
+        for host in self.hosts:
+            self.certify(host)
 
     def prepare(self, host: Host) -> None:
         """The folders of a host, as an installation makes them. What lies in /run is made anew at each boot."""
@@ -257,15 +262,16 @@ def shared_cluster(
     slots: int = 4,
     settings: Mapping[str, str] | None = None,
     files: Mapping[str, str] | None = None,
+    others: Sequence[str] = (),
     start: bool = True,
 ) -> SharedCluster:
     """Set a cluster up on these hosts and start it; it ends with the lab.
 
     `settings` are lines of lsf.conf. `files` are added to the configuration, by name (`lsb.queues`); a text that begins
-    with = takes the file's place.
+    with = takes the file's place. `others` are hosts of the configuration that the lab does not have.
     """
     cluster = SharedCluster(lab, hosts)
-    cluster.install(sim_gpus=sim_gpus, slots=slots, settings=settings or {}, files=files or {}, tls=True)
+    cluster.install(sim_gpus=sim_gpus, slots=slots, settings=settings or {}, files=files or {}, others=others)
     if start:
         cluster.start()
     return cluster
