@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from gsched.base.errors import BadRequest
 from gsched.master.sessions import OUTPUT_PIECE
+from gsched.model.host import Gpu, GpuReport
 from gsched.model.topology import MAX_PROCESSORS
 from gsched.wire.v1 import agent_pb2, model_pb2
 
@@ -58,8 +59,6 @@ def check(host: str, message: agent_pb2.AgentMessage) -> None:
             _at_most(len(message.unkillable.processes), MOST_UNKILLABLE, "processes")
         case "load":
             _check_load(message.load)
-        case "gpus":
-            _check_gpus(message.gpus)
         case "usage":
             _at_most(len(message.usage.attempts), MOST_ATTEMPTS, "attempts")
             for each in message.usage.attempts:
@@ -139,24 +138,28 @@ def _check_load(load: model_pb2.LoadReport) -> None:
         _number(value, name, MOST_AMOUNT)
 
 
-_GPU_NUMBERS = {
-    "index": 1e4, "memory_mib": MOST_AMOUNT, "used_mib": MOST_AMOUNT, "reserved_mib": MOST_AMOUNT,
-    "foreign_mib": MOST_AMOUNT, "minor": 1e9, "numa": 1e6, "process_count": 1e9, "ecc_errors": 1e18,
-}  # fmt: skip
+_GPU_NUMBERS = (
+    *(("index", 1e4), ("memory_mib", MOST_AMOUNT), ("used_mib", MOST_AMOUNT), ("reserved_mib", MOST_AMOUNT)),
+    *(("foreign_mib", MOST_AMOUNT), ("minor", 1e9), ("numa", 1e6), ("process_count", 1e9), ("ecc_errors", 1e18)),
+)
 
 
-def _check_gpus(report: model_pb2.GpuReport) -> None:
+def checked_gpus(report: GpuReport) -> GpuReport:
+    """The report, if a host can have such GPUs. Raises BadRequest."""
     _at_most(len(report.gpus), MOST_GPUS, "GPUs")
     _once(_uuids(report.gpus), "GPU")
     for gpu in report.gpus:
         _at_most(len(gpu.mig_devices), MOST_PARTS, "parts of a GPU")
-        for name, most in _GPU_NUMBERS.items():
-            _number(getattr(gpu, name), name, most)
+        for name, most in _GPU_NUMBERS:
+            value = getattr(gpu, name)
+            if value is not None and not 0 <= value <= most:
+                _number(value, name, most)
         for part in gpu.mig_devices:
-            _number(part.memory_mib, "memory_mib", MOST_AMOUNT)
+            _number(part.memory_mib or 0, "memory_mib", MOST_AMOUNT)
+    return report
 
 
-def _uuids(gpus: Iterable[model_pb2.Gpu]) -> Iterator[str]:
+def _uuids(gpus: Iterable[Gpu]) -> Iterator[str]:
     for gpu in gpus:
         if not gpu.uuid:
             raise BadRequest("a GPU has no UUID")

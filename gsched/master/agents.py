@@ -22,7 +22,7 @@ from gsched.core.command import (
     HostHello,
     HostReported,
 )
-from gsched.master.agentchecks import check
+from gsched.master.agentchecks import check, checked_gpus
 from gsched.master.loop import EngineLoop, Item
 from gsched.master.servicer import ask
 from gsched.master.sessions import Sessions
@@ -216,7 +216,7 @@ def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage
         case "load":
             return HostReported(host, session, load=from_proto(message.load, LoadReport))
         case "gpus":
-            return HostReported(host, session, gpus=from_proto(message.gpus, GpuReport))
+            return HostReported(host, session, gpus=checked_gpus(from_proto(message.gpus, GpuReport)))
         case "usage":
             usage = {(item.job_id, item.attempt): from_proto(item.usage, Usage) for item in message.usage.attempts}
             return HostReported(host, session, usage=usage)

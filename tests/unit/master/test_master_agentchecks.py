@@ -7,12 +7,21 @@ from typing import Any
 import pytest
 
 from gsched.base.errors import BadRequest
-from gsched.master.agentchecks import check
+from gsched.master.agentchecks import check, checked_gpus
+from gsched.model.host import GpuReport
+from gsched.wire.convert import from_proto
 from gsched.wire.v1 import agent_pb2, model_pb2
 
 Message = agent_pb2.AgentMessage
 A = model_pb2.HostAllocation(host="a", slots=2, amounts={"mem": 100.0})
 GPU = model_pb2.Gpu(uuid="GPU-1", index=0, memory_mib=80_000)
+
+
+def look(host: str, message: Message) -> None:
+    """Both looks at a message."""
+    check(host, message)
+    if message.HasField("gpus"):
+        checked_gpus(from_proto(message.gpus, GpuReport))
 
 
 def hello(**fields: Any) -> Message:
@@ -31,7 +40,10 @@ def usage(**fields: Any) -> Any:
     return model_pb2.Usage(**fields)
 
 
+TASK = agent_pb2.TaskAsk(request=1, start=agent_pb2.StartTask(environment=[b"x" * (2 << 20)]))
 GOOD = [
+    Message(task_ask=TASK),
+    Message(task_reply=agent_pb2.TaskReply(request=1, stdout=b"x" * (256 << 10), stderr=b"x" * (256 << 10))),
     hello(),
     hello(held=held(1000)),
     hello(started=[agent_pb2.Started(job_id=1, attempt=1, pid=5, at=1e9, home="/h", cwd="/w")]),
@@ -47,7 +59,7 @@ GOOD = [
 
 @pytest.mark.parametrize("message", GOOD)
 def test_what_agents_say_passes(message: Message) -> None:
-    check("a", message)
+    look("a", message)
 
 
 BAD: dict[str, Message] = {
@@ -103,7 +115,7 @@ BAD: dict[str, Message] = {
 @pytest.mark.parametrize("what", BAD)
 def test_what_no_agent_would_say_is_refused(what: str) -> None:
     with pytest.raises(BadRequest) as refused:
-        check("a", BAD[what])
+        look("a", BAD[what])
     assert what in refused.value.text
 
 
