@@ -88,6 +88,10 @@ class Accounts:
         granted = await self._pam.of(account.name) if self._pam is not None else ()
         return Login(account, granted, site)
 
+    async def account(self, user: str) -> Account | None:
+        """Whom things are done as for that user; None: as the agent's own user. Raises GschedError."""
+        return (await self.login(user)).account
+
     async def _account(self, name: str) -> Account:
         now = time.monotonic()
         at, known = self._known.get(name, (-STALE_S, None))

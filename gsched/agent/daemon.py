@@ -163,7 +163,8 @@ class Agent:
         )
         self._reporter.gpus.unfenced = standing_note(self._config.gpu_fence, self._ground)
         ground = self._ground if isinstance(self._ground, Ground) else None
-        mps = Mps(self._config.mps_control, cluster, self._spool, ground)
+        accounts = _accounts(self._config, self._host)
+        mps = Mps(self._config.mps_control, cluster, self._spool, ground, accounts.account)
         self._keeping = GpuKeeping(self._reporter.gpus, self._spool, mps, clock, self._known_attempts)
         self._attempts = Attempts(
             self._host,
@@ -180,7 +181,7 @@ class Agent:
             fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus, lambda: mps.groups),
             custody=self._keeping.custody,
             variables=mps.variables,
-            accounts=_accounts(self._config, self._host),
+            accounts=accounts,
             socket=self._listen(),
         )
         self._relay = Relay(self._host, self._attempts.tasks.answer, self._send)

@@ -15,6 +15,7 @@ from gsched.agent.mail import send
 from gsched.base.ids import attempt_name
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult
+from gsched.run.account import Account
 from gsched.run.executor import ProcessExecutor
 from gsched.run.jobreport import Facts
 from gsched.run.order import Mail, Order
@@ -35,6 +36,8 @@ class Letters:
         self._on_written = on_written
         self._facts: dict[AttemptKey, Facts] = {}
         self._mails: dict[AttemptKey, Mail] = {}
+        self._accounts: dict[AttemptKey, Account | None] = {}
+        """Of those with mail: whose they are."""
         self._ends: set[asyncio.Task[None]] = set()
         self._starts: set[asyncio.Task[None]] = set()
 
@@ -43,7 +46,7 @@ class Letters:
         if order.report is not None:
             self._facts[key] = order.report
         if order.mail is not None:
-            self._mails[key] = order.mail
+            self._mails[key], self._accounts[key] = order.mail, order.account
 
     async def settle(self) -> None:
         """Wait for what is being written about ends."""
@@ -54,15 +57,16 @@ class Letters:
         """-B: a mail once for each attempt."""
         mail = self._mails.get(key)
         if mail is not None and mail.begin:
-            self._beside(self._mail_start(key, mail), self._starts)
+            self._beside(self._mail_start(key, mail, self._accounts.get(key)), self._starts)
 
     def ended(self, key: AttemptKey, result: AttemptResult) -> bool:
         """Begin to write what is to be written about the end; False when there is nothing."""
         facts, mail = self._facts.pop(key, None), self._mails.pop(key, None)
+        account = self._accounts.pop(key, None)
         if result.pre_failed:
             return False
         if mail is not None and (mail.end or (mail.error and not result.succeeded)):
-            self._beside(self._mail_end(key, mail, result), self._ends)
+            self._beside(self._mail_end(key, mail, result, account), self._ends)
             return True
         if facts is not None and self._executor.started(*key) is not None:
             self._beside(self._report(key, facts, result), self._ends)
@@ -74,30 +78,32 @@ class Letters:
         among.add(task)
         task.add_done_callback(among.discard)
 
-    async def _mail_start(self, key: AttemptKey, mail: Mail) -> None:
+    async def _mail_start(self, key: AttemptKey, mail: Mail, account: Account | None) -> None:
         subject = f"Job {mail.facts.job}: <{mail.facts.name}> started."
         hosts = " ".join(f"<{host}>" for host, _ in mail.facts.hosts)
         text = f"Job <{mail.facts.name}> of user <{mail.facts.user}> has started on host(s) {hosts}.\n"
-        await self._mailed(key, mail, "mailed.start", subject, lambda: text)
+        await self._mailed(key, mail, "mailed.start", subject, lambda: text, account)
 
-    async def _mail_end(self, key: AttemptKey, mail: Mail, result: AttemptResult) -> None:
+    async def _mail_end(self, key: AttemptKey, mail: Mail, result: AttemptResult, account: Account | None) -> None:
         """-N: the report. The result then says whether there was no mail."""
         how = "Done" if result.succeeded else "Exited"
         subject = f"Job {mail.facts.job}: <{mail.facts.name}> in cluster <{mail.facts.cluster}> {how}"
         problem = await self._mailed(
-            key, mail, "mailed.end", subject, lambda: self._executor.report_text(*key, mail.facts, result)
+            key, mail, "mailed.end", subject, lambda: self._executor.report_text(*key, mail.facts, result), account
         )
         if problem:
             told = "; ".join(text for text in (result.problem, problem) if text)
             result = msgspec.structs.replace(result, problem=told)
         self._on_written(key, result)
 
-    async def _mailed(self, key: AttemptKey, mail: Mail, mark: str, subject: str, text: Callable[[], str]) -> str:
+    async def _mailed(
+        self, key: AttemptKey, mail: Mail, mark: str, subject: str, text: Callable[[], str], account: Account | None
+    ) -> str:
         """Send it unless an earlier agent has begun to; what is wrong is the answer."""
 
         def work() -> None:
             if self._executor.is_first(*key, mark):
-                send(mail, subject, text())
+                send(mail, subject, text(), account)
 
         try:
             await asyncio.wait_for(asyncio.to_thread(work), MAIL_PATIENCE_S)

@@ -14,9 +14,10 @@ import logging
 import math
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -28,8 +29,10 @@ from gsched.model.host import GpuReport
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import JobSpec
 from gsched.resreq.gpu import GpuRequirement, parse_gpu
+from gsched.run.account import Account
 from gsched.run.fence.ground import Ground
 from gsched.run.mps import MOST_FOLDER_BYTES, MpsDaemon, pipes_of
+from gsched.run.spool import PASSABLE
 
 log = logging.getLogger(__name__)
 
@@ -42,13 +45,15 @@ class _State(msgspec.Struct):
     uuids: tuple[str, ...]
     holders: set[str]
     """Attempts, `17.1`."""
+    account: dict[str, Any] | None = None
+    """Fields of the account whose it is (see gsched.run.account); None: the agent's own."""
 
 
 class _Service:
     """A daemon and its jobs."""
 
     def __init__(self, folder: Path, state: _State, *, is_up: bool) -> None:
-        self.daemon = MpsDaemon(folder)
+        self.daemon = MpsDaemon(folder, Account.of(state.account) if state.account is not None else None)
         self.state = state
         self.is_up = is_up
         """Whether it has been started and nobody has noticed its end."""
@@ -69,7 +74,16 @@ class _Service:
         """Raises OSError."""
         folder = self.daemon.folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.daemon.account is not None:
+            for passed in (folder, folder.parent, folder.parent.parent):
+                passed.chmod(PASSABLE)
         replace_file(str(folder / _STATE), msgspec.json.encode(self.state))
+
+
+async def _own(user: str) -> Account | None:
+    """Everybody is served by the agent's own user."""
+    del user
+    return None
 
 
 class Mps:
@@ -77,8 +91,19 @@ class Mps:
     daemons get control groups of their own, so that they do not end with the service that the agent is.
     """
 
-    def __init__(self, program: str, cluster: str, spool: Path, ground: Ground | None = None) -> None:
-        """Reads what an earlier agent left in `spool`; `cluster` tells this host's agent from all others."""
+    def __init__(
+        self,
+        program: str,
+        cluster: str,
+        spool: Path,
+        ground: Ground | None = None,
+        account: Callable[[str], Awaitable[Account | None]] = _own,
+    ) -> None:
+        """Reads what an earlier agent left in `spool`; `cluster` tells this host's agent from all others.
+
+        `account(user)`: whom the daemon for that user's jobs runs as, see gsched.agent.accounts.
+        """
+        self._account = account
         self._program = program
         self._ground = ground
         self._root = _root(spool, cluster)
@@ -91,12 +116,16 @@ class Mps:
         """Have a daemon for its GPUs. Raises ResourceExhausted when there is none to be had."""
         if wish_of(spec) is None:
             return
-        uuids = _uuids(part)
+        uuids, account = _uuids(part), await self._account(spec.user)
         async with self._changing:
             self._check_overlap(uuids)
             service = self._services.get(uuids)
+            if service is not None and service.daemon.account != account:
+                jobs, owner = _jobs(service), service.daemon.account
+                whose = f" of user {owner.name}" if owner is not None else ""
+                raise ResourceExhausted(f"MPS serves {', '.join(uuids)} to job {jobs}{whose}, and one user at a time")
             if service is None:
-                state = _State(uuids=uuids, holders=set())
+                state = _State(uuids=uuids, holders=set(), account=account.fields() if account is not None else None)
                 service = self._services[uuids] = _Service(self._folder(uuids), state, is_up=False)
             service.notice()
             service.state.holders.add(attempt_name(*key))
@@ -164,8 +193,8 @@ class Mps:
         """Two daemons of one user on a GPU would take turns on it, or fail where its compute mode is exclusive."""
         for others, service in self._services.items():
             if others != uuids and not set(others).isdisjoint(uuids):
-                jobs = ", ".join(sorted(show_job(parse_attempt_name(name)[0]) for name in service.state.holders))
-                raise ResourceExhausted(f"MPS serves {', '.join(others)} together to job {jobs}, which is not the same")
+                told = f"MPS serves {', '.join(others)} together to job {_jobs(service)}, which is not the same"
+                raise ResourceExhausted(told)
 
     def _folder(self, uuids: tuple[str, ...]) -> Path:
         return self._root / hashlib.sha256(",".join(uuids).encode()).hexdigest()[:12]
@@ -195,10 +224,11 @@ class Mps:
 
     def owners(self, pids: Iterable[int]) -> dict[int, str]:
         """Process -> an attempt that uses the daemon, of those that are a daemon of ours or its server."""
-        services = self._services.values()
-        users = {str(each.daemon.pipes): min(each.state.holders, default=each.last) for each in services}
-        found = ((pid, users.get(pipes_of(pid), "")) for pid in pids) if users else ()
-        return {pid: name for pid, name in found if name}
+        services = {str(each.daemon.pipes): each for each in self._services.values()}
+        found = ((pid, services.get(pipes_of(pid))) for pid in pids) if services else ()
+        users = {pid: each for pid, each in found if each is not None and each.daemon.has(pid)}
+        named = ((pid, min(each.state.holders, default=each.last)) for pid, each in users.items())
+        return {pid: name for pid, name in named if name}
 
     def __call__(self, report: GpuReport) -> GpuReport:
         """The report; it says which attempts have lost their daemon."""
@@ -230,6 +260,10 @@ def _read(text: str) -> GpuRequirement | None:
 def wish_of(spec: JobSpec) -> GpuRequirement | None:
     """What a job that wants MPS asks of its GPUs; None for all others."""
     return _read(spec.combined_gpu_req)
+
+
+def _jobs(service: _Service) -> str:
+    return ", ".join(sorted(show_job(parse_attempt_name(name)[0]) for name in service.state.holders))
 
 
 def _group_name(service: _Service) -> str:

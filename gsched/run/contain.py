@@ -121,6 +121,14 @@ def mark_of(pid: int) -> str:
     return found[len(prefix) :].decode(errors="replace")
 
 
+def owner_of(pid: int) -> int | None:
+    """Number of the user whose process it is; None when it is gone."""
+    for line in _read(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"Uid:"):
+            return int(line.split()[1])
+    return None
+
+
 def descendants(root: int, table: dict[int, Process]) -> list[Process]:
     """Living descendants of `root`, parents before their children, without `root` itself."""
     children: dict[int, list[Process]] = {}
@@ -163,12 +171,17 @@ def _children(pid: int) -> list[int]:
     return [int(child) for thread in threads for child in _read(f"/proc/{pid}/task/{thread}/children").split()]
 
 
-def marked(mark: str, table: dict[int, Process]) -> list[Process]:
-    """Living processes whose environment carries `mark`, and their descendants. Sees only what this user may read."""
+def marked(mark: str, table: dict[int, Process], uid: int | None = None) -> list[Process]:
+    """Living processes whose environment carries `mark`, and their descendants. Sees only what this user may read.
+
+    `uid`: of that user alone; anybody can put any mark into the environment of processes of his own.
+    """
     wanted = f"{MARK_VARIABLE}={mark}".encode()
     found: dict[int, Process] = {}
     for process in table.values():
-        if not process.is_dead and wanted in _read(f"/proc/{process.pid}/environ").split(b"\0"):
+        if process.is_dead or wanted not in _read(f"/proc/{process.pid}/environ").split(b"\0"):
+            continue
+        if uid is None or owner_of(process.pid) == uid:
             found[process.pid] = process
     for root in list(found):
         found.update((process.pid, process) for process in descendants(root, table))

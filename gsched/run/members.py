@@ -32,7 +32,8 @@ def _relatives(held: Attempt, table: Table) -> list[contain.Process]:
         reaper = table.get(held.supervisor[0])
         if reaper is not None and reaper.start == held.supervisor[1] and not reaper.is_dead:
             return contain.descendants(reaper.pid, table)
-    found = contain.marked(held.mark, table) if held.mark else []
+    uid = held.account.uid if held.account is not None else None
+    found = contain.marked(held.mark, table, uid) if held.mark else []
     near = _session(held, table)
     below = [each for root in near for each in contain.descendants(root.pid, table)]
     return contain.joined(found, [each.pid for each in (*near, *below)], table)
@@ -83,7 +84,8 @@ class _Signs:
         self._roots: dict[tuple[int, int], str] = {}
         self._leaders: dict[int, tuple[int, str]] = {}
         self._places: dict[str, str] = {}
-        self._marks: dict[str, str] = {}
+        self._marks: dict[str, tuple[str, int | None]] = {}
+        """Mark -> name, and number of the user whose processes alone it counts for."""
         for held in attempts:
             if held.supervisor is not None:
                 self._roots[held.supervisor] = held.name
@@ -93,7 +95,7 @@ class _Signs:
             if held.group is not None:
                 self._places |= dict.fromkeys(held.group.places, held.name)
             if held.mark:
-                self._marks[held.mark] = held.name
+                self._marks[held.mark] = held.name, held.account.uid if held.account is not None else None
 
     def name_of(self, pid: int) -> str:
         """Name of the attempt that the process belongs to, empty for none."""
@@ -105,7 +107,7 @@ class _Signs:
             self.by_root(above)
             or self.by_place(pid)
             or (leader if leader and contain.is_alive(above[0].session, start) else "")
-            or self._marks.get(contain.mark_of(pid), "")
+            or self._marked(pid)
         )
 
     def by_root(self, above: list[contain.Process]) -> str:
@@ -115,3 +117,7 @@ class _Signs:
     def by_place(self, pid: int) -> str:
         """Of the group that the process is in."""
         return next(filter(None, (self._places.get(place, "") for place in tree.places_of(pid))), "")
+
+    def _marked(self, pid: int) -> str:
+        name, uid = self._marks.get(contain.mark_of(pid), ("", None))
+        return name if uid is None or contain.owner_of(pid) == uid else ""

@@ -4,7 +4,9 @@ A daemon is known by the folder that it was started with: its process has the fo
 that a process number that is another's by now is never mistaken for it. Sources: NVIDIA's Multi-Process Service guide
 (the control program, its environment and the file with its process number) and nvidia-cuda-mps-control(1).
 
-Never touches a process that is not named as NVIDIA's, or has other pipes. All waits are bounded.
+A daemon for another user than the agent's is run by that user, in folders of that user, where nothing is opened with
+other rights. Never touches a process that is not named as NVIDIA's, has other pipes or is another user's. All waits are
+bounded.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gsched.base.errors import ResourceExhausted
+from gsched.run import contain
+from gsched.run.account import Account, acting_as
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +36,7 @@ QUIT_S = 5.0
 _NAME = "nvidia-cuda-mps-server"[:15]
 """What the kernel keeps of the name of daemon and server alike."""
 _LOOK_S = 0.02
+_MOST_READ = 16 * 1024
 _INTO_GROUPS = 'while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@"'
 """What a shell does before it becomes the control program: no child of that may come before."""
 
@@ -39,8 +44,10 @@ _INTO_GROUPS = 'while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit 125
 class MpsDaemon:
     """The daemon of one folder, running or not."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, account: Account | None = None) -> None:
         self.folder = folder
+        self.account = account
+        """Whose it is; None: the agent's own user's."""
         self.pipes = folder / "p"
         self.logs = folder / "l"
 
@@ -59,6 +66,8 @@ class MpsDaemon:
         shutil.rmtree(self.pipes, ignore_errors=True)  # of one that is gone
         for folder in (self.pipes, self.logs):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self.account is not None:
+                os.chown(folder, self.account.uid, self.account.gid)
         words = ("/bin/sh", "-c", _INTO_GROUPS, "sh", *groups, "--", path, "-d")
         code, said = await self._run(words, {"CUDA_VISIBLE_DEVICES": ",".join(uuids)}, "", START_S)
         if code != 0 or not await self._listens():
@@ -68,14 +77,24 @@ class MpsDaemon:
     def pid(self) -> int | None:
         """Its process; None when it does not run."""
         try:
-            pid = int((self.pipes / f"{PROGRAM}.pid").read_text("ascii"))
+            pid = int(self._read(self.pipes / f"{PROGRAM}.pid"))
         except (OSError, ValueError):
             return None
         return pid if self.has(pid) else None
 
     def has(self, pid: int) -> bool:
         """Whether it is the daemon, or the server that it has started for its clients."""
-        return pipes_of(pid) == str(self.pipes)
+        is_its_users = self.account is None or contain.owner_of(pid) == self.account.uid
+        return is_its_users and pipes_of(pid) == str(self.pipes)
+
+    def _read(self, path: Path) -> bytes:
+        """The end of a file that its user may have written. Raises OSError."""
+        with acting_as(self.account):
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                return os.pread(fd, _MOST_READ, max(0, os.fstat(fd).st_size - _MOST_READ))
+            finally:
+                os.close(fd)
 
     async def stop(self, program: str) -> None:
         """End it and its server, and remove the folder. Never raises; what does not quit is killed."""
@@ -97,7 +116,7 @@ class MpsDaemon:
     def last_words(self) -> str:
         """The last line of its log; empty when there is none."""
         try:
-            lines = (self.logs / "control.log").read_text("utf8", "replace").splitlines()
+            lines = self._read(self.logs / "control.log").decode("utf8", "replace").splitlines()
         except OSError:
             return ""
         return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
@@ -121,6 +140,9 @@ class MpsDaemon:
                 env=environment,
                 cwd="/",
                 start_new_session=True,
+                user=self.account.uid if self.account is not None else None,
+                group=self.account.gid if self.account is not None else None,
+                extra_groups=self.account.groups if self.account is not None else None,
             )
         try:
             await asyncio.wait_for(process.communicate(said.encode()), patience_s)

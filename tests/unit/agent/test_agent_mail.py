@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import socket
+import tempfile
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gsched.agent.mail import send
+from gsched.run.account import look_up
 from gsched.run.jobreport import Facts
 from gsched.run.order import Mail
 
@@ -51,6 +56,34 @@ def test_a_program_is_given_the_address_and_the_mail(tmp_path):
     got = BytesParser(policy=policy.default).parsebytes((tmp_path / "mail").read_bytes())
     assert (got["To"], got["Subject"], got["From"]) == ("ann@site", "한글 Done", "LSF System <ann@h>")
     assert got.get_content() == "결과 \ufffd\n"
+
+
+@pytest.mark.parametrize(
+    "to", ["-oQ/tmp/x", "|/bin/sh", "/etc/passwd", ":include:/x", "a b", "a\nBcc: c", "", "a;b", "$(x)"]
+)
+def test_what_is_no_address_gets_no_mail(tmp_path, to):
+    with pytest.raises(OSError, match="is not an address"):
+        send(msgspec.structs.replace(mail(program=program(tmp_path, "exit 0")), to=to), "s", "b")
+
+
+@pytest.mark.parametrize("to", ["ann", "ann@site", "ann.lee+gpu@host.example.org", "김@회사.kr"])
+def test_addresses(tmp_path, to):
+    send(msgspec.structs.replace(mail(program=program(tmp_path, "exit 0")), to=to), "s", "b")
+
+
+@pytest.mark.needs_root
+def test_a_users_mail_is_handed_over_by_that_user():
+    account = next(look_up(each.pw_name) for each in pwd.getpwall() if 0 < each.pw_uid < 1000)
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        path = folder / "mailer"
+        path.write_text(f"#!/bin/sh\n{{ id -u; echo $HOME $LOGNAME; }} > {folder}/out/told\n")
+        (folder / "out").mkdir()
+        os.chown(folder / "out", account.uid, account.gid)
+        for each in (folder, path):
+            each.chmod(0o755)
+        send(mail(program=str(path)), "s", "b", account)
+        assert (folder / "out" / "told").read_text() == f"{account.uid}\n{account.home} {account.name}\n"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gsched.agent.mps import Mps, wish_of
@@ -17,7 +18,9 @@ from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import Gpu, GpuReport, MigDevice
 from gsched.model.job import JobSpec
+from gsched.run import contain
 from gsched.run import mps as daemon
+from gsched.run.account import Account
 from gsched.run.fence.ground import Ground, find_ground
 from gsched.run.mps import MpsDaemon, pipes_of
 
@@ -253,3 +256,33 @@ def test_a_daemon_has_a_control_group_of_its_own(host: Host) -> None:
     run(keeper.after(FIRST, part(0)), keeper.after(SECOND, part(0)))
     assert ground.group(name).pids() == [] and not any(Path(folder).exists() for folder in ground.folders(name))
     ground.leave()
+
+
+@pytest.mark.needs_root
+def test_another_users_daemon_is_that_users_and_serves_nobody_else(host: Host) -> None:
+    accounts = {name: Account(name=name, uid=uid, gid=uid) for name, uid in (("ann", 54321), ("bob", 54322))}
+
+    async def account(user: str) -> Account | None:
+        return accounts[user]
+
+    def agent() -> Mps:
+        host.keeper = Mps(host.program, host.cluster, host.spool, None, account)
+        return host.keeper
+
+    host.bin.parent.chmod(0o755)
+    host.bin.chmod(0o777)
+    keeper = agent()
+    run(keeper.before(FIRST, part(3), spec()))
+    pipes = Path(keeper.variables(spec(), part(3))["CUDA_MPS_PIPE_DIRECTORY"] or "")
+    assert (pipes.stat().st_uid, pipes.stat().st_mode & 0o777) == (54321, 0o700)
+    assert pipes.parent.stat().st_uid == 0 and pipes.parent.stat().st_mode & 0o777 == 0o711
+    pid = MpsDaemon(pipes.parent, accounts["ann"]).pid()
+    assert pid is not None and contain.owner_of(pid) == 54321
+    assert MpsDaemon(pipes.parent, accounts["bob"]).pid() is None
+    with pytest.raises(ResourceExhausted, match="MPS serves GPU-3 to job 1 of user ann, and one user at a time"):
+        run(keeper.before(SECOND, part(3), msgspec.structs.replace(spec(), user="bob")))
+    keeper = agent()  # as after a restart
+    run(keeper.before(THIRD, part(3), spec()))
+    assert host.log() == ["start GPU-3"] and keeper.owners([pid]) == {pid: "1.1"}
+    run(keeper.after(FIRST, part(3)), keeper.after(THIRD, part(3)))
+    assert host.log() == ["start GPU-3", "quit GPU-3"] and not pipes.exists()

@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 import stat
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -328,5 +329,28 @@ def test_an_order_is_read_as_it_was_written(on_host):
         (host.folder() / "order").write_text('{"job_id": 1, "attempt": 1, "command": "x", "account": {"name": "x"}}')
         assert host.executor._spool.order("1.1") is None
         assert msgspec.structs.asdict(order)["account"] == host.account
+
+    on_host(scenario)
+
+
+def test_a_mark_counts_for_processes_of_the_jobs_user_alone(on_host):
+    async def scenario(host):
+        await host.executor.start(host.order("exec sleep 60"))
+        started = await host.start_of(1)
+        mark = {contain.MARK_VARIABLE: f"{CLUSTER}/1.1", "PATH": os.environ["PATH"]}
+        stranger = subprocess.Popen(["sleep", "60"], env=mark, user=54321, group=54321, extra_groups=[])
+        friend = subprocess.Popen(["sleep", "60"], env=mark, user=host.account.uid, group=host.account.gid)
+        try:
+            owners = host.executor.owners([started.pid, stranger.pid, friend.pid])
+            assert owners == {started.pid: "1.1", friend.pid: "1.1"}
+            os.kill(host.supervisor_pid(), 9)
+            await appears(lambda: host.executor._held["1.1"].orphan is not None)
+            await host.executor.terminate(1, 1, 0.1)
+            await host.end_of(1)
+            assert friend.wait(10) != 0 and stranger.poll() is None
+        finally:
+            for process in (stranger, friend):
+                process.kill()
+                process.wait()
 
     on_host(scenario)

@@ -1,0 +1,159 @@
+"""Jobs of several users: real daemons, an agent of root and one of somebody else, and what the users can reach."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from netlab import Host, Lab
+from netlab_cluster import ENVDIR, FOLDERS, SharedCluster, shared_cluster
+from netlab_machine import USERS
+
+pytestmark = [pytest.mark.system, pytest.mark.needs_root]
+
+QUEUE = """
+Begin Queue
+QUEUE_NAME = around
+PRE_EXEC = id -un > /tmp/pre.$LSB_JOBID; env >> /tmp/pre.$LSB_JOBID
+POST_EXEC = id -un > /tmp/post.$LSB_JOBID
+End Queue
+"""
+
+
+def home(lab: Lab, user: str) -> Path:
+    return lab.folder / "home" / user
+
+
+def done(cluster: SharedCluster, *words: str, user: str = "alice", state: str = "DONE") -> int:
+    """Submit and wait for the end."""
+    job_id = cluster.submit(*words, user=user)
+    cluster.becomes(job_id, state)
+    return job_id
+
+
+def test_a_job_is_its_users(lab: Lab) -> None:
+    """Names, folders, files, limits of a PAM session; and what it cannot open it does not get."""
+    host = lab.host("h1")
+    limits = host.path("/etc/security/limits.d/alice.conf")
+    limits.parent.mkdir(parents=True, exist_ok=True)
+    limits.write_text("alice soft nofile 333\nalice hard nofile 444\n")
+    cluster = shared_cluster(lab, [host])
+    told = 'id -un; echo "$HOME $USER $LOGNAME $PWD"; ulimit -n; ulimit -Hn; cat "$LSB_DJOB_HOSTFILE"; umask'
+    first = done(cluster, "-o", "out.%J", told)
+    output = home(lab, "alice") / f"out.{first}"
+    assert output.read_text().splitlines()[:5] == ["alice", "/home/alice alice alice /home/alice", "333", "444", "h1"]
+    assert "Sender: LSF System <root@h1>" in output.read_text() and output.stat().st_uid == USERS["alice"]
+    (home(lab, "bob") / "job.sh").write_text("#!/bin/sh\nid -un > by-script\n")
+    cluster.run("sh", "-c", "gsub -K -o script.out < job.sh", user="bob")
+    assert (home(lab, "bob") / "by-script").read_text() == "bob\n"
+    shown = cluster.run("gsub", "-I", "id -un; stat -Lc %U /dev/stdout", user="carol").stdout
+    assert shown.split()[-2:] == ["carol", "carol"]
+    kept = done(cluster, "-o", "/home/alice/planted", "-e", "/etc/planted", "echo kept", user="bob")
+    assert not (home(lab, "alice") / "planted").exists() and not host.path("/etc/planted").exists()
+    assert "kept on the execution host" in " ".join(cluster.run("ghist", "-l", str(kept), user="bob").stdout.split())
+    assert host.path(f"{FOLDERS.spool_dir}/h1/outputs/{kept}.1.stdout").read_text() == "kept\n"
+    done(cluster, "-cwd", "/var/lib/gsched", "id -un > /home/bob/ran", user="bob", state="EXIT")
+    done(cluster, "-i", "/etc/shadow", "cat > /home/bob/ran", user="bob", state="EXIT")
+    assert not (home(lab, "bob") / "ran").exists()
+
+
+def test_users_do_not_reach_each_others_jobs(lab: Lab) -> None:
+    cluster = shared_cluster(lab, [lab.host("h1")])
+    sleeper = cluster.submit("-o", "long", "echo hidden; exec sleep 1000", user="alice")
+    cluster.becomes(sleeper, "RUN")
+    spool = f"{FOLDERS.spool_dir}/h1/attempts"
+    attacks = (
+        f"ls {FOLDERS.spool_dir} {spool}; cat {spool}/{sleeper}.1/order {spool}/{sleeper}.1/script /home/alice/long",
+        f"for user in alice root gsched; do pkill -9 -u $user; done; gkill {sleeper}; gstop {sleeper}; gpeek {sleeper}",
+        "kill -9 $PPID; echo still here",
+    )
+    done(cluster, "-o", "stolen", "; ".join(attacks), user="bob")
+    stolen = (home(lab, "bob") / "stolen").read_text().partition("Sender:")[0]
+    assert "still here\n" in stolen and "hidden" not in stolen and "sleep" not in stolen
+    assert cluster.field(sleeper, "stat") == "RUN"
+    assert cluster.run("gpeek", str(sleeper), user="alice").stdout.endswith("hidden\n")
+    cluster.run("gkill", str(sleeper), user="alice")
+    cluster.becomes(sleeper, "EXIT")
+
+
+def test_an_agent_that_comes_back_has_its_users_jobs(lab: Lab) -> None:
+    host = lab.host("h1")
+    cluster = shared_cluster(lab, [host])
+    job_id = cluster.submit("-o", "out", "id -un; read line < /home/alice/go; echo $line", user="alice")
+    os.mkfifo(home(lab, "alice") / "go", 0o600)
+    os.chown(home(lab, "alice") / "go", USERS["alice"], USERS["alice"])
+    cluster.becomes(job_id, "RUN")
+    cluster.kill(host, "agent")
+    cluster.start_daemon(host, "agent")
+    (home(lab, "alice") / "go").write_text("went\n")
+    cluster.becomes(job_id, "DONE")
+    assert (home(lab, "alice") / "out").read_text().startswith("alice\nwent\n")
+    assert "Sender:" in (home(lab, "alice") / "out").read_text()
+
+
+def test_steps_of_the_site_may_be_roots(lab: Lab) -> None:
+    host = lab.host("h1")
+    cluster = shared_cluster(lab, [host], settings={"LSB_PRE_POST_EXEC_USER": "root"}, files={"lsb.queues": QUEUE})
+    bad = {"LD_PRELOAD": "/home/alice/evil.so", "PYTHONPATH": "/home/alice", "BASH_ENV": "/home/alice/x"}
+    listed = ",".join(["all", *(f"{name}={value}" for name, value in bad.items())])
+    words = ("gsub", "-env", listed, "-q", "around", "-E", "id -un > own", "-o", "out", "env")
+    told = cluster.run(*words, user="alice").stdout
+    job_id = int(told.split("<")[1].split(">")[0])
+    cluster.becomes(job_id, "DONE")
+    pre, post = (host.path(f"/tmp/{name}.{job_id}").read_text() for name in ("pre", "post"))
+    assert pre.splitlines()[0] == "root" and post == "root\n"
+    assert not [name for name in bad if name in pre]
+    assert f"LSB_JOBID={job_id}" in pre and "PATH=/bin:/usr/bin:/sbin:/usr/sbin" in pre.splitlines()
+    assert (home(lab, "alice") / "own").read_text() == "alice\n"
+    assert all(f"{name}={value}" in (home(lab, "alice") / "out").read_text() for name, value in bad.items())
+
+
+def agent_of(cluster: SharedCluster, host: Host, user: str) -> None:
+    """Start the host's agent as a user without rights."""
+    for path in (f"{ENVDIR}/tls/{host.name}.key", FOLDERS.spool_dir, f"{FOLDERS.run_dir}/agent"):
+        os.chown(host.path(path), USERS[user], USERS["gsched"])
+    with host.path(f"{FOLDERS.log_dir}/agent.log").open("ab") as log:
+        words = ["gsched", "agent", "--envdir", ENVDIR, "--host", host.name]
+        cluster.daemons[host.name, "agent"] = host.popen(
+            words, user=user, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+
+
+def test_an_agent_that_is_not_roots_serves_its_user_alone(lab: Lab) -> None:
+    first, second = lab.host("h1"), lab.host("h2")
+    cluster = shared_cluster(lab, [first, second], start=False)
+    cluster.start_daemon(first, "master")
+    cluster.start_host(first)
+    agent_of(cluster, second, "alice")
+    cluster.until(lambda: set(cluster.states().values()) == {"ok"}, "the hosts do not become ok")
+    own = cluster.submit("-m", "h2", "-o", "own", "id -un", user="alice")
+    cluster.becomes(own, "DONE")
+    foreign = cluster.submit("-m", "h2", "true", user="bob")
+    elsewhere = cluster.submit("true", user="bob")
+    cluster.becomes(elsewhere, "DONE")
+    assert cluster.field(elsewhere, "exec_host") == "h1"
+    reasons = " ".join(cluster.run("gjobs", "-p2", str(foreign), user="bob").stdout.split())
+    assert "Agent runs only jobs of user alice: 1 host" in reasons
+    assert "runs only jobs of user alice" in cluster.run("ghosts", "-l", "h2", user="bob").stdout
+
+
+def test_a_user_whom_a_host_does_not_know(lab: Lab) -> None:
+    """The attempt does not start, the reason names user and host, and the host is not tried again and again."""
+    first, second = lab.host("h1"), lab.host("h2")
+    for name in ("passwd", "shadow", "group"):
+        path = second.path(f"/etc/{name}")
+        path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("carol:")))
+    cluster = shared_cluster(lab, [first, second])
+    job_id = cluster.submit("-m", "h2", "true", user="carol")
+    cluster.until(lambda: "there is no user carol on host h2" in history(cluster, job_id), "no reason is told")
+    assert history(cluster, job_id).count("there is no user carol") <= 3
+    assert cluster.field(job_id, "stat") == "PEND"
+    free = cluster.submit("-m", "h1 h2", "-R", "order[-slots]", "true", user="carol")
+    cluster.becomes(free, "DONE")
+    assert cluster.field(free, "exec_host") == "h1"
+
+
+def history(cluster: SharedCluster, job_id: int) -> str:
+    return " ".join(cluster.run("ghist", "-l", str(job_id), user="carol").stdout.split())
