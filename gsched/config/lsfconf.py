@@ -225,6 +225,8 @@ def _network(conf_dir: str, settings: Settings, findings: Findings) -> Network:
     if network.munge_port is not None and at is not None:
         if network.port is None:
             findings.error(at, "GSCHED_MUNGE_PORT is a second port of a shared cluster: LSB_MBD_PORT names the first")
+        elif settings.place("LSF_MASTER_LIST") is None:
+            findings.error(at, "GSCHED_MUNGE_PORT needs LSF_MASTER_LIST: hosts without a door find the master by it")
         elif network.port == network.munge_port:
             findings.error(at, f"GSCHED_MUNGE_PORT and LSB_MBD_PORT are both {network.port}; each needs its own")
     return network

@@ -42,8 +42,10 @@ from gsched.store.history import History
 from gsched.wire.address import MASTER_FILE, MASTER_SOCKET, write_address
 from gsched.wire.auth import Authenticator, OwnerOnly, check_private, user_name
 from gsched.wire.certificates import read_credentials
+from gsched.wire.munge import Munge
 from gsched.wire.server import SERVER_OPTIONS, listen, listen_tls
 from gsched.wire.shared import Accounts, ByHost
+from gsched.wire.stamping import ByMunge
 
 log = logging.getLogger(__name__)
 
@@ -142,11 +144,17 @@ class Master:
             hosts = open_way(ByHost(self._config_now, Accounts(self._config_now), lambda: self._board.leaving))
             listen_tls(hosts, config.network.port, config.network.tls_dir, config.master_host, hosts_only=True)
             servers.append(hosts)
+        if config.network.munge_port is not None:
+            munge = Munge(config.network.munge_socket)
+            users = open_way(ByMunge(self._config_now, Accounts(self._config_now), munge))
+            listen_tls(users, config.network.munge_port, config.network.tls_dir, config.master_host, hosts_only=False)
+            servers.append(users)
         address = listen(own, str(Path(config.folder_of("master")) / MASTER_SOCKET))
         for server in servers:
             await server.start()
         if config.is_shared:
-            address += f" and on port {config.network.port}"
+            ports = [config.network.port, *([config.network.munge_port] if config.network.munge_port else [])]
+            address += f" and on port {' and '.join(map(str, ports))}"
         else:
             write_address(config.locations.conf_dir, MASTER_FILE, address)
         log.info("gsched %s: master of cluster %s listens on %s", __version__, config.cluster, address)

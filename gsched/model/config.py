@@ -278,6 +278,11 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """`HOST:PORT` of a shared cluster's master."""
         return f"{self.master_host}:{self.network.port}"
 
+    @property
+    def munge_address(self) -> str:
+        """`HOST:PORT` where the master listens for munge credentials."""
+        return f"{self.master_host}:{self.network.munge_port}"
+
     def folder_of(self, daemon: str) -> str:
         """Where the sockets and locks of `master`, `door` or `agent` lie: in a shared cluster each has its own."""
         return f"{self.locations.run_dir}/{daemon}" if self.is_shared else self.locations.run_dir

@@ -1,7 +1,7 @@
 """Which way a process of this host has to a cluster's master, when it is not the door that speaks for it.
 
 A private cluster has one: its socket, for its owner. A shared cluster has its master's own socket, for the master's
-user (and for root, where an administrator's program asks), else the relay of this host's door.
+user (and for root, where an administrator's program asks), else the relay of this host's door, else munge.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import grpc
 from gsched.base.envdir import read_setting
 from gsched.base.errors import Unavailable
 from gsched.wire.address import DEFAULT_RUN_DIR, DOOR_FILE, MASTER_FILE, MASTER_SOCKET, is_shared, read_address
+from gsched.wire.certificates import read_ca
 from gsched.wire.client import CHANNEL_OPTIONS
 from gsched.wire.relay import SOCKET_NAME, RelayChannel
 
@@ -25,16 +26,20 @@ _ADDRESS = re.compile(r"unix:/[\x21-\x7e]{1,318}|[A-Za-z0-9.\-\[\]:]{1,253}:[0-9
 
 
 class Way(NamedTuple):
-    """`address` is what a person is told of it; `relay` the path of the door's, empty for a gRPC address."""
+    """`address` is what a person is told of it. Equal ways lead alike."""
 
     address: str
-    relay: str = ""
+    make: str = "plain"
+    """plain (a gRPC address), relay (of the door) or munge."""
+    folder: str = ""
     trusts_any: bool = False
 
     def channel(self) -> grpc.Channel:
-        """A new connection."""
-        if self.relay:
-            return RelayChannel(self.relay, trusts_any=self.trusts_any)
+        """A new connection. Raises Unavailable, BadCertificate."""
+        if self.make == "relay":
+            return RelayChannel(self.address, trusts_any=self.trusts_any)
+        if self.make == "munge":
+            return _stamping(self.folder, self.address)
         return grpc.insecure_channel(self.address, options=CHANNEL_OPTIONS)
 
 
@@ -57,9 +62,24 @@ def _shared(folder: str, as_root: bool) -> Way:
     if _is_ours(own, as_root):
         return Way(f"unix:{quote(os.fsencode(own))}")
     relay = os.path.join(run_dir, "door", SOCKET_NAME)
-    if not os.path.exists(relay):
-        raise Unavailable(f"no door is open on this host ({relay} is missing): `gsched door` runs there as a service")
-    return Way(relay, relay, _is_named_by_root(folder))
+    if os.path.exists(relay):
+        return Way(relay, "relay", trusts_any=_is_named_by_root(folder))
+    port = read_setting(folder, "GSCHED_MUNGE_PORT")
+    if port:
+        return Way(f"{read_setting(folder, 'LSF_MASTER_LIST')}:{port}", "munge", folder)
+    raise Unavailable(
+        f"no door is open on this host ({relay} is missing): `gsched door` runs there as a service, "
+        "or GSCHED_MUNGE_PORT lets munge do without"
+    )
+
+
+def _stamping(folder: str, address: str) -> grpc.Channel:
+    from gsched.wire.munge import Munge  # where it is needed: most hosts have a door
+    from gsched.wire.stamping import stamping_channel
+
+    tls_dir = read_setting(folder, "GSCHED_TLSDIR") or os.path.join(folder, "tls")
+    munge = Munge(read_setting(folder, "GSCHED_MUNGE_SOCKET"))
+    return stamping_channel(address, read_ca(tls_dir), munge)
 
 
 def _is_ours(path: str, as_root: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -169,3 +170,27 @@ def test_a_host_that_was_removed_is_refused_from_then_on(two: SharedCluster) -> 
     refused = "the master refuses this agent: the certificate is that of h2"
     two.until(lambda: refused in two.log(b, "agent"), "no word of it")
     assert two.run("gjobs", user="alice", host=a).returncode == 0
+
+
+def test_a_host_without_a_door_proves_its_users_by_munge(lab: Lab) -> None:
+    if shutil.which("munged", path="/usr/sbin:/usr/bin") is None:
+        pytest.skip("needs munged (Debian: munge)")
+    a, b = lab.host("h1"), lab.host("h2")
+    key = os.urandom(128)
+    for host in (a, b):
+        host.path("/etc/munge.key").write_bytes(key)
+        host.path("/etc/munge.key").chmod(0o600)
+        files = [f"--{name}-file=/run/munged.{name}" for name in ("pid", "log", "seed")]
+        words = ["munged", "--force", "--foreground", "--key-file=/etc/munge.key", "--socket=/run/munged.sock"]
+        host.popen([*words, *files], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    settings = {"GSCHED_MUNGE_PORT": "6883", "GSCHED_MUNGE_SOCKET": "/run/munged.sock", "GSCHED_COMMAND_WAIT": "5"}
+    cluster = shared_cluster(lab, [a, b], settings=settings)
+    cluster.kill(b, "door", 15)
+    (b.path(f"{ENVDIR}/tls/h2.key")).unlink()  # a host of users alone need prove nothing
+    job_id = cluster.submit("sleep 100", user="bob", host=b)
+    assert cluster.field(job_id, "user") == "bob"
+    assert cluster.run("gkill", str(job_id), user="alice", host=b, check=False).returncode == 255
+    assert cluster.run("gkill", str(job_id), user="bob", host=b).stdout.startswith(f"Job <{job_id}>")
+    done = cluster.run("gsub", "-I", "id -un", user="alice", host=b)
+    assert done.stdout.splitlines()[-1] == "alice"
+    assert re.search(rf"user=bob host={re.escape(b.address)} way=munge action=submit .*jobs={job_id}", audit(cluster))
