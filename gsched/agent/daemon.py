@@ -33,10 +33,11 @@ from gsched.agent.relay import Relay
 from gsched.agent.report import HostReporter
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError
-from gsched.base.service import NOBODY, ServiceManager, keep_fed
+from gsched.base.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
 from gsched.base.wholefile import replace_file
 from gsched.config.files import load
 from gsched.model.config import ClusterConfig, GpuFence
+from gsched.model.fleet import RESTART
 from gsched.model.host_ledger import AttemptKey
 from gsched.probe.topology import read_topology
 from gsched.run.contain import boot_id
@@ -128,6 +129,8 @@ class Agent:
         self._ground = ground
         self._host = host
         self._spool = spool
+        self._stop = asyncio.Event()
+        self._exit_code = 0
         self._manager = manager
         self._contact = Contact(host, manager)
         self._outgoing: asyncio.Queue[agent_pb2.AgentMessage] | None = None
@@ -197,15 +200,14 @@ class Agent:
             )
         else:
             log.info("GPU fence: %s", self._ground)
-        stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+            asyncio.get_running_loop().add_signal_handler(number, self._stop.set)
         if self._listening is not None:
             await door.open(self._listening)
         self._manager.ready(f"host {self._host}: {adopted} attempts adopted, no session with the master yet")
         works = (self._sessions(), self._sample_usage(), keep_fed(self._manager, lambda: True))
         workers = [asyncio.create_task(work) for work in works]
-        await stop.wait()
+        await self._stop.wait()
         self._manager.stopping()
         for worker in workers:
             worker.cancel()
@@ -215,7 +217,7 @@ class Agent:
         await self._reporter.close()
         self._attempts.close()
         log.info("agent of %s ends; its jobs go on", self._host)
-        return 0
+        return self._exit_code
 
     def _listen(self) -> str:
         """Path of the socket for this host's jobs; empty when there can be none."""
@@ -358,6 +360,10 @@ class Agent:
                 self._answer(self._answer_task(message.task_ask))
             case "task_reply":
                 self._relay.answered(message.task_reply)
+            case "daemon":
+                log.warning("an administrator has told this agent to %s; its jobs go on", message.daemon.action)
+                self._exit_code = TOLD_TO_RESTART if message.daemon.action == RESTART else TOLD_TO_STOP
+                self._stop.set()
 
     async def _obey_about(self, kind: str, order: Any) -> None:
         """An order about an attempt that was started before."""

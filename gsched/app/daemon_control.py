@@ -5,11 +5,12 @@ Jobs go on while their daemons are away. It never touches a daemon that another 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from gsched.app import daemons
 from gsched.app.private import Home, host_name, start_missing
-from gsched.base.errors import BadRequest
+from gsched.base.errors import BadRequest, GschedError
 
 
 def cluster_of(conf: str) -> Home:
@@ -33,6 +34,20 @@ def stop_agent(home: Home, host: str) -> None:
     with daemons.one_at_a_time(home.folder):
         if not daemons.stop(run_dir, f"agent-{host}"):
             raise BadRequest(f"{host}: no agent of that host runs on this machine")
+
+
+def agents_of(home: Home, action: str, hosts: Sequence[str]) -> dict[str, str]:
+    """`start`, `stop` or `restart` agents of this machine; host -> what is wrong, empty where it is done."""
+    acts = {"start": (start_agent,), "stop": (stop_agent,), "restart": (stop_agent, start_agent)}[action]
+    problems = {}
+    for host in hosts:
+        try:
+            for act in acts:
+                act(home, host)
+            problems[host] = ""
+        except GschedError as problem:
+            problems[host] = problem.text
+    return problems
 
 
 def start_agent(home: Home, host: str) -> None:

@@ -14,7 +14,7 @@ import click
 
 from gsched import __version__
 from gsched.base.errors import LSF_FAILURE, ConfigError, GschedError
-from gsched.base.service import ServiceManager
+from gsched.base.service import TOLD_TO_RESTART, ServiceManager
 
 FAILURE = 1
 LSF_NAMES = ("badmin", "lsadmin", "lsfstartup", "lsfshutdown", "lsf_daemons")
@@ -266,7 +266,12 @@ def _serve(name: str, envdir: str | None, daemon: Callable[[str, ServiceManager]
         if kind != "master":
             daemons.make_shared_folder(config.folder_of(kind))
     with daemons.holding_lock(config.folder_of(kind), name):
-        sys.exit(daemon(folder, manager))
+        code = daemon(folder, manager)
+    if code == TOLD_TO_RESTART:
+        if not manager.is_there:  # nobody else starts it again
+            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+        code = 0
+    sys.exit(code)
 
 
 def _master(conf: str, manager: ServiceManager) -> int:

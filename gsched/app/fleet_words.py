@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from gsched.app.entry import OPTION_ENVDIR
+from gsched.app.entry import FAILURE, OPTION_ENVDIR
 from gsched.base.envdir import SITE_CONF_DIR
 from gsched.base.errors import BadRequest
 
@@ -87,4 +87,43 @@ def host_files(envdir: str | None, host: str) -> None:
     pack_host(load(conf_of(envdir)).required(), host, sys.stdout.buffer)
 
 
-OF_FLEET = (install_units, uninstall_units, host_files)
+@click.command()
+@OPTION_ENVDIR
+def versions(envdir: str | None) -> None:
+    """Show the master and the agents of all hosts: version, protocol, since when; exit code 1 when one is refused."""
+    from gsched.app.administration import connect
+    from gsched.cli.render.versions import render_versions
+    from gsched.cli.zone import zone_of
+
+    with connect(envdir) as client:
+        found = client.fleet.versions()
+    click.echo(render_versions(found, zone_of(os.environ)), nl=False)
+    if any(each.problem for each in found):
+        sys.exit(FAILURE)
+
+
+@click.command()
+@OPTION_ENVDIR
+@click.option("-q", "queues", multiple=True, metavar="QUEUE", help="A queue instead of a host; may be repeated.")
+@click.option("-C", "comment", default="", metavar="TEXT", help="Why; shown by ghosts -l and gqueues -l.")
+@click.option("--wait", is_flag=True, help="Wait until nothing is left.")
+@click.option("--limit", metavar="SECONDS", type=click.FloatRange(min=0), help="Wait no longer; exit code 1 then.")
+@click.argument("hosts", nargs=-1)
+def drain(
+    envdir: str | None, queues: tuple[str, ...], comment: str, wait: bool, limit: float | None, hosts: tuple[str, ...]
+) -> None:
+    """Close hosts (none named: this one) or queues, and say which of their jobs are left; no job is ended."""
+    from gsched.app import draining
+    from gsched.app.administration import connect
+    from gsched.app.private import host_name
+
+    names = hosts or (() if queues else (host_name(),))
+    with connect(envdir) as client:
+        for problem in draining.close(client, names, queues, comment):
+            raise BadRequest(problem)
+        is_empty = draining.drain(client, names, queues, click.echo, wait=wait or limit is not None, limit_s=limit)
+    if not is_empty and (wait or limit is not None):
+        sys.exit(FAILURE)
+
+
+OF_FLEET = (install_units, uninstall_units, host_files, versions, drain)

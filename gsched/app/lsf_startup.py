@@ -1,6 +1,7 @@
-"""lsfstartup, lsfshutdown and lsf_daemons: all daemons of the cluster on this machine, under the names that LSF's have.
+"""lsfstartup, lsfshutdown and lsf_daemons: all daemons of the cluster of the environment, under the names of LSF's.
 
-They do what `gsched up`, `down` and `status` do, for the cluster of the environment. Jobs go on while daemons are away.
+In a private cluster they do what `gsched up`, `down` and `status` do, on this machine; in a shared one they start and
+stop the daemons of all hosts. Jobs go on while daemons are away.
 Source of words and questions: lsfstartup(8), lsfshutdown(8), lsf_daemons(8) of LSF 10.1.
 """
 
@@ -8,12 +9,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 import click
 
 from gsched.app import private
+from gsched.app.administration import connect
 from gsched.app.daemon_control import cluster_of
 from gsched.app.entry import FAILURE
+from gsched.app.fleet_control import here, start_all, stop_all
 from gsched.app.lsf_words import asked
 from gsched.app.private import Home
 from gsched.base.envdir import conf_dir
@@ -29,18 +33,37 @@ def _home() -> Home:
 def _start() -> None:
     home = _home()
     home.run_dir()  # a cluster is never made here
+    config = home.config()
+    if config.is_shared:
+        _say_each(start_all(config), "started")
+        return
     private.up(home, sim_gpus=None, hosts=(), gpu_resources=True, say=click.echo)
 
 
 def _stop() -> None:
-    private.down(_home(), kill=False, say=click.echo)
+    home = _home()
+    config = home.config()
+    if not config.is_shared:
+        private.down(home, kill=False, say=click.echo)
+        return
+    with connect(None) as client:
+        _say_each(stop_all(client, config), "stopped")
+    click.echo(f"the master on {config.master_host} ends; doors go on (systemctl stop gsched-door)")
+
+
+def _say_each(problems: Mapping[str, str], done: str) -> None:
+    """A line for each host; the command fails where one of them has failed."""
+    for host, problem in problems.items():
+        click.echo(f"{host}: {problem.removeprefix(f'{host}: ') or done}", err=bool(problem))
+    if any(problems.values()):
+        sys.exit(LSF_FAILURE)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @OPTION_FORCE
 def lsfstartup(force: bool) -> None:
-    """Start the daemons of the cluster that do not run on this machine."""
-    if not asked("Do you really want to start up the daemons of the cluster on this host?", force=force):
+    """Start the daemons of the cluster that do not run: on all hosts of a shared cluster, by LSF_RSH (ssh)."""
+    if not asked("Do you really want to start up the daemons of the cluster?", force=force):
         sys.exit(LSF_FAILURE)
     _start()
 
@@ -48,8 +71,8 @@ def lsfstartup(force: bool) -> None:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @OPTION_FORCE
 def lsfshutdown(force: bool) -> None:
-    """Stop the daemons of the cluster on this machine; jobs go on."""
-    if not asked("Do you really want to shut down the daemons of the cluster on this host?", force=force):
+    """Stop the daemons of the cluster; jobs go on."""
+    if not asked("Do you really want to shut down the daemons of the cluster?", force=force):
         sys.exit(LSF_FAILURE)
     _stop()
 
@@ -58,6 +81,9 @@ def lsfshutdown(force: bool) -> None:
 @click.argument("word", type=click.Choice(("start", "stop", "restart", "status")))
 def lsf_daemons(word: str) -> None:
     """Start, stop or restart the daemons of the cluster on this machine, or show which run."""
+    home = _home()
+    if home.exists and (config := home.config()).is_shared:
+        sys.exit(here(config, word))
     if word in ("stop", "restart"):
         _stop()
     if word in ("start", "restart"):

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 from gsched.app.entry import OPTION_ENVDIR
-from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError
+from gsched.base.errors import LSF_FAILURE, BadRequest
+from gsched.model.config import ClusterConfig
 
 UNSUPPORTED = {
     **dict.fromkeys(("perfmon", "rc", "diagnose", "security", "hpower", "lsfproxyd", "gpd", "switcheventfile"), ""),
@@ -158,45 +159,57 @@ def showstatus(envdir: str | None) -> None:
 @click.option("-v", "verbose", is_flag=True, help="Taken for LSF's sake: problems are always shown.")
 def mbdrestart(envdir: str | None, comment: str, force: bool, verbose: bool) -> None:
     """Check the files and restart the master; jobs go on."""
-    from gsched.app.administration import check_files, conf_of
+    from gsched.app.administration import check_files, conf_of, connect
     from gsched.app.daemon_control import cluster_of, restart_master
 
     check_files(envdir, verbose=verbose)
     if not asked("Do you want to restart MBD?", force=force):
         click.echo("MBD restart aborted.")
         sys.exit(LSF_FAILURE)
-    restart_master(cluster_of(conf_of(envdir)))
+    home = cluster_of(conf_of(envdir))
+    if home.config().is_shared:
+        from gsched.app.fleet_control import end_master
+
+        with connect(envdir) as client:
+            end_master(client, "restart")
+    else:
+        restart_master(home)
     click.echo("MBD restart initiated")
 
 
-def _agents(
-    envdir: str | None, hosts: Sequence[str], verb: str, force: bool, acts: Sequence[Callable[..., None]]
-) -> None:
+def _agents(envdir: str | None, hosts: Sequence[str], verb: str, force: bool, action: str) -> None:
     """Do it to the agents of these hosts (none: this one; all: every one), a line on standard error for each."""
     from gsched.app.administration import conf_of
-    from gsched.app.daemon_control import cluster_of
+    from gsched.app.daemon_control import agents_of, cluster_of
     from gsched.app.private import host_name
 
     home = cluster_of(conf_of(envdir))
+    config = home.config()
     names = list(hosts) or [host_name()]
     if names == ["all"]:
         if not asked(f"{verb} slave batch daemon on all the hosts?", force=force):
             sys.exit(LSF_FAILURE)
-        names = [host.name for host in home.config().hosts.values() if host.server]
-    known, failed = home.config().hosts, False
+        names = [host.name for host in config.hosts.values() if host.server]
+    known = [name for name in names if name in config.hosts]
+    problems = _carry_out(envdir, config, action, known) if config.is_shared else agents_of(home, action, known)
     for name in names:
-        try:
-            if name not in known:
-                raise BadRequest(f"{name}: Bad host name, host group name or cluster name")
-            for act in acts:
-                act(home, name)
-        except GschedError as problem:
-            click.echo(problem.text, err=True)
-            failed = True
-        else:
-            click.echo(f"{verb} slave batch daemon on <{name}> ...... done", err=True)
-    if failed:
+        problem = problems.get(name, f"{name}: Bad host name, host group name or cluster name")
+        click.echo(problem or f"{verb} slave batch daemon on <{name}> ...... done", err=True)
+    if len(known) < len(names) or any(problems.values()):
         sys.exit(LSF_FAILURE)
+
+
+def _carry_out(envdir: str | None, config: ClusterConfig, action: str, hosts: Sequence[str]) -> Mapping[str, str]:
+    """Host -> what is wrong with it."""
+    from gsched.app import fleet_control
+    from gsched.app.administration import connect
+
+    if action == "start":
+        found = fleet_control.start_agents(config, hosts)
+    else:
+        with connect(envdir) as client:
+            found = fleet_control.order(client, action, hosts)
+    return {host: problem and f"{host}: {problem.removeprefix(f'{host}: ')}" for host, problem in found.items()}
 
 
 OPTION_FORCE = click.option("-f", "force", is_flag=True, help="Ask nothing.")
@@ -208,10 +221,8 @@ ARGUMENT_HOSTS = click.argument("hosts", nargs=-1)
 @OPTION_FORCE
 @ARGUMENT_HOSTS
 def hrestart(envdir: str | None, force: bool, hosts: tuple[str, ...]) -> None:
-    """Restart agents on this machine (all: of every host); jobs go on."""
-    from gsched.app.daemon_control import start_agent, stop_agent
-
-    _agents(envdir, hosts, "Restart", force, (stop_agent, start_agent))
+    """Restart agents (all: of every host); jobs go on. In a private cluster those of this machine."""
+    _agents(envdir, hosts, "Restart", force, "restart")
 
 
 @click.command()
@@ -219,10 +230,8 @@ def hrestart(envdir: str | None, force: bool, hosts: tuple[str, ...]) -> None:
 @OPTION_FORCE
 @ARGUMENT_HOSTS
 def hshutdown(envdir: str | None, force: bool, hosts: tuple[str, ...]) -> None:
-    """Stop agents on this machine; jobs go on, and are unknown until an agent is back."""
-    from gsched.app.daemon_control import stop_agent
-
-    _agents(envdir, hosts, "Shut down", force, (stop_agent,))
+    """Stop agents (all: of every host); jobs go on, and are unknown until an agent is back."""
+    _agents(envdir, hosts, "Shut down", force, "stop")
 
 
 @click.command()
@@ -230,10 +239,8 @@ def hshutdown(envdir: str | None, force: bool, hosts: tuple[str, ...]) -> None:
 @OPTION_FORCE
 @ARGUMENT_HOSTS
 def hstartup(envdir: str | None, force: bool, hosts: tuple[str, ...]) -> None:
-    """Start agents on this machine."""
-    from gsched.app.daemon_control import start_agent
-
-    _agents(envdir, hosts, "Starting up", force, (start_agent,))
+    """Start agents: on other hosts by LSF_RSH (ssh) and systemd. In a private cluster those of this machine."""
+    _agents(envdir, hosts, "Starting up", force, "start")
 
 
 OF_BADMIN = (hist, mbdhist, qhist, hhist, showstatus, mbdrestart, hrestart, hshutdown, hstartup)

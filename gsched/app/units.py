@@ -14,12 +14,11 @@ import re
 from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
+from gsched.base.service import TOLD_TO_STOP
 from gsched.model.config import ClusterConfig
 
 USER = "gsched"
 MASTER_UNIT, DOOR_UNIT, AGENT_UNIT = (f"gsched-{name}.service" for name in ("master", "door", "agent"))
-TOLD_TO_STOP = 77
-"""Exit code of a daemon that an administrator has told to stop: systemd leaves it stopped."""
 WATCHDOG_S = 60
 _BACKOFF_VERSION = 254
 _SAFE = re.compile(r"[^\s\"'\\%$;#]+")

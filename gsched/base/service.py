@@ -15,6 +15,8 @@ from collections.abc import Callable, MutableMapping
 FEEDS_PER_TIMEOUT = 4
 """The watchdog is fed so often within the time after which it bites."""
 LONGEST_STATUS = 400
+TOLD_TO_STOP, TOLD_TO_RESTART = 77, 78
+"""What a daemon returns that an administrator has told to: nobody starts it again, or it is to begin anew."""
 _VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
 
 

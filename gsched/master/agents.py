@@ -82,6 +82,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             return
         host = first.hello.host
         session, outgoing = self._sessions.open(host, speaker)
+        self._sessions.roster.came(first.hello, session)
         ways = [asyncio.create_task(self._write(context, outgoing))]
         try:
             await ask(self._loop, _hello(first.hello, session))
@@ -111,11 +112,13 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         if proven.way != "owner" and (proven.way != "agent" or proven.host != first.hello.host):
             return f"the certificate is that of host {proven.host}: it may not speak for {first.hello.host[:64]!r}"
         if first.hello.protocol != PROTOCOL:
-            return (
+            problem = (
                 f"the agent of {first.hello.host} speaks protocol {first.hello.protocol} "
                 f"(gsched {first.hello.version}), "
                 f"the master protocol {PROTOCOL} (gsched {__version__}): install the same version on both"
             )
+            self._sessions.roster.refused(first.hello, problem)
+            return problem
         try:
             check(first.hello.host, first)
         except BadRequest as error:

@@ -15,7 +15,7 @@ import grpc.aio
 
 from gsched import __version__
 from gsched.base.clock import SystemClock
-from gsched.base.service import NOBODY, ServiceManager, keep_fed
+from gsched.base.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
 from gsched.config.files import load
 from gsched.core.command import AttemptEnded, Reconfigure
 from gsched.core.engine import Engine
@@ -99,6 +99,8 @@ class Master:
         self._attendance: Attendance | None = None
         self._orders: Orders
         self._asyncio: asyncio.AbstractEventLoop
+        self._asked = asyncio.Event()
+        self._exit_code = 0
 
     async def serve(self) -> int:
         """Start everything, wait for a signal, stop everything."""
@@ -113,7 +115,7 @@ class Master:
         self._attendance = Attendance(self._board, killer(desk))
         self._attendance.begin(self._interactive)
         servers = await self._listen(
-            Services(desk, history, self._sessions, self._feed, self._ends, self._attendance), audit
+            Services(desk, history, self._sessions, self._feed, self._ends, self._attendance, self._leave), audit
         )
         self._manager.ready(self._standing())
         feeding = asyncio.create_task(keep_fed(self._manager, self._is_well))
@@ -128,7 +130,7 @@ class Master:
         history.close()
         audit.close()
         log.info("master of cluster %s ends", self._config.cluster)
-        return 0
+        return self._exit_code
 
     async def _listen(self, services: Services, audit: AuditLog) -> list[grpc.aio.Server]:
         """Open every way to this master, each with a server and an authenticator of its own. Raises GschedError."""
@@ -174,10 +176,15 @@ class Master:
         return f"cluster {self._config.cluster}: {self._sessions.connected} of {servers} agents connected{problem}"
 
     async def _until_signal(self) -> None:
-        asked = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
-            self._asyncio.add_signal_handler(number, asked.set)
-        await asked.wait()
+            self._asyncio.add_signal_handler(number, self._asked.set)
+        await self._asked.wait()
+
+    def _leave(self, restart: bool) -> None:
+        """An administrator wants this master to end, or to begin anew."""
+        log.warning("the master is told to %s", "restart" if restart else "stop")
+        self._exit_code = TOLD_TO_RESTART if restart else TOLD_TO_STOP
+        self._asked.set()
 
     def _deliver_from_engine(self, last_seq: int, events: list[AnyEvent], instructions: list[Instruction]) -> None:
         self._asyncio.call_soon_threadsafe(self._deliver, last_seq, events, instructions)

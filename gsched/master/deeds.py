@@ -105,6 +105,11 @@ def _reservation(request: Any) -> Facts:
     return _facts(action=f"reservation {_short(request.action)}", name=_short(request.reservation.name))
 
 
+def _daemons(request: Any) -> Facts:
+    named = _list([*request.hosts, *(["the master"] if request.master else [])])
+    return _facts(action=f"daemon {_short(request.action)}", hosts=named)
+
+
 def _of_job(action: str) -> Callable[[Any], Facts]:
     return lambda request: {"action": action, "on": show_job(request.job_id)}
 
@@ -121,5 +126,6 @@ _WANTED: dict[str, Callable[[Any], Facts]] = {
     "Administration.GroupControl": _groups,
     "Administration.ReservationControl": _reservation,
     "Terminal.Attach": _of_job("attach"),
+    "Fleet.Daemons": _daemons,
     "Terminal.Type": _of_job("type"),
 }

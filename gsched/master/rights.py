@@ -70,6 +70,8 @@ RULES: dict[str, Rule] = {
     "Catalogue.Accounts": _READ_MANY,
     "Catalogue.Notices": _READ_MANY,
     "Waiting.Ends": _READ,
+    "Fleet.Versions": _READ,
+    "Fleet.Daemons": _CLUSTER,
     "Terminal.Attach": Rule(Who.OWNER, changes=True),
     "Terminal.Type": Rule(Who.OWNER, changes=True, quiet=True),
     "AgentService.Session": Rule(Who.AGENT),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import grpc.aio
@@ -11,11 +12,19 @@ from gsched.master.agents import AgentServicer
 from gsched.master.catalogue import CatalogueServicer
 from gsched.master.ends import Ends, WaitingServicer
 from gsched.master.feed import Feed
+from gsched.master.fleet import FleetServicer
 from gsched.master.servicer import Desk, SchedulerServicer
 from gsched.master.sessions import Sessions
 from gsched.master.terminals import Attendance, TerminalServicer
 from gsched.store.history import History
-from gsched.wire.v1 import agent_pb2_grpc, catalogue_pb2_grpc, scheduler_pb2_grpc, terminal_pb2_grpc, waiting_pb2_grpc
+from gsched.wire.v1 import (
+    agent_pb2_grpc,
+    catalogue_pb2_grpc,
+    fleet_pb2_grpc,
+    scheduler_pb2_grpc,
+    terminal_pb2_grpc,
+    waiting_pb2_grpc,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,8 @@ class Services:
     feed: Feed
     ends: Ends
     attendance: Attendance
+    leave: Callable[[bool], None]
+    """Ends the master; True: it is to begin anew."""
 
     def added_to(self, server: grpc.aio.Server) -> grpc.aio.Server:
         """The server, with all services."""
@@ -39,6 +50,7 @@ class Services:
         scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(desk), server)
         waiting_pb2_grpc.add_WaitingServicer_to_server(WaitingServicer(self.ends), server)
         catalogue_pb2_grpc.add_CatalogueServicer_to_server(CatalogueServicer(desk, self.history), server)
+        fleet_pb2_grpc.add_FleetServicer_to_server(FleetServicer(self.sessions, self.leave), server)
         agents = AgentServicer(desk.loop, self.sessions, desk.auth)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(agents, server)
         return server

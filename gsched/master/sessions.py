@@ -22,6 +22,7 @@ from gsched.core.instruction import (
     TerminateAttempt,
 )
 from gsched.master.board import Board
+from gsched.master.roster import Roster
 from gsched.master.speakers import Speaker
 from gsched.master.tasks import TaskRelay
 from gsched.model.application import Application
@@ -81,6 +82,7 @@ class Sessions:
         self._last_session = 0
         self._blobs: dict[str, bytes] = {}
         self.tasks = TaskRelay(board, self.post)
+        self.roster = Roster()
 
     @property
     def config(self) -> ClusterConfig:
@@ -120,6 +122,7 @@ class Sessions:
             return
         del self._outgoing[host]
         del self._speakers[host]
+        self.roster.left(host)
         for question in self._questions.values():
             if question.host == host:
                 question.answers.put_nowait(None)

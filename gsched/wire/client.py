@@ -46,6 +46,7 @@ from gsched.wire.catalogue import Catalogue
 from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.ends import EndsCall
 from gsched.wire.failure import error_from_rpc, retry_after_s
+from gsched.wire.fleet import FleetCalls
 from gsched.wire.terminal import TerminalCalls
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
@@ -120,6 +121,8 @@ class Client:
         self._administration = scheduler_pb2_grpc.AdministrationStub(self._channel)
         self.catalogue = Catalogue(self._channel, self._call, self._stream)
         """Users, groups, resources and accounts."""
+        self.fleet = FleetCalls(self._channel, self._call)
+        """Daemons of all hosts."""
         self.terminal = TerminalCalls(self._channel, self._call, self._stream)
         """Of interactive jobs."""
 

@@ -14,6 +14,8 @@ import pytest
 from booted import Fleet, Host, lines_between, until
 from booted_system import REPOSITORY, USERS, System, fill_wheels, variant
 
+from gsched.wire.protocol import PROTOCOL
+
 pytestmark = [pytest.mark.nightly, pytest.mark.needs_root, pytest.mark.system]
 
 GUIDE = (REPOSITORY / "docs" / "fleet.md").read_text()
@@ -194,6 +196,34 @@ def test_the_power_of_the_masters_host_fails(fleet: Fleet) -> None:
     assert job in {int(line) for line in h1.run("gjobs -a -noheader -o jobid", user="alice").stdout.split()}
 
 
+def test_daemons_of_other_hosts(fleet: Fleet) -> None:
+    """Stopped and restarted through their sessions, started by ssh; stopped ones stay stopped."""
+    h1, h2 = fleet.hosts["h1"], fleet.hosts["h2"]
+    job = slow_job(h2, "ordered")
+    before = main_pid(h2, "agent")
+    shown = h1.run("gadmin hrestart h2 h3", check=True).stderr
+    assert shown == "".join(f"Restart slave batch daemon on <{name}> ...... done\n" for name in ("h2", "h3"))
+    assert main_pid(h2, "agent") not in (0, before)
+    h1.run("gadmin hshutdown h2", check=True)
+    assert main_pid(h2, "agent") == 0
+    assert h2.run("systemctl is-active gsched-agent").stdout == "inactive\n", "it is no failure, and nobody starts it"
+    done = h1.run("gadmin hrestart h2")
+    assert done.returncode == 255 and done.stderr.startswith("h2: its agent is not connected")
+    assert re.search(r"^h2 +agent +away ", h1.run("gadmin versions").stdout, re.M)
+    h1.run("gadmin hstartup h2", check=True)
+    until(lambda: states(fleet) == ["ok"] * 3, "the host is not back", SOON_S)
+    before = main_pid(h1, "master")
+    h1.run("gadmin mbdrestart -f", check=True)
+    until(lambda: main_pid(h1, "master") not in (0, before), "the master is not back", SOON_S)
+    h1.run("/opt/gsched/bin/gsched names lsf /usr/local/lsf", check=True)
+    h1.run("/usr/local/lsf/lsfshutdown -f", check=True)
+    until(lambda: main_pid(h1, "master") == 0, "the master does not end", SOON_S)
+    assert [main_pid(host, "agent") for host in fleet.hosts.values()] == [0, 0, 0]
+    h1.run("/usr/local/lsf/lsfstartup -f", check=True)
+    until(lambda: states(fleet) == ["ok"] * 3, "the hosts are not back", SOON_S)
+    finish(h2, "ordered", job)
+
+
 def test_an_upgrade_in_place_while_jobs_run(fleet: Fleet, system: System) -> None:
     variant(system.own_wheel, "0.1.99")
     jobs = {host: slow_job(host, "upgrade") for host in fleet.hosts.values()}
@@ -204,5 +234,29 @@ def test_an_upgrade_in_place_while_jobs_run(fleet: Fleet, system: System) -> Non
         host.run("systemctl try-restart 'gsched-*'", check=True)
     until(lambda: states(fleet) == ["ok"] * 3, "the hosts are not back", SOON_S)
     for host, job in jobs.items():
-        assert "gsched 0.1.99" in host.run("journalctl -u gsched-agent -o cat").stdout
         finish(host, "upgrade", job)
+    shown = fleet.hosts["h1"].run("gadmin versions", check=True).stdout
+    assert len(re.findall(r" connected +0\.1\.99 ", shown)) == 4, shown
+
+
+def test_an_agent_of_another_protocol(fleet: Fleet, system: System) -> None:
+    """It is refused in one line that both sides show; its job goes on, and is told of when the versions agree."""
+    h1, h3 = fleet.hosts["h1"], fleet.hosts["h3"]
+    protocol = ("gsched/wire/protocol.py", f"PROTOCOL = {PROTOCOL}\n", "PROTOCOL = 99\n")
+    variant(system.own_wheel, "0.2.0", [protocol])
+    job = slow_job(h3, "stranger")
+    install = "/opt/gsched/bin/pip install -q --no-index --no-deps --force-reinstall --find-links /wheels"
+    version = h1.run("/opt/gsched/bin/gadmin --version", check=True).stdout.split()[-1]
+    h3.run(f"{install} gsched==0.2.0 && systemctl restart gsched-agent", check=True)
+    line = f"the agent of h3 speaks protocol 99 (gsched 0.2.0), the master protocol {PROTOCOL} (gsched {version})"
+    until(lambda: line in h1.run("gadmin versions").stdout, "gadmin versions does not say so", SOON_S)
+    shown = h1.run("gadmin versions")
+    assert shown.returncode == 1
+    assert re.search(r"^h3 +agent +refused +0\.2\.0 +99 ", shown.stdout, re.M)
+    assert line in h1.run("journalctl -u gsched-master -o cat -p warning").stdout
+    assert line in h3.run("journalctl -u gsched-agent -o cat -p err").stdout
+    assert line in h3.run("systemctl status gsched-agent").stdout
+    assert states(fleet)[2] in ("unreach", "unavail")
+    h3.run(f"{install} gsched=={version} && systemctl restart gsched-agent", check=True)
+    until(lambda: states(fleet) == ["ok"] * 3, "the host is not back", SOON_S)
+    finish(h3, "stranger", job)
