@@ -232,7 +232,9 @@ class ProcessExecutor:
     def takes_tasks(self, job_id: int, attempt: int) -> bool:
         """Whether the job runs and its supervisor lives."""
         held = self._running(job_id, attempt)
-        return held is not None and held.started is not None and held.orphan is None
+        if held is None or held.started is None or held.orphan is not None:
+            return False
+        return not self._spool.is_past_job(held.name)
 
     def poke(self, job_id: int, attempt: int) -> None:
         """Have its supervisor look for tasks that were ordered, or are done with."""

@@ -13,6 +13,7 @@ from run_host import Host, appears, marked_processes
 
 from gsched.agent.tasks import PIECE, HostTasks
 from gsched.run import contain
+from gsched.run.order import Step
 from gsched.wire.v1 import agent_pb2
 
 JOB = (1, 1)
@@ -210,6 +211,16 @@ async def test_of_a_job_that_does_not_run_there_are_none(host: Host) -> None:
     assert not (await asking.ask("a-0", start=agent_pb2.StartTask())).later
     await host.run("true")
     assert await asking.start("a-0", "/bin/true") == "the job does not run on here"
+
+
+@on_a_host
+async def test_of_a_job_that_is_over_there_are_none_in_the_steps_behind_it(host: Host) -> None:
+    step = Step(command="touch past; while [ ! -e go ]; do sleep 0.05; done", what="the step")
+    asking = await begin(host, "true", last=(step,))
+    await appears((host.root / "past").exists)
+    assert await asking.start("a-0", "/bin/true") == "the job does not run on here"
+    (host.root / "go").touch()
+    await host.end_of(1)
 
 
 @on_a_host
