@@ -15,6 +15,7 @@ import os
 import queue
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -28,10 +29,11 @@ import msgspec
 import psutil
 from private_cluster import BIN, report, set_plain, submission
 
+from gsched.app.authority import make_authority, make_host
+from gsched.config.files import load
 from gsched.config.template import write_private
 from gsched.model.config import Locations
 from gsched.model.view import JobFilter, Submission
-from gsched.wire.address import read_address
 from gsched.wire.client import Client
 
 PATIENCE_S = 120.0
@@ -50,6 +52,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=50, help="jobs one by one, for the latency")
     parser.add_argument("--wave", type=int, default=2000, help="jobs of the wave; 0: none")
     parser.add_argument("--run-s", type=float, default=0.0, help="how long each job runs")
+    parser.add_argument("--tls", action="store_true", help="a shared cluster: a TCP port, mutual TLS, each its own key")
     parser.add_argument("--steady", action="store_true", help="readings of GPUs never change")
     asked = parser.parse_args()
     sizes = [int(word) for word in asked.hosts.split(",")]
@@ -63,7 +66,7 @@ def main() -> int:
 
 def measured(size: int, asked: argparse.Namespace) -> dict[str, float]:
     """All figures of a fleet of that size."""
-    with cluster(size) as conf, Master(conf) as master, Agents(conf, size, asked) as agents:
+    with cluster(size, shared=asked.tls) as conf, Master(conf) as master, Agents(conf, size, asked) as agents:
         agents.ready()
         figures = restarted(master, agents)
         text = "listens {listen_s:.2f} s after its start, all have said hello {hello_s:.2f} s later"
@@ -71,12 +74,12 @@ def measured(size: int, asked: argparse.Namespace) -> dict[str, float]:
         figures |= at_rest(master, asked.idle)
         rest = "{idle_percent:.1f} % of a core, {rss_mib:.0f} MiB resident, {pss_mib:.0f} MiB its own share"
         print(f"  at rest: {rest.format(**figures)}")
-        with Client(read_address(conf)) as client:
+        with Client(master.address) as client:
             figures |= latency(client, agents, asked.jobs)
             start = "median {start_ms:.1f} ms, p99 {start_p99_ms:.1f} ms"
             print(f"  submit -> the order at the agent: {start.format(**figures)}")
             if asked.wave:
-                figures |= wave(conf, client, master, asked.wave)
+                figures |= wave(client, master, asked.wave)
                 text = "{wave_s:.1f} s, {wave_jobs_per_s:.0f} jobs/s, {wave_ms_per_job:.2f} ms of the master for each"
                 print(f"  a wave of {asked.wave} jobs: {text.format(**figures)}")
                 text = "median {ask_ms:.1f} ms, p99 {ask_p99_ms:.1f} ms"
@@ -88,7 +91,7 @@ def measured(size: int, asked: argparse.Namespace) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def cluster(size: int) -> Iterator[str]:
+def cluster(size: int, *, shared: bool) -> Iterator[str]:
     """The configuration folder of a cluster with so many hosts, v1 and so on."""
     folder = Path(tempfile.mkdtemp(prefix="gsched-fleet-"))
     names = ("state_dir", "log_dir", "server_dir", "run_dir", "spool_dir")
@@ -100,10 +103,23 @@ def cluster(size: int) -> Iterator[str]:
         places.conf_dir, cluster="private", hosts=hosts, slots=64, folders=places, gpu_provider="none"
     )  # the agents say what GPUs they have
     set_plain(Path(places.conf_dir))
+    if shared:
+        share(places.conf_dir, hosts)
     try:
         yield places.conf_dir
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def share(conf: str, hosts: list[str]) -> None:
+    """Make it a shared cluster: a port, a CA, a certificate for each host."""
+    with socket.socket() as probe, (Path(conf) / "lsf.conf").open("a") as file:
+        probe.bind(("", 0))
+        file.write(f"LSB_MBD_PORT={probe.getsockname()[1]}\n")
+    folder = load(conf).required().network.tls_dir
+    authority = make_authority(folder, "private", 10)
+    for host in hosts:
+        make_host(folder, authority, host, 10)
 
 
 class Master:
@@ -111,6 +127,8 @@ class Master:
 
     def __init__(self, conf: str) -> None:
         self._conf = conf
+        self._socket = Path(load(conf).required().folder_of("master")) / "master.sock"
+        self.address = f"unix:{self._socket}"
         self._log = Path(conf).parent / "master.log"
         self.process: psutil.Process
 
@@ -128,7 +146,7 @@ class Master:
             words = [str(BIN / "gsched"), "master", "--envdir", self._conf]
             self.process = psutil.Popen(words, stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + PATIENCE_S
-        while not (Path(self._conf) / ".master").exists():
+        while not self._socket.exists():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the master does not start: {self._log.read_text()[-2000:]}")
             time.sleep(0.02)
@@ -136,7 +154,7 @@ class Master:
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(30)
-        (Path(self._conf) / ".master").unlink()
+        self._socket.unlink()
 
     def cpu_s(self) -> float:
         """Processor seconds so far, to the nanosecond: clock_getcpuclockid(3)."""
@@ -222,9 +240,9 @@ def latency(client: Client, agents: Agents, count: int) -> dict[str, float]:
     return {"start_ms": statistics.median(found), "start_p99_ms": p99(found)}
 
 
-def wave(conf: str, client: Client, master: Master, jobs: int) -> dict[str, float]:
+def wave(client: Client, master: Master, jobs: int) -> dict[str, float]:
     """Many jobs at once, from the first call of submit to the last end."""
-    asker = Asker(conf)
+    asker = Asker(master.address)
     with asker:
         before, begin = master.cpu_s(), time.monotonic()
         ids = [
@@ -242,8 +260,8 @@ def wave(conf: str, client: Client, master: Master, jobs: int) -> dict[str, floa
 class Asker:
     """Asks for one job ten times a second, as `gjobs JOB` does, and notes how long the answers take."""
 
-    def __init__(self, conf: str) -> None:
-        self._conf = conf
+    def __init__(self, address: str) -> None:
+        self._address = address
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._ask)
         self.job = 1
@@ -258,7 +276,7 @@ class Asker:
         self._thread.join()
 
     def _ask(self) -> None:
-        with Client(read_address(self._conf)) as client:
+        with Client(self._address) as client:
             while not self._ending.wait(ASK_S):
                 begin = time.monotonic()
                 list(client.jobs(JobFilter(ids=(self.job,), user="all", finished=True)))

@@ -26,6 +26,7 @@ import grpc.aio
 
 from gsched import __version__
 from gsched.base.errors import GschedError
+from gsched.config.files import load
 from gsched.model.host import ComputeMode
 from gsched.model.topology import Processor, Topology
 from gsched.wire.address import read_address
@@ -34,6 +35,7 @@ from gsched.wire.client import CHANNEL_OPTIONS
 from gsched.wire.convert import fill
 from gsched.wire.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, model_pb2
+from gsched.wire.vouching import host_credentials
 
 CPUS, MEMORY_MIB = 64, 512 * 1024
 RECONNECT_S = (0.1, 0.5)
@@ -44,12 +46,22 @@ class Fleet:
     """What all of them share."""
 
     def __init__(self, conf: str, hosts: int, gpus: int, run_s: float, is_steady: bool) -> None:
-        self.conf = conf
+        self._config = load(conf).required()
         self.gpus = gpus
         self.run_s = run_s
         self.is_steady = is_steady
         self._hosts = hosts
         self._answered: set[str] = set()
+
+    def channel(self, host: str) -> grpc.aio.Channel:
+        """A connection of the host's own. Raises GschedError when it is not known where the master listens."""
+        options: tuple[tuple[str, str | int], ...] = (*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
+        config = self._config
+        if not config.is_shared:
+            return grpc.aio.insecure_channel(read_address(config.locations.conf_dir), options=options)
+        options += (("grpc.ssl_target_name_override", config.master_host),)
+        target = f"127.0.0.1:{config.network.port}"
+        return grpc.aio.secure_channel(target, host_credentials(config, host), options=options)
 
     def answered(self, host: str) -> None:
         self._answered.add(host)
@@ -83,10 +95,9 @@ class VirtualAgent:
     async def live(self) -> None:
         """One session after another."""
         delay = RECONNECT_S[0]
-        options = (*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
         while True:
             with contextlib.suppress(GschedError, grpc.aio.AioRpcError):
-                async with grpc.aio.insecure_channel(read_address(self._fleet.conf), options=options) as channel:
+                async with self._fleet.channel(self._host) as channel:
                     if await self._session(agent_pb2_grpc.AgentServiceStub(channel).Session()):
                         delay = RECONNECT_S[0]
             await asyncio.sleep(delay)
