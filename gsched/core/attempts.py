@@ -65,7 +65,7 @@ def hello(
     for key in list(seen.strays):
         drop_stray(state, seen, hello.host, key)
     rebooted = bool(seen.boot_id) and seen.boot_id != hello.boot_id
-    seen.connected, seen.session, seen.last_heard, seen.lost = True, hello.session, now, False
+    seen.meet(hello.session, now)
     seen.boot_id, seen.version = hello.boot_id, hello.version
     # What an earlier session said may be of another boot: unknown until this one has told.
     seen.load, seen.gpus = None, None
@@ -246,7 +246,7 @@ def host_lost(state: ClusterState, host: str, seen: Observation, now: float, dec
 
     An attempt that still runs there all the same is ended at the host's hello, and its result is recorded.
     """
-    seen.lost = True
+    seen.give_up()
     for job in _jobs_on(state, host):
         has_none = is_part(job, host) and all(part.host != host for part in job.left_parts())
         if job.state in (JobState.UNKWN, JobState.ZOMBI) or has_none:

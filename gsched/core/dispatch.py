@@ -81,7 +81,7 @@ class Dispatcher:
             )
         )
         for part in allocation.hosts:
-            self._observations.of(part.host).last_dispatch = now
+            self._observations.dispatched(part.host, now)
             self._forget(part.host)
         # Of several hosts the first one starts when the parts on all others are open.
         for part in allocation.hosts[1:] or allocation.hosts:

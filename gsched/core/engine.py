@@ -336,7 +336,7 @@ class Engine:
     def _disconnected(self, command: HostDisconnected, now: float, decision: Decision) -> None:
         seen = self.observations.of(command.host)
         if seen.session == command.session:
-            seen.connected = False
+            seen.part()
             # A link that died has been silent before that was noticed; an agent that ended gets time to come back.
             seen.last_heard = max(seen.last_heard, now - self.config.params.host_lost_after_s * NOTICED_LATE)
             self._observe(command.host)
@@ -397,8 +397,8 @@ class Engine:
         due.extend(plan.at for plan in self.planned.values() if plan.at is not None and plan.at > now)
         interval = self.config.params.job_accept_interval_s
         if interval and self.state.pending:
-            again = (self.observations.of(name).last_dispatch + interval for name in self.config.hosts)
-            due.extend(at for at in again if at > self._ticked_at)
+            last = self.observations.first_dispatch(self._ticked_at - interval)
+            due.extend(() if last is None else (last + interval,))
         return max(now, min(due))
 
     def cycle(self, now: float, budget: int = cycle.DEFAULT_BUDGET) -> Decision:

@@ -18,6 +18,9 @@ from gsched.model.topology import Topology
 class Observation:
     """One host as its agent sees it. `last_heard` is UTC seconds."""
 
+    host: str = ""
+    away: set[str] = field(default_factory=set)
+    """Shared by all hosts, see Observations."""
     connected: bool = False
     session: int = 0
     boot_id: str = ""
@@ -38,20 +41,58 @@ class Observation:
     """Silent for so long that its jobs are UNKWN."""
     last_dispatch: float = float("-inf")
 
+    def __post_init__(self) -> None:
+        self.away.add(self.host)
+
+    def meet(self, session: int, now: float) -> None:
+        """Its agent has said hello."""
+        self.connected, self.session, self.last_heard, self.lost = True, session, now, False
+        self.away.discard(self.host)
+
+    def part(self) -> None:
+        """Its agent has gone."""
+        self.connected = False
+        if not self.lost:
+            self.away.add(self.host)
+
+    def give_up(self) -> None:
+        """It has been away for too long."""
+        self.lost = True
+        self.away.discard(self.host)
+
 
 class Observations:
     """All hosts' observations; `started_at` is when this master began to listen."""
 
     def __init__(self, started_at: float) -> None:
         self.started_at = started_at
+        self.away: set[str] = set()
+        """Hosts whose agents are not connected and that are not lost yet: mostly none, so that nobody looks at all."""
         self._hosts: dict[str, Observation] = {}
+        self._dispatched: dict[str, float] = {}
+        """Host -> when a job was last started there; who was asked for by `first_dispatch` long ago is left out."""
 
     def of(self, host: str) -> Observation:
         """The host's observation, empty at first."""
         found = self._hosts.get(host)
         if found is None:
-            found = self._hosts[host] = Observation(last_heard=self.started_at)
+            found = self._hosts[host] = Observation(host, self.away, last_heard=self.started_at)
         return found
+
+    def dispatched(self, host: str, now: float) -> None:
+        """A job is started there."""
+        self.of(host).last_dispatch = now
+        self._dispatched.pop(host, None)
+        self._dispatched[host] = now
+
+    def first_dispatch(self, since: float) -> float | None:
+        """The earliest of all hosts' last starts that were after `since`."""
+        while self._dispatched:
+            host, at = next(iter(self._dispatched.items()))
+            if at > since:
+                return at
+            del self._dispatched[host]
+        return None
 
     def strays(self) -> set[AttemptKey]:
         """Keys of all strays on all hosts."""

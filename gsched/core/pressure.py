@@ -43,13 +43,6 @@ _BUSY_TEXTS = {
 }
 
 
-def is_watching(config: ClusterConfig) -> bool:
-    """Whether anything is configured that can suspend a started job."""
-    queues = config.queues.values()
-    on_queues = any(q.run_window or q.thresholds or q.stop_cond or q.resume_cond for q in queues)
-    return on_queues or any(host.thresholds for host in config.hosts.values())
-
-
 def beyond(
     thresholds: Mapping[str, Threshold], values: HostValues, config: ClusterConfig, *, stop: bool
 ) -> Iterator[tuple[str, str]]:

@@ -14,11 +14,11 @@ from gsched.core.decision import Decision
 from gsched.core.ending import end_pending, end_waiting
 from gsched.core.instruction import TerminateAttempt
 from gsched.core.observed import Observations
-from gsched.core.pressure import Pressure, is_watching
+from gsched.core.pressure import Pressure
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobForgotten, JobSignalRequested, ReservationRemoved
 from gsched.model.job import PENDING, STARTED
-from gsched.model.window import Window, minute_of_week
+from gsched.model.window import minute_of_week
 
 FORGET_MOST = 1000
 """Most jobs that one tick forgets; the next tick follows at once."""
@@ -48,7 +48,7 @@ class Timeouts:
 
     def relieve(self, config: ClusterConfig, now: float, decision: Decision, host: str = "") -> None:
         """Suspend and resume by windows and loads, where any are configured; `host`: only jobs that are there."""
-        if is_watching(config) or self._state.suspended:
+        if config.can_suspend or self._state.suspended:
             self._pressure.relieve(config, minute_of_week(now), now, decision, host)
 
     def due(self, config: ClusterConfig, now: float) -> Iterator[float]:
@@ -69,23 +69,15 @@ class Timeouts:
         yield from self._window_changes(config, now)
 
     def _window_changes(self, config: ClusterConfig, now: float) -> Iterator[float]:
-        windows: set[Window] = set()
-        for queue in config.queues.values():
-            windows.update(queue.run_window, queue.dispatch_window)
-        for host in config.hosts.values():
-            windows.update(host.dispatch_window)
-        if windows:
+        if config.windows:
             minute, into = minute_of_week(now), now % 60
-            yield now - into + 60 * min(window.until_change_min(minute) for window in windows)
+            yield now - into + 60 * min(window.until_change_min(minute) for window in config.windows)
 
     def _silent(self, config: ClusterConfig) -> list[str]:
         """Hosts without a connected agent that are not lost yet; also those no longer configured while jobs run."""
-        held = {name for name, ledger in self._state.ledger.hosts.items() if ledger.held}
-        return [
-            name
-            for name in sorted({*config.hosts, *held})
-            if not (seen := self._observations.of(name)).connected and not seen.lost
-        ]
+        books = self._state.ledger.hosts
+        away = self._observations.away
+        return sorted(name for name in away if name in config.hosts or (name in books and books[name].held))
 
     def _lost_at(self, host: str, config: ClusterConfig) -> float:
         return self._observations.of(host).last_heard + config.params.host_lost_after_s

@@ -16,6 +16,7 @@ from gsched.model.limit import Limit
 from gsched.model.queue import Queue
 from gsched.model.resource import BUILTIN, Resource
 from gsched.model.user import UserGroup, UserLimits
+from gsched.model.window import Window
 from gsched.model.xid import FATAL_XIDS
 
 
@@ -295,6 +296,19 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def external_on(self, host: str) -> tuple[str, ...]:
         """Names of the mapped external resources that `host` has, in lsf.shared's order."""
         return self._external.get(host, ())
+
+    @cached_property
+    def windows(self) -> frozenset[Window]:
+        """Of all queues and hosts."""
+        queues = (window for queue in self.queues.values() for window in (*queue.run_window, *queue.dispatch_window))
+        return frozenset((*queues, *(window for host in self.hosts.values() for window in host.dispatch_window)))
+
+    @cached_property
+    def can_suspend(self) -> bool:
+        """Whether anything is configured that can suspend a started job: windows, load thresholds, conditions."""
+        queues = self.queues.values()
+        on_queues = any(each.run_window or each.thresholds or each.stop_cond or each.resume_cond for each in queues)
+        return on_queues or any(host.thresholds for host in self.hosts.values())
 
     @cached_property
     def _external(self) -> dict[str, tuple[str, ...]]:

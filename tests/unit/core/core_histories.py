@@ -495,6 +495,13 @@ class Histories(RuleBasedStateMachine):
                 assert found is None or (found.total >= 0 and found.reserved >= 0), (name, counter)
 
     @invariant()
+    def who_is_away_is_known(self) -> None:
+        seen, books = self.engine.observations, self.engine.state.ledger.hosts
+        names = {*self.engine.config.hosts, *(name for name in books if books[name].held)}
+        away = {name for name in names if not seen.of(name).connected and not seen.of(name).lost}
+        assert away == {name for name in seen.away if name in names}
+
+    @invariant()
     def events_alone_give_the_same_state(self) -> None:
         whole, half = self.replayed(), len(self.events) // 2
         tail = self.replayed(since=half, state=ClusterState.load(self.replayed(half).dump()))
