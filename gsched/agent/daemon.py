@@ -48,7 +48,7 @@ from gsched.wire.client import CHANNEL_OPTIONS
 from gsched.wire.convert import fill
 from gsched.wire.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
-from gsched.wire.vouching import agent_channel, host_credentials
+from gsched.wire.vouching import agent_channel, check_certificate
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
     if host not in config.hosts:
         raise Conflict(f"host {host} is not in the Host section of lsf.cluster.{config.cluster}")
     if config.is_shared:
-        host_credentials(config, host)  # what is wrong with them is said at once
+        check_certificate(config, host)  # what is wrong with it is said at once
     spool = Path(config.locations.spool_dir) / host
     spool.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _only_one(spool, host):

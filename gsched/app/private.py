@@ -27,7 +27,7 @@ from gsched.model.view import JobFilter
 from gsched.probe.gpu import inventory_path
 from gsched.probe.inventory import parse_sim_spec, write_inventory
 from gsched.store.filesystem import check_filesystem
-from gsched.wire.address import DEFAULT_DIR, DOOR_FILE, MASTER_FILE, MAX_SOCKET_PATH, read_address
+from gsched.wire.address import DEFAULT_DIR, DOOR_FILE, MASTER_FILE, MAX_SOCKET_PATH, is_shared, read_address
 from gsched.wire.auth import user_name
 from gsched.wire.client import Client
 
@@ -70,6 +70,14 @@ class Home:
             raise BadRequest(f"there is no cluster in {self.folder}: make one with `gsched up --dir {self.folder}`")
         return load(str(self.conf), host_name()).required()
 
+    def require_private(self) -> None:
+        """Raise BadRequest for a shared cluster: its daemons belong to several users and hosts."""
+        if self.exists and is_shared(str(self.conf)):
+            raise BadRequest(
+                f"the cluster of {self.conf} is a shared one (LSB_MBD_PORT): its daemons are services of its hosts, "
+                "`gsched up`, `down` and `status` are for private ones"
+            )
+
     def run_dir(self) -> str:
         """Where the locks of the daemons lie, also while the files have errors. Raises BadRequest."""
         if not self.exists:
@@ -88,6 +96,7 @@ def host_name() -> str:
 
 def up(home: Home, *, sim_gpus: str | None, hosts: Sequence[str], gpu_resources: bool, say: Say) -> None:
     """Make the cluster if there is none, start what does not run. Raises GschedError."""
+    home.require_private()
     home.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_filesystem(home.folder)
     with daemons.one_at_a_time(home.folder):
@@ -247,6 +256,7 @@ def _say_how(home: Home, say: Say) -> None:
 
 def down(home: Home, *, kill: bool, say: Say) -> None:
     """Stop all daemons; running jobs go on unless `kill`, pending ones wait for the next `up`. Raises GschedError."""
+    home.require_private()
     run_dir = home.run_dir()
     with daemons.one_at_a_time(home.folder):
         _down(home, run_dir, kill, say)
@@ -309,6 +319,7 @@ def _open_hosts(home: Home, names: list[str], say: Say) -> None:
 
 def status(home: Home, say: Say) -> bool:
     """Say what runs; returns whether everything does. Raises GschedError if there is no cluster."""
+    home.require_private()
     run_dir = home.run_dir()
     whole = True
     try:

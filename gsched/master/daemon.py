@@ -41,11 +41,11 @@ from gsched.store.eventlog import EventLog
 from gsched.store.history import History
 from gsched.wire.address import MASTER_FILE, MASTER_SOCKET, write_address
 from gsched.wire.auth import Authenticator, OwnerOnly, check_private, user_name
-from gsched.wire.certificates import read_credentials
 from gsched.wire.munge import Munge
 from gsched.wire.server import SERVER_OPTIONS, listen, listen_tls
 from gsched.wire.shared import Accounts, ByHost
 from gsched.wire.stamping import ByMunge
+from gsched.wire.vouching import check_certificate
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
         Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     check_private(config.folder_of("master"))
     if config.is_shared:  # before anything is replayed
-        read_credentials(config.network.tls_dir, config.master_host)
+        check_certificate(config, config.master_host)
     store = EventLog(Path(config.locations.state_dir) / STORE_FILE)
     try:
         sys.setswitchinterval(SWITCH_INTERVAL_S)

@@ -10,6 +10,7 @@ import os
 import re
 import ssl
 import stat
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from gsched.base.errors import GschedError
 CA_FILE = "ca.crt"
 CA_KEY_FILE = "ca.key"
 MAX_BYTES = 1 << 20
+SOON_DAYS = 30
+"""A certificate that ends so soon is told of when a daemon begins."""
 _OTHERS = 0o137
 """Mode bits that a key must not have: group may read it, a group of service accounts, and that is all."""
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
@@ -60,6 +63,16 @@ def read_credentials(tls_dir: str, host: str) -> Credentials:
     key = _read_key(key_file(tls_dir, host), host)
     ends_at = _proven(host, ca_file, certificate, key_file(tls_dir, host))
     return Credentials(host, ca, pem, key, ends_at)
+
+
+def note_end(credentials: Credentials, now: float) -> str:
+    """What is to be said of a certificate that ends soon; empty where there is time. `now` in UTC seconds."""
+    left_days = (credentials.ends_at - now) / 86400
+    if left_days > SOON_DAYS:
+        return ""
+    day = time.strftime("%Y-%m-%d", time.gmtime(credentials.ends_at))
+    host = credentials.host
+    return f"the certificate of {host} ends on {day}: `gadmin host-cert --renew {host}` makes a new one"
 
 
 def read_ca(tls_dir: str) -> bytes:

@@ -6,7 +6,9 @@ kernel did not give.
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from typing import Any
 
 import grpc
@@ -15,10 +17,19 @@ import grpc.aio
 from gsched.base.errors import PermissionDenied
 from gsched.model.config import ClusterConfig
 from gsched.wire.auth import user_name
-from gsched.wire.certificates import read_credentials, stamp
+from gsched.wire.certificates import note_end, read_credentials, stamp
 from gsched.wire.client import CHANNEL_OPTIONS
 from gsched.wire.proving import ProvingChannel
 from gsched.wire.shared import USER_KEY, USER_NAME
+
+log = logging.getLogger(__name__)
+
+
+def check_certificate(config: ClusterConfig, host: str) -> None:
+    """For a daemon that begins: raise BadCertificate when this host cannot prove itself, log when soon it cannot."""
+    soon = note_end(read_credentials(config.network.tls_dir, host), time.time())
+    if soon:
+        log.warning("%s", soon)
 
 
 def host_credentials(config: ClusterConfig, host: str) -> grpc.ChannelCredentials:
@@ -45,7 +56,7 @@ class Vouching:
 
     def check(self) -> None:
         """Raise BadCertificate when the host cannot prove itself."""
-        host_credentials(self.config, self._host)
+        check_certificate(self.config, self._host)
 
     def channel_of(self, uid: int) -> grpc.Channel:
         """A channel on which nobody but this user speaks. Raises PermissionDenied, BadCertificate."""

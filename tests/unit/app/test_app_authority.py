@@ -12,7 +12,7 @@ from certificates import write_certificate
 
 from gsched.app.authority import Authority, make_authority, make_host, missing_hosts, read_authority
 from gsched.base.errors import BadRequest, Conflict
-from gsched.wire.certificates import BadCertificate, read_credentials, stamp
+from gsched.wire.certificates import BadCertificate, note_end, read_credentials, stamp
 
 
 @pytest.fixture
@@ -85,6 +85,15 @@ def test_a_certificate_has_some_time(folder: Path, signer: Authority, days: int)
 def test_a_host_name_is_no_path(folder: Path, signer: Authority, name: str) -> None:
     with pytest.raises(BadCertificate, match="not the name of a host"):
         make_host(str(folder), signer, name, 10)
+
+
+def test_a_certificate_that_ends_soon_is_told_of(folder: Path, signer: Authority) -> None:
+    make_host(str(folder), signer, "h1", 31)
+    found = read_credentials(str(folder), "h1")
+    assert note_end(found, time.time()) == ""
+    day = time.strftime("%Y-%m-%d", time.gmtime(found.ends_at))
+    said = f"the certificate of h1 ends on {day}: `gadmin host-cert --renew h1` makes a new one"
+    assert note_end(found, time.time() + 2 * 86400) == said
 
 
 def bad(folder: Path) -> str:

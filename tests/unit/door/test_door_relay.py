@@ -18,6 +18,7 @@ from gsched.base.errors import PermissionDenied, Unavailable
 from gsched.door import relay as relays
 from gsched.door.address import Peer
 from gsched.door.relay import Relay, open_relay
+from gsched.master.rights import RULES, Who
 from gsched.model.job import JobSpec
 from gsched.model.view import Submission
 from gsched.wire.client import Client
@@ -163,6 +164,11 @@ def said(path: str, *frames: bytes) -> list[tuple[bytes, bytes]]:
         except (BrokenPipeError, ConnectionResetError):
             pass
     return found
+
+
+def test_all_services_of_users_are_carried_and_those_of_agents_are_not() -> None:
+    of_agents = {name.partition(".")[0] for name, rule in RULES.items() if rule.who is Who.AGENT}
+    assert set(relays.SERVICES) == {name.partition(".")[0] for name in RULES} - of_agents
 
 
 @pytest.mark.parametrize(
