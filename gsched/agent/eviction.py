@@ -81,8 +81,7 @@ def spared(process: contain.Process) -> str:
         return "it is a job's of another cluster"
     if process.name in DISPLAYS:
         return "it draws a screen"
-    try:
-        number = os.stat(f"/proc/{process.pid}").st_uid
-    except OSError:
+    number = contain.owner_of(process.pid)
+    if number is None:
         return "it has ended"
     return "" if number >= FIRST_PERSON else "it is root's or a service's"

@@ -6,7 +6,6 @@ NVIDIA's NVML API reference; of NUMA nodes: the kernel's Documentation/ABI/testi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -161,8 +160,12 @@ def _by_pid(listed: Iterable[Any]) -> dict[int, int | None]:
 
 
 def _owner(pid: int) -> str:
-    """The user's number; empty for a process that is gone, or of a machine around this container."""
+    """The user's number; empty for a process that is gone, or of a machine around this container.
+
+    Not the owner of its folder in /proc, which becomes root's when a process forbids others to look into it (prctl(2)).
+    """
     try:
-        return str(os.stat(f"/proc/{pid}").st_uid)
+        with open(f"/proc/{pid}/status", "rb") as file:
+            return next((line.split()[1].decode() for line in file if line.startswith(b"Uid:")), "")
     except OSError:
         return ""

@@ -176,11 +176,14 @@ class Opening:
         """Of an interactive job. Its output is kept nowhere."""
         from gsched.run.terminal import Terminal  # only now: other jobs do without
 
+        mask = os.umask(0o077)  # its socket is the agent's, whatever the job's user wants of files
         try:
             self.terminal = Terminal(self._folder, is_pty=self._order["interactive"] == "pty")
             self._hand_over(self.terminal.streams)
         except OSError as error:
             raise NotStarted(f"no terminal for the job: {why(error)}") from error
+        finally:
+            os.umask(mask)
         self.output = self.error = Nowhere(f"{self._folder}/{STDOUT}")
         return self.terminal.streams
 

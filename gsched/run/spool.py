@@ -302,7 +302,9 @@ class Spool:
     def _script(self, name: str) -> str | None:
         """The beginning of the job's script; None for a job without one."""
         try:
-            with (self.folder(name) / attemptfiles.SCRIPT).open("rb") as file:
+            # Its user may have taken a lease on it (fcntl(2)): nobody waits for that.
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(self.folder(name) / attemptfiles.SCRIPT, flags), "rb") as file:
                 # Not final: a character that is cut off at the end is left out.
                 return codecs.getincrementaldecoder("utf8")("surrogateescape").decode(file.read(SCRIPT_SHOWN))
         except OSError:

@@ -354,3 +354,15 @@ def test_a_mark_counts_for_processes_of_the_jobs_user_alone(on_host):
                 process.wait()
 
     on_host(scenario)
+
+
+def test_a_terminals_socket_is_the_agents_whatever_the_users_umask(on_host):
+    async def scenario(host):
+        await host.executor.start(host.order("read line", interactive="pty", umask=0))
+        await host.start_of(1)
+        socket = host.folder() / "terminal"
+        assert (socket.stat().st_uid, stat.S_IMODE(socket.stat().st_mode)) == (0, 0o700)
+        await host.executor.terminate(1, 1, 0.1)
+        await host.end_of(1)
+
+    on_host(scenario)
