@@ -78,11 +78,14 @@ class PamLimits:
     async def of(self, user: str) -> Granted:
         """Nothing where it cannot be told: jobs then begin with the agent's own limits, and the log says so."""
         now, stamp = time.monotonic(), self._stamp()
-        at, before, task = self._asked.get(user, (0.0, None, None))
-        if task is None or before != stamp or now - at >= KEEP_S:
-            task = asyncio.get_running_loop().create_task(self._ask(user))
-            self._asked[user] = (now, stamp, task)
-        return await asyncio.shield(task)
+        at, before, known = self._asked.get(user, (0.0, None, None))
+        if known is not None and before == stamp and now - at < KEEP_S:
+            return await asyncio.shield(known)
+        asking = asyncio.get_running_loop().create_task(self._ask(user))
+        self._asked[user] = (now, stamp, asking)
+        if known is not None and before == stamp and known.done():
+            return known.result()  # nothing has changed that shows: no job waits for the answer
+        return await asyncio.shield(asking)
 
     def _stamp(self) -> object:
         """Another one when a file has changed, has come or gone."""

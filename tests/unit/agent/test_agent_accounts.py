@@ -139,6 +139,23 @@ def test_a_session_is_asked_for_once_and_anew_when_its_files_change(tmp_path: Pa
     asyncio.run(story())
 
 
+def test_after_a_while_it_is_asked_again_and_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits, asked = pam(tmp_path, 'n=$(wc -l < "${0%/*}/asked"); ulimit -Sn $((300 + n)); exec cat /proc/self/limits')
+
+    def files(granted: pamlimits.Granted) -> int:
+        return next(soft for kind, soft, _ in granted if kind == resource.RLIMIT_NOFILE)
+
+    async def story() -> None:
+        assert files(await limits.of("alice")) == 301
+        monkeypatch.setattr(pamlimits, "KEEP_S", 0.0)
+        assert files(await limits.of("alice")) == 301
+        monkeypatch.setattr(pamlimits, "KEEP_S", 300.0)
+        assert files(await limits.of("alice")) == 302
+        assert asked.read_text() == "asked\n" * 2
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(
     ("text", "told"), [("echo no session >&2; exit 1", "no session"), ("exit 7", "code 7"), ("exec sleep 60", "longer")]
 )
