@@ -172,3 +172,47 @@ def test_host_is_added_and_removed_while_jobs_run(lab: Lab) -> None:
     assert [cluster.field(job_id, "stat") for job_id in (staying, added)] == ["RUN", "RUN"]
     refused = cluster.run("gsub", "-m", "h2", "true", check=False)
     assert refused.returncode != 0 and "h2" in refused.stderr
+
+
+def test_job_is_killed_while_its_host_cannot_be_reached(lab: Lab) -> None:
+    """ZOMBI until the host is back and has ended it; with -r the job is over at once, and ended there all the same."""
+    a, b = lab.host("h1"), lab.host("h2")
+    cluster = shared_cluster(lab, [a, b], settings={"GSCHED_HOST_LOST": "3"})
+    kept, removed = runs(cluster, b, "1000.11"), runs(cluster, b, "1000.12")
+    b.cut()
+    cluster.becomes(kept, "UNKWN", 15)
+    cluster.run("gkill", str(kept))
+    cluster.run("gkill", "-r", str(removed))
+    cluster.becomes(kept, "ZOMBI")
+    cluster.becomes(removed, "EXIT")
+    assert cluster.field(kept, "stat") == "ZOMBI", "its host has not said that it is over"
+    b.mend()
+    cluster.becomes(kept, "EXIT", 15)
+    for seconds in ("1000.11", "1000.12"):
+        cluster.until(lambda seconds=seconds: not sleeping(b, seconds), "a killed job runs on")
+
+
+def test_host_of_a_part_of_a_job_is_lost(lab: Lab) -> None:
+    """Such a job is UNKWN meanwhile and one job again afterwards; a rerunnable one starts elsewhere, as a whole."""
+    a, b, c = lab.host("h1"), lab.host("h2"), lab.host("h3")
+    cluster = shared_cluster(lab, [a, b, c], settings={"GSCHED_HOST_LOST": "3"})
+    spread = ["-n", "2", "-R", "span[ptile=1]"]
+    plain = cluster.submit(*spread, "-m", "h1! h3", "sleep 1000.13")
+    again = cluster.submit(*spread, "-r", "-m", "h1! h3", "sleep 1000.14")
+    for seconds in ("1000.13", "1000.14"):
+        cluster.until(lambda seconds=seconds: sleeping(a, seconds), "the job does not run")
+    first = a.run(["pgrep", "-f", "^sleep 1000.14$"]).stdout.split()
+    c.cut()
+    cluster.becomes(plain, "UNKWN", 15)
+    assert sleeping(a, "1000.13")
+    cluster.until(lambda: a.run(["pgrep", "-f", "^sleep 1000.14$"]).stdout.split() != first, "its first run goes on")
+    cluster.becomes(again, "PEND")
+    c.mend()
+    cluster.becomes(plain, "RUN", 15)
+    cluster.until(lambda: sleeping(a, "1000.14"), "the rerunnable job does not start again")
+    assert (starts(cluster, plain), starts(cluster, again)) == (1, 2)
+    cluster.power_off(c)
+    cluster.becomes(plain, "UNKWN", 15)
+    cluster.boot(c)
+    cluster.becomes(plain, "EXIT", 20)
+    assert not sleeping(a, "1000.13"), "the job is over on one of its hosts only"
