@@ -229,6 +229,10 @@ class Door:
     def _start(self, caller: Caller) -> None:
         assert caller.call is not None
         self._waiting.discard(caller)
+        name = Path(caller.call.argv[0]).name
+        if name in registry.LOCAL_ONLY:
+            self._refuse(caller, f"{name} is run by its caller")
+            return
         if self._workers.start(lambda: self._carry_out(caller)):
             self._running.add(caller)
         else:

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 
@@ -42,7 +43,7 @@ from gsched.store.history import History
 from gsched.wire.address import MASTER_FILE, MASTER_SOCKET, write_address
 from gsched.wire.auth import Authenticator, OwnerOnly, check_private, user_name
 from gsched.wire.munge import Munge
-from gsched.wire.server import SERVER_OPTIONS, listen, listen_tls
+from gsched.wire.server import SERVER_OPTIONS, SERVER_OPTIONS_FOR_ANYBODY, listen, listen_tls
 from gsched.wire.shared import Accounts, ByHost
 from gsched.wire.stamping import ByMunge
 from gsched.wire.vouching import check_certificate
@@ -136,9 +137,9 @@ class Master:
         """Open every way to this master, each with a server and an authenticator of its own. Raises GschedError."""
         config, throttle = self._config, Throttle()
 
-        def open_way(authenticator: Authenticator) -> grpc.aio.Server:
+        def open_way(authenticator: Authenticator, options: Any = SERVER_OPTIONS) -> grpc.aio.Server:
             gate = Gate(authenticator, self._config_now, audit, throttle)
-            return services.added_to(grpc.aio.server(interceptors=[gate], options=SERVER_OPTIONS))
+            return services.added_to(grpc.aio.server(interceptors=[gate], options=options))
 
         own = open_way(OwnerOnly(agents=not config.is_shared))
         servers = [own]
@@ -148,7 +149,8 @@ class Master:
             servers.append(hosts)
         if config.network.munge_port is not None:
             munge = Munge(config.network.munge_socket)
-            users = open_way(ByMunge(self._config_now, Accounts(self._config_now), munge))
+            by_munge = ByMunge(self._config_now, Accounts(self._config_now), munge)
+            users = open_way(by_munge, SERVER_OPTIONS_FOR_ANYBODY)
             listen_tls(users, config.network.munge_port, config.network.tls_dir, config.master_host, hosts_only=False)
             servers.append(users)
         address = listen(own, str(Path(config.folder_of("master")) / MASTER_SOCKET))

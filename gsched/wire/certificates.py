@@ -59,6 +59,7 @@ def read_credentials(tls_dir: str, host: str) -> Credentials:
     """The host's certificate and key; they fit each other, the CA, the name and the time. Raises BadCertificate."""
     ca_file, certificate = Path(tls_dir) / CA_FILE, certificate_file(tls_dir, host)
     ca = _read(ca_file, host)
+    _check_owner(ca_file.parent, os.stat(ca_file.parent))
     pem = _read(certificate, host)
     key = _read_key(key_file(tls_dir, host), host)
     ends_at = _proven(host, ca_file, certificate, key_file(tls_dir, host))
@@ -110,9 +111,19 @@ def _checked(host: str) -> str:
     return host
 
 
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    """Raise BadCertificate for a file or folder that others can change: whom it names they could be."""
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid not in (0, os.geteuid()) or mode & 0o022:
+        raise BadCertificate(
+            f"{path}: must belong to root or to the user who reads it, and be writable by nobody else (mode {mode:04o})"
+        )
+
+
 def _read(path: Path, host: str) -> bytes:
     try:
         with path.open("rb") as file:
+            _check_owner(path, os.fstat(file.fileno()))
             return file.read(MAX_BYTES)
     except FileNotFoundError:
         how = f"`gadmin host-cert {host}`" if host and path.name != CA_FILE else "`gadmin init-ca`"

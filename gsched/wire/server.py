@@ -35,6 +35,14 @@ SERVER_OPTIONS = (
 )
 
 
+SERVER_OPTIONS_FOR_ANYBODY = (
+    *((name, value) for name, value in SERVER_OPTIONS if name != "grpc.max_receive_message_length"),
+    # Who has proven nothing yet must not fill the memory.
+    ("grpc.max_receive_message_length", MESSAGE_LIMIT // 8),
+    ("grpc.max_concurrent_streams", 100),
+)
+
+
 def status_of(error: GschedError) -> grpc.StatusCode:
     """The gRPC status an error travels as. UNAVAILABLE is left to the transport: there it means this process itself,
     and clients wait for it; what the master in turn cannot reach is a state that does not allow the request."""

@@ -122,6 +122,14 @@ def test_a_key_that_others_can_read_is_refused(folder: Path, signer: Authority, 
     assert read_credentials(str(folder), "h1")
 
 
+@pytest.mark.parametrize("name", ["", "ca.crt", "h1.crt"])
+@pytest.mark.parametrize("mode", [0o775, 0o757])
+def test_what_others_can_change_proves_nothing(folder: Path, signer: Authority, name: str, mode: int) -> None:
+    make_host(str(folder), signer, "h1", 10)
+    (folder / name).chmod(mode)
+    assert f"writable by nobody else (mode {mode:04o})" in bad(folder)
+
+
 def test_a_key_of_somebody_else_is_refused(folder: Path, signer: Authority) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give a file away")

@@ -134,6 +134,12 @@ def until(condition: Callable[[], bool]) -> None:
 Connect = Callable[[], Client]
 
 
+def test_a_program_that_runs_for_ever_on_its_callers_word_is_not_run_here(path: str) -> None:
+    """The launcher never asks for it; but who else connects may read nothing by it with the door's rights."""
+    with open_door(path):
+        assert Client(path).ask("elim.gpu", "--once").next() == (protocol.REFUSED, b"elim.gpu is run by its caller")
+
+
 def test_a_call_carries_what_the_caller_said_and_what_the_kernel_says(client: Connect) -> None:
     env = {"A": "1=2", "LATIN": "\udce9", "COLUMNS": "132"}
     out, err, code = client().ask("show", "x y", "\udcff", cwd="/tmp", env=env).result()
