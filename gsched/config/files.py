@@ -236,6 +236,7 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         ),
         locations=locations,
         network=conf.network,
+        admin_hosts=conf.admin_hosts,
         unknown_users=conf.unknown_users,
         gpu_provider=conf.gpu_provider,
         gpu_fence=conf.gpu_fence,
@@ -356,6 +357,10 @@ def _master(folder: _Folder, conf: LsfConf, cluster: Cluster, cluster_file: str,
     if conf.master is not None and conf.master_at is not None and cluster.hosts and conf.master not in servers:
         near = suggestion(conf.master, servers)
         findings.error(conf.master_at, f"LSF_MASTER_LIST: {conf.master} is not a server host of lsf.cluster{near}")
+    unknown = [name for name in conf.admin_hosts if cluster.hosts and name not in cluster.hosts]
+    if unknown and conf.admin_hosts_at is not None:
+        near = suggestion(unknown[0], cluster.hosts)
+        findings.error(conf.admin_hosts_at, f"GSCHED_ADMIN_HOSTS: {unknown[0]} is not a host of lsf.cluster{near}")
     return conf.master or (servers[0] if servers else "")
 
 

@@ -48,6 +48,8 @@ class LsfConf:
     host_lost_at: Place | None
     root_may_submit: bool
     max_requests_per_s: int
+    admin_hosts: tuple[str, ...]
+    admin_hosts_at: Place | None
     unknown_users: bool
     network: Network
     gpu_provider: str
@@ -86,6 +88,8 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
         max_requests_per_s=settings.take(
             "GSCHED_MAX_REQUESTS_PER_S", integer(1, 1_000_000), Params().max_requests_per_s
         ),
+        admin_hosts=settings.take("GSCHED_ADMIN_HOSTS", _hosts, ()),
+        admin_hosts_at=settings.place("GSCHED_ADMIN_HOSTS"),
         unknown_users=settings.take("GSCHED_UNKNOWN_USERS", yes_or_no, False),
         network=_network(conf_dir, settings, findings),
         gpu_provider=settings.take("GSCHED_GPU_PROVIDER", read_gpu_provider, DEFAULT_GPU_PROVIDER),
@@ -269,6 +273,10 @@ def _master(text: str) -> str:
     if len(text.split()) > 1:
         raise BadRequest(f"'{show(text)}': fail-over of the master is not supported yet; name one host")
     return host_name(text)
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(host_name(word) for word in text.split()))
 
 
 def _unit(text: str) -> str:

@@ -231,6 +231,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     network: Network = Network()
     unknown_users: bool = False
     """GSCHED_UNKNOWN_USERS=Y: users that the master's host does not know are served too."""
+    admin_hosts: tuple[str, ...] = ()
+    """GSCHED_ADMIN_HOSTS: where administrators are believed to be such; empty: on every host."""
     gpu_provider: str = "nvml"
     """GSCHED_GPU_PROVIDER: "nvml", "none" or "sim:FOLDER" (inventory FOLDER/HOST.json)."""
     gpu_fence: GpuFence = GpuFence.ON

@@ -75,6 +75,15 @@ def test_a_host_of_the_cluster_vouches_for_its_users(master: SharedMaster) -> No
     assert peer.cluster(((USER_KEY, "adm"),)) == "adm/gpu1/door/admin"
 
 
+def test_administrators_are_believed_only_from_the_hosts_that_are_named(master: SharedMaster) -> None:
+    """Root of one of the many hosts can be any of their users: he is not at once an administrator of the cluster."""
+    administrator = ((USER_KEY, "adm"),)
+    master.config = msgspec.structs.replace(master.config, admin_hosts=("gpu2",))
+    assert Peer(master, master.tls, "gpu1").cluster(administrator) == "adm/gpu1/door/user"
+    assert Peer(master, master.tls, "gpu2").cluster(administrator) == "adm/gpu2/door/admin"
+    assert Peer(master, master.tls, "gpu2").cluster(ANN) == "ann/gpu2/door/user"
+
+
 def test_every_kind_of_call_passes_the_gate(master: SharedMaster) -> None:
     peer = Peer(master, master.tls, "gpu1")
     stub = scheduler_pb2_grpc.SchedulerStub(peer.channel)
