@@ -1,7 +1,8 @@
 """What a job has in its environment so that `glaunch`, and MPI by way of it, starts tasks on its hosts.
 
 Open MPI reads OMPI_MCA_* (version 4) and PRTE_MCA_* (version 5, PRRTE): what starts its daemons on other hosts in the
-place of ssh, and which hosts there are. What the job was submitted with of these names is kept.
+place of ssh, and which hosts there are. MPICH's Hydra, which is not told, starts one process here: it knows LSF's way
+by itself, with blaunch. What the job was submitted with of these names is kept.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ def launch_variables(environment: Mapping[str, str], socket: str, hostfile: str,
         "PRTE_MCA_plm_ssh_agent": program,
         "OMPI_MCA_orte_default_hostfile": hostfile,
         "PRTE_MCA_prte_default_hostfile": hostfile,
+        "HYDRA_LAUNCHER": "lsf",
+        "HYDRA_LAUNCHER_EXEC": program,
+        "HYDRA_RMK": "lsf",
     }
     given = {name: value for name, value in wanted.items() if name not in environment or name in inherited}
     return {**found, **given, GIVEN: " ".join(given)}

@@ -354,6 +354,7 @@ def test_mpi_is_told_what_starts_its_daemons(monkeypatch: pytest.MonkeyPatch) ->
     assert inner[SOCKET] == "/run/b.sock"
     assert {name for name, value in inner.items() if value is None} == {*outer} - {SOCKET}
     assert launch_variables(outer, "", "/i", 2)[SOCKET] is None
+    assert given["HYDRA_LAUNCHER"] == "lsf" and given["HYDRA_LAUNCHER_EXEC"] == "/bin/glaunch"
 
 
 def test_a_long_name_still_has_a_socket() -> None:
