@@ -87,6 +87,8 @@ class VirtualAgent:
         self._outgoing: asyncio.Queue[agent_pb2.AgentMessage] = asyncio.Queue()
         self._held: dict[tuple[int, int], agent_pb2.HeldAttempt] = {}
         self._started: dict[tuple[int, int], agent_pb2.Started] = {}
+        self._parts: set[tuple[int, int]] = set()
+        """Attempts whose jobs have another first host."""
         self._ended: dict[tuple[int, int], agent_pb2.Ended] = {}
         self._settings = agent_pb2.Settings()
         self._gpus = _gpus(host, fleet.gpus)
@@ -199,7 +201,11 @@ class VirtualAgent:
         key = (start.job_id, start.attempt)
         if key in self._held or key in self._ended:
             return
-        say(f"start {start.job_id}")
+        is_first = start.allocation.hosts[0].host == self._host
+        if is_first:
+            say(f"start {start.job_id}")
+        else:
+            self._parts.add(key)
         held = agent_pb2.HeldAttempt(job_id=key[0], attempt=key[1])
         for part in start.allocation.hosts:
             if part.host == self._host:
@@ -209,6 +215,8 @@ class VirtualAgent:
         started.boot_id = self._boot_id
         self._started[key] = started
         self._send(started=started)
+        if not is_first:
+            return  # it ends when it is told to
         if self._fleet.run_s:
             self._beside(self._run(key))
         else:
@@ -221,7 +229,8 @@ class VirtualAgent:
     def _end(self, key: tuple[int, int], reason: str = "", signal: int = 0) -> None:
         if self._held.pop(key, None) is None:
             return
-        ended = agent_pb2.Ended(job_id=key[0], attempt=key[1])
+        ended = agent_pb2.Ended(job_id=key[0], attempt=key[1], is_part=key in self._parts)
+        self._parts.discard(key)
         ended.result.started = True
         if signal:
             ended.result.signal = signal

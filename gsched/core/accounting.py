@@ -222,11 +222,15 @@ class Accounts:
         tally.hist_run_s += ran_s
         tally.hist_gpu_s += ran_s * charge.gpus
 
+    def used_late(self, spec: JobSpec, at: float, cpu_s: float) -> None:
+        """CPU seconds of a job that has ended, which were not known then."""
+        self._tally(spec.queue, member_name(spec.user, spec.user_group), at).cpu_s += cpu_s
+
     def drop(self, job_id: int) -> None:
         """The job is known no longer; nobody can say for how long it went on."""
         charge = self._charges.pop(job_id, None)
         if charge is not None:
-            self._leave(charge, self._tally(charge, charge.started_at).settled_at)
+            self._leave(charge, self._tally(charge.queue, charge.member, charge.started_at).settled_at)
 
     def switched(self, job_id: int, queue: str, at: float) -> None:
         """A started job has been moved to another queue: what it has run so far moves with it."""
@@ -272,7 +276,7 @@ class Accounts:
 
     def _begin(self, job_id: int, charge: Charge, at: float) -> None:
         self._charges[job_id] = charge
-        tally = self._tally(charge, at)
+        tally = self._tally(charge.queue, charge.member, at)
         ran_s = max(0.0, at - charge.started_at)
         tally.jobs += 1
         tally.slots += charge.slots
@@ -288,7 +292,7 @@ class Accounts:
             meter.change(at, charge.gpu_rate, 1)
 
     def _leave(self, charge: Charge, at: float) -> Tally:
-        tally = self._tally(charge, at)
+        tally = self._tally(charge.queue, charge.member, at)
         ran_s = max(0.0, at - charge.started_at)
         tally.jobs -= 1
         tally.slots -= charge.slots
@@ -301,10 +305,10 @@ class Accounts:
             self._meters[charge.user, charge.queue, charge.project].change(at, -charge.gpu_rate, -1)
         return tally
 
-    def _tally(self, charge: Charge, at: float) -> Tally:
-        members = self._tallies.setdefault(charge.queue, {})
-        tally = members.get(charge.member)
+    def _tally(self, queue: str, member: str, at: float) -> Tally:
+        members = self._tallies.setdefault(queue, {})
+        tally = members.get(member)
         if tally is None:
-            tally = members[charge.member] = Tally(decayed_at=at, settled_at=at)
-        tally.settle(at, self._hours(charge.queue))
+            tally = members[member] = Tally(decayed_at=at, settled_at=at)
+        tally.settle(at, self._hours(queue))
         return tally

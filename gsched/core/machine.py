@@ -156,6 +156,7 @@ def _part_ended(state: ClusterState, event: JobPartEnded) -> None:
         return
     state.leaving.leave(job, event.host)
     if event.late_cpu_s and job.result is not None:
+        state.accounts.used_late(job.spec, event.at, event.late_cpu_s)
         usage = msgspec.structs.replace(job.result.usage, cpu_s=job.result.usage.cpu_s + event.late_cpu_s)
         job.result = msgspec.structs.replace(job.result, usage=usage)
 

@@ -44,7 +44,7 @@ def waiting_to_retry(host: str, problem: str = "") -> PendingReason:
     found = PRE_EXEC_FAILED.match(problem)
     if found is not None:
         return PendingReason(found[1], detail=f"{detail} with exit code {found[2]}")
-    why = f": {problem}" if host and problem else ""
+    why = f": {problem.removeprefix(f'host {host}: ')}" if host and problem else ""
     return PendingReason("Job execution initialization failed", detail=detail + why)
 
 

@@ -439,6 +439,7 @@ def test_what_is_used_on_all_hosts_counts() -> None:
     world.part_ended(job_id, "c", usage=Usage(cpu_s=6.9))  # less than it has told before
     result = world.job(job_id).result
     assert result is not None and result.usage.cpu_s == 14.5
+    assert [use.cpu_s for use in world.engine.state.accounts.shares("normal", world.now).values()] == [14.5]
     world.check_replay()
 
 

@@ -28,7 +28,7 @@ from gsched.master.withheld import Withheld
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport
-from gsched.model.job import AttemptResult, JobSpec
+from gsched.model.job import AttemptResult, JobSpec, Usage
 from gsched.model.queue import Preemption, Queue, RunLimits, Threshold
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, RequirementClass
@@ -394,3 +394,18 @@ def test_a_host_that_a_reconfiguration_took_away_is_a_reason() -> None:
     assert found[either][-1] == "Host b no longer exists (1 of the 2 hosts that the job asks for is left)"
     assert len(found[either]) > 1
     assert not any("no longer" in text for text in found[others])
+
+
+def test_what_a_job_uses_is_the_sum_over_its_hosts() -> None:
+    desk = Desk()
+    wide = JobSpec(command="c", user="", queue="normal", slots=2, res_req="span[ptile=1]")
+    desk.engine.handle(Submit("ann", "", (wide,)), NOW)
+    desk.engine.cycle(NOW)
+    for number, host in enumerate(("a", "b"), 1):
+        used = Usage(cpu_s=3.0, mem_mib=50.0, pgid=number, pids=(number,), sampled_at=NOW)
+        desk.engine.handle(HostReported(host, number, usage={(1, 1): used}), NOW)
+    desk.board.publish(desk.engine)
+    job = desk.board.job(1)
+    assert job is not None and job.allocation is not None and job.usage is not None
+    first = ("a", "b").index(job.allocation.first_host) + 1
+    assert (job.usage.cpu_s, job.usage.mem_mib, job.usage.pgid, job.usage.pids) == (6.0, 100.0, first, (first,))
