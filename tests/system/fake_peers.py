@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -166,7 +167,8 @@ class MasterSession(_Heard):
         message.start.job_id, message.start.attempt = job_id, 1
         folder = str(self.cluster.folder)
         fill(
-            message.start.spec, JobSpec(command=command, user="u", queue="normal", cwd=folder, output_file="/dev/null")
+            message.start.spec,
+            JobSpec(command=command, user=getpass.getuser(), queue="normal", cwd=folder, output_file="/dev/null"),
         )
         part = HostAllocation(host=host or self.cluster.host, slots=1)
         fill(message.start.allocation, Allocation(hosts=(part,)))
