@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -15,11 +16,14 @@ from certificates import write_certificate
 from shared_master import HOSTS, MASTER, SharedMaster
 
 from gsched.app.authority import make_authority, make_host
+from gsched.base.errors import PermissionDenied
 from gsched.master.agents import AgentServicer
 from gsched.wire.auth import Caller, OwnerOnly
+from gsched.wire.client import Client
 from gsched.wire.protocol import PROTOCOL
 from gsched.wire.shared import USER_KEY
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, waiting_pb2, waiting_pb2_grpc
+from gsched.wire.vouching import Vouching
 
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 Metadata = tuple[tuple[str, str], ...]
@@ -238,6 +242,54 @@ def test_an_agent_of_a_shared_cluster_does_not_come_by_the_masters_own_socket() 
     with pytest.raises(Exception, match="proves its host on the master's port"):
         asyncio.run(prove(None, "/gsched.wire.v1.AgentService/Session", b""))
     assert asyncio.run(prove(None, "/gsched.wire.v1.Scheduler/Submit", b"")).is_admin
+
+
+def test_users_of_one_door_are_never_mixed_up(master: SharedMaster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them share one connection; whose a call is, is said with each call, and only by the host."""
+    names = {1001: "ann", 1002: "bob", 1003: "adm"}
+    monkeypatch.setattr("gsched.wire.vouching.user_name", lambda uid: names.get(uid, str(uid)))
+    vouching = Vouching(master.config, "gpu1")
+
+    def calls(uid: int) -> set[str]:
+        client = Client("x", wait_s=10.0, channel=vouching.channel_of(uid))
+        found = {client.cluster().cluster for _ in range(60)}
+        return found | {event.kind for event in client.events(follow=False)}
+
+    with ThreadPoolExecutor(6) as threads:
+        results = [(uid, threads.submit(calls, uid)) for uid in [*names] * 2]
+    for uid, result in results:
+        assert {said.partition("/")[0] for said in result.result()} == {names[uid]}
+    assert len(vouching._channels) == 1
+
+
+def test_who_uses_a_channel_of_a_user_cannot_name_another(master: SharedMaster) -> None:
+    vouching = Vouching(master.config, "gpu1")
+    stub = scheduler_pb2_grpc.SchedulerStub(vouching.channel_of(0))
+    for call in (stub.Cluster, stub.Events):
+        with pytest.raises(TypeError):
+            call(scheduler_pb2.ClusterRequest(), metadata=ANN)
+
+
+@pytest.mark.parametrize("name", ["12345", "two words", "-n", "x" * 300, "Käthe\n"])
+def test_a_host_gives_no_word_for_what_is_no_name(
+    master: SharedMaster, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("gsched.wire.vouching.user_name", lambda uid: name)
+    with pytest.raises(PermissionDenied, match="uid 12345 has no name on this host"):
+        Vouching(master.config, "gpu1").channel_of(12345)
+
+
+def test_two_cas_count_while_one_takes_the_place_of_the_other(master: SharedMaster, tmp_path: Path) -> None:
+    stranger = make_authority(str(tmp_path / "new"), "c1", 30)
+    make_host(str(tmp_path / "new"), stranger, "gpu1", 30)
+    assert refusal(Peer(master, tmp_path / "new", "gpu1"), ANN)[0] is grpc.StatusCode.UNAVAILABLE
+    before = (master.tls / "ca.crt").read_bytes()
+    (master.tls / "ca.crt").write_bytes(before + (tmp_path / "new" / "ca.crt").read_bytes())
+    try:
+        assert Peer(master, tmp_path / "new", "gpu1").cluster(ANN) == "ann/gpu1/door/user"
+        assert Peer(master, master.tls, "gpu1").cluster(ANN) == "ann/gpu1/door/user"
+    finally:
+        (master.tls / "ca.crt").write_bytes(before)
 
 
 def shown_by(master: SharedMaster) -> str:
