@@ -19,7 +19,7 @@ from gsched.base.ids import show_job
 from gsched.cli.call import Call, Cancelled
 from gsched.cli.links import folder_of, link_of
 from gsched.model.job import STARTED
-from gsched.model.view import EventRecord, JobEnd, JobFilter, OutputChunk
+from gsched.model.view import EventRecord, JobEnd, JobFilter, JobView, OutputChunk
 from gsched.wire.client import BrokenOff, Client
 from gsched.wire.patience import WAIT_VARIABLE, read_wait
 
@@ -27,6 +27,7 @@ PLEASE_WAIT = "gsched: the master is not responding. Please wait ...\n"
 AWAY_PAUSE_S = 0.5
 """An agent that is away is asked for again MOST_FAILURES times, with such a pause."""
 MOST_FAILURES = 10
+HOST_AWAY = "gsched: host {} is not responding; the job may well go on. Please wait ...\n"
 """Streams of events that break off one after the other without a single event in between."""
 
 
@@ -91,13 +92,14 @@ class Session:
     ) -> Iterator[OutputChunk]:
         """What `ask` yields of an attempt's output, asked anew when master or agent go and come back.
 
-        Ends with the attempt. Raises Conflict, Unavailable when they stay away.
+        Ends with the attempt; a host that cannot be reached is waited for as long as the job may run there. Raises
+        Conflict, Unavailable when something else keeps the output back.
         """
-        failures = 0
+        failures, has_said = 0, False
         while True:
             try:
                 for chunk in ask(self.client):
-                    failures = 0
+                    failures, has_said = 0, False
                     yield chunk
                 return
             except (Conflict, Unavailable) as error:
@@ -105,9 +107,23 @@ class Session:
                 if job is None or job.state not in STARTED or job.attempt != attempt:
                     return  # it has ended meanwhile
                 failures = failures + 1 if not isinstance(error, BrokenOff) else 0
+                away = self._host_away(job)
+                if away:
+                    failures = 0
+                    if not has_said:
+                        self._call.error(HOST_AWAY.format(away))
+                    has_said = True
                 if failures >= MOST_FAILURES:
                     raise
             self._call.wait(AWAY_PAUSE_S)
+
+    def _host_away(self, job: JobView) -> str:
+        """The job's first host while it cannot be reached; empty when it can."""
+        host = job.allocation.first_host if job.allocation is not None else ""
+        with contextlib.suppress(NotFound):  # one that was taken out of the configuration
+            if host and self.client.hosts([host])[0].status in ("unreach", "unavail"):
+                return host
+        return ""
 
     def _come_back(self, failures: int) -> None:
         """Wait for the master, a little longer after each failure."""

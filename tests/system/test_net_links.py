@@ -72,6 +72,7 @@ def test_link_is_cut_for_longer_than_a_host_may_be_silent(lab: Lab) -> None:
         cluster.until(lambda host=host: not sleeping(host, "1000.*"), f"a killed job still runs on {host}")
 
 
+@pytest.mark.nightly
 def test_a_third_of_all_packets_is_lost(lab: Lab) -> None:
     """Every job is started once and its end is heard, and no host is given up."""
     a, b = lab.host("h1"), lab.host("h2")
@@ -86,6 +87,7 @@ def test_a_third_of_all_packets_is_lost(lab: Lab) -> None:
     b.lose(0)
 
 
+@pytest.mark.nightly
 def test_slow_link_is_not_taken_for_a_dead_one(lab: Lab) -> None:
     """A large output crawls over it; meanwhile the host stays, and jobs start there."""
     a, b = lab.host("h1"), lab.host("h2")
@@ -216,3 +218,25 @@ def test_host_of_a_part_of_a_job_is_lost(lab: Lab) -> None:
     cluster.boot(c)
     cluster.becomes(plain, "EXIT", 20)
     assert not sleeping(a, "1000.13"), "the job is over on one of its hosts only"
+
+
+def test_terminal_of_a_job_outlives_a_cut(lab: Lab) -> None:
+    """Of gsub -I and gpeek -f: one line says that the host is away, and when it is back nothing is missing."""
+    a, b = lab.host("h1"), lab.host("h2")
+    cluster = shared_cluster(lab, [a, b], settings={"GSCHED_HOST_LOST": "3"})
+    count = "for i in $(seq 1 18); do echo $i; sleep 0.5; done"
+    sitting = a.popen(["gsub", "-I", "-m", "h2", count], user="alice", stdin=-3, stdout=-1, stderr=-1, text=True)
+    other = cluster.submit("-m", "h2", count, user="bob")
+    cluster.becomes(other, "RUN")
+    peek = a.popen(["gpeek", "-f", str(other)], user="bob", stdin=-3, stdout=-1, stderr=-1, text=True)
+    assert sitting.stdout is not None and sitting.stdout.readline().startswith("Job <")
+    assert sitting.stdout.readline() == "1\n"
+    b.cut()
+    cluster.becomes(other, "UNKWN", 15)
+    time.sleep(5.5)
+    b.mend()
+    for command, first in ((sitting, 2), (peek, 1)):
+        out, err = command.communicate(timeout=30)
+        assert command.returncode == 0, err
+        assert [int(word) for word in out.split() if word.isdigit()] == list(range(first, 19)), out
+        assert err.count("gsched: host h2 is not responding") == 1, err
