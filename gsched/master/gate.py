@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import grpc
 import grpc.aio
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from gsched.base.errors import BadRequest, GschedError, PermissionDenied
 from gsched.core.roles import DENIED, ROOT, ROOT_DENIED
@@ -87,12 +87,13 @@ class Gate(grpc.aio.ServerInterceptor):
             log.error("no rule says who may call %s", _name(method))
             return grpc.stream_stream_rpc_method_handler(_answer_nobody)
         # A proof may be bound to the bytes of the request: they are kept until it has been looked at.
-        read = None if handler.request_streaming else _Arrived.reader(handler.request_deserializer)
+        read = _or_unreadable(handler.request_deserializer)
         codecs = {
-            "request_deserializer": read or handler.request_deserializer,
+            "request_deserializer": read if handler.request_streaming else _Arrived.reader(read),
             "response_serializer": handler.response_serializer,
         }
-        if rule.who is Who.AGENT:
+        if rule.who is Who.AGENT:  # what a host says that is no message ends its session
+            codecs["request_deserializer"] = handler.request_deserializer
             return grpc.stream_stream_rpc_method_handler(self._agent(method, handler.stream_stream), **codecs)
         if handler.unary_unary is not None:
             return grpc.unary_unary_rpc_method_handler(self._answer(method, rule, handler.unary_unary), **codecs)
@@ -140,7 +141,8 @@ class Gate(grpc.aio.ServerInterceptor):
             _asking.set(caller)
             noted = False
             try:
-                async with aclosing(inner(request, context)) as items:  # type: ignore[type-var]
+                wanted = request if isinstance(request, Message) else _readable(request)
+                async with aclosing(inner(wanted, context)) as items:  # type: ignore[type-var]
                     async for item in items:
                         if not noted:  # it may go on for days
                             self._note(name, rule, caller, request, item)
@@ -162,8 +164,8 @@ class Gate(grpc.aio.ServerInterceptor):
         caller, name = NOBODY, _name(method)
         try:
             caller = await self._auth.prove(context, method, body)
-            _check(rule, caller, self._config())
             _check_lists(request)
+            _check(rule, caller, self._config())
         except GschedError as error:
             await self._refuse(name, caller, request, context, error)
         try:
@@ -215,7 +217,8 @@ class Gate(grpc.aio.ServerInterceptor):
 
     def _write(self, name: str, caller: Caller, request: Any, came_of_it: dict[str, str]) -> None:
         who = {"user": caller.user or "?", "host": caller.host or self._config().master_host, "way": caller.way}
-        self._audit.write(time.time(), {**who, **wanted(name, request), **came_of_it})
+        about = {} if request is _UNREADABLE else wanted(name, request)
+        self._audit.write(time.time(), {**who, "action": name, **about, **came_of_it})
 
 
 class _Arrived(NamedTuple):
@@ -248,8 +251,37 @@ def _check(rule: Rule, caller: Caller, config: ClusterConfig) -> None:
         raise PermissionDenied(ROOT_DENIED)
 
 
+class _Unreadable:
+    """Bytes that are no message of the kind that was expected."""
+
+
+_UNREADABLE = _Unreadable()
+_NO_MESSAGE = "what was sent is no message of this call: do both sides have the same version?"
+
+
+def _or_unreadable(read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """As `read`, but what is no message is told behind the gate: gRPC would log it, however often it comes."""
+
+    def attempt(body: bytes) -> Any:
+        try:
+            return read(body)
+        except DecodeError:
+            return _UNREADABLE
+
+    return attempt
+
+
+async def _readable(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for request in requests:
+        if request is _UNREADABLE:
+            raise BadRequest(_NO_MESSAGE)
+        yield request
+
+
 def _check_lists(request: Any) -> None:
     """Raise BadRequest for a list that the engine would be busy with for minutes; a message may have 64 MiB."""
+    if request is _UNREADABLE:
+        raise BadRequest(_NO_MESSAGE)
     if isinstance(request, Message):
         for field, value in request.ListFields():
             if isinstance(value, Message):
