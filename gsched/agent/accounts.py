@@ -7,14 +7,13 @@ know, and nothing is taken from what a submission says of its user but the name.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from gsched.agent.aside import Aside
 from gsched.agent.pamlimits import Granted, PamLimits
 from gsched.base.errors import Conflict, NotFound, ResourceExhausted
 from gsched.run.account import Account, look_up
@@ -27,7 +26,6 @@ KEEP_S = 60.0
 STALE_S = 3600.0
 """And how long where the directory of users does not answer any more."""
 PATIENCE_S = 5.0
-_MOST_ASKING = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +58,7 @@ class Accounts:
         self._pam = pam
         self._find = find
         self._known: dict[str, tuple[float, Account]] = {}
-        # Threads of its own: where a directory hangs, so do they.
-        self._threads = ThreadPoolExecutor(_MOST_ASKING, thread_name_prefix="users")
+        self._aside = Aside()
         if site_user and self._uid and site_user != self._own:
             log.warning(
                 "LSB_PRE_POST_EXEC_USER=%s: the agent of %s is %s's and runs the commands before and after jobs as %s",
@@ -97,9 +94,8 @@ class Accounts:
         at, known = self._known.get(name, (-STALE_S, None))
         if known is not None and now - at < KEEP_S:
             return known
-        asked = asyncio.get_running_loop().run_in_executor(self._threads, self._find, name)
         try:
-            found = await asyncio.wait_for(asked, PATIENCE_S)
+            found = await self._aside.run(name, lambda: self._find(name), PATIENCE_S)
         except LookupError:
             self._known.pop(name, None)
             raise NotFound(f"there is no user {name} on host {self._host}") from None
@@ -111,7 +107,3 @@ class Accounts:
             raise ResourceExhausted(f"user {name} cannot be looked up on host {self._host}: {why}") from None
         self._known[name] = (now, found)
         return found
-
-    def close(self) -> None:
-        """Ask nobody any more."""
-        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -9,11 +9,13 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from gsched.agent.accounts import Accounts
+from gsched.agent.aside import PATH_PATIENCE_S, Aside
 from gsched.agent.custody import Custody, GpusUnfit
 from gsched.agent.fencing import Fencing
 from gsched.agent.letters import Letters
@@ -27,7 +29,6 @@ from gsched.base.ids import attempt_name, parse_attempt_name, show_job
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult, JobSpec
-from gsched.run.account import acting_as
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Limits, StartedInfo
 from gsched.run.remains import left_by
@@ -106,7 +107,8 @@ class Attempts:
             clock=clock,
         )
         self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
-        self._letters = Letters(self._executor, self._on_written)
+        self._aside = Aside()
+        self._letters = Letters(self._executor, self._on_written, self._aside)
         self._orders = Orders(
             host,
             user_name(uid),
@@ -156,7 +158,6 @@ class Attempts:
     def close(self) -> None:
         """Stop watching; jobs go on."""
         self._executor.close()
-        self._accounts.close()
         if self._fencing is not None:
             self._fencing.leave()
 
@@ -202,8 +203,11 @@ class Attempts:
         fence = None
         if self._fencing is not None:
             fence = await self._fencing.fence_of(attempt_name(*key), part, message.gpu_unrequested)
-        with acting_as(login.account):  # what the user's paths lead to is looked up in the user's name
-            order = self._orders.of(message, spec, allocation, part, fence, self.terminate_interval_s, login)
+        interval_s = self.terminate_interval_s
+        # Where the user's paths lead is looked up in the user's name.
+        order = await self._aside.as_user(
+            login.account, lambda: self._orders.of(message, spec, allocation, part, fence, interval_s, login)
+        )
         if order.any_gpu:
             self._any_gpu.add(key)
         self._letters.expect(key, order)
@@ -333,11 +337,15 @@ class Attempts:
         """Whether it will print nothing any more."""
         return key in self._ended or key not in self._parts
 
-    def read_output(self, key: AttemptKey, stream: str, offset: int, most: int) -> bytes:
-        """What it has printed, from an offset on."""
-        if key in self._parts:
+    async def read_output(self, key: AttemptKey, stream: str, offset: int, most: int) -> bytes:
+        """What it has printed, from an offset on. Raises TimeoutError when its file system does not answer."""
+        if key not in self._parts:
+            return self._outputs.read(attempt_name(*key), stream, offset, most)
+        whose = self._executor.user_of(*key)
+        if not whose:
             return self._executor.read_output(*key, stream, offset, most)
-        return self._outputs.read(attempt_name(*key), stream, offset, most)
+        reading = partial(self._executor.read_output, *key, stream, offset, most)
+        return await self._aside.run(whose, reading, PATH_PATIENCE_S)
 
     def _on_started(self, job_id: int, attempt: int, info: StartedInfo) -> None:
         self._started[job_id, attempt] = info

@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 
 import msgspec
 
+from gsched.agent.aside import Aside
 from gsched.agent.mail import send
 from gsched.base.ids import attempt_name
 from gsched.model.host_ledger import AttemptKey
@@ -31,7 +33,10 @@ MAIL_PATIENCE_S = 30.0
 class Letters:
     """Those of one host. `on_written(key, result)` hears when all about an attempt's end is written."""
 
-    def __init__(self, executor: ProcessExecutor, on_written: Callable[[AttemptKey, AttemptResult], None]) -> None:
+    def __init__(
+        self, executor: ProcessExecutor, on_written: Callable[[AttemptKey, AttemptResult], None], aside: Aside
+    ) -> None:
+        self._aside = aside
         self._executor = executor
         self._on_written = on_written
         self._facts: dict[AttemptKey, Facts] = {}
@@ -106,7 +111,7 @@ class Letters:
                 send(mail, subject, text(), account)
 
         try:
-            await asyncio.wait_for(asyncio.to_thread(work), MAIL_PATIENCE_S)
+            await self._aside.run(mail.facts.user, work, MAIL_PATIENCE_S)
         except (OSError, TimeoutError) as error:
             problem = f"no mail to {mail.to}: {error or 'it takes too long'}"
             log.warning("%s: %s", attempt_name(*key), problem)
@@ -115,9 +120,9 @@ class Letters:
 
     async def _report(self, key: AttemptKey, facts: Facts, result: AttemptResult) -> None:
         """Put the report below the output: whoever hears that a job is done can read it."""
-        writing = asyncio.to_thread(self._executor.report, *key, facts, result)
+        writing = partial(self._executor.report, *key, facts, result)
         try:
-            await asyncio.wait_for(writing, REPORT_PATIENCE_S)
+            await self._aside.run(facts.user, writing, REPORT_PATIENCE_S)
         except (OSError, TimeoutError) as error:
             log.warning("no report below the output of %s: %s", attempt_name(*key), error or "its file system hangs")
         self._on_written(key, result)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from gsched.model.host_ledger import AttemptKey
 from gsched.wire.v1 import agent_pb2
@@ -44,8 +44,8 @@ class Endings:
                 self._waiting.pop(key, None)
 
 
-Read = Callable[[AttemptKey, str, int, int], bytes]
-"""Bytes of an attempt's stream, from an offset on, so many at most."""
+Read = Callable[[AttemptKey, str, int, int], Awaitable[bytes]]
+"""Bytes of an attempt's stream, from an offset on, so many at most. Raises TimeoutError when that takes too long."""
 
 
 async def answer(
@@ -65,10 +65,15 @@ async def answer(
         # Asked before reading: what is printed before the end is then read after it.
         over = is_over(key)
         has_some = False
-        for stream, data in _pieces(request, key, read):
-            has_some = True
-            if not await send(agent_pb2.OutputReply(request=request.request, stream=stream, data=data)):
-                return
+        try:
+            async for stream, data in _pieces(request, key, read):
+                has_some = True
+                if not await send(agent_pb2.OutputReply(request=request.request, stream=stream, data=data)):
+                    return
+        except TimeoutError:
+            told = "the file system with the job's output does not answer"
+            await send(agent_pb2.OutputReply(request=request.request, last=True, error=told))
+            return
         left = until - time.monotonic()
         if has_some or over or left <= 0:
             break
@@ -76,10 +81,10 @@ async def answer(
     await send(agent_pb2.OutputReply(request=request.request, last=True, over=over))
 
 
-def _pieces(request: agent_pb2.ReadOutput, key: AttemptKey, read: Read) -> Iterator[tuple[str, bytes]]:
+async def _pieces(request: agent_pb2.ReadOutput, key: AttemptKey, read: Read) -> AsyncIterator[tuple[str, bytes]]:
     for stream, start in zip(STREAMS, (request.stdout_from, request.stderr_from), strict=True):
         offset = max(0, start)
         end = offset + request.most
-        while offset < end and (data := read(key, stream, offset, min(PIECE, end - offset))):
+        while offset < end and (data := await read(key, stream, offset, min(PIECE, end - offset))):
             offset += len(data)
             yield stream, data

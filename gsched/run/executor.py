@@ -314,6 +314,11 @@ class ProcessExecutor:
         name = attempt_name(job_id, attempt)
         return self._spool.read_output(name, stream, offset, limit, self._account(name))
 
+    def user_of(self, job_id: int, attempt: int) -> str:
+        """The job's user where that is not the agent's; else empty."""
+        account = self._account(attempt_name(job_id, attempt))
+        return account.name if account is not None else ""
+
     def _account(self, name: str) -> Account | None:
         held = self._held.get(name)
         return held.account if held is not None else None

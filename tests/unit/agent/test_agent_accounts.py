@@ -33,10 +33,7 @@ def find(name: str) -> Account:
 def login(user: str, **more: object) -> Login:
     async def ask() -> Login:
         accounts = Accounts("h1", **{"uid": 0, "find": find, **more})  # type: ignore[arg-type]
-        try:
-            return await accounts.login(user)
-        finally:
-            accounts.close()
+        return await accounts.login(user)
 
     return asyncio.run(ask())
 
@@ -93,7 +90,6 @@ def test_a_directory_of_users_is_asked_now_and_then_and_may_hang(monkeypatch: py
             await users.login("root")
         monkeypatch.setattr(module, "KEEP_S", 0.0)
         assert (await users.login("alice")).account == ALICE  # as it was before
-        users.close()
 
     asyncio.run(story())
 

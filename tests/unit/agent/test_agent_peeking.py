@@ -24,7 +24,7 @@ class Printed:
         self.replies: list[agent_pb2.OutputReply] = []
         self.listens = True
 
-    def read(self, key: tuple[int, int], stream: str, offset: int, most: int) -> bytes:
+    async def read(self, key: tuple[int, int], stream: str, offset: int, most: int) -> bytes:
         assert key == KEY
         return self.streams.get(stream, b"")[offset : offset + most]
 
