@@ -26,11 +26,12 @@ from gsched.master.agentchecks import check, checked_gpus
 from gsched.master.loop import EngineLoop, Item
 from gsched.master.servicer import ask
 from gsched.master.sessions import Sessions
-from gsched.master.speakers import Refusals, Speaker, address_of
+from gsched.master.speakers import Refusals, Speaker
 from gsched.model.allocation import HostAllocation
 from gsched.model.host import GpuReport, LoadReport
 from gsched.model.job import AttemptResult, Usage
 from gsched.model.topology import Topology, checked
+from gsched.wire.address import address_of
 from gsched.wire.auth import Caller, Proven
 from gsched.wire.batch import next_batch
 from gsched.wire.convert import from_proto

@@ -25,6 +25,7 @@ from gsched.master.rights import Rule, Who, rule_of
 from gsched.master.speakers import Refusals
 from gsched.master.throttle import Throttle, TooMuch
 from gsched.model.config import ClusterConfig
+from gsched.wire.address import address_of
 from gsched.wire.auth import Authenticator, Caller, Proven
 from gsched.wire.protocol import RETRY_AFTER_MS
 from gsched.wire.server import status_of
@@ -32,7 +33,6 @@ from gsched.wire.server import status_of
 log = logging.getLogger(__name__)
 MOST_LISTED = 100_000
 """Values of one list in a request: numbers of jobs, names, submissions."""
-NOBODY = Caller(user="", is_admin=False, way="unproven")
 _asking: ContextVar[Caller] = ContextVar("asking")
 
 Details = grpc.HandlerCallDetails
@@ -107,7 +107,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 _asking.set(await self._auth.prove(context, method, b""))
             except GschedError as error:
                 if self._refusals.is_news(context.peer(), error.text, time.monotonic()):  # it asks again and again
-                    self._write(_name(method), NOBODY, requests, {"outcome": "refused", "why": error.text})
+                    self._write(_name(method), _nobody(context), requests, {"outcome": "refused", "why": error.text})
                 await context.abort(status_of(error), error.text)
             await inner(requests, context)
 
@@ -161,7 +161,7 @@ class Gate(grpc.aio.ServerInterceptor):
 
     async def _let_in(self, method: str, rule: Rule, request: Any, body: bytes, context: Any) -> Caller:
         """Who asks, if he may; otherwise the call is aborted."""
-        caller, name = NOBODY, _name(method)
+        caller, name = _nobody(context), _name(method)
         try:
             caller = await self._auth.prove(context, method, body)
             _check_lists(request)
@@ -236,6 +236,11 @@ class _Arrived(NamedTuple):
     def opened(arrived: Any) -> tuple[Any, bytes]:
         """The request and its bytes; a stream of requests as it is."""
         return arrived if isinstance(arrived, _Arrived) else (arrived, b"")
+
+
+def _nobody(context: Any) -> Caller:
+    """Somebody who has proven nothing: all that is known is the address he connected from."""
+    return Caller(user="", is_admin=False, host=address_of(context.peer()), way="unproven")
 
 
 def _name(method: str) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from gsched.wire.address import address_of
+
 MOST_SAID = 1_000
 SAY_AGAIN_S = 600.0
 """An agent that is refused asks again and again: the log has it so often."""
@@ -39,12 +41,6 @@ class Speaker:
             f"host {host} already has an agent, connected from {self.address or 'the same machine'} since {since}: "
             "two machines, or two agents, use the same host name; stop one of them or give it another name"
         )
-
-
-def address_of(peer: str) -> str:
-    """A peer as gRPC names it, without its port and without the kind: `10.0.0.7` of `ipv4:10.0.0.7:45678`."""
-    kind, _, rest = peer.partition(":")
-    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
 
 
 class Refusals:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from gsched.base.envdir import read_setting
 from gsched.base.errors import PermissionDenied, Unavailable
@@ -47,6 +47,14 @@ def read_address(folder: str, name: str = MASTER_FILE) -> str:
 def is_shared(folder: str) -> bool:
     """Whether the configuration is that of a shared cluster. Raises BadRequest when lsf.conf cannot be read."""
     return bool(read_setting(folder, "LSB_MBD_PORT"))
+
+
+def address_of(peer: str) -> str:
+    """A peer as gRPC names it, without its port and without the kind: `10.0.0.7` of `ipv4:10.0.0.7:45678`, `::1` of
+    `ipv6:%5B::1%5D:45678`; empty for one on a unix socket.
+    """
+    kind, _, rest = unquote(peer).partition(":")
+    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
 
 
 def _own_socket(folder: str) -> str:

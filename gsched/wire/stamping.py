@@ -19,6 +19,7 @@ import grpc
 
 from gsched.base.errors import PermissionDenied
 from gsched.model.config import ClusterConfig
+from gsched.wire.address import address_of
 from gsched.wire.auth import AGENT_SERVICE, Caller
 from gsched.wire.client import CHANNEL_OPTIONS
 from gsched.wire.munge import Munge
@@ -70,7 +71,7 @@ class ByMunge:
         if len(given) != 1:
             raise PermissionDenied(f"a call has one munge credential, this one {len(given)}")
         user = await self._decoded(str(given[0]), payload(self._config().munge_address, path, body))
-        return await self._accounts.admit(user, origin(context.peer()), "munge")
+        return await self._accounts.admit(user, address_of(context.peer()), "munge")
 
     async def _decoded(self, credential: str, wanted: bytes) -> str:
         """The name of the user, where the credential is for this call."""
@@ -98,8 +99,3 @@ def system_name(uid: int) -> str | None:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return None
-
-
-def origin(peer: str) -> str:
-    """Where a call came from, without its port: `10.0.0.7` of `ipv4:10.0.0.7:4567`."""
-    return peer.partition(":")[2].rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import Iterator
@@ -277,6 +278,12 @@ def test_a_host_gives_no_word_for_what_is_no_name(
     monkeypatch.setattr("gsched.wire.vouching.user_name", lambda uid: name)
     with pytest.raises(PermissionDenied, match="uid 12345 has no name on this host"):
         Vouching(master.config, "gpu1").channel_of(12345)
+
+
+def test_who_has_proven_nothing_is_logged_by_address(master: SharedMaster) -> None:
+    assert refusal(Peer(master, master.tls, "gpu1"), ((USER_KEY, "nobody-of-here"),))[0] is DENIED
+    line = next(line for line in (master.folder / "audit.log").read_text().splitlines() if "nobody-of-here" in line)
+    assert re.search(r' user="\?" host=(::1|127\.0\.0\.1) way=unproven action=cluster outcome=refused ', line), line
 
 
 def test_two_cas_count_while_one_takes_the_place_of_the_other(master: SharedMaster, tmp_path: Path) -> None:
