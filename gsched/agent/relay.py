@@ -63,17 +63,20 @@ class Relay:
     async def _far(self, ask: agent_pb2.TaskAsk, until: float) -> agent_pb2.TaskReply:
         left = until - time.monotonic()
         try:
-            await asyncio.wait_for(self._connected.wait(), None if left == float("inf") else max(left, 0.0))
+            async with asyncio.timeout(None if left == float("inf") else max(left, 0.0)):
+                await self._connected.wait()
         except TimeoutError:
             return agent_pb2.TaskReply(later=True, error="the master cannot be reached")
         self._last += 1
         sent = agent_pb2.TaskAsk()
         sent.CopyFrom(ask)
         sent.request = number = self._last
-        waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[agent_pb2.TaskReply] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = waiting
         self._send(agent_pb2.AgentMessage(task_ask=sent))
         try:
-            return await asyncio.wait_for(waiting, ANSWER_S + ask.read.wait_s)
+            async with asyncio.timeout(ANSWER_S + ask.read.wait_s):  # wait_for may lose a cancellation
+                return await waiting
         except TimeoutError:
             return agent_pb2.TaskReply(later=True, error=f"no answer from {ask.host}")
         finally:

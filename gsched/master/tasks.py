@@ -104,7 +104,8 @@ class TaskRelay:
         try:
             if not self._post(ask.host, agent_pb2.MasterMessage(task_ask=passed)):
                 return GONE
-            return await asyncio.wait_for(waiting, ANSWER_S + min(max(ask.read.wait_s, 0.0), MOST_WAIT_S))
+            async with asyncio.timeout(ANSWER_S + min(max(ask.read.wait_s, 0.0), MOST_WAIT_S)):
+                return await waiting
         except TimeoutError:
             return agent_pb2.TaskReply(later=True, error=f"no answer from {ask.host}")
         finally:

@@ -246,8 +246,10 @@ class ProcessExecutor:
         """Wait until its supervisor tells something or it ends, so long at most."""
         held = self._running(job_id, attempt)
         if held is not None:
+            news = held.news
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(held.news.wait(), timeout_s)
+                async with asyncio.timeout(timeout_s):
+                    await news.wait()
 
     def signal_session(self, job_id: int, attempt: int, leader: int, start: int, signum: int) -> None:
         """Signal those of the attempt's processes that are in the session of one, which began at `start`."""

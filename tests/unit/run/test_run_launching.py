@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -192,6 +193,18 @@ async def test_standard_input_goes_to_one_task_alone(net: Net) -> None:
     assert await net.run("-n", "there", "cat", stdin=b"text") == (0, b"", b"")
     assert await net.run("cat", stdin=b"text") == (0, b"", b"")
     assert await net.run("there", "true", stdin=data) == (0, b"", b"")
+
+
+def test_input_that_nobody_has_read_is_no_failure(
+    on_host: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(net: Net) -> None:
+        for _ in range(20):
+            assert (await net.run("here", "true", stdin=b"text"))[0] == 0
+        gc.collect()
+
+    on_a_net(scenario)(on_host)
+    assert not [record for record in caplog.records if record.name == "asyncio" and record.levelname == "ERROR"]
 
 
 @on_a_net
