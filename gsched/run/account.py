@@ -23,16 +23,17 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-_GENERIC = {"setgroups": 159, "setfsuid": 151, "setfsgid": 152, "capget": 90, "capset": 91}
+_GENERIC = {"setgroups": 159, "setfsuid": 151, "setfsgid": 152, "capget": 90, "capset": 91, "keyctl": 219}
 _NUMBERS = {
-    "x86_64": {"setgroups": 116, "setfsuid": 122, "setfsgid": 123, "capget": 125, "capset": 126},
-    "ppc64le": {"setgroups": 81, "setfsuid": 138, "setfsgid": 139, "capget": 183, "capset": 184},
+    "x86_64": {"setgroups": 116, "setfsuid": 122, "setfsgid": 123, "capget": 125, "capset": 126, "keyctl": 250},
+    "ppc64le": {"setgroups": 81, "setfsuid": 138, "setfsgid": 139, "capget": 183, "capset": 184, "keyctl": 271},
     "aarch64": _GENERIC,
     "riscv64": _GENERIC,
 }
 """Numbers of system calls by machine (asm/unistd.h)."""
 _CAPABILITY_VERSION = 0x20080522
 """_LINUX_CAPABILITY_VERSION_3 (capget(2)): two words of 32 bits for each set."""
+_JOIN_SESSION_KEYRING = 1
 _NO_CHANGE = 0xFFFFFFFF
 """What setfsuid(2) and setfsgid(2) take for no user: they then only tell which it is."""
 
@@ -141,6 +142,13 @@ class _Calls:
         self("capget", (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0), sets)
         return list(sets)
 
+    def leave_keyring(self) -> None:
+        """Have a session keyring of its own, in place of one that the agent shares with who started it (keyctl(2))."""
+        try:
+            self("keyctl", ctypes.c_int(_JOIN_SESSION_KEYRING), None)
+        except OSError:  # a kernel, or a container, without keyrings
+            pass
+
     def set_capabilities(self, sets: list[int]) -> None:
         self("capset", (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)(*sets))
 
@@ -214,6 +222,7 @@ def become(account: Account) -> None:
 
     Only for a process that was just forked and has one thread. Whatever limits only root may raise must be set before.
     """
+    _calls.leave_keyring()
     os.setgroups(account.groups)
     os.setresgid(account.gid, account.gid, account.gid)
     os.setresuid(account.uid, account.uid, account.uid)

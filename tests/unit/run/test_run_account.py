@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pwd
 import tempfile
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.run.account import Account, acting_as, become, look_up
+from gsched.run.account import _NUMBERS, Account, acting_as, become, look_up
 
 USER = next((each.pw_name for each in pwd.getpwall() if 0 < each.pw_uid < 1000), "")
 
@@ -144,3 +145,25 @@ def test_who_has_become_a_user_cannot_come_back(account):
         "stays",
         repr(sorted({*account.groups})),
     ]
+
+
+@pytest.mark.needs_root
+def test_who_has_become_a_user_does_not_keep_the_keys_of_the_agent(account):
+    libc = ctypes.CDLL(None, use_errno=True)
+    session = (ctypes.c_int(0), ctypes.c_int(-3), ctypes.c_int(0))  # KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING
+    number = _NUMBERS[os.uname().machine]["keyctl"]
+    if libc.syscall(number, ctypes.c_int(1), None) == -1:
+        pytest.skip(f"no keyrings here: {os.strerror(ctypes.get_errno())}")
+    own = libc.syscall(number, *session)
+    said_in, said_out = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            become(account)
+            os.write(said_out, str(libc.syscall(number, *session)).encode())
+        finally:
+            os._exit(0)
+    os.close(said_out)
+    os.waitpid(pid, 0)
+    with os.fdopen(said_in) as file:
+        assert int(file.read()) not in (own, -1)
