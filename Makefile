@@ -72,7 +72,13 @@ check: $(DEV_STAMP)  ## style, types, layers
 faults: $(DEV_STAMP)  ## kill daemons again and again at random moments (slow)
 	@$(BIN)/python -m pytest -m fault --fault-rounds 100
 
-nightly: $(DEV_STAMP)  ## the long tests: thousands of random traces (slow)
+# Booting containers needs two Debian packages; where they cannot be had, those tests are skipped and say why.
+nightly: $(DEV_STAMP)  ## the long tests: thousands of random traces, hosts booted by systemd (slow)
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v debootstrap && command -v systemd-nspawn; } >/dev/null; then \
+		echo "Installing debootstrap and systemd-container ..."; \
+		apt-get install --yes --quiet --no-install-recommends debootstrap systemd-container >/dev/null 2>&1 || \
+		{ apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends debootstrap systemd-container; } >/dev/null 2>&1 || \
+		echo "they could not be installed" >&2; fi
 	@$(BIN)/python -m pytest -m nightly
 
 bench: $(STAMP)  ## run the benches on a plain installation
