@@ -63,7 +63,11 @@ REFUSED_PARAMS: dict[str, str] = _names(
     PREEMPT_FOR SUB_TRY_INTERVAL PARALLEL_SCHED_BY_SLOT CHUNK_JOB_DURATION
     ACCT_ARCHIVE_AGE ACCT_ARCHIVE_SIZE ACCT_ARCHIVE_TIME RELAX_JOB_DISPATCH_ORDER RUN_TIME_DECAY FWD_JOB_FACTOR
     """
-) | {"NEW_JOB_SCHED_DELAY": "it is a parameter of queues"}
+) | {
+    "NEW_JOB_SCHED_DELAY": "it is a parameter of queues",
+    "SECURE_JOB_INFO_LEVEL": "what gjobs shows is shown to everybody",
+    "SECURE_INFODIR_USER_ACCESS": "nobody reads the master's files; ghist and gacct show everybody's jobs",
+}
 
 WITHOUT_EFFECT_PARAMS: dict[str, str] = {
     "JOB_SCHEDULING_INTERVAL": "a scheduling cycle starts when something happened",
