@@ -261,6 +261,8 @@ def _serve(name: str, envdir: str | None, daemon: Callable[[str, ServiceManager]
     folder = os.path.abspath(envdir or conf_dir(os.environ))
     config = load(folder).required()
     kind = name.partition("-")[0]
+    if kind != "agent":
+        daemons.allow_many_connections()
     if config.is_shared:  # several users' daemons have their folders below it
         daemons.make_shared_folder(config.locations.run_dir)
         if kind != "master":

@@ -20,7 +20,7 @@ from gsched.wire.auth import AGENT_SERVICE, Caller
 
 USER_KEY = "gsched-user"
 """Metadata in which a host's door names the user it speaks for."""
-USER_NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@+-]{0,254}\$?")
+USER_NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@+\\-]{0,254}\$?")
 """Names of users that travel; what a shell, a log or a header could take for something else is none."""
 ROOT = "root"
 ACCOUNT_S = 60.0

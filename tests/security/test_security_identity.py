@@ -6,6 +6,7 @@ import asyncio
 import re
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,7 +23,7 @@ from gsched.master.agents import AgentServicer
 from gsched.wire.auth import Caller, OwnerOnly
 from gsched.wire.client import Client
 from gsched.wire.protocol import PROTOCOL
-from gsched.wire.shared import USER_KEY
+from gsched.wire.shared import USER_KEY, USER_NAME
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, waiting_pb2, waiting_pb2_grpc
 from gsched.wire.vouching import Vouching
 
@@ -280,9 +281,25 @@ def test_a_host_gives_no_word_for_what_is_no_name(
         Vouching(master.config, "gpu1").channel_of(12345)
 
 
+@pytest.mark.parametrize("name", ["ann", "_apt", "svc$", "ann@example.org", "EXAMPLE\\ann", "j.doe-2", "1st"])
+def test_names_of_directories_are_names(name: str) -> None:
+    assert USER_NAME.fullmatch(name)
+
+
+def logged(master: SharedMaster, word: str) -> str:
+    """The line of the audit log with this word; it may come a moment after the answer."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        for line in (master.folder / "audit.log").read_text().splitlines():
+            if word in line:
+                return line
+        time.sleep(0.005)
+    raise AssertionError(f"nothing is logged of {word}")
+
+
 def test_who_has_proven_nothing_is_logged_by_address(master: SharedMaster) -> None:
     assert refusal(Peer(master, master.tls, "gpu1"), ((USER_KEY, "nobody-of-here"),))[0] is DENIED
-    line = next(line for line in (master.folder / "audit.log").read_text().splitlines() if "nobody-of-here" in line)
+    line = logged(master, "nobody-of-here")
     assert re.search(r' user="\?" host=(::1|127\.0\.0\.1) way=unproven action=cluster outcome=refused ', line), line
 
 
