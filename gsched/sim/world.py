@@ -165,6 +165,10 @@ class World:
         """Jobs that have started and not ended, stopped ones among them."""
         return [key[0] for key in self._attempts]
 
+    def parts(self) -> list[tuple[str, int]]:
+        """(host, job) of the parts of jobs that span hosts, which have not ended."""
+        return sorted((host, key[0]) for host, key in self._parts)
+
     def _settle(self) -> None:
         """Cycles until the engine wants none; then look when it is to be asked again."""
         for _ in range(MOST_CYCLES):

@@ -16,10 +16,12 @@ from gsched.core.instruction import (
     SuspendAttempt,
     TerminateAttempt,
 )
+from gsched.core.legality import IllegalEvent
 from gsched.model.event import (
     JobDispatched,
     JobFinished,
     JobPartEnded,
+    JobPartStarted,
     JobPostProcessed,
     JobRequeued,
     JobStarted,
@@ -465,3 +467,43 @@ def test_attempts_have_parts_of_their_own() -> None:
     assert not world.job(job_id).open_parts
     world.part_ended(job_id, "b", attempt=1)  # late news of the first
     assert world.state(job_id) == "RUN" and not world.job(job_id).ended_parts
+
+
+# -- events that do not fit -------------------------------------------------------------------------------------------
+
+
+def opened(host: str = "b", attempt: int = 1) -> JobPartStarted:
+    return JobPartStarted(at=1.0, job_id=1, attempt=attempt, host=host)
+
+
+def over(host: str = "b", attempt: int = 1) -> JobPartEnded:
+    return JobPartEnded(at=1.0, job_id=1, attempt=attempt, host=host)
+
+
+@pytest.mark.parametrize(
+    ("event", "fits"),
+    [
+        (opened("c"), True), (opened("b"), False), (opened("a"), False), (opened("x"), False), (opened("c", 2), False),
+        (over("b"), True), (over("c"), True), (over("a"), False), (over("x"), False), (over("b", 2), False),
+    ],
+)  # fmt: skip
+def test_an_event_about_a_part_fits_its_attempt_or_changes_nothing(event: JobPartStarted, fits: bool) -> None:
+    world, job_id = three()
+    assert job_id == 1
+    world.part_started(job_id, "b")
+    state = world.engine.state
+    before = state.dump()
+    if fits:
+        state.apply(event)
+        before = state.dump()
+    with pytest.raises(IllegalEvent):
+        state.apply(event)
+    assert state.dump() == before
+
+
+@pytest.mark.parametrize("event", [opened(), over()])
+def test_a_pending_job_has_no_parts(event: JobPartStarted) -> None:
+    world = World(make_config(HOSTS))
+    world.submit(spec(slots=3, hold=True))
+    with pytest.raises(IllegalEvent):
+        world.engine.state.apply(event)

@@ -110,7 +110,7 @@ def play(seed: int, **more: Any) -> int:
             assert fate.first_start is not None, f"seed {seed}: job {number} never starts"
             assert fate.first_start <= promised, f"seed {seed}: job {number} starts after its plan"
         assert fate.ended_at is not None or not fate.starts
-    assert not world.running()
+    assert not world.running() and not world.parts()
     return sum(fate.promised_at is not None for fate in fates.values())
 
 
