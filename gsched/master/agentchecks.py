@@ -68,7 +68,8 @@ def check(host: str, message: agent_pb2.AgentMessage) -> None:
 def _check_hello(host: str, hello: agent_pb2.Hello) -> None:
     if hello.host != host:
         raise BadRequest(f"an agent of {host} speaks of {hello.host}")
-    for text, what in ((hello.boot_id, "boot id"), (hello.version, "version"), (hello.journal, "journal's mark")):
+    texts = ((hello.boot_id, "boot id"), (hello.version, "version"), (hello.journal, "mark"), (hello.only_user, "user"))
+    for text, what in texts:
         _at_most(len(text), LONGEST_NAME, f"characters of a {what}")
     for many in (hello.held, hello.started, hello.ended):
         _at_most(len(many), MOST_ATTEMPTS, "attempts")

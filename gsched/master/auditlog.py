@@ -22,6 +22,8 @@ FILE = "audit.log"
 MODE = 0o640
 MOST_WAITING = 10_000
 """Lines that may wait for the disk; what comes on top is counted and lost."""
+GATHER_S = 0.05
+"""Lines that come within so many seconds of each other are written together."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@%+\[\]-]+", re.ASCII)
 
 
@@ -40,7 +42,8 @@ class AuditLog:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[tuple[float, Mapping[str, str]] | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
         self._lost = 0
         self._said = ""
         self._file = -1
@@ -52,10 +55,11 @@ class AuditLog:
         if self._lines.qsize() >= MOST_WAITING:
             self._lost += 1
             return
-        self._lines.put(line_of(at, facts))
+        self._lines.put((at, facts))
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Write what is left."""
+        self._closing.set()
         self._lines.put(None)
         self._thread.join(timeout_s)
 
@@ -63,10 +67,11 @@ class AuditLog:
         last = False
         while not last:
             lines = [self._lines.get()]
+            self._closing.wait(GATHER_S)
             while not self._lines.empty():
                 lines.append(self._lines.get())
             last = None in lines
-            texts = [line for line in lines if line is not None]
+            texts = [line_of(*line) for line in lines if line is not None]
             if self._lost:
                 lost, self._lost = self._lost, 0
                 texts.append(f"# {lost} lines are lost: they came faster than the disk took them")

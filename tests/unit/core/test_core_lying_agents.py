@@ -147,7 +147,7 @@ def reports(draw: st.DrawFn) -> GpuReport:
     return GpuReport(gpus=tuple(found), known=draw(st.booleans()))
 
 
-KEY = st.tuples(st.sampled_from([1, 2, 3, 4, 99, (1 << 32) + 3]), st.integers(1, 3))
+KEY = st.tuples(st.sampled_from([1, 2, 3, 4, 5, 5, 99, (1 << 32) + 3]), st.integers(1, 3))
 TIME = st.floats(0, 2e6)
 RESULT = st.builds(
     AttemptResult, exit_code=st.none() | st.integers(-(1 << 31), 1 << 30), signal=st.none() | st.integers(-5, 200),
@@ -176,7 +176,12 @@ def said(draw: st.DrawFn) -> Any:
     start = st.builds(
         lambda key, at, pid: AttemptStarted(key[0], key[1], host, pid, at, "/h", "/w", "boot"), KEY, TIME, NUMBER
     )
-    end = st.builds(lambda key, result: AttemptEnded(key[0], key[1], host, result), KEY, RESULT)
+    end = st.builds(
+        lambda key, result, is_part, given_up: AttemptEnded(
+            key[0], key[1], host, result, is_part=is_part, given_up=given_up
+        ),
+        KEY, RESULT, st.booleans(), st.booleans(),
+    )  # fmt: skip
     holding = st.builds(lambda key, part: HeldAttempt(key[0], key[1], part), KEY, part_on(host))
     hello = st.builds(
         HostHello, st.just(host), st.just(0), st.sampled_from(["boot1", "boot2"]), st.just("1"),
@@ -215,8 +220,9 @@ def test_nothing_that_an_agent_says_breaks_the_engine(messages: list[Any]) -> No
     """World audits after each step; the events alone give the same state."""
     world = Deceived(make_config("ab", params=Params(gmem_action=GmemAction.KILL)))
     world.run(
-        gpu_spec(hosts=("a",)), gpu_spec(hosts=("b",), rerunnable=True), spec(name="x", indices="1-3"), spec(hold=True)
-    )
+        gpu_spec(hosts=("a",)), gpu_spec(hosts=("b",), rerunnable=True), spec(name="x", indices="1-3"), spec(hold=True),
+        spec(slots=20, res_req="span[ptile=10]"),
+    )  # fmt: skip
     for message in messages:
         if isinstance(message, HostHello):
             world.session += 1
