@@ -49,6 +49,9 @@ GATHER_S = 0.003
 """How long reports of agents may wait for others while the engine is busy anyway, in seconds."""
 RETRY_FULL_S = 0.5
 CHECKPOINT_EVENTS = 20_000
+"""A checkpoint is written after so many events at the earliest, and after half as many as there are jobs in memory: it
+takes time for each of them, 4 s for a million.
+"""
 
 LONGEST_WAIT_S = 60.0
 _FROM_PEOPLE = (
@@ -181,7 +184,7 @@ class EngineLoop:
             if self._stopping.is_set() and self._inbox.empty() and not self._kept:
                 self._checkpoint()
                 return
-            if self._since_checkpoint >= CHECKPOINT_EVENTS:
+            if self._since_checkpoint >= max(CHECKPOINT_EVENTS, len(self._engine.state.jobs) // 2):
                 self._checkpoint()
 
     def _note_failure(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -267,3 +268,15 @@ def test_an_engine_that_waits_for_room_on_the_disk_is_alive(master: Master) -> N
     for tries in (2, 5, 8):
         master.store.wait_for_tries(tries)
         assert master.loop.has_turned()
+
+
+def test_a_checkpoint_of_many_jobs_comes_after_many_events(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes time for each job: with a million of them it must not come every few seconds."""
+    monkeypatch.setattr("gsched.master.loop.CHECKPOINT_EVENTS", 2)
+    written: list[int] = []
+    monkeypatch.setattr(master.store, "save_checkpoint", lambda seq, payload: written.append(seq))
+    for number in range(16):
+        master.submit(f"job {number}")
+        master.until(lambda name=f"job {number}": name in master.answers)
+    gaps = [after - before for before, after in pairwise(written)]
+    assert written and gaps == sorted(gaps) and gaps[-1] > gaps[0] >= 2, written
