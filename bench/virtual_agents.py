@@ -27,6 +27,7 @@ import grpc.aio
 from gsched import __version__
 from gsched.base.errors import GschedError
 from gsched.config.files import load
+from gsched.master.openfiles import allow_sessions
 from gsched.model.host import ComputeMode
 from gsched.model.topology import Processor, Topology
 from gsched.wire.address import read_address
@@ -291,6 +292,7 @@ def main() -> int:
     parser.add_argument("--steady", action="store_true", help="readings of GPUs never change")
     asked = parser.parse_args()
     hosts = list(_hosts(asked.hosts))
+    allow_sessions(len(hosts))
     gc.set_threshold(100_000, 50, 50)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_live(Fleet(asked.conf, len(hosts), asked.gpus, asked.run_s, asked.steady), hosts))

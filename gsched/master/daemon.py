@@ -28,6 +28,7 @@ from gsched.master.ends import Ends
 from gsched.master.feed import Feed
 from gsched.master.gate import Gate, LetIn
 from gsched.master.loop import EngineLoop, Item
+from gsched.master.openfiles import allow_sessions
 from gsched.master.orders import Orders
 from gsched.master.recovery import recover
 from gsched.master.servicer import Desk
@@ -66,6 +67,7 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
     check_private(config.folder_of("master"))
     if config.is_shared:  # before anything is replayed
         check_certificate(config, config.master_host)
+    allow_sessions(len(config.hosts))
     store = EventLog(Path(config.locations.state_dir) / STORE_FILE)
     try:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
