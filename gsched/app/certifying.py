@@ -92,3 +92,4 @@ def _say_what_to_copy(config: ClusterConfig, hosts: Sequence[str], say: Callable
     for host in hosts:
         names = f"ca.crt,{host}.crt,{host}.key"
         say(f"  {host}: {shlex.quote(folder)}/{{{names}}}")
+    say(f"and the configuration, the same on every host, with the file .door: {config.locations.conf_dir}")

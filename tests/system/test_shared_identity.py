@@ -98,6 +98,21 @@ def test_what_runs_outside_the_door_is_its_users_too(two: SharedCluster) -> None
     two.run("gadmin", "hopen", "h2", user=SERVICE_USER, host=b)
 
 
+def test_who_waits_outside_the_door_outlives_door_and_master(two: SharedCluster) -> None:
+    a, b = two.hosts
+    words = ["env", "GSCHED_DOOR=off", "GSCHED_COMMAND_WAIT=60", "gsub", "-K", "-m", "h1", "sleep 3; exit 4"]
+    waiting = b.popen(words, user="alice", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert waiting.stderr is not None
+    while "Starting on" not in waiting.stderr.readline():
+        assert waiting.poll() is None
+    two.kill(b, "door")
+    two.kill(a, "master")
+    two.start_daemon(a, "master")
+    two.start_daemon(b, "door")
+    assert waiting.wait(50) == 4
+    two.until(lambda: set(two.states().values()) == {"ok"}, "the hosts do not come back")
+
+
 def test_programs_of_a_site_are_run_by_the_caller_and_not_by_the_door(two: SharedCluster) -> None:
     esub = two.hosts[1].path(f"{FOLDERS.server_dir}/esub")
     esub.write_text("#!/bin/sh\nid -un >&2\n")

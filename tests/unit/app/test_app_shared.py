@@ -45,6 +45,7 @@ def test_certificates_of_all_hosts_are_made_at_once(conf: Path) -> None:
         assert read_credentials(str(tls), host).host == host
         assert f"  {host}: {tls}/{{ca.crt,{host}.crt,{host}.key}}" in told
     assert "stays on this machine" in told
+    assert f"with the file .door: {conf}" in told
     assert (conf / ".door").read_text() == f"{conf.parent}/run_dir/door/door.sock\n"
     before = {path: path.read_bytes() for path in tls.iterdir()}
     with pytest.raises(Conflict, match="it is kept"):
