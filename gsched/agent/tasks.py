@@ -32,6 +32,8 @@ MOST_WAIT_S = 20.0
 MOST_TYPED = 64 * 1024
 MOST_ORDER = 2 << 20
 """Bytes of a task's arguments and environment."""
+MOST_HOSTFILE = 4 << 20
+"""Bytes of it that are read: it is the job's user's."""
 MOST_TASKS = 10_000
 """Tasks of one attempt on one host that something is kept of."""
 
@@ -67,7 +69,8 @@ class HostTasks:
     def slots(self, key: AttemptKey) -> list[str]:
         """The job's hosts, a name for each slot."""
         try:
-            return (self._folder(key) / HOSTFILE).read_text().split()
+            with (self._folder(key) / HOSTFILE).open("rb") as file:
+                return file.read(MOST_HOSTFILE).decode("utf8", "replace").split()
         except OSError:
             return []
 

@@ -337,5 +337,6 @@ def main(argv: list[str]) -> int | None:
             return end_of_pipe()
         say(f"{name}: cannot write what a task has printed: {fault.args[0].strerror}")
     except OSError as problem:
-        say(f"{name}: {problem}")
+        place = problem.filename if problem.filename is not None else "the agent of this host"
+        say(f"{name}: {place.decode('utf8', 'replace') if isinstance(place, bytes) else place}: {problem.strerror}")
     return FAILURE

@@ -37,6 +37,10 @@ class Children:
         """This child was forked here and not reaped yet: its end is to be known."""
         self._statuses[pid] = None
 
+    def forget(self, pid: int) -> None:
+        """Its end is not asked for any more."""
+        self._statuses.pop(pid, None)
+
     def status_of(self, pid: int) -> int | None:
         """Wait status of a child that is followed; None as long as it is there."""
         return self._statuses.get(pid)

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 TAKE_PATIENCE_S = 10.0
 """How long the end of an interactive job waits for somebody who takes what it printed last."""
+AGAIN_S = 1.0
+"""Until the end of a task is written again that could not be."""
 FINAL_FAILURE = 2
 """Exit code of a job that could not be executed and would fail again: no working directory, no input file."""
 
@@ -293,8 +295,7 @@ class Supervisor:
         warned = False
         while True:
             is_busy = self.children.reap()
-            if self.tasks is not None:
-                self.tasks.note_ends()
+            most_s = AGAIN_S if self.tasks is not None and self.tasks.note_ends() else None
             if self.main_status is not None or self._is_part_over(is_busy, guard):
                 break
             if self.poked:
@@ -308,9 +309,9 @@ class Supervisor:
             warn_s = math.inf if warned else self._warning_due()
             due = min(guard.due, warn_s)
             if self.stopped_at is not None or due == math.inf:
-                self._listen(None)
+                self._listen(most_s)
             elif due > ran_s:
-                self._listen(due - ran_s)
+                self._listen(min(due - ran_s, most_s or math.inf))
             elif warn_s <= ran_s:
                 warned = True
                 self._mark_warned()

@@ -66,6 +66,8 @@ class Tasks:
         self._gone: deque[str] = deque(maxlen=_REMEMBERED)
         self._dismissed: list[Terminal] = []
         """What stood for their terminals, not closed yet."""
+        self._unwritten: dict[str, bytes] = {}
+        """Names of tasks -> how they ended, which could not be written down."""
 
     def look(self) -> None:
         """Start what has been ordered since; let go what has been done with."""
@@ -78,12 +80,15 @@ class Tasks:
                 del self._tasks[name]
                 self._gone.append(name)
                 if task is not None:
+                    self._children.forget(task.pid)
                     task.terminal.let_end(0.0)
                     self._dismissed.append(task.terminal)
         self._dismissed = [terminal for terminal in self._dismissed if not terminal.close()]
 
-    def note_ends(self) -> None:
-        """Write down which have ended, after children were reaped."""
+    def note_ends(self) -> bool:
+        """Write down which have ended, after children were reaped; whether it is to be called again soon."""
+        for name, data in list(self._unwritten.items()):
+            self._write_end(name, data)
         for name, task in self._tasks.items():
             status = self._children.status_of(task.pid) if task is not None and not task.has_ended else None
             if task is None or status is None:
@@ -91,8 +96,8 @@ class Tasks:
             task.has_ended = True
             is_unwanted = os.path.exists(f"{self._folder}/{taskfiles.TASKS}/{name}/{taskfiles.UNWANTED}")
             task.terminal.let_end(0.0 if is_unwanted else UNTAKEN_S)
-            self._write(name, taskfiles.STATUS, {"status": status})
-            self._tell()
+            self._write_end(name, json.dumps({"status": status}).encode())
+        return bool(self._unwritten)
 
     def _start(self, name: str) -> None:
         self._tasks[name] = None
@@ -100,12 +105,9 @@ class Tasks:
         try:
             if order is None:
                 raise OSError("its order cannot be read")
-            self._tasks[name] = task = self._fork(f"{self._folder}/{taskfiles.TASKS}/{name}", order)
+            self._tasks[name] = self._fork(f"{self._folder}/{taskfiles.TASKS}/{name}", order)
         except (OSError, RuntimeError) as error:
-            self._write(name, taskfiles.STATUS, {"problem": f"cannot start a process: {why(error)}"})
-        else:
-            process = contain.read_process(task.pid)
-            self._write(name, taskfiles.STARTED, {"pid": task.pid, "start": process.start if process else 0})
+            self._write_end(name, json.dumps({"problem": f"cannot start a process: {why(error)}"}).encode())
         self._tell()
 
     def _fork(self, folder: str, order: dict[str, Any]) -> _Task:
@@ -131,6 +133,9 @@ class Tasks:
                     self._group.add(pid)
                 except ProcessLookupError:  # killed already; its status will tell
                     pass
+            process = contain.read_process(pid)
+            record = {"pid": pid, "start": process.start if process else 0}
+            replace_file(f"{folder}/{taskfiles.STARTED}", json.dumps(record).encode())
             terminal.start()
             is_started = True
             os.write(gate_out, GO)
@@ -143,12 +148,17 @@ class Tasks:
                 terminal.close(is_started=False)
         return _Task(pid, terminal)
 
-    def _write(self, name: str, file: str, content: dict[str, object]) -> None:
-        """What cannot be written is not known to anybody: the agent asks again, and finds the job's end at last."""
+    def _write_end(self, name: str, data: bytes) -> None:
+        """The last word about it, and somebody waits for it: a disk that is full is tried again."""
+        self._unwritten.pop(name, None)
         try:
-            replace_file(f"{self._folder}/{taskfiles.TASKS}/{name}/{file}", json.dumps(content).encode())
+            replace_file(f"{self._folder}/{taskfiles.TASKS}/{name}/{taskfiles.STATUS}", data)
+        except FileNotFoundError:  # nobody wants to know any more
+            return
         except OSError:
-            pass
+            self._unwritten[name] = data
+            return
+        self._tell()
 
 
 def _become_task(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes.util
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -129,10 +130,40 @@ def test_restarts_and_cuts_are_not_noticed(lab: Lab) -> None:
     assert sorted(read(a, "both").split()) == sorted([*read(a, "ran.1").split(), *read(a, "ran.2").split()])
 
 
+def test_a_slow_line_that_is_full_of_output_costs_no_host(lab: Lab) -> None:
+    """256 kbit/s: the host is ok all the time, and other questions get through."""
+    cluster = shared_cluster(lab, [lab.host(name) for name in ("h1", "h2")], settings={"GSCHED_HOST_LOST": "10"})
+    flood = "glaunch -n -z 'h1 h2' 'cat /dev/zero' > /dev/null &"
+    job_id = begin_job(cluster, f"{flood} sleep 1; echo > began; wait")
+    _, b = cluster.hosts
+    b.slow(256)
+    until = time.monotonic() + 8
+    while time.monotonic() < until:
+        assert cluster.states()["h2"] == "ok"
+        time.sleep(0.3)
+    cluster.run("gkill", "-s", "KILL", str(job_id))
+    cluster.becomes(job_id, "EXIT")
+    assert f"agent of {b.name} is gone" not in cluster.log(cluster.master_host, "master")
+
+
 def test_signals_to_the_job_reach_its_tasks_and_nothing_is_left(lab: Lab) -> None:
     cluster = shared_cluster(lab, [lab.host(name) for name in ("h1", "h2", "h3")])
-    job_id = begin_job(cluster, "echo > began; glaunch -n 'setsid sleep 1000.7 & exec sleep 1000.7'")
-    cluster.until(lambda: sleepers(cluster, "1000.7") == 6, "the tasks do not run")
+    host = cluster.master_host
+    ticking = "setsid sleep 1000.7 & while :; do date +%N > tick.$LSF_PM_TASKID; sleep 0.05; done"
+    job_id = begin_job(cluster, f"echo > began; glaunch -n '{ticking}'")
+    cluster.until(lambda: sleepers(cluster, "1000.7") == 3, "the tasks do not run")
+    cluster.run("gstop", str(job_id))
+    cluster.becomes(job_id, "USUSP")
+    seen = [""]
+
+    def stand_still() -> bool:
+        before, seen[0] = seen[0], host.run(["sh", "-c", "cat tick.*; sleep 0.2"], user="alice").stdout
+        return before == seen[0]
+
+    cluster.until(stand_still, "tasks of a suspended job run")
+    cluster.run("gresume", str(job_id))
+    for task in ("1", "2", "3"):
+        cluster.until(lambda task=task: read(host, f"tick.{task}") not in seen[0], f"task {task} does not go on")
     cluster.run("gkill", "-s", "KILL", str(job_id))
     cluster.becomes(job_id, "EXIT")
     cluster.until(lambda: sleepers(cluster, "1000.7") == 0, "tasks of a job that was killed still run")

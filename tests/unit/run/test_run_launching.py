@@ -175,6 +175,7 @@ async def test_what_cannot_be_is_said_in_one_line(net: Net) -> None:
     assert await net.run("there") == (255, b"", b"glaunch: no command to run\n")
     assert await net.run() == (255, b"", b"glaunch: no command to run (-h lists the options)\n")
     assert (await net.run("-wrong", "true"))[2] == b"glaunch: unknown option -wrong (-h lists the options)\n"
+    assert await net.run("-u", "nothing", "true") == (255, b"", b"glaunch: nothing: No such file or directory\n")
     net.is_proven = False
     code, _, err = await net.run("there", "true")
     assert code == 255 and b"belongs to no job" in err and err.count(b"\n") == 1

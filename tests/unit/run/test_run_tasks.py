@@ -205,6 +205,25 @@ def test_names_that_are_paths_are_refused(name: str, on_host: Callable[..., None
 
 
 @on_a_host
+async def test_an_end_that_cannot_be_written_is_written_later(host: Host) -> None:
+    asking = await begin(host)
+    assert await asking.start("a-0", "/bin/sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.02; done; exit 3") == ""
+    obstacle = host.folder() / "tasks/a-0/status"
+    obstacle.mkdir()
+    (host.root / "go").touch()
+    ending = asyncio.create_task(asking.all_of("a-0"))
+    await appears(lambda: _is_dead(host))
+    obstacle.rmdir()
+    assert os.WEXITSTATUS((await ending)[2]) == 3
+
+
+def _is_dead(host: Host) -> bool:
+    """Whether the process of task a-0 has been reaped."""
+    started = json.loads((host.folder() / "tasks/a-0/started").read_text())
+    return contain.read_process(started["pid"]) is None
+
+
+@on_a_host
 async def test_of_a_job_that_does_not_run_there_are_none(host: Host) -> None:
     asking = Asking(host)
     assert await asking.start("a-0", "/bin/true") == "the job does not run on here"
@@ -259,8 +278,9 @@ async def test_an_agent_that_comes_back_finds_them_as_they_are(host: Host) -> No
 
 @on_a_host
 async def test_cpu_time_of_tasks_is_the_job_s(host: Host) -> None:
-    asking = await begin(host, "sleep 1.5")
+    asking = await begin(host, "while [ ! -e go ]; do sleep 0.05; done")
     await asking.sh("a-0", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done")
+    (host.root / "go").touch()
     result = await host.end_of(1)
     assert result.usage.cpu_s > 0.2
 
