@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -23,7 +22,6 @@ KILL_TIMEOUT_S = 5.0
 LOOK_S = 0.02
 LOCK_PATIENCE_S = 0.3
 LOG_TAIL = 6
-MOST_FILES = 65536
 
 
 def make_shared_folder(folder: str) -> None:
@@ -35,17 +33,6 @@ def make_shared_folder(folder: str) -> None:
     except OSError as error:
         raise GschedError(f"{folder}: cannot be made: {error.strerror}") from None
     os.chmod(folder, 0o755)
-
-
-def allow_many_connections() -> None:
-    """Let this process open as many files as it may, up to a bound: each host and each user's call is one.
-
-    Not for an agent, whose jobs would inherit it: programs that count on less do not cope with more.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @contextlib.contextmanager

@@ -261,8 +261,6 @@ def _serve(name: str, envdir: str | None, daemon: Callable[[str, ServiceManager]
     folder = os.path.abspath(envdir or conf_dir(os.environ))
     config = load(folder).required()
     kind = name.partition("-")[0]
-    if kind != "agent":
-        daemons.allow_many_connections()
     if config.is_shared:  # several users' daemons have their folders below it
         daemons.make_shared_folder(config.locations.run_dir)
         if kind != "master":
@@ -292,9 +290,11 @@ def _agent(conf: str, host: str, manager: ServiceManager) -> int:
 
 
 def _door(conf: str, host: str | None, manager: ServiceManager) -> int:
+    from gsched.base.openfiles import raise_limit
     from gsched.config.files import load
     from gsched.door import server
 
+    raise_limit()
     config = load(conf).required()
     socket = str(Path(config.folder_of("door")) / "door.sock")
     vouching = None
