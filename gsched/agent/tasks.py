@@ -58,13 +58,14 @@ class HostTasks:
     ) -> None:
         self._host = host
         self._executor = executor
+        self._tasking = executor.tasking
         self._folder = folder
         self._interval_s = terminate_interval_s
         self._ends: set[asyncio.Task[None]] = set()
 
     def prove(self, pid: int, uid: int) -> AttemptKey | None:
         """The attempt that the process belongs to for certain, if the user is its user."""
-        return self._executor.proven(pid, uid)
+        return self._tasking.proven(pid, uid)
 
     def slots(self, key: AttemptKey) -> list[str]:
         """The job's hosts, a name for each slot."""
@@ -101,7 +102,7 @@ class HostTasks:
 
     async def _start(self, key: AttemptKey, ask: agent_pb2.TaskAsk, reply: agent_pb2.TaskReply) -> None:
         folder = str(self._folder(key))
-        if not self._executor.takes_tasks(*key):
+        if not self._tasking.is_possible(key):
             reply.error = f"the job does not run on {self._host}"
             return
         if ask.start.ByteSize() > MOST_ORDER:
@@ -116,7 +117,7 @@ class HostTasks:
                 return
             taskfiles.write_order(folder, ask.task, self._order(key, ask))
         until = time.monotonic() + START_S
-        self._executor.poke(*key)
+        self._tasking.poke(key)
         while True:
             if taskfiles.read(folder, ask.task, taskfiles.STARTED) is not None:
                 return
@@ -125,10 +126,10 @@ class HostTasks:
                 reply.error = str(status.get("problem", ""))
                 return
             left = until - time.monotonic()
-            if left <= 0 or not self._executor.takes_tasks(*key):
+            if left <= 0 or not self._tasking.is_possible(key):
                 reply.error, reply.later = "its supervisor has not started it yet", True
                 return
-            await self._executor.news(*key, min(left, 1.0))
+            await self._tasking.news(key, min(left, 1.0))
 
     def _order(self, key: AttemptKey, ask: agent_pb2.TaskAsk) -> dict[str, object]:
         start = ask.start
@@ -175,7 +176,7 @@ class HostTasks:
         folder = str(self._folder(key))
         while True:
             # Asked before the file is: of a job that is over nothing comes any more.
-            runs = self._executor.takes_tasks(*key)
+            runs = self._tasking.is_possible(key)
             status = taskfiles.read(folder, name, taskfiles.STATUS)
             if status is not None:
                 reply.over, reply.status = True, int(status.get("status", 0))
@@ -192,7 +193,7 @@ class HostTasks:
                 if is_silent:
                     reply.error, reply.later = "its output cannot be had", True
                 return
-            await self._executor.news(*key, min(left, LOOK_S) if is_silent else left)
+            await self._tasking.news(key, min(left, LOOK_S) if is_silent else left)
 
     async def _type(self, key: AttemptKey, name: str, ask: agent_pb2.TypeTask, reply: agent_pb2.TaskReply) -> None:
         figures = {"from": ask.first, "end": int(ask.end), "wait_ms": 5000}
@@ -200,9 +201,7 @@ class HostTasks:
         answer = await terminals.ask(self._folder(key) / taskfiles.TASKS / name, data, **figures)
         if answer is not None:
             reply.taken = answer[0].get("taken", 0)
-        elif taskfiles.read(str(self._folder(key)), name, taskfiles.STATUS) is None and self._executor.takes_tasks(
-            *key
-        ):
+        elif taskfiles.read(str(self._folder(key)), name, taskfiles.STATUS) is None and self._tasking.is_possible(key):
             reply.error, reply.later = "its input cannot be written", True
         else:
             reply.taken = ask.first + len(data)  # nobody reads it any more
@@ -226,14 +225,14 @@ class HostTasks:
         started = taskfiles.read(str(self._folder(key)), name, taskfiles.STARTED)
         if started is None:
             return False
-        self._executor.signal_session(*key, int(started["pid"]), int(started["start"]), signum)
+        self._tasking.signal_session(key, int(started["pid"]), int(started["start"]), signum)
         return True
 
     def _release(self, key: AttemptKey, name: str) -> None:
         folder = str(self._folder(key))
         if taskfiles.read(folder, name, taskfiles.STATUS) is not None:
             taskfiles.remove(folder, name)
-            self._executor.poke(*key)
+            self._tasking.poke(key)
 
 
 def on_other_host(environment: Mapping[str, str], here: Mapping[str, str]) -> dict[str, str]:

@@ -8,8 +8,6 @@ the supervisors' notices. Never starts an attempt twice (the supervisors' claim 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import signal
 import time
 from collections.abc import Coroutine, Iterable
@@ -33,6 +31,7 @@ from gsched.run.order import Key, Limits, OnEnded, OnStarted, OnUnkillable, Orde
 from gsched.run.orphan import EndWarning, Orphan
 from gsched.run.shellline import in_place
 from gsched.run.spool import Claim, Spool, Started
+from gsched.run.tasking import Tasking
 
 MAILED_OUTPUT = 1 << 20
 """Bytes of a job's output in a mail at most."""
@@ -70,6 +69,8 @@ class ProcessExecutor:
         self._clock = clock or SystemClock()
         self._boot_id = contain.boot_id()
         self._held: dict[str, Attempt] = {}
+        self.tasking = Tasking(self._held, self._spool)
+        """What there is for tasks of these attempts."""
         self._table: tuple[float, dict[int, contain.Process]] = (-1.0, {})
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
@@ -218,45 +219,6 @@ class ProcessExecutor:
     def owners(self, pids: Iterable[int]) -> dict[int, str]:
         """Process id -> name of the attempt that it belongs to, of those that belong to one that has not ended."""
         return members.owners((held for held in self._held.values() if not held.ended.is_set()), pids)
-
-    def proven(self, pid: int, uid: int) -> Key | None:
-        """The attempt that the process belongs to by what it cannot forge, and that has not ended; `uid` must be its
-        user's, for a number may have become another process's.
-        """
-        name = members.proven((held for held in self._held.values() if not held.ended.is_set()), pid)
-        held = self._held.get(name)
-        if held is None or uid != (held.account.uid if held.account is not None else os.getuid()):
-            return None
-        return held.key
-
-    def takes_tasks(self, job_id: int, attempt: int) -> bool:
-        """Whether the job runs and its supervisor lives."""
-        held = self._running(job_id, attempt)
-        if held is None or held.started is None or held.orphan is not None:
-            return False
-        return not self._spool.is_past_job(held.name)
-
-    def poke(self, job_id: int, attempt: int) -> None:
-        """Have its supervisor look for tasks that were ordered, or are done with."""
-        held = self._running(job_id, attempt)
-        if held is not None:
-            self._poke(held)
-
-    async def news(self, job_id: int, attempt: int, timeout_s: float) -> None:
-        """Wait until its supervisor tells something or it ends, so long at most."""
-        held = self._running(job_id, attempt)
-        if held is not None:
-            news = held.news
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout_s):
-                    await news.wait()
-
-    def signal_session(self, job_id: int, attempt: int, leader: int, start: int, signum: int) -> None:
-        """Signal those of the attempt's processes that are in the session of one, which began at `start`."""
-        held = self._running(job_id, attempt)
-        if held is not None:
-            found = self._tree(held)
-            contain.send_all([each for each in found if each.session == leader and each.start >= start], signum)
 
     def running(self) -> list[Key]:
         """Attempts that have not ended."""

@@ -92,9 +92,9 @@ async def test_a_task_is_a_child_of_the_supervisor_and_ends_with_the_job(host: H
     reply = await asking.read("a-0")
     assert int(reply.stdout) == host.supervisor_pid()
     started = json.loads((host.folder() / "tasks/a-0/started").read_text())
-    assert host.executor.proven(started["pid"], os.getuid()) == JOB
-    assert host.executor.proven(started["pid"], 12345) is None
-    assert host.executor.proven(os.getpid(), os.getuid()) is None
+    assert host.executor.tasking.proven(started["pid"], os.getuid()) == JOB
+    assert host.executor.tasking.proven(started["pid"], 12345) is None
+    assert host.executor.tasking.proven(os.getpid(), os.getuid()) is None
     await host.executor.terminate(*JOB, 5.0)
     await host.end_of(1)
     assert marked_processes("1.1") == []
@@ -151,6 +151,21 @@ async def test_standard_input_piece_by_piece(host: Host) -> None:
         taken = (await asking.ask("a-0", type=typed)).taken  # a repetition is no more input
     await asking.ask("a-0", type=agent_pb2.TypeTask(first=taken, end=True))
     assert (await asking.all_of("a-0"))[0].split() == [b"300000"]
+
+
+@on_a_host
+async def test_input_of_a_task_that_has_ended_is_dropped_and_of_one_that_does_not_answer_kept(host: Host) -> None:
+    asking = await begin(host)
+    typed = agent_pb2.TypeTask(first=3, data=b"text")
+    assert await asking.start("a-0", "/bin/true", reads=True) == ""
+    await asking.all_of("a-0")
+    (host.folder() / "tasks/a-0/terminal").unlink(missing_ok=True)
+    reply = await asking.ask("a-0", type=typed)
+    assert (reply.taken, reply.later) == (7, False)
+    assert await asking.start("a-1", "/bin/sleep", "60", reads=True) == ""
+    (host.folder() / "tasks/a-1/terminal").unlink()
+    reply = await asking.ask("a-1", type=typed)
+    assert (reply.taken, reply.later) == (0, True)
 
 
 @on_a_host
