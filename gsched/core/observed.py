@@ -15,12 +15,22 @@ from gsched.model.topology import Topology
 
 
 @dataclass(slots=True)
+class Roll:
+    """What is known of all hosts together."""
+
+    away: set[str] = field(default_factory=set)
+    """Hosts whose agents are not connected and that are not lost yet: mostly none, so that nobody looks at all."""
+    last_first: float = float("-inf")
+    """When a host last said hello that had not been heard of since this master began to listen, UTC seconds."""
+
+
+@dataclass(slots=True)
 class Observation:
     """One host as its agent sees it. `last_heard` is UTC seconds."""
 
     host: str = ""
-    away: set[str] = field(default_factory=set)
-    """Shared by all hosts, see Observations."""
+    roll: Roll = field(default_factory=Roll)
+    """Shared by all hosts."""
     connected: bool = False
     session: int = 0
     boot_id: str = ""
@@ -42,23 +52,25 @@ class Observation:
     last_dispatch: float = float("-inf")
 
     def __post_init__(self) -> None:
-        self.away.add(self.host)
+        self.roll.away.add(self.host)
 
     def meet(self, session: int, now: float) -> None:
         """Its agent has said hello."""
+        if not self.session:
+            self.roll.last_first = now
         self.connected, self.session, self.last_heard, self.lost = True, session, now, False
-        self.away.discard(self.host)
+        self.roll.away.discard(self.host)
 
     def part(self) -> None:
         """Its agent has gone."""
         self.connected = False
         if not self.lost:
-            self.away.add(self.host)
+            self.roll.away.add(self.host)
 
     def give_up(self) -> None:
         """It has been away for too long."""
         self.lost = True
-        self.away.discard(self.host)
+        self.roll.away.discard(self.host)
 
 
 class Observations:
@@ -66,8 +78,7 @@ class Observations:
 
     def __init__(self, started_at: float) -> None:
         self.started_at = started_at
-        self.away: set[str] = set()
-        """Hosts whose agents are not connected and that are not lost yet: mostly none, so that nobody looks at all."""
+        self.roll = Roll()
         self._hosts: dict[str, Observation] = {}
         self._dispatched: dict[str, float] = {}
         """Host -> when a job was last started there; who was asked for by `first_dispatch` long ago is left out."""
@@ -76,7 +87,7 @@ class Observations:
         """The host's observation, empty at first."""
         found = self._hosts.get(host)
         if found is None:
-            found = self._hosts[host] = Observation(host, self.away, last_heard=self.started_at)
+            found = self._hosts[host] = Observation(host, self.roll, last_heard=self.started_at)
         return found
 
     def dispatched(self, host: str, now: float) -> None:

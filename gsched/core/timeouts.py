@@ -20,6 +20,8 @@ from gsched.model.event import JobForgotten, JobSignalRequested, ReservationRemo
 from gsched.model.job import PENDING, STARTED
 from gsched.model.window import minute_of_week
 
+ARRIVAL_MOST = 10
+"""So many times GSCHED_HOST_LOST at most a host is waited for after a restart of the master, while others come back."""
 FORGET_MOST = 1000
 """Most jobs that one tick forgets; the next tick follows at once."""
 DEADLINE = "TERM_DEADLINE"
@@ -76,11 +78,16 @@ class Timeouts:
     def _silent(self, config: ClusterConfig) -> list[str]:
         """Hosts without a connected agent that are not lost yet; also those no longer configured while jobs run."""
         books = self._state.ledger.hosts
-        away = self._observations.away
+        away = self._observations.roll.away
         return sorted(name for name in away if name in config.hosts or (name in books and books[name].held))
 
     def _lost_at(self, host: str, config: ClusterConfig) -> float:
-        return self._observations.of(host).last_heard + config.params.host_lost_after_s
+        """After a restart of the master hosts come back one by one: a host has time as long as others still do."""
+        seen, patience = self._observations.of(host), config.params.host_lost_after_s
+        if seen.session:
+            return seen.last_heard + patience
+        last = max(seen.last_heard, self._observations.roll.last_first)
+        return min(last + patience, self._observations.started_at + ARRIVAL_MOST * patience)
 
     def _end_overdue(self, now: float, decision: Decision) -> None:
         """-t: the job is ended at that time, started or not."""

@@ -499,7 +499,7 @@ class Histories(RuleBasedStateMachine):
         seen, books = self.engine.observations, self.engine.state.ledger.hosts
         names = {*self.engine.config.hosts, *(name for name in books if books[name].held)}
         away = {name for name in names if not seen.of(name).connected and not seen.of(name).lost}
-        assert away == {name for name in seen.away if name in names}
+        assert away == {name for name in seen.roll.away if name in names}
 
     @invariant()
     def events_alone_give_the_same_state(self) -> None:

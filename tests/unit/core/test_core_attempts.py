@@ -522,6 +522,36 @@ def test_after_a_restart_a_host_that_never_comes_is_lost() -> None:
     assert world.state(job_id) == "UNKWN"
 
 
+def test_after_a_restart_a_host_has_time_while_others_still_come_back() -> None:
+    """A fleet of thousands takes longer than GSCHED_HOST_LOST to say hello."""
+    hosts = ("a", "b", *(f"c{number}" for number in range(20)))
+    world = World(make_config(hosts))
+    (job_id,) = world.run(gpu_spec(hosts=("a",)))
+    world.restart()
+    world.wait(25)
+    world.connect("b")
+    world.wait(29)
+    assert world.state(job_id) == "RUN", "b has come 29 s ago"
+    world.disconnect("b")
+    world.connect("b")
+    assert world.engine.next_deadline(world.now) <= world.now + 1
+    world.wait(1)
+    assert world.state(job_id) == "UNKWN", "that b has come again says nothing of others"
+
+
+def test_after_a_restart_a_host_is_not_waited_for_for_ever() -> None:
+    hosts = ("a", *(f"c{number}" for number in range(40)))
+    world = World(make_config(hosts))
+    (job_id,) = world.run(gpu_spec(hosts=("a",)))
+    world.restart()
+    for number in range(10):
+        assert world.state(job_id) == "RUN"
+        world.wait(29.9)
+        world.connect(f"c{number}")
+    world.wait(1.1)
+    assert world.state(job_id) == "UNKWN"
+
+
 def test_a_result_may_come_while_the_job_is_unknown() -> None:
     world = World()
     (job_id,) = world.run()

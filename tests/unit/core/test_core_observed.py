@@ -9,17 +9,17 @@ def test_who_is_away() -> None:
     seen = Observations(started_at=5.0)
     for host in ("a", "b"):
         assert not seen.of(host).connected and seen.of(host).last_heard == 5.0
-    assert seen.away == {"a", "b"}
+    assert seen.roll.away == {"a", "b"}
     seen.of("a").meet(1, 6.0)
-    assert seen.away == {"b"} and seen.of("a").connected and seen.of("a").session == 1
+    assert seen.roll.away == {"b"} and seen.of("a").connected and seen.of("a").session == 1
     seen.of("b").give_up()
-    assert not seen.away and seen.of("b").lost
+    assert not seen.roll.away and seen.of("b").lost
     seen.of("b").part()
-    assert not seen.away, "it is lost already"
+    assert not seen.roll.away, "it is lost already"
     seen.of("a").part()
     seen.of("b").meet(2, 7.0)
     seen.of("b").part()
-    assert seen.away == {"a", "b"} and not seen.of("b").lost
+    assert seen.roll.away == {"a", "b"} and not seen.of("b").lost
 
 
 def test_the_host_that_waits_longest_after_a_start() -> None:
