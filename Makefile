@@ -82,7 +82,7 @@ nightly: $(DEV_STAMP)  ## the long tests: thousands of random traces, hosts boot
 	@$(BIN)/python -m pytest -m nightly
 
 bench: $(STAMP)  ## run the benches on a plain installation
-	@for bench in bench/latency.py bench/gpu_return.py bench/probe.py bench/agent.py bench/commands.py bench/throughput.py bench/cycle.py bench/backlog.py bench/listing.py bench/api.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+	@for bench in bench/latency.py bench/gpu_return.py bench/probe.py bench/agent.py bench/commands.py bench/throughput.py bench/cycle.py bench/backlog.py bench/listing.py bench/api.py bench/fleet.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
 clean:  ## remove what was built
 	rm -rf $(VENV) $(CLIENTS:%=.venv-%) build dist gsched/wire/v1/*_pb2*
