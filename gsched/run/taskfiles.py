@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from typing import Any
 
 from gsched.base.wholefile import write_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 TASKS = "tasks"
 """Folder of an attempt's tasks, in the attempt's folder."""
@@ -33,7 +35,7 @@ def write_order(attempt_folder: str, name: str, order: dict[str, Any]) -> bool:
         write_file(f"{made}/{ORDER}", json.dumps(order).encode())
         os.rename(made, f"{tasks}/{name}")
     except OSError:
-        shutil.rmtree(made, ignore_errors=True)
+        _remove(made)
         if os.path.isdir(f"{tasks}/{name}"):
             return False
         raise
@@ -66,4 +68,10 @@ def read(attempt_folder: str, name: str, file: str) -> dict[str, Any] | None:
 
 def remove(attempt_folder: str, name: str) -> None:
     """Nothing of it is kept."""
-    shutil.rmtree(f"{attempt_folder}/{TASKS}/{name}", ignore_errors=True)
+    _remove(f"{attempt_folder}/{TASKS}/{name}")
+
+
+def _remove(folder: str) -> None:
+    import shutil  # only in the agent: the fork server, which every supervisor is a copy of, does without
+
+    shutil.rmtree(folder, ignore_errors=True)
