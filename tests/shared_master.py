@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 
 from gsched.app.authority import Authority, make_authority, make_host
+from gsched.base.errors import PermissionDenied
 from gsched.master.auditlog import AuditLog
 from gsched.master.gate import Gate, LetIn
 from gsched.model.config import ClusterConfig, Locations, Network, Params
@@ -69,6 +70,13 @@ class Agents(agent_pb2_grpc.AgentServiceServicer):
         await context.read()
         refusal = agent_pb2.MasterMessage(refusal=agent_pb2.Refusal(text=said_by(context)))
         await context.write(agent_pb2.MasterBatch(messages=[refusal]))
+        if await context.read() is grpc.aio.EOF:
+            return
+        try:
+            await LetIn().again(context)
+        except PermissionDenied as error:
+            refusal = agent_pb2.MasterMessage(refusal=agent_pb2.Refusal(text=error.text))
+            await context.write(agent_pb2.MasterBatch(messages=[refusal]))
 
 
 class SharedMaster:

@@ -20,7 +20,15 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gsched.base.errors import BadRequest, Conflict, GschedError
 from gsched.base.wholefile import replace_file
-from gsched.wire.certificates import CA_FILE, CA_KEY_FILE, certificate_file, check_key_mode, key_file
+from gsched.wire.certificates import (
+    CA_FILE,
+    CA_KEY_FILE,
+    REVOKED_FILE,
+    certificate_file,
+    check_key_mode,
+    fingerprint,
+    key_file,
+)
 
 MOST_DAYS = 36500
 EARLY = datetime.timedelta(hours=1)
@@ -97,6 +105,23 @@ def make_host(tls_dir: str, authority: Authority, host: str, days: int, *, renew
     _write(key_path, _pem_of_key(key), 0o600)
     _write(path, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
     return [path, key_path]
+
+
+def revoke(tls_dir: str, host: str, day: str) -> Path:
+    """Have the certificate of the host that lies in the folder count no longer; returns the file that says so.
+
+    Raises BadCertificate, GschedError.
+    """
+    path, certificate = Path(tls_dir) / REVOKED_FILE, certificate_file(tls_dir, host)
+    try:
+        before = path.read_bytes() if path.exists() else b""
+        line = f"{fingerprint(certificate.read_bytes())}  {host}  {day}\n"
+    except OSError as problem:
+        raise GschedError(f"{problem.filename}: cannot be read: {problem.strerror}") from None
+    except ValueError:
+        raise GschedError(f"{certificate}: no certificate in PEM") from None
+    _write(path, before + line.encode(), 0o644)
+    return path
 
 
 def missing_hosts(tls_dir: str, hosts: Sequence[str]) -> list[str]:

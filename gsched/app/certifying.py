@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -52,10 +53,14 @@ def init_ca(envdir: str | None, days: int, ca_days: int) -> None:
 @OPTION_ENVDIR
 @OPTION_DAYS
 @click.option("--renew", is_flag=True, help="Replace the key and the certificate that are there.")
+@click.option("--revoke", is_flag=True, help="Have the one that is replaced count no longer: its key was stolen.")
 @click.argument("hosts", nargs=-1, required=True)
-def host_cert(envdir: str | None, days: int, renew: bool, hosts: Sequence[str]) -> None:
+def host_cert(envdir: str | None, days: int, renew: bool, revoke: bool, hosts: Sequence[str]) -> None:
     """Make the certificates of more hosts, or new ones for hosts whose certificates end soon."""
     from gsched.app import authority
+
+    if revoke and not renew:
+        raise BadRequest("--revoke is for what --renew replaces")
 
     config = _config(envdir)
     strangers = [host for host in hosts if host not in config.hosts]
@@ -63,6 +68,9 @@ def host_cert(envdir: str | None, days: int, renew: bool, hosts: Sequence[str]) 
         raise BadRequest(f"{', '.join(strangers)}: not in the Host section of lsf.cluster.{config.cluster}")
     signer = authority.read_authority(config.network.tls_dir)
     for host in hosts:
+        if revoke:
+            path = authority.revoke(config.network.tls_dir, host, time.strftime("%Y-%m-%d"))
+            click.echo(f"The certificate of {host} is revoked as soon as {path} lies on the master's host.")
         authority.make_host(config.network.tls_dir, signer, host, days, renew=renew)
     _say_what_to_copy(config, hosts, click.echo)
 

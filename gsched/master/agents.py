@@ -139,6 +139,11 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
     async def _read(self, context: Any, host: str, session: int, heard: _Heard) -> None:
         while (batch := await context.read()) is not grpc.aio.EOF:
             heard.at = time.monotonic()
+            try:
+                await self._auth.again(context)
+            except GschedError as error:
+                log.warning("the session of host %s ends: %s", host, error.text)
+                return
             if not self._sessions.serves(host):
                 log.warning("host %s is no longer in lsf.cluster: and holds no jobs: its session ends", host)
                 return

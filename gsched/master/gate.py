@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 MOST_LISTED = 100_000
 """Values of one list in a request: numbers of jobs, names, submissions."""
 _asking: ContextVar[Caller] = ContextVar("asking")
+_proving: ContextVar[Callable[[], Awaitable[Caller]]] = ContextVar("proving")
 
 Details = grpc.HandlerCallDetails
 Continuation = Callable[[Details], Awaitable[Any]]
@@ -48,6 +49,13 @@ class LetIn(Proven):
         if found is None:
             raise PermissionDenied("nobody has let this call in")
         return found
+
+    async def again(self, context: Any) -> None:
+        """Whether the agent whose session this is would be let in now. Raises PermissionDenied when not."""
+        prove = _proving.get(None)
+        if prove is None:
+            raise PermissionDenied("nobody has let this session in")
+        await prove()
 
 
 class Gate(grpc.aio.ServerInterceptor):
@@ -103,8 +111,12 @@ class Gate(grpc.aio.ServerInterceptor):
 
     def _agent(self, method: str, inner: Callable[[Any, Any], Awaitable[None]]) -> Any:
         async def call(requests: Any, context: Any) -> None:
+            async def prove() -> Caller:
+                return await self._auth.prove(context, method, b"")
+
             try:
-                _asking.set(await self._auth.prove(context, method, b""))
+                _asking.set(await prove())
+                _proving.set(prove)
             except GschedError as error:
                 if self._refusals.is_news(context.peer(), error.text, time.monotonic()):  # it asks again and again
                     self._write(_name(method), _nobody(context), requests, {"outcome": "refused", "why": error.text})

@@ -48,6 +48,9 @@ class Proven(Protocol):
     def caller(self, context: Any) -> Caller:
         """Who sent the call of this gRPC context. Raises PermissionDenied for one that nobody has let in."""
 
+    async def again(self, context: Any) -> None:
+        """Look once more in the middle of an agent's session. Raises PermissionDenied when it is proven no longer."""
+
 
 def user_name(uid: int) -> str:
     """Login name of a uid, or the number if the system knows none."""

@@ -6,6 +6,7 @@ gRPC would only say that the other side is not there. Must never write a file, a
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import ssl
@@ -19,11 +20,13 @@ from gsched.base.errors import GschedError
 
 CA_FILE = "ca.crt"
 CA_KEY_FILE = "ca.key"
+REVOKED_FILE = "revoked"
 MAX_BYTES = 1 << 20
 SOON_DAYS = 30
 """A certificate that ends so soon is told of when a daemon begins."""
 _OTHERS = 0o137
 """Mode bits that a key must not have: group may read it, a group of service accounts, and that is all."""
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 
 
@@ -64,6 +67,46 @@ def read_credentials(tls_dir: str, host: str) -> Credentials:
     key = _read_key(key_file(tls_dir, host), host)
     ends_at = _proven(host, ca_file, certificate, key_file(tls_dir, host))
     return Credentials(host, ca, pem, key, ends_at)
+
+
+def fingerprint(certificate: bytes) -> str:
+    """SHA-256 of a certificate in PEM, as hexadecimal digits. Raises ValueError."""
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate.decode("ascii"))).hexdigest()
+
+
+class Revoked:
+    """Certificates that count no longer, though their CA and their time say so: the file `revoked` in GSCHED_TLSDIR.
+
+    Each line is the fingerprint of one, and whatever else stands behind it is for people. A file that is changed counts
+    from the next question on; one that cannot be read lets nobody in.
+    """
+
+    def __init__(self, tls_dir: str) -> None:
+        self._path = Path(tls_dir) / REVOKED_FILE
+        self._seen: tuple[int, ...] = ()
+        self._found: frozenset[str] = frozenset()
+
+    def has(self, certificate: bytes) -> bool:
+        """Whether this certificate, in PEM, is in the file. Raises BadCertificate for a file that cannot be read."""
+        self._read_anew()
+        return bool(self._found) and fingerprint(certificate) in self._found
+
+    def _read_anew(self) -> None:
+        try:
+            status = os.stat(self._path)
+        except FileNotFoundError:
+            self._seen, self._found = (), frozenset()
+            return
+        except OSError as problem:
+            raise BadCertificate(f"{self._path}: cannot be read: {problem.strerror}") from None
+        seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if seen != self._seen:
+            lines = _read(self._path, "").decode("utf-8", "replace").splitlines()
+            words = [line.split()[0].replace(":", "").lower() for line in lines if line.strip()]
+            wrong = [word for word in words if not _FINGERPRINT.fullmatch(word)]
+            if wrong:
+                raise BadCertificate(f"{self._path}: '{wrong[0][:40]}' is not the SHA-256 fingerprint of a certificate")
+            self._seen, self._found = seen, frozenset(words)
 
 
 def note_end(credentials: Credentials, now: float) -> str:

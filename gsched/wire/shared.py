@@ -17,6 +17,7 @@ from typing import Any
 from gsched.base.errors import PermissionDenied
 from gsched.model.config import ClusterConfig
 from gsched.wire.auth import AGENT_SERVICE, Caller
+from gsched.wire.certificates import Revoked
 
 USER_KEY = "gsched-user"
 """Metadata in which a host's door names the user it speaks for."""
@@ -81,6 +82,7 @@ class ByHost:
     ) -> None:
         """`leaving`: hosts that are no longer in the configuration and still hold jobs."""
         self._config = config
+        self._revoked = Revoked(config().network.tls_dir)
         self._accounts = accounts
         self._leaving = leaving
 
@@ -108,6 +110,9 @@ class ByHost:
         if len(found) != 1:
             shown = ", ".join(names) or "nobody"
             raise PermissionDenied(f"the certificate is that of {shown}, which is not one host of lsf.cluster")
+        pem = context.auth_context().get("x509_pem_cert") or [b""]
+        if self._revoked.has(bytes(pem[0])):
+            raise PermissionDenied(f"the certificate of {found[0]} is revoked")
         return found[0]
 
 

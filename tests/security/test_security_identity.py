@@ -6,6 +6,7 @@ import asyncio
 import re
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ import pytest
 from certificates import write_certificate
 from shared_master import HOSTS, MASTER, SharedMaster
 
-from gsched.app.authority import make_authority, make_host
+from gsched.app.authority import make_authority, make_host, revoke
 from gsched.base.errors import PermissionDenied
 from gsched.master.agents import AgentServicer
 from gsched.wire.auth import Caller, OwnerOnly
@@ -284,6 +285,47 @@ def test_a_host_gives_no_word_for_what_is_no_name(
 @pytest.mark.parametrize("name", ["ann", "_apt", "svc$", "ann@example.org", "EXAMPLE\\ann", "j.doe-2", "1st"])
 def test_names_of_directories_are_names(name: str) -> None:
     assert USER_NAME.fullmatch(name)
+
+
+def test_a_certificate_that_is_revoked_is_refused_from_then_on(master: SharedMaster, tmp_path: Path) -> None:
+    """Its host is heard with a new one: a key that was stolen needs no new CA."""
+    old, agent = Peer(master, master.tls, "gpu2"), Peer(master, master.tls, "gpu2")
+    assert old.cluster(ANN) == "ann/gpu2/door/user"
+    path = revoke(str(master.tls), "gpu2", "2026-01-01")
+    make_host(str(master.tls), master.signer, "gpu2", 30, renew=True)
+    try:
+        assert refusal(old, ANN) == (DENIED, "the certificate of gpu2 is revoked")
+        with pytest.raises(grpc.RpcError, match="the certificate of gpu2 is revoked"):
+            agent.agent()
+        assert Peer(master, master.tls, "gpu2").cluster(ANN) == "ann/gpu2/door/user"
+        assert Peer(master, master.tls, "gpu1").cluster(ANN) == "ann/gpu1/door/user"
+        path.write_text("rubbish\n")
+        assert refusal(Peer(master, master.tls, "gpu1"), ANN)[1].endswith(
+            "is not the SHA-256 fingerprint of a certificate"
+        )
+    finally:
+        path.unlink()
+    assert old.cluster(ANN) == "ann/gpu2/door/user"
+
+
+def test_a_session_of_an_agent_that_is_revoked_ends(master: SharedMaster) -> None:
+    hello = agent_pb2.AgentBatch(messages=[agent_pb2.AgentMessage(hello=agent_pb2.Hello(host="gpu1"))])
+    going_on = threading.Event()
+
+    def said() -> Iterator[agent_pb2.AgentBatch]:
+        yield hello
+        assert going_on.wait(10)
+        yield agent_pb2.AgentBatch()
+
+    stub = agent_pb2_grpc.AgentServiceStub(Peer(master, master.tls, "gpu1").channel)
+    answers = stub.Session(said(), timeout=10)
+    assert next(answers).messages[0].refusal.text == "/gpu1/agent/user"
+    path = revoke(str(master.tls), "gpu1", "2026-01-01")
+    try:
+        going_on.set()
+        assert next(answers).messages[0].refusal.text == "the certificate of gpu1 is revoked"
+    finally:
+        path.unlink()
 
 
 def logged(master: SharedMaster, word: str) -> str:

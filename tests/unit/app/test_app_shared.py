@@ -12,7 +12,7 @@ from gsched.app.administration import gadmin
 from gsched.base.errors import BadRequest, Conflict
 from gsched.config.template import private_texts
 from gsched.model.config import Locations
-from gsched.wire.certificates import read_credentials
+from gsched.wire.certificates import Revoked, read_credentials
 
 
 @pytest.fixture
@@ -55,6 +55,21 @@ def test_certificates_of_all_hosts_are_made_at_once(conf: Path) -> None:
     assert {path: path.read_bytes() for path in tls.iterdir()} == before
     said("host-cert", "--envdir", str(conf), "--renew", "h1")
     assert (tls / "h1.key").read_bytes() != before[tls / "h1.key"]
+
+
+def test_a_certificate_is_revoked_when_it_is_replaced(conf: Path) -> None:
+    said("init-ca", "--envdir", str(conf))
+    tls = conf / "tls"
+    old = (tls / "h1.crt").read_bytes()
+    with pytest.raises(BadRequest, match="--revoke is for what --renew replaces"):
+        said("host-cert", "--envdir", str(conf), "--revoke", "h1")
+    told = said("host-cert", "--envdir", str(conf), "--renew", "--revoke", "h1")
+    assert f"revoked as soon as {tls}/revoked lies on the master's host" in told
+    said("host-cert", "--envdir", str(conf), "--renew", "--revoke", "h2")
+    revoked = Revoked(str(tls))
+    assert revoked.has(old)
+    assert not revoked.has((tls / "h1.crt").read_bytes())
+    assert len((tls / "revoked").read_text().splitlines()) == 2
 
 
 def test_a_host_that_is_not_in_the_cluster_gets_none(conf: Path) -> None:
