@@ -28,18 +28,21 @@ from gsched.wire.vouching import agent_channel
 async def serve(config: ClusterConfig, host: str) -> None:
     """One agent, for ever."""
     contact = Contact(host, ServiceManager())
+    ended: dict[tuple[int, int], agent_pb2.Ended] = {}
     while True:
         with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError, grpc.aio.UsageError):
             async with agent_channel(config, host) as channel:
                 contact.begin()
                 call = agent_pb2_grpc.AgentServiceStub(channel).Session()
-                await say(call, hello=agent_pb2.Hello(host=host, protocol=PROTOCOL, boot_id="boot", journal=host))
+                hello = agent_pb2.Hello(host=host, protocol=PROTOCOL, boot_id="boot", journal=host)
+                hello.ended.extend(ended.values())
+                await say(call, hello=hello)
                 beating = asyncio.create_task(beat(call, config.timing.exchange_s))
                 try:
                     while isinstance(batch := await call.read(), agent_pb2.MasterBatch):
                         contact.heard()
                         for message in batch.messages:
-                            await obey(call, message)
+                            await obey(call, message, ended)
                 finally:
                     beating.cancel()
         await asyncio.sleep(contact.pause_s())
@@ -57,13 +60,16 @@ async def beat(call: Any, every_s: float) -> None:
             await asyncio.sleep(every_s)
 
 
-async def obey(call: Any, message: agent_pb2.MasterMessage) -> None:
-    """A job is over as soon as it is started."""
+async def obey(call: Any, message: agent_pb2.MasterMessage, results: dict[tuple[int, int], agent_pb2.Ended]) -> None:
+    """A job is over as soon as it is started; its result is kept until the master has it."""
+    for each in message.forget.attempts:
+        results.pop((each.job_id, each.attempt), None)
     if message.WhichOneof("kind") == "start":
         key = {"job_id": message.start.job_id, "attempt": message.start.attempt}
-        await say(call, started=agent_pb2.Started(**key, pid=os.getpid(), at=time.time(), boot_id="boot"))
         ended = agent_pb2.Ended(**key)
         ended.result.started, ended.result.exit_code, ended.result.ended_at = True, 0, time.time()
+        results[ended.job_id, ended.attempt] = ended
+        await say(call, started=agent_pb2.Started(**key, pid=os.getpid(), at=time.time(), boot_id="boot"))
         await say(call, ended=ended)
 
 
