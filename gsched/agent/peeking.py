@@ -14,7 +14,8 @@ from gsched.model.host_ledger import AttemptKey
 from gsched.wire.v1 import agent_pb2
 
 LOOK_EVERY_S = 0.2
-PIECE = 256 * 1024
+PIECE = 32 * 1024
+"""Bytes in a message: over a slow link several readers' pieces must not keep the host's signs of life waiting."""
 STREAMS = ("stdout", "stderr")
 
 
