@@ -10,6 +10,7 @@ import os
 import secrets
 import signal
 import socket
+import time
 from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from gsched.model.config import ClusterConfig, GpuFence
 from gsched.model.fleet import RESTART
 from gsched.model.host_ledger import AttemptKey
 from gsched.probe.topology import read_topology
+from gsched.run import shutdown
 from gsched.run.contain import boot_id
 from gsched.run.fence.ground import Ground, find_ground
 from gsched.wire.address import read_address
@@ -209,6 +211,7 @@ class Agent:
         workers = [asyncio.create_task(work) for work in works]
         await self._stop.wait()
         self._manager.stopping()
+        await asyncio.to_thread(self._note_shutdown)
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
@@ -218,6 +221,15 @@ class Agent:
         self._attempts.close()
         log.info("agent of %s ends; its jobs go on", self._host)
         return self._exit_code
+
+    def _note_shutdown(self) -> None:
+        """Where it is the machine that goes down, its jobs go with it: the next agent is to know."""
+        if shutdown.is_going_down():
+            log.warning("this host is shut down, and its jobs with it")
+            try:
+                shutdown.leave_note(self._spool, boot_id(), time.time())
+            except OSError as error:
+                log.error("%s: %s: how its jobs end will be taken for their own end", self._spool, error.strerror)
 
     def _listen(self) -> str:
         """Path of the socket for this host's jobs; empty when there can be none."""

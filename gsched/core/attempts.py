@@ -219,7 +219,11 @@ def attempt_ended(
         else:
             suspend_for_good(job, report, now, decision)
         return
-    end(job, config, result, within(job, result.ended_at, now), decision)
+    at = within(job, result.ended_at, now)
+    if result.host_down and job.spec.rerunnable and not job.kill_by and not job.requeue_by:
+        run_again(job, result, at, decision, reason=f"it is rerunnable, and {result.problem}")
+    else:
+        end(job, config, result, at, decision)
 
 
 def _is_news(job: Job | None, report: AttemptEnded, seen: Observation) -> bool:

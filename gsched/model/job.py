@@ -239,6 +239,8 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Exit code of the post-execution commands, of the first that failed; None: there was none."""
     gpus_unfit: bool = False
     """It was not started because its GPUs must not be used now: the job can be started elsewhere at once."""
+    host_down: bool = False
+    """Its host went down and took it along: this was not the job's own end, nor anybody's wish."""
 
     @property
     def succeeded(self) -> bool:

@@ -30,6 +30,7 @@ from gsched.run.launch import ForkServer, Watch
 from gsched.run.order import Key, Limits, OnEnded, OnStarted, OnUnkillable, Order, StartedInfo
 from gsched.run.orphan import EndWarning, Orphan
 from gsched.run.shellline import in_place
+from gsched.run.shutdown import PROBLEM, last_shutdown
 from gsched.run.spool import Claim, Spool, Started
 from gsched.run.tasking import Tasking
 
@@ -68,6 +69,7 @@ class ProcessExecutor:
         self._endings = Endings(self._spool, on_unkillable)
         self._clock = clock or SystemClock()
         self._boot_id = contain.boot_id()
+        self._shutdown = last_shutdown(spool)
         self._held: dict[str, Attempt] = {}
         self.tasking = Tasking(self._held, self._spool)
         """What there is for tasks of these attempts."""
@@ -381,14 +383,15 @@ class ProcessExecutor:
         result = self._spool.status(held.name)
         if result is not None:
             self._note_started(held)
-            self._finish(held, result)
+            self._finish(held, self._judged(held, result))
             return
         claim = self._spool.claim(held.name)
         if claim is None:
             self._examine_unclaimed(held)
         elif claim.boot_id != self._boot_id:
             self._note_started(held)
-            self._finish(held, self._unknown_end(held, "the host restarted while the job ran"))
+            lost = self._unknown_end(held, "the host restarted while the job ran")
+            self._finish(held, msgspec.structs.replace(lost, host_down=lost.started))
         elif contain.is_alive(claim.pid, claim.start):
             self._follow(held, claim)
         else:
@@ -488,6 +491,16 @@ class ProcessExecutor:
         return AttemptResult(
             ended_at=now, run_s=run_s, problem=problem, term_reason=term_reason, started=held.started is not None
         )
+
+    def _judged(self, held: Attempt, result: AttemptResult) -> AttemptResult:
+        """The result, unless it is the work of a shutdown of the machine: then nobody knows how it would have ended."""
+        claim = self._spool.claim(held.name)
+        if claim is None or self._shutdown is None or claim.boot_id == self._boot_id:
+            return result
+        if not self._shutdown.ended(result, claim.boot_id):
+            return result
+        unknown = self._unknown_end(held, PROBLEM)
+        return msgspec.structs.replace(unknown, ended_at=result.ended_at, run_s=result.run_s, host_down=True)
 
     def _finish(self, held: Attempt, result: AttemptResult) -> None:
         if held.ended.is_set():

@@ -176,12 +176,17 @@ def test_a_daemon_that_hangs_is_started_again(fleet: Fleet, daemon: str) -> None
 
 
 def test_a_host_is_rebooted(fleet: Fleet) -> None:
-    """It comes back by itself; its job has ended with it."""
+    """It comes back by itself; a job that may be rerun starts anew, the other one has ended with its host."""
     h1, h2 = fleet.hosts["h1"], fleet.hosts["h2"]
-    lost = slow_job(h2, "lost")
+    lost, again = slow_job(h2, "lost"), slow_job(h2, "again", "-r")
     h2.reboot()
     until(lambda: states(fleet) == ["ok"] * 3, "the host is not back", SOON_S)
     ends(h1, lost, "EXIT")
+    assert "the host was shut down while the job ran" in " ".join(
+        h1.run(f"ghist -l {lost}", user="alice").stdout.split()
+    )
+    begins(h2, "/tmp/again")
+    finish(h2, "again", again)
 
 
 def test_the_power_of_the_masters_host_fails(fleet: Fleet) -> None:

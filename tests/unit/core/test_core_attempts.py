@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from core_world import START, World, gpu_spec, gpus, load, make_config, spec
 
@@ -404,6 +405,27 @@ def test_an_attempt_that_is_gone_ends_with_the_reason(boot_id: str, problem: str
     job = world.job(job_id)
     assert job.result is not None and (job.state, job.result.problem, job.result.exit_code) == ("EXIT", problem, None)
     assert [*job.notes] == [problem] and total(world) == (4.0, 0.0)
+
+
+@pytest.mark.parametrize(("rerunnable", "state"), [(True, "PEND"), (False, "EXIT")])
+def test_a_job_that_its_host_took_along_runs_again_if_it_may(rerunnable: bool, state: str) -> None:
+    world = World()
+    (job_id,) = world.run(msgspec.structs.replace(gpu_spec(), rerunnable=rerunnable))
+    world.disconnect()
+    world.connect(boot_id="boot2", held=[(job_id, 1)])
+    world.ended(job_id, exit_code=None, host_down=True, problem="the host was shut down while the job ran")
+    assert world.state(job_id) == state and total(world) == (4.0, 0.0)
+    again = [event.reason for event in world.events if isinstance(event, JobRequeued)]
+    assert again == (["it is rerunnable, and the host was shut down while the job ran"] if rerunnable else [])
+    world.check_replay()
+
+
+def test_a_killed_job_that_its_host_took_along_stays_killed() -> None:
+    world = World()
+    (job_id,) = world.run(msgspec.structs.replace(gpu_spec(), rerunnable=True))
+    world.control("kill", job_id)
+    world.ended(job_id, exit_code=None, host_down=True, problem="the host was shut down while the job ran")
+    assert world.state(job_id) == "EXIT"
 
 
 # -- strays -----------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from gsched.run import attemptfiles, contain, forkserver, supervisor
 from gsched.run.executor import ProcessExecutor
 from gsched.run.opening import Settings
 from gsched.run.order import Limits, Step
+from gsched.run.shutdown import Shutdown, leave_note
 
 pytestmark = pytest.mark.fault
 
@@ -252,7 +253,7 @@ def test_after_a_restart_of_the_host_nothing_is_taken_for_alive(on_host):
         assert await later.executor.adopt() == [(1, 1)]
         result = await later.end_of(1)
         assert result.problem == "the host restarted while the job ran"
-        assert (result.exit_code, result.signal, result.started) == (None, None, True)
+        assert (result.exit_code, result.signal, result.started, result.host_down) == (None, None, True, True)
         assert not (host.spool / "attempts" / "7.1").exists()
         later.executor.close()
 
@@ -368,3 +369,49 @@ def test_the_fork_server_loads_little():
     listed = subprocess.run([sys.executable, "-ISE", "-c", code, root], capture_output=True, text=True, check=True)
     loaded = set(listed.stdout.split())
     assert not loaded & {"asyncio", "typing", "socket", "subprocess", "msgspec", "psutil", "grpc", "dataclasses"}
+
+
+@pytest.mark.parametrize(
+    ("command", "note_s", "boot", "lost"),
+    [
+        ("kill -TERM $$", -1, "an earlier one", True),
+        ("exit 3", -1, "an earlier one", True),  # it caught the signal
+        ("true", -1, "an earlier one", False),
+        ("kill -TERM $$", 60, "an earlier one", False),  # before the shutdown
+        ("kill -TERM $$", -1, "another one", False),
+        ("kill -TERM $$", None, "", False),  # a power cut leaves no note
+    ],
+)
+def test_what_a_shutdown_of_the_host_has_ended_did_not_end_by_itself(on_host, command, note_s, boot, lost):
+    async def scenario(host):
+        host.executor.close()
+        first = Host(host.root)
+        await first.executor.start(first.order(command))
+        result = await first.end_of(1)
+        first.executor.close()
+        claim = json.loads((first.folder() / attemptfiles.CLAIM).read_text())
+        (first.folder() / attemptfiles.CLAIM).write_text(json.dumps({**claim, "boot_id": "an earlier one"}))
+        if note_s is not None:
+            leave_note(first.spool, boot, result.ended_at + note_s)
+        later = Host(host.root)
+        await later.executor.adopt()
+        again = await later.end_of(1)
+        if lost:
+            assert (again.problem, again.exit_code, again.signal) == (
+                "the host was shut down while the job ran",
+                None,
+                None,
+            )
+            assert (again.ended_at, again.started) == (result.ended_at, True)
+        else:
+            assert again == result
+        later.executor.close()
+
+    on_host(scenario)
+
+
+def test_a_job_that_was_killed_before_a_shutdown_stays_killed():
+    note = Shutdown(boot_id="b", at=10.0)
+    assert note.ended(AttemptResult(signal=15, ended_at=11.0), "b")
+    assert not note.ended(AttemptResult(signal=15, ended_at=11.0, term_reason="TERM_OWNER"), "b")
+    assert not note.ended(AttemptResult(started=False, problem="no folder", ended_at=11.0), "b")
