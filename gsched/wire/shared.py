@@ -105,12 +105,13 @@ class ByHost:
 
     def host_of(self, context: Any, others: Collection[str] = ()) -> str:
         """The host of lsf.cluster, or of `others`, that the other side's certificate names. Raises PermissionDenied."""
-        names = names_of(context.auth_context())
+        facts = context.auth_context()
+        names = names_of(facts)
         found = [name for name in names if name in self._config().hosts or name in others]
         if len(found) != 1:
             shown = ", ".join(names) or "nobody"
             raise PermissionDenied(f"the certificate is that of {shown}, which is not one host of lsf.cluster")
-        pem = context.auth_context().get("x509_pem_cert") or [b""]
+        pem = facts.get("x509_pem_cert") or [b""]
         if self._revoked.has(bytes(pem[0])):
             raise PermissionDenied(f"the certificate of {found[0]} is revoked")
         return found[0]
