@@ -207,11 +207,13 @@ class HostTasks:
             reply.taken = ask.first + len(data)  # nobody reads it any more
 
     def _signal(self, key: AttemptKey, name: str, ask: agent_pb2.SignalTask) -> None:
-        if not 0 < ask.signal < 65 or not self._send(key, name, ask.signal):
+        if not 0 < ask.signal < 65 or not os.path.isdir(f"{self._folder(key)}/{taskfiles.TASKS}/{name}"):
             return
         if ask.ends:
             folder = f"{self._folder(key)}/{taskfiles.TASKS}/{name}"
             os.close(os.open(f"{folder}/{taskfiles.UNWANTED}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        self._send(key, name, ask.signal)
+        if ask.ends:
             end = asyncio.get_running_loop().create_task(self._kill(key, name))
             self._ends.add(end)
             end.add_done_callback(self._ends.discard)
@@ -219,14 +221,14 @@ class HostTasks:
     async def _kill(self, key: AttemptKey, name: str) -> None:
         await asyncio.sleep(self._interval_s())
         self._send(key, name, 9)
+        await self._tasking.news(key, 1.0)
+        self._release(key, name)
 
-    def _send(self, key: AttemptKey, name: str, signum: int) -> bool:
-        """To the processes of its session; whether it has been started and not been released."""
+    def _send(self, key: AttemptKey, name: str, signum: int) -> None:
+        """To the processes of its session."""
         started = taskfiles.read(str(self._folder(key)), name, taskfiles.STARTED)
-        if started is None:
-            return False
-        self._tasking.signal_session(key, int(started["pid"]), int(started["start"]), signum)
-        return True
+        if started is not None:
+            self._tasking.signal_session(key, int(started["pid"]), int(started["start"]), signum)
 
     def _release(self, key: AttemptKey, name: str) -> None:
         folder = str(self._folder(key))

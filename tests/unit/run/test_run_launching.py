@@ -232,6 +232,7 @@ async def test_tasks_end_when_the_command_is_killed(net: Net) -> None:
     process.kill()
     await process.wait()
     await appears(lambda: not Path(f"/proc/{pid}").exists())
+    await appears(lambda: net.left() == [])
 
 
 @on_a_net

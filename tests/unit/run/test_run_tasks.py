@@ -188,13 +188,15 @@ async def test_signals_reach_its_whole_session(host: Host) -> None:
 
 
 @on_a_host
-async def test_one_that_nobody_wants_is_killed_at_last(host: Host) -> None:
+async def test_one_that_nobody_wants_is_killed_at_last_and_nothing_kept_of_it(host: Host) -> None:
     asking = await begin(host)
     assert await asking.start("a-0", "/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.1; done") == ""
     assert (await asking.read("a-0")).stdout == b"up\n"
+    pid = json.loads((host.folder() / "tasks/a-0/started").read_text())["pid"]
     await asking.ask("a-0", signal=agent_pb2.SignalTask(signal=signal.SIGTERM, ends=True))
-    _, _, status = await asking.all_of("a-0")
-    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert contain.read_process(pid) is not None, "it does not end by SIGTERM"
+    await appears(lambda: contain.read_process(pid) is None)
+    await appears(lambda: not (host.folder() / "tasks/a-0").exists())
     assert (1, 1) not in host.ended
 
 
