@@ -1,6 +1,7 @@
 """grun: starts a job where an administrator says, whatever order, limits, loads and select[] say.
 
-What cannot be shared stays so: its GPUs and amounts must be free there. Until they are, the job waits for its host.
+What cannot be shared stays so: its GPUs and amounts must be free there, and its agent able to start jobs of that user.
+Until that is so the job waits for its host.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ def force(
         job = dispatcher.waiting(job_id)
         if job is None or not all(host in config.hosts for host in job.forced_hosts):
             continue
-        allocation = placed_by_force(snapshot(now), job.bucket().requirement, job.forced_hosts)
+        seen = snapshot(now)
+        if any(
+            seen.hosts[host].only_user not in ("", job.spec.user) for host in job.forced_hosts if host in seen.hosts
+        ):
+            continue  # its agent could not start it
+        allocation = placed_by_force(seen, job.bucket().requirement, job.forced_hosts)
         if allocation is not None and _is_free(state, job, allocation):
             if job.spec.application and job.spec.application not in config.applications:
                 text = f"The application profile {job.spec.application} no longer exists: its commands are not run"

@@ -29,6 +29,18 @@ def test_others_wait_until_an_agent_of_root_is_there() -> None:
     assert shared.state(foreign[0]) == "RUN"
 
 
+def test_force_does_not_help_where_the_agent_cannot_start_it() -> None:
+    shared = world(make_config(network=Network(port=6881)))
+    (foreign,) = shared.submit(user="bob")
+    assert shared.order("run", foreign, user="root", hosts=("a",)) == [""]
+    shared.settle()
+    assert shared.state(foreign) == "PEND"
+    shared.disconnect("a")
+    shared.connect("a")
+    shared.settle()
+    assert shared.state(foreign) == "RUN"
+
+
 def test_a_private_cluster_does_not_look_at_users() -> None:
     private = world(make_config())
     assert private.engine.snapshot(private.now).hosts["a"].only_user == ""
