@@ -6,8 +6,10 @@ elements start in order, and only those out of order are written down one by one
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import takewhile
 
 import msgspec
 
@@ -70,6 +72,10 @@ class JobArray(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Indices of the elements that are not jobs of their own yet, ascending."""
         return (index for index in self.indices.after(self.first) if index not in self.taken)
 
+    def begun(self) -> Iterator[int]:
+        """Indices up to `first`, ascending."""
+        return takewhile(lambda index: index <= self.first, self.indices)
+
     def has_waiting(self, index: int) -> bool:
         """Whether the element of that index is still only part of this record."""
         return index > self.first and index not in self.taken and index in self.indices
@@ -83,6 +89,23 @@ class JobArray(msgspec.Struct, kw_only=True, omit_defaults=True):
         if not self.first:
             return self.indices.count
         return sum((end - start) // step + 1 for start, end, step in _after(self.indices, self.first))
+
+    def remaining(self) -> Indices:
+        """The same as ranges, however many they are; two arrays alike give ranges alike."""
+        gone, ranges = sorted(self.taken), []
+        for start, end, step in _after(self.indices, self.first):
+            left = start
+            for index in gone[bisect_left(gone, start) : bisect_right(gone, end)]:
+                if index > left:
+                    ranges.append((left, index - step, step))
+                left = index + step
+            if left <= end:
+                ranges.append((left, end, step))
+        return Indices(tuple(ranges))
+
+    def take_all(self) -> None:
+        """All elements leave the record."""
+        self.first, self.taken = self.indices.largest, set()
 
     def take(self, index: int) -> None:
         """The element leaves the record."""

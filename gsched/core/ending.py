@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import signal
 
-from gsched.base.indices import of
 from gsched.core import outcomes
 from gsched.core.array import JobArray
 from gsched.core.command import ControlJobs
@@ -70,7 +69,7 @@ def end_pending(job: Job, term_reason: str, now: float, decision: Decision, prob
 def end_waiting(array: JobArray, term_reason: str, now: float, decision: Decision, problem: str = "") -> None:
     """The elements of the array that have not started are over."""
     result = AttemptResult(started=False, ended_at=now, term_reason=term_reason, problem=problem)
-    indices = str(of(list(array.waiting())))
+    indices = str(array.remaining())
     decision.record(ArrayElementsFinished(at=now, job_id=array.array_id, indices=indices, result=result))
 
 

@@ -15,7 +15,10 @@ MOST_TEXT = {"command": 1 << 20, "pre_exec": 1 << 16, "post_exec": 1 << 16, "res
 SHORT = 4096
 MOST_WORDS = 10_000
 """Of a field that is a list (-m, -f …)."""
+LATEST = 2.5e11
+"""No time and no duration of a job is larger, in seconds: people's clocks end with the year 9999."""
 LARGEST = 1 << 53
+"""No limit is."""
 _WHAT = {"command": "Command line"}
 
 
@@ -29,8 +32,10 @@ def check_form(spec: JobSpec) -> None:
             _check_list(name, value)
         elif isinstance(value, dict):
             _check_list(name, tuple(value))
-        elif isinstance(value, int | float) and abs(value) > LARGEST:
-            raise BadRequest(f"Bad argument: {_shown(name)} of {value:g}")
+            for each, number in value.items():
+                _check_number(each, number, LARGEST)
+        elif isinstance(value, int | float):
+            _check_number(name, value, LATEST)
 
 
 def _check_text(name: str, text: str) -> None:
@@ -48,6 +53,11 @@ def _check_list(name: str, values: Iterable[object]) -> None:
     for value in values:
         if isinstance(value, str):
             _check_text(name, value)
+
+
+def _check_number(name: str, number: float, most: float) -> None:
+    if not abs(number) <= most:
+        raise BadRequest(f"Bad argument: {_shown(name)} of {number:g}")
 
 
 def _shown(name: str) -> str:

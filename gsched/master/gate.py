@@ -182,7 +182,7 @@ class Gate(grpc.aio.ServerInterceptor):
             await self._refuse(name, caller, request, context, error)
         try:
             if _is_measured(caller):
-                self._throttle.enter(_purse(caller), self._rate(), weighs=rule.weighs)
+                self._throttle.enter(_purse(caller), self._rate(), load=rule.load)
         except TooMuch as error:
             if error.to_be_said:
                 self._write(name, caller, request, {"outcome": "refused", "why": _why(error)})
@@ -194,8 +194,8 @@ class Gate(grpc.aio.ServerInterceptor):
         """Say so, to him and in the log; but a flood of refusals does not become a flood of lines."""
         purse = _purse(caller)
         try:
-            self._throttle.enter(purse, self._rate(), weighs=False)
-            self._throttle.leave(purse, weighs=False)
+            self._throttle.enter(purse, self._rate())
+            self._throttle.leave(purse)
             self._write(name, caller, request, {"outcome": "refused", "why": error.text})
         except TooMuch as too_much:
             if too_much.to_be_said:
@@ -205,7 +205,7 @@ class Gate(grpc.aio.ServerInterceptor):
 
     def _let_out(self, caller: Caller, rule: Rule) -> None:
         if _is_measured(caller):
-            self._throttle.leave(_purse(caller), weighs=rule.weighs)
+            self._throttle.leave(_purse(caller), load=rule.load)
 
     def _rate(self) -> int:
         return self._config().params.max_requests_per_s

@@ -24,8 +24,8 @@ class Who(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Rule:
     """`changes`: it changes something, or shows what is not everybody's; it is logged, and root may not unless
-    configured. `weighs`: it looks at many jobs, so that one user may have only a few of them under way. `quiet`: it is
-    one of many small ones, of which only refusals are logged.
+    configured. `weighs`: it looks at many jobs or keeps the engine busy, so that one user may have only a few of them
+    under way, queries and changes apart. `quiet`: it is one of many small ones, of which only refusals are logged.
     """
 
     who: Who
@@ -33,15 +33,21 @@ class Rule:
     weighs: bool = False
     quiet: bool = False
 
+    @property
+    def load(self) -> str:
+        """What it adds to of that of which a user may have only a few under way: queries, changes or nothing."""
+        return "" if not self.weighs else "changes" if self.changes else "queries"
+
 
 _READ = Rule(Who.EVERYBODY)
 _READ_MANY = Rule(Who.EVERYBODY, weighs=True)
 _CONTROL = Rule(Who.CONTROLLERS, changes=True)
+_CONTROL_MANY = Rule(Who.CONTROLLERS, changes=True, weighs=True)
 _CLUSTER = Rule(Who.CLUSTER, changes=True)
 
 RULES: dict[str, Rule] = {
-    "Scheduler.Submit": Rule(Who.HIMSELF, changes=True),
-    "Scheduler.Control": _CONTROL,
+    "Scheduler.Submit": Rule(Who.HIMSELF, changes=True, weighs=True),
+    "Scheduler.Control": _CONTROL_MANY,
     "Scheduler.HostControl": _CLUSTER,
     "Scheduler.Reconfigure": _CLUSTER,
     "Scheduler.Jobs": _READ_MANY,
@@ -52,7 +58,7 @@ RULES: dict[str, Rule] = {
     "Scheduler.Events": _READ,
     "Scheduler.Output": _CONTROL,
     "Scheduler.Texts": Rule(Who.OWNER, changes=True),
-    "Administration.Modify": _CONTROL,
+    "Administration.Modify": _CONTROL_MANY,
     "Administration.QueueControl": _CONTROL,
     "Administration.GroupControl": _CONTROL,
     "Administration.ReservationControl": _CLUSTER,

@@ -7,8 +7,9 @@ that look at many jobs. Who comes too often is told when to come again; nothing 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gsched.base.errors import ResourceExhausted
 
@@ -17,7 +18,7 @@ BURST_S = 10.0
 MOST_OPEN = 512
 """Calls of a user that are answered at a time, those that follow something among them."""
 MOST_WEIGHING = 8
-"""Of these, calls that look at many jobs."""
+"""Of these, queries that look at many jobs; and as many changes."""
 SHORTLY_S = 0.25
 """When to come again where nobody knows when a call ends."""
 USERS_KEPT = 1_000
@@ -43,7 +44,7 @@ class _Standing:
     left: float
     at: float
     open: int = 0
-    weighing: int = 0
+    loads: Counter[str] = field(default_factory=Counter)
     said_at: float = float("-inf")
     unsaid: int = 0
 
@@ -55,11 +56,14 @@ class Throttle:
         self._monotonic = monotonic
         self._users: dict[str, _Standing] = {}
 
-    def enter(self, user: str, per_s: int, *, weighs: bool) -> None:
-        """A call of the user begins; `leave` must follow. Raises TooMuch: then it has not begun."""
+    def enter(self, user: str, per_s: int, *, load: str = "") -> None:
+        """A call of the user begins; `leave` must follow. Raises TooMuch: then it has not begun.
+
+        `load`: "queries" or "changes", of which only a few may be under way; "" for what weighs nothing.
+        """
         now = self._monotonic()
         standing = self._standing(user, per_s, now)
-        problem = _problem(user, standing, per_s, weighs)
+        problem = _problem(user, standing, per_s, load)
         if problem is not None:
             problem.to_be_said = now - standing.said_at >= SAID_EVERY_S
             if problem.to_be_said:
@@ -69,13 +73,13 @@ class Throttle:
             raise problem
         standing.left -= 1.0
         standing.open += 1
-        standing.weighing += weighs
+        standing.loads[load] += 1
 
-    def leave(self, user: str, *, weighs: bool) -> None:
+    def leave(self, user: str, *, load: str = "") -> None:
         """The call has ended."""
         standing = self._users[user]
         standing.open -= 1
-        standing.weighing -= weighs
+        standing.loads[load] -= 1
 
     def _standing(self, user: str, per_s: int, now: float) -> _Standing:
         most = per_s * BURST_S
@@ -95,12 +99,12 @@ class Throttle:
             del self._users[user]
 
 
-def _problem(user: str, standing: _Standing, per_s: int, weighs: bool) -> TooMuch | None:
+def _problem(user: str, standing: _Standing, per_s: int, load: str) -> TooMuch | None:
     if standing.left < 1.0:
         text = f"more than {per_s} requests a second of {user} (GSCHED_MAX_REQUESTS_PER_S): try again later"
         return TooMuch(text, max((1.0 - standing.left) / per_s, 0.001))
-    if weighs and standing.weighing >= MOST_WEIGHING:
-        return TooMuch(f"{MOST_WEIGHING} queries of {user} are being answered: try again when one is", SHORTLY_S)
+    if load and standing.loads[load] >= MOST_WEIGHING:
+        return TooMuch(f"{MOST_WEIGHING} {load} of {user} are under way: try again when one is done", SHORTLY_S)
     if standing.open >= MOST_OPEN:
         return TooMuch(f"{MOST_OPEN} calls of {user} are open: try again when one has ended", SHORTLY_S)
     return None

@@ -357,7 +357,7 @@ def test_a_user_has_a_few_large_queries_at_a_time(played: Played) -> None:
         for call in running:
             await call.read()
         ninth = stub.Jobs(model_pb2.JobFilter())
-        with pytest.raises(grpc.aio.AioRpcError, match="8 queries of ann are being answered"):
+        with pytest.raises(grpc.aio.AioRpcError, match="8 queries of ann are under way"):
             await ninth.read()
         await stub.Cluster(scheduler_pb2.ClusterRequest())  # a small one is answered
         setting.behind.held.set()

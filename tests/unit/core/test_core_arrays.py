@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from core_world import World, spec
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
+from gsched.core.array import JobArray, indices_of
+from gsched.core.command import ControlJobs
 from gsched.model.job import JobState
 
 
@@ -146,4 +152,39 @@ def test_a_requeued_element_keeps_its_place() -> None:
     assert world.job(first).state is JobState.PEND
     world.settle()
     assert world.state(first) == "RUN" and world.job(first).attempt == 2
+    world.check_replay()
+
+
+# -- the cost of a million elements -----------------------------------------------------------------------------------
+
+
+@given(
+    st.sampled_from(["1-20", "1-19:2", "2-8,10-20:5", "1,3,7-9", "5"]),
+    st.lists(st.integers(1, 20), max_size=12),
+)
+def test_what_remains_is_what_waits(indices: str, taken: list[int]) -> None:
+    array = JobArray(array_id=1, spec=spec(indices=indices), submitted_at=0.0)
+    for index in taken:
+        if array.has_waiting(index):
+            array.take(index)
+    assert list(array.remaining()) == list(array.waiting())
+    assert array.remaining().count == array.count
+    assert array.count == 0 or list(indices_of(str(array.remaining()))) == list(array.waiting())
+    array.take_all()
+    assert array.count == 0 and list(array.waiting()) == []
+
+
+def test_whoever_names_a_huge_array_a_hundred_times_does_not_stop_the_engine() -> None:
+    """By what is looked at: an array's elements that wait are not gone through, whoever asks for what."""
+    world = World()
+    (array,) = world.submit(spec(name="x", indices="1-1000000", hold=True))
+    world.control("kill", element_id(array, 500_000))
+    many = (array,) * 100
+    orders = [ControlJobs(user, False, action, many) for user in ("bob", "ann") for action in ("stop", "resume", "top")]
+    begun = time.process_time()
+    for command in (*orders, ControlJobs("ann", False, "kill", (array,))):
+        world.events += world.engine.handle(command, world.now).events
+    assert time.process_time() - begun < 2.0  # it was minutes
+    assert world.engine.audit() == []
+    assert world.engine.state.arrays[array].counts == {"EXIT": 1_000_000}
     world.check_replay()

@@ -98,7 +98,11 @@ def test_no_null_character_and_no_list_without_end() -> None:
         world.submit(spec(hosts=("a",) * (MOST_WORDS + 1)))
     with pytest.raises(BadRequest, match=f"name too long .4097 characters, at most {SHORT}"):
         world.submit(spec(name="x" * 4097))
+    for fields in ({"begin_at": 1e15}, {"run_limit_s": 10**12}, {"limits": {"MEMLIMIT": 1e300}}):
+        with pytest.raises(BadRequest, match="Bad argument: "):
+            world.submit(spec(**fields))
     (job_id,) = world.submit(spec(name="x" * 4096, hold=True))
+    assert world.modify(job_id, begin_at=1e15) == ["Bad argument: begin at of 1e+15"]
     assert world.modify(job_id, output_file="/a\0b") == ["Bad argument: a null character in output file"]
 
 
