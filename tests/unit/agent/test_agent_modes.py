@@ -456,6 +456,10 @@ class Watched:
         await self.host.watch.look()
         await self.host.tidied()
 
+    async def process(self, pids: tuple[int, ...]) -> None:
+        await self.host.tidied()  # who comes between an agent's look and its deed cannot be seen by anybody
+        self.host.on_gpu(*pids)
+
     async def crash(self, key: AttemptKey) -> None:
         """The agent is killed, perhaps before that attempt has started."""
         self.running.pop(key, None)
@@ -495,10 +499,7 @@ def test_whatever_happens_the_administrators_modes_come_back(mode: ComputeMode, 
             watched = Watched(Path(folder), mode)
             await watched.host.begin()
             for deed, *words in deeds:
-                if deed == "process":
-                    watched.host.on_gpu(*words[0])
-                else:
-                    await getattr(watched, deed)(*words)
+                await getattr(watched, deed)(*words)
             await watched.settle()
 
     play(story)
