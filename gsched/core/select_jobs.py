@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 from typing import Protocol
 
@@ -24,11 +25,17 @@ class Filterable(Protocol):
     def allocation(self) -> Allocation | None: ...
 
 
-def admits(wanted: JobFilter, job: Filterable, *, any_user: bool = False) -> bool:
-    """Whether `job` is one of those wanted. With `any_user` the filter's user is not looked at."""
+def admits(
+    wanted: JobFilter, job: Filterable, *, any_user: bool = False, numbers: Collection[int] | None = None
+) -> bool:
+    """Whether `job` is one of those wanted. With `any_user` the filter's user is not looked at.
+
+    `numbers`: the filter's ids as a set, from whoever asks of many jobs.
+    """
     spec = job.spec
     if wanted.ids:
-        if job.job_id not in wanted.ids and array_of(job.job_id) not in wanted.ids:
+        ids = wanted.ids if numbers is None else numbers
+        if job.job_id not in ids and array_of(job.job_id) not in ids:
             return False
     elif not wanted.finished and job.state in FINISHED and not wanted.states:
         return False

@@ -73,12 +73,12 @@ def admitted(state: ClusterState, caller: Caller, wanted: JobFilter) -> Iterator
 
     The waiting elements of an array are one target.
     """
-    user = wanted.user or caller.user
+    user, numbers = wanted.user or caller.user, frozenset(wanted.ids)
     for job in list(state.jobs.values()):
         mine = user == "all" or job.spec.user == user
-        if job.state not in FINISHED and mine and admits(wanted, job, any_user=True):
+        if job.state not in FINISHED and mine and admits(wanted, job, any_user=True, numbers=numbers):
             yield Target(job.job_id, (job,))
     for array in list(state.arrays.values()):
         mine = user == "all" or array.spec.user == user
-        if array.count and mine and admits(wanted, array.template(), any_user=True):
+        if array.count and mine and admits(wanted, array.template(), any_user=True, numbers=numbers):
             yield Target(array.array_id, (), array)

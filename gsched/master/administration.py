@@ -17,7 +17,7 @@ from gsched.master.replies import filled
 from gsched.master.servicer import Desk, check_filter, cleared, filter_of
 from gsched.master.withheld import free_slots, withheld
 from gsched.model.job import JobSpec
-from gsched.model.view import JobFilter, LimitSection, ReservationView
+from gsched.model.view import JobFilter, JobGroupView, LimitSection, ReservationView
 from gsched.wire.convert import from_proto, to_proto
 from gsched.wire.server import answers
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
@@ -78,15 +78,19 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
 
     @answers
     async def Groups(self, request: Any, context: Any) -> Any:
+        groups = await asyncio.to_thread(self._groups, list(request.names))
+        return filled(scheduler_pb2.GroupsReply(), "groups", groups)
+
+    def _groups(self, names: list[str]) -> list[JobGroupView]:
         shared = self._board.shared
         kept = withheld(shared.planned, free_slots(self._board.hosts()))
-        groups = group_views(shared.groups, *self._board.open_jobs(), request.names, kept)
-        return filled(scheduler_pb2.GroupsReply(), "groups", groups)
+        return group_views(shared.groups, *self._board.open_jobs(), names, kept)
 
     @answers
     async def Reservations(self, request: Any, context: Any) -> Any:
         _, jobs = self._board.open_jobs()
-        found = reservation_views(self._board.shared.reservations, jobs, request.names, time.time())
+        shared = self._board.shared.reservations
+        found = await asyncio.to_thread(reservation_views, shared, jobs, list(request.names), time.time())
         return filled(scheduler_pb2.ReservationsReply(), "reservations", found)
 
     @answers

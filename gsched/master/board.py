@@ -227,9 +227,9 @@ class Board:
     def arrays(self, wanted: JobFilter) -> list[ArrayView]:
         """Lines of gjobs -A: arrays that the filter admits, by number."""
         loose = msgspec.structs.replace(wanted, ids=(), states=(), host="", arrays=False, finished=True)
-        found = []
+        found, numbers = [], {array_of(each) for each in wanted.ids}
         for number, array in sorted(self._arrays.items()):
-            if wanted.ids and number not in wanted.ids and all(array_of(each) != number for each in wanted.ids):
+            if numbers and number not in numbers:
                 continue
             if admits(loose, array.template):
                 found.append(array.summary())

@@ -52,7 +52,7 @@ class Histories:
         if indices is not None:
             yield from self._named(msgspec.structs.replace(wanted, name=name), indices)
             return
-        found: set[int] = set()
+        found, named = set[int](), frozenset(wanted.ids)
         for row in self._rows(wanted):
             found.add(row.job_id)
             if index_of(row.job_id):
@@ -61,9 +61,9 @@ class Histories:
             events = self._store.events_of(row.job_id)
             if row.state:  # the row of an array whose elements have all become jobs has none
                 yield JobHistory(job_id=row.job_id, events=tuple(events))
-            if row.job_id in wanted.ids and spec_indices(events):
+            if row.job_id in named and spec_indices(events):
                 for element in self._store.elements_of(row.job_id, self._limit):
-                    if element.job_id not in wanted.ids:
+                    if element.job_id not in named:
                         yield self._element(element.job_id)
         for job_id in wanted.ids:
             if index_of(job_id) and job_id not in found and self._is_element(job_id):

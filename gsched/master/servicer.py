@@ -168,6 +168,10 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
 
     @answers
     async def Hosts(self, request: Any, context: Any) -> Any:
+        # Ten thousand hosts take a moment: not in the loop that serves everybody.
+        return await asyncio.to_thread(self._hosts_of, request)
+
+    def _hosts_of(self, request: Any) -> Any:
         hosts = {host.name: host for host in with_kept_slots(self._board.hosts(), self._board.shared.planned)}
         config, names = self._board.config, list(request.names) or list(hosts)
         members = [host for name in names for host in config.host_groups.get(name, (name,))]

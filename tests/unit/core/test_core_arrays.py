@@ -14,6 +14,7 @@ from gsched.base.ids import element_id
 from gsched.core.array import JobArray, indices_of
 from gsched.core.command import ControlJobs
 from gsched.model.job import JobState
+from gsched.model.view import JobFilter
 
 
 def states(world: World, array: int) -> dict[str, int]:
@@ -188,3 +189,12 @@ def test_whoever_names_a_huge_array_a_hundred_times_does_not_stop_the_engine() -
     assert world.engine.audit() == []
     assert world.engine.state.arrays[array].counts == {"EXIT": 1_000_000}
     world.check_replay()
+
+
+def test_a_filter_of_very_many_numbers_costs_what_the_jobs_cost() -> None:
+    world = World()
+    world.submit(*[spec(hold=True)] * 2_000)
+    command = ControlJobs("bob", False, "stop", wanted=JobFilter(ids=tuple(range(10**6, 10**6 + 100_000)), user="all"))
+    begun = time.process_time()
+    assert world.engine.handle(command, world.now).reply == []
+    assert time.process_time() - begun < 2.0  # it was half a minute
