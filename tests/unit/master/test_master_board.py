@@ -409,3 +409,17 @@ def test_what_a_job_uses_is_the_sum_over_its_hosts() -> None:
     assert job is not None and job.allocation is not None and job.usage is not None
     first = ("a", "b").index(job.allocation.first_host) + 1
     assert (job.usage.cpu_s, job.usage.mem_mib, job.usage.pgid, job.usage.pids) == (6.0, 100.0, first, (first,))
+
+
+def test_a_host_that_was_taken_out_is_heard_until_its_jobs_have_ended() -> None:
+    desk = Desk()
+    (job_id,) = desk.submit(spec(hosts=("b",)))
+    desk.go_on()
+    assert desk.board.leaving == frozenset()
+    fewer = msgspec.structs.replace(CONFIG, hosts={"a": CONFIG.hosts["a"]})
+    desk.engine.handle(Reconfigure("root", fewer), NOW)
+    desk.board.publish(desk.engine)
+    assert desk.board.leaving == {"b"}
+    desk.engine.handle(AttemptEnded(job_id, 1, "b", AttemptResult(exit_code=0, ended_at=NOW)), NOW)
+    desk.board.publish(desk.engine)
+    assert desk.board.leaving == frozenset()
