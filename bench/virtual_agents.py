@@ -52,6 +52,7 @@ class Fleet:
         self.run_s = run_s
         self.is_steady = is_steady
         self._hosts = hosts
+        self._credentials: dict[str, grpc.ChannelCredentials] = {}
         self._answered: set[str] = set()
 
     def channel(self, host: str) -> grpc.aio.Channel:
@@ -62,7 +63,10 @@ class Fleet:
             return grpc.aio.insecure_channel(read_address(config.locations.conf_dir), options=options)
         options += (("grpc.ssl_target_name_override", config.master_host),)
         target = f"127.0.0.1:{config.network.port}"
-        return grpc.aio.secure_channel(target, host_credentials(config, host), options=options)
+        credentials = self._credentials.get(host)
+        if credentials is None:  # looking at them costs as much as a connection, and is not the master's to pay
+            credentials = self._credentials[host] = host_credentials(config, host)
+        return grpc.aio.secure_channel(target, credentials, options=options)
 
     def answered(self, host: str) -> None:
         self._answered.add(host)

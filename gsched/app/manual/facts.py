@@ -108,6 +108,7 @@ def files(name: str) -> list[tuple[str, str]]:
 _FAMILIES = (
     ("gsub", "gjobs", "gpeek", "ghist", "gkill", "gmod", "gwait", "gpost", "gread", "gjdepinfo"),
     ("gkill", "gstop", "gresume", "grequeue", "gswitch", "gtop", "gbot", "grun", "gmod"),
+    ("gsub", "glaunch"),
     ("gbgadd", "gbgmod", "gbgdel", "gjgroup"),
     ("grsvadd", "grsvmod", "grsvdel", "grsvs"),
     ("ghosts", "gload", "glshosts", "glsinfo", "gmgroup", "elim.gpu"),
