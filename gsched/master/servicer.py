@@ -31,6 +31,7 @@ from gsched.master.withheld import queues_with_kept_slots, with_kept_slots
 from gsched.model.job import FINISHED, PENDING, JobSpec
 from gsched.model.view import (
     ClusterView,
+    EventRecord,
     JobFilter,
     JobTexts,
     ReconfigResult,
@@ -48,6 +49,8 @@ from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 MOST_PER_JOB = 48 << 20
 """Bytes of one submission: its order must fit into one message to an agent."""
 EVENTS_PER_PAGE = 2_000
+MOST_PAGING = 2
+"""Readers of old events that are in the store at a time: others' queries are read by the same threads."""
 FEW = 100
 """Jobs that are looked up at once when they are asked for by number."""
 
@@ -82,6 +85,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         self._history = history
         self._sessions = sessions
         self._feed = feed
+        self._paging = asyncio.Semaphore(MOST_PAGING)
 
     # -- changes --------------------------------------------------------------------------------------------------
 
@@ -241,7 +245,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             last = self._store.last_seq if request.after_seq < 0 else request.after_seq
             # An empty record says that the follower is registered: nothing that is committed later can be missed.
             yield model_pb2.EventRecord(seq=last)
-            while page := await asyncio.to_thread(self._history.events_after, last, EVENTS_PER_PAGE):
+            while page := await self._page_after(last):
                 for record in page:
                     last = record.seq
                     if is_followed(record.job_id, wanted):
@@ -257,6 +261,10 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         finally:
             if records is not None:
                 self._feed.leave(records)
+
+    async def _page_after(self, seq: int) -> list[EventRecord]:
+        async with self._paging:
+            return await asyncio.to_thread(self._history.events_after, seq, EVENTS_PER_PAGE)
 
     @answers
     async def Texts(self, request: Any, context: Any) -> Any:

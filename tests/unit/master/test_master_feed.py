@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from gsched.master import feed
 from gsched.master.feed import Feed
+from gsched.master.servicer import MOST_PAGING, SchedulerServicer
 from gsched.model.event import HostOpened
+from gsched.model.view import EventRecord
+from gsched.wire.v1 import scheduler_pb2
 
 
 def test_a_follower_that_never_reads_is_cut_off_and_the_others_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,5 +43,34 @@ def test_a_record_is_made_once_for_all_followers() -> None:
         first, second = news.follow(), news.follow()
         news.publish(1, [HostOpened(at=0.0, host="a", by="boss")])
         assert first.get_nowait() is second.get_nowait()
+
+    asyncio.run(main())
+
+
+def test_readers_of_old_events_leave_the_threads_to_others() -> None:
+    """All queries that look at much share some threads: fifty readers of all that ever happened take two of them."""
+
+    class Store:
+        def __init__(self) -> None:
+            self.reading = self.most = 0
+
+        def events_after(self, seq: int, limit: int) -> list[EventRecord]:
+            self.reading += 1
+            self.most = max(self.most, self.reading)
+            time.sleep(0.002)
+            self.reading -= 1
+            return [EventRecord(seq=seq + 1, at=0.0, kind="x", job_id=0, payload="")] if seq < 3 else []
+
+    async def main() -> None:
+        store = Store()
+        desk = SimpleNamespace(loop=None, board=None, store=SimpleNamespace(last_seq=3), auth=None)
+        servicer = SchedulerServicer(desk, store, None, Feed())  # type: ignore[arg-type]
+
+        async def read() -> int:
+            request = scheduler_pb2.EventsRequest(after_seq=0)
+            return len([record async for record in servicer.Events(request, None)])
+
+        assert await asyncio.gather(*[read() for _ in range(50)]) == [4] * 50
+        assert store.most <= MOST_PAGING
 
     asyncio.run(main())
