@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from gsched.wire.address import address_of
 
 MOST_SAID = 1_000
+MOST_REFUSALS = 1000
 SAY_AGAIN_S = 600.0
 """An agent that is refused asks again and again: the log has it so often."""
 
@@ -55,6 +56,8 @@ class Refusals:
         if now - self._said.get(key, float("-inf")) < SAY_AGAIN_S:
             return False
         self._said = {each: at for each, at in self._said.items() if now - at < SAY_AGAIN_S}
+        if len(self._said) >= MOST_REFUSALS:  # names that were made up must not fill the memory
+            self._said.clear()
         if len(self._said) >= MOST_SAID:
             return False  # who is refused chooses words of the text: he does not fill the log
         self._said[key] = now

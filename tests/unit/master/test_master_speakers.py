@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gsched.master.speakers import SAY_AGAIN_S, Refusals, Speaker
+from gsched.master.speakers import MOST_REFUSALS, SAY_AGAIN_S, Refusals, Speaker
 from gsched.wire.address import address_of
 
 FIRST = Speaker("journal1", "boot1", "10.0.0.1", 1_700_000_000.0)
@@ -46,3 +46,6 @@ def test_the_log_is_not_filled_by_an_agent_that_asks_again() -> None:
     assert refusals.is_news("ipv4:10.0.0.8:1", "no", 2.0)
     assert refusals.is_news("ipv4:10.0.0.7:3", "never", 3.0)
     assert refusals.is_news("ipv4:10.0.0.7:4", "no", SAY_AGAIN_S)
+    for number in range(5 * MOST_REFUSALS):
+        refusals.is_news("ipv4:10.0.0.7:5", f"no {number}", SAY_AGAIN_S)
+    assert len(refusals._said) <= MOST_REFUSALS
