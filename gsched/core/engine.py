@@ -205,6 +205,8 @@ class Engine:
     def _admitted(self, spec: JobSpec, user: str, now: float, old: JobSpec | None = None) -> JobSpec:
         """The completed spec; one whose dependency can never hold is refused, where such jobs would end anyway."""
         spec = admit(spec, user, self.config, self.state, self.observations.of, self._judge, now, old)
+        if old is not None:
+            standing.check_growth(self.state, self.config, user, spec, old)
         is_new = spec.conditions and (old is None or old.conditions != spec.conditions)
         ends = spec.end_orphan or self.config.params.end_on_invalid_dependency
         if is_new and "[*]" not in spec.conditions and ends:

@@ -92,18 +92,32 @@ def check_pending(state: ClusterState, config: ClusterConfig, user: str, specs: 
 
     Every job in PEND or PSUSP counts, with the slots that it wants at the least.
     """
-    limits = [limit for limit in _pending_limits(config, user) if (limit.jobs, limit.slots) != (None, None)]
-    if not limits:
-        return
-    numbers = [indices_of(spec.indices).count if spec.indices else 1 for spec in specs]
-    jobs, slots = sum(numbers), sum(count * spec.slots for count, spec in zip(numbers, specs, strict=True))
-    for limit in limits:
+    numbers = [_number_of(spec) for spec in specs]
+    slots = sum(count * spec.slots for count, spec in zip(numbers, specs, strict=True))
+    _check_more(state, config, user, sum(numbers), slots)
+
+
+def check_growth(state: ClusterState, config: ClusterConfig, user: str, spec: JobSpec, old: JobSpec) -> None:
+    """The same for a job that waits and is to want more slots than before."""
+    more = _number_of(spec) * (spec.slots - old.slots)
+    if more > 0:
+        _check_more(state, config, user, 0, more)
+
+
+def _number_of(spec: JobSpec) -> int:
+    return indices_of(spec.indices).count if spec.indices else 1
+
+
+def _check_more(state: ClusterState, config: ClusterConfig, user: str, jobs: int, slots: int) -> None:
+    for limit in _pending_limits(config, user):
         for what, counted, new, most in (
             ("jobs", state.pending_jobs, jobs, limit.jobs),
             ("slots", state.pending_slots, slots, limit.slots),
         ):
+            if most is None or not new:
+                continue
             waiting = _sum(counted, limit.members)
-            if most is not None and waiting + new > most:
+            if waiting + new > most:
                 of = f"{what} of {limit.who}" if limit.who else what
                 text = f"{waiting} {of} wait, {new} more would exceed {most} (MAX_PEND_{what.upper()})"
                 raise ResourceExhausted(f"{limit.text.format(what[:-1])}: {text}")

@@ -60,7 +60,9 @@ def test_slots_that_pending_jobs_want_are_limited_too() -> None:
     with pytest.raises(ResourceExhausted, match=r"pending slot limit: 8 slots of ann wait, 3 more would exceed 10"):
         world.submit(spec(slots=3))
     (last,) = world.submit(spec(slots=2, hold=True))
-    world.modify(last, slots=1)
+    (refused,) = world.modify(last, slots=3)
+    assert refused.startswith("The user has reached his/her pending slot limit: 10 slots of ann wait, 1 more")
+    assert world.modify(last, slots=1) == [""]
     assert world.engine.state.pending_slots == {"ann": 9}
     world.submit(spec(hold=True))
     world.control("kill", last)
