@@ -11,10 +11,11 @@ import tarfile
 from pathlib import Path
 from typing import IO
 
+from gsched.app.units import USER
 from gsched.base.errors import BadRequest, GschedError
 from gsched.model.config import ClusterConfig
 
-_CLOSED = 0o600
+_CLOSED = 0o640
 _OPEN = 0o644
 _SUFFIXES = (".crt", ".key")
 
@@ -57,9 +58,11 @@ def _files(folder: Path, own: list[Path]) -> list[Path]:
 
 
 def _as_of_root(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Root's, a key for root's eyes alone: install-units lets the services read it."""
+    """Root's; a key is for the group of the services as well, where the host has it already."""
     info.uid = info.gid = 0
     info.uname = info.gname = "root"
-    if info.isreg():
-        info.mode = _CLOSED if info.name.endswith(".key") else _OPEN
+    if info.isreg() and info.name.endswith(".key"):
+        info.mode, info.gname = _CLOSED, USER
+    elif info.isreg():
+        info.mode = _OPEN
     return info

@@ -278,7 +278,8 @@ def share_key(config: ClusterConfig, host: str, say: Say) -> None:
         status = path.stat()
     except (FileNotFoundError, KeyError):
         return
-    if (status.st_uid, stat.S_IMODE(status.st_mode)) == (0, 0o600):
+    is_made_so = status.st_uid == 0 and stat.S_IMODE(status.st_mode) in (0o600, 0o640)
+    if is_made_so and (status.st_gid, stat.S_IMODE(status.st_mode)) != (group, 0o640):
         os.chown(path, 0, group)
         path.chmod(0o640)
         say(f"{path}: the group {units.USER} may read it")

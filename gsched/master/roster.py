@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from gsched.model.fleet import AWAY, CONNECTED, REFUSED, DaemonView
+from gsched.model.view import HostView
 
 MOST_REFUSED = 10_000
 """Names of hosts come from outside; more of them than any cluster has are not kept."""
@@ -49,6 +50,11 @@ class Roster:
     def view(self, host: str) -> DaemonView:
         """What is known of the host's agent."""
         return self._views.get(host) or DaemonView(kind="agent", host=host)
+
+    def annotated(self, host: HostView) -> HostView:
+        """The host, with why its agent is refused among its notes."""
+        problem = self.view(host.name).problem
+        return msgspec.structs.replace(host, notes=(*host.notes, problem)) if problem else host
 
     def session(self, host: str) -> int:
         """The number of the host's session; 0 when there is none."""

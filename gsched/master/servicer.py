@@ -187,7 +187,8 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             chosen = admitted(chosen, request.requirement, config)
         reply = scheduler_pb2.HostsReply()
         for view in chosen:
-            brief = view if request.topology else msgspec.structs.replace(view, topology=None, cpu_jobs={})
+            told = self._sessions.roster.annotated(view)
+            brief = told if request.topology else msgspec.structs.replace(told, topology=None, cpu_jobs={})
             fill(reply.hosts.add(), brief)
         return reply
 

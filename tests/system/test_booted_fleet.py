@@ -227,6 +227,8 @@ def test_daemons_of_other_hosts(fleet: Fleet) -> None:
     until(lambda: main_pid(h1, "master") not in (0, before), "the master is not back", SOON_S)
     until(lambda: states(fleet) == ["ok"] * 3, "the hosts are not back", SOON_S)
     h1.run("/opt/gsched/bin/gsched names lsf /usr/local/lsf", check=True)
+    shown = h1.run("/usr/local/lsf/lsf_daemons status", check=True).stdout
+    assert shown.count("Active: active (running)") == 3
     h1.run("/usr/local/lsf/lsfshutdown -f", check=True)
     until(lambda: main_pid(h1, "master") == 0, "the master does not end", SOON_S)
     for host in fleet.hosts.values():
@@ -269,6 +271,36 @@ def test_an_agent_of_another_protocol(fleet: Fleet, system: System) -> None:
     assert line in h3.run("journalctl -u gsched-agent -o cat -p err").stdout
     assert line in h3.run("systemctl status gsched-agent").stdout
     assert states(fleet)[2] in ("unreach", "unavail")
+    folded = h1.run("ghosts -l h3", user="alice").stdout
+    assert "".join(line.split()) in "".join(folded.split())
     h3.run(f"{install} gsched=={version} && systemctl restart gsched-agent", check=True)
     until(lambda: states(fleet) == ["ok"] * 3, "the host is not back", SOON_S)
     finish(h3, "stranger", job)
+
+
+def test_a_changed_configuration_is_copied_again(fleet: Fleet) -> None:
+    """By the guide's own command; the services can still read their key."""
+    h1, h2 = fleet.hosts["h1"], fleet.hosts["h2"]
+    h1.run("sed -i 's/^PRIORITY.*= 20/PRIORITY = 21/' /etc/gsched/lsb.queues && gadmin reconfig", check=True)
+    (copy,) = [command for command in lines_between(GUIDE, ON_FIRST) if "host-files" in command]
+    h1.run(copy, check=True)
+    assert h2.run("grep -c 'PRIORITY = 21' /etc/gsched/lsb.queues").stdout == "1\n"
+    assert h2.run("stat -c '%U %G %a' /etc/gsched/tls/h2.key").stdout == "root gsched 640\n"
+    assert h2.run("ls /etc/gsched/tls").stdout.split() == ["ca.crt", "h2.crt", "h2.key"]
+    h2.run("systemctl restart gsched-door gsched-agent", check=True)
+    until(lambda: states(fleet) == ["ok"] * 3, "the host is not back", SOON_S)
+    assert re.search(r"^night +21 ", h2.run("gqueues", user="bob", check=True).stdout, re.M)
+
+
+def test_units_are_uninstalled_and_the_job_goes_on(fleet: Fleet) -> None:
+    h3 = fleet.hosts["h3"]
+    job = slow_job(h3, "uninstalled")
+    shown = h3.run("/opt/gsched/bin/gadmin uninstall-units", check=True).stdout
+    assert shown.startswith(
+        "removed: /etc/systemd/system/gsched-door.service /etc/systemd/system/gsched-agent.service "
+    )
+    assert h3.run("systemctl is-active gsched-agent").returncode != 0
+    assert h3.run("ls /etc/systemd/system/*gsched* /etc/systemd/system/*/gsched*").stdout == ""
+    h3.run("/opt/gsched/bin/gadmin install-units && systemctl enable --now gsched-door gsched-agent", check=True)
+    until(lambda: states(fleet) == ["ok"] * 3, "the host is not back", SOON_S)
+    finish(h3, "uninstalled", job)

@@ -82,6 +82,8 @@ def test_versions_and_an_agent_of_another_protocol(cluster: Cluster) -> None:
         agent.hello(protocol=99, version="9.9")
         refusal = agent.wait(lambda message: message.refusal.text).refusal.text
         done = cluster.run("gadmin", "versions", check=False)
+        folded = cluster.run("ghosts", "-l", "b").stdout
+        assert "".join(refusal.split()) in "".join(folded.split())
     assert done.returncode == 1
     assert re.search(r"^b +agent +refused +9\.9 +99 ", done.stdout, re.M), done.stdout
     assert refusal in done.stdout and "install the same version on both" in refusal

@@ -48,7 +48,8 @@ def test_a_host_gets_the_configuration_and_its_own_key(config: ClusterConfig) ->
     assert {"gsched/lsf.conf", "gsched/lsf.cluster.c", "gsched/lsb.queues"} <= set(found)
     assert found["gsched/lsbatch/c/configdir"].issym()
     assert "gsched/fifo" not in found
-    assert found["gsched/tls/h2.key"].mode == 0o600
+    key = found["gsched/tls/h2.key"]
+    assert (key.mode, key.gname) == (0o640, "gsched"), "root and the services, also when it is copied again"
     assert {(info.uid, info.gid) for info in found.values()} == {(0, 0)}
 
 
