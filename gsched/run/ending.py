@@ -15,6 +15,8 @@ from gsched.run.attempt import Attempt
 from gsched.run.order import OnUnkillable, Unkillable
 from gsched.run.spool import Spool
 
+BEGIN_S = 5.0
+"""How long an order about an attempt waits for the job to begin."""
 _KILL_AGAIN_S = 1.0
 _SWEEP_LOOK_S = 0.01
 _LOOKS_S = (0.02, 0.1, 0.5)
@@ -30,7 +32,7 @@ class Endings:
 
     async def end(self, held: Attempt, interval_s: float) -> None:
         """INT, TERM, KILL. The steps that follow a job are left alone, unless somebody ends the attempt in them."""
-        await held.let_go.wait()
+        await self.begun_or_killed(held)
         if held.is_part:
             members.tell(held, parts.END)
         ends_steps = self._spool.is_past_job(held.name)
@@ -47,6 +49,19 @@ class Endings:
                 return
             if time.monotonic() - since >= contain.UNKILLABLE_AFTER_S:  # in the kernel, or another user's by now
                 self.note_unkillable(held, named(there))
+
+    async def begun_or_killed(self, held: Attempt) -> None:
+        """Wait for the job to begin, or the attempt to end.
+
+        A supervisor that does not come so far in time hangs on something that the job's user has named: an input that
+        is a pipe nobody writes to, a file server that does not answer. It has executed nothing yet, so it is killed.
+        """
+        while not held.let_go.is_set():
+            try:
+                await asyncio.wait_for(held.let_go.wait(), BEGIN_S)
+            except TimeoutError:
+                if self._spool.started(held.name) is None:
+                    members.tell(held, signal.SIGKILL)
 
     async def see_dead(self, held: Attempt, killed: Iterable[contain.Process]) -> None:
         """Say which of these are still there after a time that is long enough for all that can end."""

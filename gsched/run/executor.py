@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,7 @@ from gsched.model.job import AttemptResult, Usage
 from gsched.run import attemptfiles, contain, members, parts, supervisor
 from gsched.run.account import Account
 from gsched.run.attempt import Attempt
-from gsched.run.ending import Endings, named
+from gsched.run.ending import BEGIN_S, Endings, named
 from gsched.run.jobreport import Facts
 from gsched.run.laststeps import run_last
 from gsched.run.launch import ForkServer, Watch
@@ -124,7 +124,11 @@ class ProcessExecutor:
         held = self._running(job_id, attempt)
         if held is None:
             return
-        await held.let_go.wait()
+        if signum == signal.SIGKILL and everything:
+            await self._endings.begun_or_killed(held)
+        await self._once_begun(held, lambda: self._signal(held, signum, everything))
+
+    async def _signal(self, held: Attempt, signum: int, everything: bool) -> None:
         if everything:
             reached, _ = contain.send_each(self._tree(held), signum)
             if signum == signal.SIGKILL and held.group is not None:
@@ -152,19 +156,29 @@ class ProcessExecutor:
         """End a part with whatever runs there: its job is over."""
         held = self._running(job_id, attempt)
         if held is not None and held.is_part:
-            await held.let_go.wait()
+            await self._endings.begun_or_killed(held)
             members.tell(held, parts.CLOSE)
 
     async def suspend(self, job_id: int, attempt: int) -> None:
         """Stop every process of the attempt, and its run limit's clock."""
         held = self._running(job_id, attempt)
-        if held is None:
-            return
-        await held.let_go.wait()
+        if held is not None:
+            await self._once_begun(held, lambda: self._suspend(held))
+
+    async def _suspend(self, held: Attempt) -> None:
         if not held.ended.is_set():
             self._spool.set_suspended(held.name, True)
             await self._stop(held)
             self._poke(held)
+
+    async def _once_begun(self, held: Attempt, act: Callable[[], Coroutine[object, object, None]]) -> None:
+        """Do it when the job has begun. A start that hangs holds up no other order, above all not that to end it."""
+        try:
+            await asyncio.wait_for(held.let_go.wait(), BEGIN_S)
+        except TimeoutError:
+            self._spawn(_after(held.let_go, act))
+        else:
+            await act()
 
     async def _stop(self, held: Attempt) -> None:
         """Freeze the attempt's group, which it does not notice; SIGSTOP for what is not in a group."""
@@ -183,11 +197,14 @@ class ProcessExecutor:
         """Let every process of the attempt go on."""
         held = self._running(job_id, attempt)
         if held is not None:
-            self._spool.set_suspended(held.name, False)
-            self._poke(held)
-            if held.group is not None:
-                held.group.thaw()
-            contain.resume(lambda: self._tree(held))
+            await self._once_begun(held, lambda: self._resume(held))
+
+    async def _resume(self, held: Attempt) -> None:
+        self._spool.set_suspended(held.name, False)
+        self._poke(held)
+        if held.group is not None:
+            held.group.thaw()
+        contain.resume(lambda: self._tree(held))
 
     async def limit(self, job_id: int, attempt: int, limits: Limits) -> None:
         """Write the limits down, then tell whoever enforces them. Raises ResourceExhausted when that cannot be done."""
@@ -198,7 +215,9 @@ class ProcessExecutor:
             limits = msgspec.structs.replace(limits, run_limit_s=None)
         self._spool.set_limits(held.name, limits)
         held.limits = limits
-        await held.let_go.wait()
+        await self._once_begun(held, lambda: self._limit(held, limits))
+
+    async def _limit(self, held: Attempt, limits: Limits) -> None:
         if held.orphan is not None:
             held.orphan.renew(limits)
         self._poke(held)
@@ -543,6 +562,11 @@ class ProcessExecutor:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+async def _after(event: asyncio.Event, act: Callable[[], Coroutine[object, object, None]]) -> None:
+    await event.wait()
+    await act()
 
 
 def _not_started(problem: str) -> AttemptResult:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 
+import pytest
 from run_host import appears, marked_processes
 
-from gsched.run import contain
+from gsched.run import contain, ending, executor
 
 ESCAPE = """
 import os, sys, time, signal
@@ -66,6 +68,49 @@ def test_terminate_goes_on_to_kill_the_whole_tree(on_host):
         result = await host.end_of(1)
         assert result.signal == 9
         assert marked_processes("1.1") == []
+
+    on_host(scenario)
+
+
+@pytest.mark.parametrize("how", ["terminate", "kill", "terminate after others"])
+def test_a_start_that_hangs_can_be_ended(on_host, monkeypatch, how):
+    """The input is a pipe that nobody writes to: its supervisor waits for a writer for ever."""
+    monkeypatch.setattr(ending, "BEGIN_S", 0.2)
+    monkeypatch.setattr(executor, "BEGIN_S", 0.2)
+
+    async def scenario(host):
+        pipe = host.root / "pipe"
+        os.mkfifo(pipe)
+        await host.executor.start(host.order("touch ran", input_file=str(pipe)))
+        await appears((host.folder() / "claim").exists)
+        if how == "terminate after others":
+            await host.executor.suspend(1, 1)
+            await host.executor.resume(1, 1)
+            await host.executor.signal(1, 1, signal.SIGUSR1)
+        if how == "kill":
+            await host.executor.signal(1, 1, signal.SIGKILL)
+        else:
+            await host.executor.terminate(1, 1, 30)
+        assert not (await host.end_of(1)).started
+        assert not (host.root / "ran").exists()
+
+    on_host(scenario)
+
+
+def test_what_is_ordered_during_a_start_that_hangs_is_done_when_it_goes_on(on_host, monkeypatch):
+    monkeypatch.setattr(executor, "BEGIN_S", 0.2)
+
+    async def scenario(host):
+        pipe = host.root / "pipe"
+        os.mkfifo(pipe)
+        await host.executor.start(host.order("sleep 60", input_file=str(pipe)))
+        await appears((host.folder() / "claim").exists)
+        await host.executor.suspend(1, 1)
+        os.close(os.open(pipe, os.O_WRONLY))
+        pid = (await host.start_of(1)).pid
+        await appears(lambda: contain.read_process(pid).is_stopped)
+        await host.executor.terminate(1, 1, 0)
+        await host.end_of(1)
 
     on_host(scenario)
 
