@@ -163,6 +163,7 @@ class Opening:
         try:
             with acting_as(None if is_ours else self.rights.user):
                 stdin = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+            self._check(stdin)
         except (OSError, ValueError) as error:
             raise FinalFailure(f"input file {source}: {why(error)}") from error
         out, err = self._order["output_file"], self._order["error_file"]
@@ -194,12 +195,20 @@ class Opening:
         if path:
             try:
                 with acting_as(self.rights.user):
-                    return Output(os.path.abspath(path), overwrite and not line, 0o666, line)
+                    output = Output(os.path.abspath(path), overwrite and not line, 0o666, line)
+                self._check(output.fd)
+                return output
             except (OSError, ValueError) as error:
                 self._note(f"output file {path}: {why(error)}; the output is kept on the execution host")
         kept = Output(spooled, True, 0o600)
         self._hand_over((kept.fd,))
         return kept
+
+    def _check(self, stream: int) -> None:
+        """A process may open more of its own /proc than the job may of its supervisor's. Raises OSError."""
+        if self.rights.user is not None and os.fstat(stream).st_dev == os.stat("/proc").st_dev:
+            os.close(stream)
+            raise OSError("what lies in /proc is for the job itself to open")
 
     def _hand_over(self, streams: Iterable[int]) -> None:
         """They are the user's: programs open /dev/stdout and their terminal by name as well. Raises OSError."""

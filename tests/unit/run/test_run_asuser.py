@@ -126,6 +126,20 @@ def test_what_the_user_may_not_open_is_not_opened(on_host):
     on_host(scenario)
 
 
+def test_what_proc_shows_of_the_supervisor_is_not_for_the_job(on_host):
+    """A process may open some of its own /proc whoever it acts as: the memory map of root's supervisor, for one."""
+
+    async def scenario(host):
+        (host.home / "link").symlink_to("/proc/self/maps")
+        result = await host.run("cat", 1, input_file=str(host.home / "link"))
+        assert result.exit_code == 2 and "/proc" in result.problem
+        result = await host.run("echo kept", 2, output_file="/proc/self/timerslack_ns")
+        assert "the output is kept on the execution host" in result.problem
+        assert host.output(2) == "kept\n"
+
+    on_host(scenario)
+
+
 def test_the_spool_shows_a_user_its_own_script_and_nothing_else(on_host):
     async def scenario(host):
         shown = (
