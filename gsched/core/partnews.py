@@ -50,8 +50,11 @@ def part_ended(job: Job, report: AttemptEnded, now: float, decision: Decision) -
     if not is_ordered(job):  # nothing of the job has run
         outcomes.requeue_unstarted(job, report, decision.observed(host), now, decision, where=f"host {host}: ")
         return
-    _record_end(job, host, result.usage, now, decision)
     why = result.problem or result.term_reason or "it ended"
+    if result.host_down and _runs_again(job, host, why, now, decision):
+        return
+    regain(job, host, now, decision)
+    _record_end(job, host, result.usage, now, decision)
     _end_without(job, host, why, result.term_reason or LOST_PART, now, decision)
 
 
@@ -128,13 +131,19 @@ def _lost(job: Job, config: ClusterConfig, host: str, rebooted: bool, now: float
         result = AttemptResult(started=False, ended_at=now, problem=why)
         report = AttemptEnded(*job.key, host, result)
         outcomes.requeue_unstarted(job, report, decision.observed(host), now, decision, where=f"host {host}: ")
-    elif job.spec.rerunnable and not job.kill_by and not job.requeue_by:
-        result = AttemptResult(ended_at=now, problem=f"host {host}: {why}", started=job.started_at is not None)
-        outcomes.run_again(job, result, now, decision, reason=f"it is rerunnable, and {host} lost its part: {why}")
-    else:
+    elif not _runs_again(job, host, why, now, decision):
         regain(job, host, now, decision)
         _record_end(job, host, Usage(), now, decision)
         _end_without(job, host, why, LOST_PART, now, decision)
+
+
+def _runs_again(job: Job, host: str, why: str, now: float, decision: Decision) -> bool:
+    """A rerunnable job that has lost a host waits again; whether it is one, and nobody has it end."""
+    if not job.spec.rerunnable or job.kill_by or job.requeue_by:
+        return False
+    result = AttemptResult(ended_at=now, problem=f"host {host}: {why}", started=job.started_at is not None)
+    outcomes.run_again(job, result, now, decision, reason=f"it is rerunnable, and {host} lost its part: {why}")
+    return True
 
 
 def regain(job: Job, host: str, now: float, decision: Decision) -> None:

@@ -149,11 +149,14 @@ class AgentModel:
                         self.started.pop(key, None)
 
     def reboot(self) -> None:
-        """Everything that ran is gone; what had ended is in the journal."""
+        """Everything that ran is gone; what had ended is in the journal, and every other time what was lost, too."""
         self.boot += 1
         for key in self.running():
-            del self.parts[key]
-            self.started.pop(key, None)
+            if self.boot % 2 and key in self.started:
+                self.end(key, AttemptResult(problem="the host restarted while the job ran", host_down=True))
+            else:
+                del self.parts[key]
+                self.started.pop(key, None)
 
 
 def held_by_jobs(state: ClusterState) -> dict[tuple[str, AttemptKey], dict[str, float]]:

@@ -338,6 +338,30 @@ def test_a_host_that_comes_back_without_its_part_ends_or_reruns_the_job(rerunnab
     world.check_replay()
 
 
+@pytest.mark.parametrize("rerunnable", [True, False])
+@pytest.mark.parametrize("host", ["a", "c"])
+def test_a_host_that_was_restarted_and_knows_what_it_lost_ends_or_reruns_the_job(rerunnable: bool, host: str) -> None:
+    world, job_id = running(rerunnable=rerunnable)
+    if not rerunnable:
+        lose(world, "b")
+    world.disconnect(host)
+    result = AttemptResult(ended_at=world.now, problem="the host restarted while the job ran", host_down=True)
+    ended = (AttemptEnded(job_id, 1, host, result, is_part=host != "a"),)
+    since = len(world.events)
+    world.connect(host, gpus(4, host=host), boot_id="another", ended=ended)
+    job = world.job(job_id)
+    if rerunnable:
+        assert job.state == "PEND" and not job.failed_starts
+    elif host == "a":
+        assert job.state == "EXIT"
+    else:
+        assert job.state == "ZOMBI" and job.notes[-1].startswith("Run 1 lost its part on host c: the host restarted")
+        world.ended(job_id, exit_code=None, signal=2, leaves_parts=True)
+        assert world.state(job_id) == "EXIT" and holding(world) == "b"
+    assert not [event for event in world.events[since:] if isinstance(event, StaleResultRecorded)]
+    world.check_replay()
+
+
 def test_killing_by_force_leaves_what_may_still_run_held() -> None:
     world, job_id = running()
     lose(world, "b")
