@@ -13,8 +13,10 @@ import signal
 
 END = signal.SIGUSR2
 """A part's supervisor leaves when nothing runs there any more."""
-CLOSE = signal.SIGTERM
-"""It ends what runs there, and leaves."""
+CLOSE = signal.SIGRTMIN
+"""It ends what runs there, and leaves. No signal that everybody gets when a machine goes down: what that takes along
+has not ended.
+"""
 ENDINGS = frozenset({END, CLOSE})
 
 

@@ -36,6 +36,8 @@ def test_a_part_is_there_until_it_is_told_to_end(on_host):
         await host.executor.resume(1, 1)
         await host.executor.signal(1, 1, signal.SIGUSR1)
         await host.executor.signal(1, 1, signal.SIGKILL)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            os.kill(supervisor, number)  # as from a machine that goes down
         await host.executor.limit(1, 1, Limits(run_limit_s=0, limits={}))
         usage = host.executor.usage(1, 1)
         assert (usage.mem_mib, usage.pids, usage.pgid) == (0.0, (), None)
