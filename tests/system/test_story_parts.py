@@ -104,8 +104,15 @@ def test_a_host_that_cannot_open_its_part_puts_the_job_back(cluster: Cluster) ->
     attempts = cluster.folder / "spool" / "c" / "attempts"
     attempts.rename(attempts.with_name("away"))
     job_id = cluster.submit(*ON_ALL, "sleep 60")
-    cluster.until(lambda: "spool folder" in cluster.run("gjobs", "-p", str(job_id)).stdout, "it is not put back")
-    attempts.with_name("away").rename(attempts)
+
+    def is_put_back() -> bool:  # between two attempts
+        told = cluster.run("gjobs", "-p", str(job_id), check=False).stdout
+        return "failed on c: spool folder" in " ".join(told.split())
+
+    try:
+        cluster.until(is_put_back, "it is not put back")
+    finally:
+        attempts.with_name("away").rename(attempts)
     assert cluster.job(job_id).pid is None
     attempt = cluster.starts(job_id).attempt
     assert attempt > 1
