@@ -220,11 +220,19 @@ def test_host_of_a_part_of_a_job_is_lost(lab: Lab) -> None:
     cluster.becomes(plain, "RUN", 15)
     cluster.until(lambda: sleeping(a, "1000.14"), "the rerunnable job does not start again")
     assert (starts(cluster, plain), starts(cluster, again)) == (1, 2)
-    cluster.power_off(c)
-    cluster.becomes(plain, "UNKWN", 15)
-    cluster.boot(c)
-    cluster.becomes(plain, "EXIT", 20)
-    assert not sleeping(a, "1000.13"), "the job is over on one of its hosts only"
+
+
+def test_power_of_the_host_of_a_part_fails(lab: Lab) -> None:
+    """The job is over on all its hosts when that one is back without its part."""
+    a, b = lab.host("h1"), lab.host("h2")
+    cluster = shared_cluster(lab, [a, b], settings={"GSCHED_HOST_LOST": "3"})
+    job_id = cluster.submit("-n", "2", "-R", "span[ptile=1]", "-m", "h1! h2", "sleep 1000.15")
+    cluster.until(lambda: sleeping(a, "1000.15"), "the job does not run")
+    cluster.power_off(b)
+    cluster.becomes(job_id, "UNKWN", 15)
+    cluster.boot(b)
+    cluster.becomes(job_id, "EXIT", 20)
+    cluster.until(lambda: not sleeping(a, "1000.15"), "the job is over on one of its hosts only")
 
 
 def test_terminal_of_a_job_outlives_a_cut(lab: Lab) -> None:
