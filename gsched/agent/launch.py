@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from gsched.agent.relay import Relay
@@ -28,6 +28,8 @@ END_S = 60.0
 """How long a host is asked to end a task that nobody waits for."""
 STARTS = 32
 """Tasks that are being started at a time: each carries the environment."""
+MOST_SIGNALS = 8
+"""Different signals that are on their way to the tasks of a launch at a time."""
 FLOODS = 2
 """Tasks of which large pieces of output are under way at a time, so that a slow line is not silent for long."""
 
@@ -69,13 +71,14 @@ class Frames:
             self._frames = self._decoder.feed(data)
         return self._frames.pop(0)
 
-    async def request(self) -> LaunchRequest:
-        """What is to be launched. Raises ProtocolError."""
+    async def request(self, charge: Callable[[int], None]) -> LaunchRequest:
+        """What is to be launched; `charge` is told of its bytes as they come, and may raise. Raises ProtocolError."""
         blob = bytearray()
         while (found := await self.next()) is not None:
             kind, payload = found
             if kind == launching.GO:
                 return LaunchRequest.decode(bytes(blob))
+            charge(len(payload))
             blob += payload
             if kind != launching.REQUEST or len(blob) > launching.MAX_REQUEST:
                 break
@@ -124,6 +127,8 @@ class Launch:
         self._reads = request.reads and len(hosts) == 1
         self._typed: asyncio.Queue[tuple[bytes, bytes]] = asyncio.Queue()
         self._writing = asyncio.Lock()
+        self._signals: set[int] = set()
+        """Those that are on their way."""
 
     def unended(self) -> list[LaunchedTask]:
         """Those whose end has not been told."""
@@ -241,12 +246,23 @@ class Launch:
             kind, payload = found
             if kind == launching.SIGNAL:
                 number = int(payload) if payload.isdigit() and len(payload) < 3 else 0
-                for task in self.unended():
-                    self._errands.beside(self._signal(task, number))
+                self._send_signal(number)
             elif kind in (launching.DATA, launching.END) and self._typed.empty() and self._reads:
                 self._typed.put_nowait((kind, payload))
             else:
                 raise ProtocolError(f"a frame {kind!r} that nobody has asked for")
+
+    def _send_signal(self, number: int) -> None:
+        """To all tasks; one that is on its way already is not sent again, as the kernel does it (signal(7))."""
+        if number not in self._signals and len(self._signals) < MOST_SIGNALS:
+            self._signals.add(number)
+            self._errands.beside(self._signal_all(self.unended(), number))
+
+    async def _signal_all(self, tasks: Sequence[LaunchedTask], number: int) -> None:
+        try:
+            await asyncio.gather(*(self._signal(task, number) for task in tasks))
+        finally:
+            self._signals.discard(number)
 
     async def _signal(self, task: LaunchedTask, number: int) -> None:
         ask = self._about(task)

@@ -7,6 +7,7 @@ An agent that ends leaves the tasks alone: the commands come back to its success
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import pwd
 import socket
@@ -28,9 +29,46 @@ MOST_CONNECTIONS = 256
 """Of one user at a time."""
 MOST_TASKS = 10_000
 """Of one launch."""
+MOST_LOAD = 128 << 20
+"""Bytes of memory that the launches of one user may take here, about."""
+_STRING, _TASK = 64, 8192
+"""Bytes that a word and a task take, about."""
 
 Prove = Callable[[int, int], AttemptKey | None]
 Hosts = Callable[[AttemptKey], Sequence[str]]
+
+
+class TooMuch(Exception):
+    """The launches of a user take as much memory as they may."""
+
+
+class Load:
+    """What one connection takes of its user's share. `loads`: what all of a user's take."""
+
+    def __init__(self, loads: Counter[int], uid: int) -> None:
+        self._loads = loads
+        self._uid = uid
+        self._own = 0
+
+    def add(self, size: int) -> None:
+        """Raises TooMuch."""
+        if self._loads[self._uid] + size > MOST_LOAD:
+            raise TooMuch
+        self._loads[self._uid] += size
+        self._own += size
+
+    def passed_on(self) -> Load:
+        """It is another's to end now."""
+        other = Load(self._loads, self._uid)
+        other._own, self._own = self._own, 0
+        return other
+
+    def end(self) -> None:
+        """It is given back."""
+        self._loads[self._uid] -= self._own
+        self._own = 0
+        if not self._loads[self._uid]:
+            del self._loads[self._uid]
 
 
 class LaunchDoor:
@@ -44,6 +82,7 @@ class LaunchDoor:
         self._server: asyncio.Server | None = None
         self._launches: set[asyncio.Task[None]] = set()
         self._users: Counter[int] = Counter()
+        self._loads: Counter[int] = Counter()
         self._errands = Errands()
 
     async def open(self, listening: socket.socket) -> None:
@@ -66,8 +105,13 @@ class LaunchDoor:
         size = struct.calcsize("3i")
         pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
         self._users[uid] += 1
+        load = Load(self._loads, uid)
         try:
-            await self._serve(reader, writer, pid, uid)
+            await self._serve(reader, writer, pid, uid, load)
+        except TooMuch:
+            refusal = f"the launches of this user take as much memory on {self._host} as they may"
+            with contextlib.suppress(OSError):
+                await _refuse(writer, refusal)
         except (OSError, ProtocolError, TimeoutError) as problem:
             log.debug("a connection of process %d: %s", pid, problem)
         except asyncio.CancelledError:  # the agent ends
@@ -75,13 +119,16 @@ class LaunchDoor:
         except Exception:
             log.exception("a launch by process %d failed", pid)
         finally:
+            load.end()
             self._users[uid] -= 1
             if not self._users[uid]:
                 del self._users[uid]
             self._launches.discard(this)
             writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pid: int, uid: int) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pid: int, uid: int, load: Load
+    ) -> None:
         if self._users[uid] > MOST_CONNECTIONS:
             refusal = f"{MOST_CONNECTIONS} launches of this user are under way on {self._host} already"
             await _refuse(writer, refusal)
@@ -95,7 +142,7 @@ class LaunchDoor:
         writer.write(frame(launching.HELLO, launching.GREETING))
         frames = Frames(reader)
         async with asyncio.timeout(REQUEST_S):
-            request = await frames.request()
+            request = await frames.request(load.add)
         hosts = list(self._hosts(key))
         refusal, asked, words = targets(request, hosts)
         if not refusal and request.progress is not None and len(request.progress) != len(asked):
@@ -103,12 +150,21 @@ class LaunchDoor:
         if refusal:
             await _refuse(writer, refusal)
             return
+        strings = len(request.environment) + len(request.words) + len(request.hosts)
+        load.add(_STRING * strings + _TASK * len(asked))
         writer.write(frame(launching.COUNT, b"%d" % len(asked)))
         shell = _login_shell(uid)
         launch = Launch(self._errands, self._relay, self._host, key, request, asked, words, shell, frames, writer)
         if not await launch.run():
-            for task in launch.unended():
-                self._errands.beside(launch.end_task(task))
+            self._errands.beside(_end_tasks(launch, load.passed_on()))
+
+
+async def _end_tasks(launch: Launch, load: Load) -> None:
+    """Nobody waits for them any more."""
+    try:
+        await asyncio.gather(*(launch.end_task(task) for task in launch.unended()))
+    finally:
+        load.end()
 
 
 async def _refuse(writer: asyncio.StreamWriter, text: str) -> None:

@@ -302,6 +302,60 @@ async def test_rubbish_closes_the_connection_and_nothing_else(net: Net) -> None:
 # -- its parts --------------------------------------------------------------------------------------------------------
 
 
+async def asking(net: Net, request: LaunchRequest) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection on which this was asked, and the agent's greeting read."""
+    reader, writer = await asyncio.open_unix_connection(str(net.path))
+    greeting = frames.frame(launching.HELLO, launching.GREETING)
+    assert await reader.readexactly(len(greeting)) == greeting
+    blob = request.encode()
+    for start in range(0, len(blob), frames.MAX_FRAME):
+        writer.write(frames.frame(launching.REQUEST, blob[start : start + frames.MAX_FRAME]))
+    writer.write(frames.frame(launching.GO))
+    return reader, writer
+
+
+@pytest.mark.parametrize("what", ["words", "tasks"])
+def test_one_user_cannot_fill_the_memory_with_launches(
+    what: str, on_host: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsched.agent.launching.MOST_LOAD", 100_000)
+    words = ("sleep 60", *["ab"] * (400 if what == "words" else 0))
+    hosts = ("there",) * (1 if what == "words" else 4)
+
+    async def scenario(net: Net) -> None:
+        async def begin(number: int) -> bytes:
+            request = LaunchRequest(f"{number:016x}", "s", False, None, "/", 0, hosts, words, ())
+            reader, writer = await asking(net, request)
+            open_.append(writer)
+            return await reader.readexactly(1)
+
+        open_: list[asyncio.StreamWriter] = []
+        assert await begin(0) == launching.COUNT
+        assert [await begin(number) for number in range(1, 5)][-1] == launching.REFUSED
+        for writer in open_:
+            writer.close()
+        async with asyncio.timeout(20):  # what ended takes nothing any more
+            while await begin(9) == launching.REFUSED:
+                await asyncio.sleep(0.05)
+        open_[-1].close()
+
+    on_a_net(scenario)(on_host)
+
+
+@on_a_net
+async def test_a_flood_of_signals_takes_no_memory(net: Net) -> None:
+    net.cut = True
+    before = len(asyncio.all_tasks())
+    request = LaunchRequest("0" * 16, "s", False, None, "/", 0, ("there",) * 4, ("sleep 60",), ())
+    _, writer = await asking(net, request)
+    writer.write(frames.frame(launching.SIGNAL, b"15") * 20_000)
+    await writer.drain()
+    await appears(lambda: len(asyncio.all_tasks()) > before + 8)
+    await asyncio.sleep(0.2)
+    assert len(asyncio.all_tasks()) < before + 200
+    writer.close()
+
+
 def test_the_command_speaks_the_same_protocol() -> None:
     names = [name for name in vars(launching) if name.isupper() and "SHELL" not in name]
     assert len(names) > 14
