@@ -16,7 +16,10 @@ SOURCES := $(shell find gsched proto bin hatch_build.py pyproject.toml -type f -
 # As tests/clients/NAME.txt and drive_NAME.py.
 CLIENTS := psij dask snakemake toil parsl
 
-.PHONY: help install demo test test-unit test-system test-clients check faults nightly bench clean
+# Commands that tests of several hosts use, and the Debian packages that they are in.
+HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun=openmpi-bin
+
+.PHONY: help install demo test test-unit test-system test-hosts test-clients check faults nightly bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -43,8 +46,9 @@ install: $(STAMP)  ## install gsched into .venv
 demo: $(STAMP)  ## play the walk-through on a private one-host cluster
 	@$(BIN)/python examples/walkthrough.py
 
-test: $(DEV_STAMP) .venv-psij/.installed  ## install what is needed and run the tests (about ten minutes)
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-unit test-system
+test: $(DEV_STAMP) .venv-psij/.installed  ## install what is needed and run the tests (about twelve minutes)
+	@tests/install-tools $(HOST_TOOLS)
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target test-unit test-system test-hosts
 
 # Side by side: the system tests mostly wait for daemons, and leave a processor free. Output comes when each has ended.
 test-unit: $(DEV_STAMP)  ## the tests without daemons
@@ -52,6 +56,10 @@ test-unit: $(DEV_STAMP)  ## the tests without daemons
 
 test-system: $(DEV_STAMP) .venv-psij/.installed  ## the tests with real daemons
 	@echo "System tests" && $(BIN)/python -m pytest tests/system
+
+test-hosts: $(DEV_STAMP)  ## the tests with several hosts, each with a network and users of its own (need root)
+	@tests/install-tools $(HOST_TOOLS)
+	@echo "Tests of several hosts" && $(BIN)/python -m pytest tests/hosts
 
 # Programs written for LSF, each in an environment of its own: their packages must not meet ours.
 .venv-%/.installed: tests/clients/%.txt | $(VENV)/bin/python
@@ -72,13 +80,8 @@ check: $(DEV_STAMP)  ## style, types, layers
 faults: $(DEV_STAMP)  ## kill daemons again and again at random moments (slow)
 	@$(BIN)/python -m pytest -m fault --fault-rounds 100
 
-# Booting containers needs two Debian packages; where they cannot be had, those tests are skipped and say why.
 nightly: $(DEV_STAMP)  ## the long tests: thousands of random traces, hosts booted by systemd (slow)
-	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v debootstrap && command -v systemd-nspawn; } >/dev/null; then \
-		echo "Installing debootstrap and systemd-container ..."; \
-		apt-get install --yes --quiet --no-install-recommends debootstrap systemd-container >/dev/null 2>&1 || \
-		{ apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends debootstrap systemd-container; } >/dev/null 2>&1 || \
-		echo "they could not be installed" >&2; fi
+	@tests/install-tools debootstrap=debootstrap systemd-nspawn=systemd-container
 	@$(BIN)/python -m pytest -m nightly
 
 bench: $(STAMP)  ## run the benches on a plain installation

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs root"))
         if item.get_closest_marker("needs_gcc") and compiler is None:
             item.add_marker(pytest.mark.skip(reason="needs a C compiler (gcc)"))
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A short private folder: sockets lie in it."""
+    path = Path(tempfile.mkdtemp(prefix="gs-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -9,15 +9,6 @@ from pathlib import Path
 
 import pytest
 from live_cluster import Cluster
-from netlab import Lab, unavailable
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A short private folder: sockets lie in it."""
-    path = Path(tempfile.mkdtemp(prefix="gs-"))
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture
@@ -45,17 +36,6 @@ def driver_folder(fake_library: Path, tmp_path_factory: pytest.TempPathFactory) 
     for library in fake_library.glob("*.so*"):
         (folder / library.name).symlink_to(library)
     return folder
-
-
-@pytest.fixture
-def lab(folder: Path) -> Iterator[Lab]:
-    """An empty lab of network-separated hosts; what the daemons of its hosts have logged is shown when a test fails."""
-    if unavailable():
-        pytest.skip(unavailable())
-    with Lab(folder) as made:
-        yield made
-    for log in sorted(folder.glob("*/var/log/gsched/*.log")):
-        print(f"-- {log.relative_to(folder)}", *log.read_text(errors="replace").splitlines()[-40:], sep="\n")
 
 
 @pytest.fixture

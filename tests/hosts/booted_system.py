@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "iproute2", "procps", "python3", "python3-venv"),
     *("openssh-client", "openssh-server", "ca-certificates"),

@@ -101,7 +101,7 @@ def test_nothing_is_left_of_a_lab_whose_maker_was_killed(folder: Path) -> None:
         "    held = lab.host('h1').popen(['sleep', '98765']); print(lab.hosts['h1']._pid, lab.name, flush=True)\n"
         "    time.sleep(1000)"
     )
-    tests = str(Path(__file__).parent.parent)
+    tests = str(Path(__file__).parent)
     maker = subprocess.Popen([sys.executable, "-c", code, tests, str(folder)], stdout=subprocess.PIPE, text=True)
     assert maker.stdout is not None
     pid, name = maker.stdout.readline().split()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from netlab import Lab
 from netlab_cluster import ENVDIR, shared_cluster
-from netlab_machine import REPOSITORY
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
@@ -27,7 +27,7 @@ def test_many_agents_come_back_at_once(lab: Lab) -> None:
         copy.chmod(0o600)
     cluster.start_daemon(a, "master")
     cluster.start_daemon(a, "door")
-    program = str(REPOSITORY / "tests" / "virtual_agents.py")
+    program = str(Path(__file__).with_name("virtual_agents.py"))
     with crowd.path("/var/log/gsched/agents.log").open("wb") as log:
         crowd.popen(["python", program, ENVDIR, "v"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parents[2]
 USERS = {"alice": 2001, "bob": 2002, "carol": 2003, "gsched": 2900}
 """Of every host of a lab."""
 TOOLS = ("unshare", "nsenter", "setpriv", "ip")
