@@ -41,6 +41,8 @@ REFUSED = b"r"  # one line for a person: nothing was started
 
 MAX_REQUEST = 2 << 20
 """Most bytes of a whole request."""
+_MOST_HAD = (1 << 63) - 1
+"""Most bytes that can have been had of a stream."""
 MAX_PIECE = 1 << 16
 """Most bytes in a frame of standard input."""
 
@@ -126,6 +128,6 @@ def show_progress(progress: tuple[tuple[int, int] | None, ...] | None) -> str:
 
 def _pair(text: str) -> tuple[int, int]:
     out, err = (int(part) for part in text.split(","))
-    if out < 0 or err < 0:
+    if not 0 <= out <= _MOST_HAD or not 0 <= err <= _MOST_HAD:
         raise ValueError("progress")
     return out, err
