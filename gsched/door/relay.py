@@ -21,6 +21,7 @@ import grpc.aio
 from gsched.base.errors import GschedError
 from gsched.door import address
 from gsched.door.address import Listener, peer_of
+from gsched.door.complaints import Complaints
 from gsched.wire.client import MESSAGE_LIMIT
 from gsched.wire.frames import HEADER, MAX_FRAME, ProtocolError, frame
 from gsched.wire.relay import DONE, END, OPEN, PIECE, STATUS, VERSION, ending, in_frames
@@ -59,6 +60,7 @@ class Relay:
         self._vouching = vouching
         self._calls: Counter[int] = Counter()
         self._bytes: Counter[int] = Counter()
+        self._complaints = Complaints(log)
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
@@ -107,7 +109,7 @@ class Relay:
         except Refused as refused:
             said = ending(refused.args[0].value[0], refused.args[1])
         except (ProtocolError, UnicodeDecodeError, ValueError) as problem:
-            log.warning("uid %d sent to the relay: %s", uid, problem)
+            self._complaints.say(uid, f"sent to the relay: {problem}")
         except (OSError, asyncio.IncompleteReadError, TimeoutError):
             pass  # the caller went away
         except asyncio.CancelledError:
@@ -152,7 +154,7 @@ class Relay:
                     held += len(payload)
                     self._bytes[uid] += len(payload)
                     if held > MESSAGE_LIMIT or self._bytes[uid] > MOST_BYTES_PER_USER:
-                        log.warning("uid %d sends requests that are too large", uid)
+                        self._complaints.say(uid, "sends requests that are too large")
                         return
                 elif kind == END:
                     await call.write(b"".join(parts))

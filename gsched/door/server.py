@@ -31,6 +31,7 @@ from gsched.cli import registry
 from gsched.cli.call import Call, HandedBack, run_main
 from gsched.door import address, protocol
 from gsched.door.caller import Caller
+from gsched.door.complaints import Complaints
 from gsched.door.protocol import ProtocolError
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class Door:
         self._request_timeout_s = request_timeout_s
         self._grace_s = grace_s
         self._manager = manager
+        self._complaints = Complaints(log)
         self._feed_at_s = 0.0
         self._workers = Workers(workers)
         self._waiting: set[Caller] = set()
@@ -218,7 +220,7 @@ class Door:
         try:
             is_there = caller.receive()
         except ProtocolError as problem:
-            log.warning("uid %d (process %d) sent %s", caller.peer.uid, caller.peer.pid, problem)
+            self._complaints.say(caller.peer.uid, f"(process {caller.peer.pid}) sent {problem}")
             self._reject(caller, str(problem))
             return
         if not is_there:
