@@ -246,8 +246,8 @@ def connect(envdir: str | None) -> Any:
     from gsched.wire.client import DEFAULT_WAIT_S, Client
     from gsched.wire.ways import way_to_master
 
-    def waiting() -> None:
-        click.echo("gsched: the master is not responding. Please wait ...", err=True)
+    def waiting(silent: str) -> None:
+        click.echo(f"gsched: {silent} is not responding. Please wait ...", err=True)
 
     folder = envdir or conf_dir(os.environ)
     text = os.environ.get("GSCHED_COMMAND_WAIT") or read_setting(folder, "GSCHED_COMMAND_WAIT")

@@ -23,7 +23,7 @@ from gsched.model.view import EventRecord, JobEnd, JobFilter, JobView, OutputChu
 from gsched.wire.client import BrokenOff, Client
 from gsched.wire.patience import WAIT_VARIABLE, read_wait
 
-PLEASE_WAIT = "gsched: the master is not responding. Please wait ...\n"
+PLEASE_WAIT = "gsched: {} is not responding. Please wait ...\n"
 AWAY_PAUSE_S = 0.5
 """An agent that is away is asked for again MOST_FAILURES times, with such a pause."""
 MOST_FAILURES = 10
@@ -135,14 +135,14 @@ class Session:
         """Cancel every remote call under way."""
         self._channel.break_off()
 
-    def _client_with(self, on_wait: Any) -> Client:
+    def _client_with(self, on_wait: Callable[[str], None]) -> Client:
         return Client(self._address, wait_s=self._wait_s, on_wait=on_wait, channel=self._channel)
 
-    def _say_waiting(self) -> None:
+    def _say_waiting(self, silent: str) -> None:
         self._call.raise_if_cancelled()
         if not self._has_said:
             self._has_said = True
-            self._call.error(PLEASE_WAIT)
+            self._call.error(PLEASE_WAIT.format(silent))
 
 
 @contextlib.contextmanager
@@ -178,7 +178,7 @@ def wait_s(call: Call) -> float:
     return read_wait(setting(call, WAIT_VARIABLE))
 
 
-def _raise_lost() -> None:
+def _raise_lost(_silent: str) -> None:
     raise _Lost("the stream of events broke off")
 
 

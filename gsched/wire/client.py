@@ -45,7 +45,7 @@ from gsched.wire.cancelling import Cancellable
 from gsched.wire.catalogue import Catalogue
 from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.ends import EndsCall
-from gsched.wire.failure import error_from_rpc, retry_after_s
+from gsched.wire.failure import THE_MASTER, error_from_rpc, retry_after_s, silent_one
 from gsched.wire.fleet import FleetCalls
 from gsched.wire.terminal import TerminalCalls
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
@@ -101,7 +101,8 @@ class Client:
     """A connection to one master at `address` (`unix:/path`).
 
     `wait_s`: how long a call waits for a master that does not answer, in seconds; `on_wait` is called once per call
-    when the waiting begins. `cancelled` is asked while waiting; when it answers True, the call raises Unavailable.
+    when the waiting begins, with who is waited for. `cancelled` is asked while waiting; when it answers True, the call
+    raises Unavailable.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Client:
         address: str,
         *,
         wait_s: float = DEFAULT_WAIT_S,
-        on_wait: Callable[[], None] | None = None,
+        on_wait: Callable[[str], None] | None = None,
         channel: grpc.Channel | None = None,
     ) -> None:
         self.address = address
@@ -408,10 +409,10 @@ class Client:
                 return method(request, timeout=max(deadline - time.monotonic(), 0.001))
             except grpc.RpcError as error:
                 if error.code() in _GONE:
+                    self._say_waiting(error)
                     break
                 if not _come_again(error, deadline):
                     raise error_from_rpc(error) from None
-        self._say_waiting()
         deadline = time.monotonic() + self.wait_s
         while True:
             try:
@@ -443,24 +444,27 @@ class Client:
                     raise BrokenOff("the master broke off its answer: it restarts, or the connection failed") from None
                 if deadline is not None and time.monotonic() >= deadline:
                     raise self._gave_up(error) from None
+                silent = silent_one(error)
+                if deadline is None:
+                    self._say_waiting(error)
             if deadline is None:
-                self._say_waiting()
                 deadline = time.monotonic() + self.wait_s
             else:
                 time.sleep(RETRY_S)
             try:
                 grpc.channel_ready_future(self._channel).result(timeout=max(deadline - time.monotonic(), 0.001))
             except grpc.FutureTimeoutError:
-                raise Unavailable(self._no_answer()) from None
+                raise Unavailable(self._no_answer(silent)) from None
 
-    def _say_waiting(self) -> None:
+    def _say_waiting(self, error: grpc.RpcError) -> None:
         if self._on_wait is not None:
-            self._on_wait()
+            self._on_wait(silent_one(error))
 
-    def _no_answer(self) -> str:
-        return f"the master at {self.address} has not answered for {self.wait_s:g} s: is it running? (gsched status)"
+    def _no_answer(self, silent: str) -> str:
+        how = "gsched status" if silent == THE_MASTER else "systemctl status gsched-door"
+        return f"{silent} at {self.address} has not answered for {self.wait_s:g} s: is it running? ({how})"
 
     def _gave_up(self, error: grpc.RpcError) -> GschedError:
         if error.code() in _GONE or error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return Unavailable(self._no_answer())
+            return Unavailable(self._no_answer(silent_one(error)))
         return error_from_rpc(error)

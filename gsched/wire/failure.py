@@ -28,6 +28,14 @@ _ERRORS: dict[grpc.StatusCode, type[GschedError]] = {
     grpc.StatusCode.UNAVAILABLE: Unavailable,
 }
 
+THE_MASTER = "the master"
+DOOR_OF_THIS_HOST = "the door of this host (service gsched-door)"
+
+
+def silent_one(error: grpc.RpcError) -> str:
+    """Who does not answer: the master, unless the call did not come as far as that (gsched.wire.relay.DoorAway)."""
+    return str(getattr(error, "silent", THE_MASTER))
+
 
 def error_from_rpc(error: grpc.RpcError) -> GschedError:
     """The typed error of a failed call; its text is what the master said."""

@@ -25,6 +25,7 @@ from typing import Any
 
 import grpc
 
+from gsched.wire.failure import DOOR_OF_THIS_HOST
 from gsched.wire.frames import MAX_FRAME, Decoder, ProtocolError, frame
 
 VERSION = "gsched-relay 1"
@@ -70,6 +71,15 @@ class RelayedError(grpc.RpcError):
 
     def trailing_metadata(self) -> Any:
         return self._besides
+
+
+class DoorAway(RelayedError):
+    """Nobody answers at the door: whether the master would is not known."""
+
+    silent = DOOR_OF_THIS_HOST
+
+    def __init__(self, text: str) -> None:
+        super().__init__(grpc.StatusCode.UNAVAILABLE, text)
 
 
 class RelayChannel(grpc.Channel):
@@ -138,7 +148,7 @@ class RelayChannel(grpc.Channel):
 
 
 def connect(path: str, *, trusts_any: bool) -> socket.socket:
-    """A connection to the relay. Raises RelayedError when there is none, or it is not to be trusted."""
+    """A connection to the relay. Raises DoorAway when there is none, RelayedError when it is not to be trusted."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(CONNECT_S)
@@ -147,8 +157,7 @@ def connect(path: str, *, trusts_any: bool) -> socket.socket:
         uid = struct.unpack("3i", credentials)[1]
     except OSError as problem:
         connection.close()
-        text = f"the door of this host does not answer ({path}: {problem.strerror or problem})"
-        raise RelayedError(grpc.StatusCode.UNAVAILABLE, text) from None
+        raise DoorAway(f"{DOOR_OF_THIS_HOST} does not answer ({path}: {problem.strerror or problem})") from None
     if uid not in (0, os.geteuid()) and not trusts_any:
         connection.close()
         raise RelayedError(grpc.StatusCode.PERMISSION_DENIED, f"{path} belongs to uid {uid}: it is not trusted")
@@ -325,7 +334,7 @@ class _Answer:
 
 
 def _broken() -> RelayedError:
-    return RelayedError(grpc.StatusCode.UNAVAILABLE, "the door closed the connection")
+    return DoorAway("the door closed the connection")
 
 
 def _error_of(payload: bytes) -> RelayedError | None:

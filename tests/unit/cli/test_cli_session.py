@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -11,9 +12,8 @@ from pathlib import Path
 import pytest
 from fake_master import FakeCall, FakeMaster, record, serve
 
-from gsched.cli import links
+from gsched.cli import links, session
 from gsched.cli.links import channel_to
-from gsched.cli.session import PLEASE_WAIT
 from gsched.cli.zone import zone_of
 from gsched.model import event as events
 from gsched.model.job import AttemptResult
@@ -21,6 +21,7 @@ from gsched.wire.address import MASTER_FILE
 from gsched.wire.ways import Way
 
 NewCall = Callable[..., FakeCall]
+PLEASE_WAIT = session.PLEASE_WAIT.format("the master")
 
 
 def test_a_master_that_stays_away(folder: Path, call: NewCall) -> None:
@@ -72,6 +73,20 @@ def test_ctrl_c_ends_the_waiting_at_once(folder: Path, call: NewCall, argv: list
     assert command.run() == 130
     assert time.monotonic() - began < 5
     assert command.err == PLEASE_WAIT
+
+
+@pytest.mark.parametrize("argv", [["gid"], ["gjobs"]], ids=["unary", "stream"])
+def test_a_door_that_nobody_opens_is_not_taken_for_the_master(folder: Path, call: NewCall, argv: list[str]) -> None:
+    (folder / "lsf.conf").write_text(f"LSB_MBD_PORT=6881\nGSCHED_RUNDIR={folder}/run\n")
+    path = folder / "run" / "door" / "relay.sock"
+    path.parent.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as left_behind:
+        left_behind.bind(str(path))
+    command = call(*argv, GSCHED_COMMAND_WAIT="0.3")
+    assert command.run() == 255
+    first, second = command.err.splitlines()
+    assert first == "gsched: the door of this host (service gsched-door) is not responding. Please wait ..."
+    assert second.startswith(f"the door of this host (service gsched-door) at {path} has not answered for 0.3 s")
 
 
 def test_no_cluster(tmp_path: Path, call: NewCall) -> None:
