@@ -14,6 +14,7 @@ from typing import IO
 from gsched.app.units import USER
 from gsched.base.errors import BadRequest, GschedError
 from gsched.model.config import ClusterConfig
+from gsched.wire.certificates import REVOKED_FILE
 
 _CLOSED = 0o640
 _OPEN = 0o644
@@ -38,16 +39,22 @@ def pack_host(config: ClusterConfig, host: str, target: IO[bytes]) -> None:
     try:
         with tarfile.open(fileobj=target, mode="w|") as archive:
             archive.add(folder, folder.name, recursive=False, filter=_as_of_root)
-            for path in _files(folder, own):
+            for path in _files(folder, tls, [*own, tls / REVOKED_FILE]):
                 archive.add(path, f"{folder.name}/{path.relative_to(folder)}", recursive=False, filter=_as_of_root)
     except OSError as problem:
         raise GschedError(f"{problem.filename or 'the archive'}: {problem.strerror}") from None
 
 
-def _files(folder: Path, own: list[Path]) -> list[Path]:
-    """Everything below the folder, a folder before what is in it, but for certificates and keys that are not `own`."""
+def _files(folder: Path, tls: Path, own: list[Path]) -> list[Path]:
+    """Everything below the folder, a folder before what is in it; of the folder of certificates and keys only `own`.
+
+    For there lie keys of others, under whatever name: copies, backups of an editor.
+    """
     found: list[Path] = []
     for base, folders, names in os.walk(folder):
+        if tls != folder and Path(base) == tls:
+            folders.clear()
+            names[:] = [name for name in names if tls / name in own]
         for name in sorted([*folders, *names]):
             path = Path(base, name)
             if path.suffix in _SUFFIXES and path not in own:

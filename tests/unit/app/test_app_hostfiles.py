@@ -53,6 +53,20 @@ def test_a_host_gets_the_configuration_and_its_own_key(config: ClusterConfig) ->
     assert {(info.uid, info.gid) for info in found.values()} == {(0, 0)}
 
 
+@pytest.mark.parametrize("name", ["ca.key.bak", "ca.key~", "h1.pem", "old/ca.key", "old/h1.key.2025", "#h3.key#"])
+def test_no_copy_of_a_key_goes_along(config: ClusterConfig, name: str) -> None:
+    """Whatever it is called: of the folder of the certificates a host gets what is its own and nothing else."""
+    copy = Path(config.network.tls_dir, name)
+    copy.parent.mkdir(exist_ok=True)
+    copy.write_text("key")
+    assert not [found for found in members(config, "h2") if found.startswith(f"gsched/tls/{name.partition('/')[0]}")]
+
+
+def test_certificates_that_count_no_more_go_along(config: ClusterConfig) -> None:
+    Path(config.network.tls_dir, "revoked").write_text("00\n")
+    assert "gsched/tls/revoked" in members(config, "h2")
+
+
 def test_what_is_unpacked_loads(config: ClusterConfig, tmp_path: Path) -> None:
     packed = io.BytesIO()
     pack_host(config, "h2", packed)
