@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import msgspec
-from core_world import World, load, spec
+import pytest
+from core_world import START, World, load, make_config, spec
 
 from gsched.core.views import host_view
-from gsched.model.host import GpuReport
+from gsched.model.host import GpuReport, HostConfig
+from gsched.model.queue import Queue, Threshold
+from gsched.model.window import Window, minute_of_week
 
 
 def test_what_is_reserved_of_a_load_index_is_told() -> None:
@@ -46,3 +49,43 @@ def test_a_job_that_waits_for_load_is_not_said_to_wait_for_ever() -> None:
     assert planned[busy].text.startswith("unknown: Job's resource requirements not satisfied (mem>100001")
     assert planned[small].text.startswith("never: Job's resource requirements not satisfied (ncpus>64")
     assert planned[far].text.startswith("unknown: ")
+
+
+CLOSED_NOW = Window((minute_of_week(START) + 60) % 1440, (minute_of_week(START) + 120) % 1440)
+
+
+@pytest.mark.parametrize(
+    ("slots", "window", "busy", "status"),
+    [
+        (4, False, False, "ok"),
+        (4, False, True, "closed_Busy"),
+        (1, False, True, "closed_Full"),
+        (1, True, True, "closed_Wind"),
+    ],
+)
+def test_the_first_reason_that_closes_a_host_is_its_status(slots: int, window: bool, busy: bool, status: str) -> None:
+    thresholds = {"r1m": Threshold(2.0, None)}
+    windows = (CLOSED_NOW,) if window else ()
+    host = HostConfig(name="a", max_slots=slots, thresholds=thresholds)
+    queues = (Queue(name="normal", exclusive=True),)
+    here = World(make_config([host], queues=queues))
+    (job,) = here.run(spec(exclusive=True))
+
+    def shown() -> str:
+        return host_view(
+            here.engine.config.hosts["a"], here.engine.config, here.engine.state, here.engine.observations.of("a")
+        ).status
+
+    assert shown() == "closed_Excl"
+    here.ended(job)
+    here.run(spec())
+    here.report("a", load=load(r1m=3.0 if busy else 1.0))
+    here.reconfigure(make_config([msgspec.structs.replace(host, dispatch_window=windows)], queues=queues))
+    assert shown() == status
+    here.hosts("close", "a")
+    assert shown() == "closed_Adm"
+    here.hosts("open", "a")
+    here.disconnect("a")
+    assert shown() == "unreach"
+    here.wait(3600)
+    assert shown() == "unavail"

@@ -314,6 +314,27 @@ async def asking(net: Net, request: LaunchRequest) -> tuple[asyncio.StreamReader
     return reader, writer
 
 
+def test_a_user_has_so_many_launches_at_a_time(on_host: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gsched.agent.launching.MOST_CONNECTIONS", 2)
+
+    async def scenario(net: Net) -> None:
+        requests = (
+            LaunchRequest(f"{number:016x}", "s", False, None, "/", 0, ("there",), ("sleep 60",), ())
+            for number in range(2)
+        )
+        opened = [await asking(net, request) for request in requests]
+        assert [await reader.readexactly(1) for reader, _ in opened] == [launching.COUNT] * 2
+        code, out, told = await net.run("there", "echo out")
+        assert (code, out) == (255, b"") and b"2 launches of this user are under way on here already" in told
+        for _, writer in opened:
+            writer.close()
+        async with asyncio.timeout(20):
+            while (await net.run("there", "echo out"))[:2] != (0, b"out\n"):
+                await asyncio.sleep(0.05)
+
+    on_a_net(scenario)(on_host)
+
+
 @pytest.mark.parametrize("what", ["words", "tasks"])
 def test_one_user_cannot_fill_the_memory_with_launches(
     what: str, on_host: Callable[..., None], monkeypatch: pytest.MonkeyPatch

@@ -240,6 +240,39 @@ def _is_dead(host: Host) -> bool:
     return contain.read_process(started["pid"]) is None
 
 
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [
+        ("gsched.run.taskfiles.MOST_RUNNING", "2 tasks of the job run on here already"),
+        ("gsched.agent.tasks.MOST_TASKS", "2 tasks of the job are not over on here"),
+    ],
+)
+def test_a_job_has_so_many_tasks_on_a_host_and_no_more(
+    limit: str, told: str, on_host: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limit, 2)
+
+    async def scenario(host: Host) -> None:
+        asking = await begin(host)
+        for name in ("a-0", "a-1"):
+            assert await asking.start(name, "/bin/sh", "-c", "echo up; read line || sleep 60", reads=True) == ""
+        assert await asking.start("a-2", "/bin/true") == told
+        assert await asking.start("a-1", "/bin/true") == "", "one that is there already is no further one"
+        await asking.ask("a-0", signal=agent_pb2.SignalTask(signal=signal.SIGKILL))
+        await asking.all_of("a-0")
+        await asking.ask("a-0", release=agent_pb2.ReleaseTask())
+        assert await asking.start("a-2", "/bin/true") == ""
+
+    on_host(scenario)
+
+
+@on_a_host
+async def test_words_of_a_task_have_an_end(host: Host) -> None:
+    asking = await begin(host)
+    told = await asking.start("a-0", "/bin/true", "x" * (2 << 20))
+    assert told == "arguments and environment of a task may have 2 MiB"
+
+
 @on_a_host
 async def test_of_a_job_that_does_not_run_there_are_none(host: Host) -> None:
     asking = Asking(host)
