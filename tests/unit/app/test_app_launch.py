@@ -253,7 +253,9 @@ def test_output_comes_while_the_command_runs(house: Installation, tmp_path: Path
 def test_signals_cancel_the_command(
     house: Installation, tmp_path: Path, door: bool, number: signal.Signals, code: int
 ) -> None:
-    process = house.start("hold", str(tmp_path / "end"), door=door)
+    # Whoever runs the tests by nohup has SIGHUP ignored, and what is started inherits that.
+    heard = {"preexec_fn": lambda: signal.signal(number, signal.SIG_DFL)}
+    process = house.start("hold", str(tmp_path / "end"), door=door, **heard)
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(number)
