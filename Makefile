@@ -81,7 +81,7 @@ faults: $(DEV_STAMP)  ## kill daemons again and again at random moments (slow)
 	@$(BIN)/python -m pytest -m fault --fault-rounds 100
 
 nightly: $(DEV_STAMP)  ## the long tests: thousands of random traces, hosts booted by systemd (slow)
-	@tests/install-tools debootstrap=debootstrap systemd-nspawn=systemd-container
+	@tests/install-tools $(HOST_TOOLS) debootstrap=debootstrap systemd-nspawn=systemd-container
 	@$(BIN)/python -m pytest -m nightly
 
 bench: $(STAMP)  ## run the benches on a plain installation
