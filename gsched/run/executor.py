@@ -1,8 +1,9 @@
-"""The executor that runs real processes: it hands orders to the fork server and follows their supervisors to the end.
+"""The executor that runs real processes: what an agent can ask of attempts on this host.
 
-Truth lies in the attempt folders and in the kernel; what is kept here can be rebuilt by `adopt` at any time, so killing
-the process that hosts an executor loses nothing. Everything is driven by events: pidfds, the fork server's answers and
-the supervisors' notices. Never starts an attempt twice (the supervisors' claim sees to it), never ends one unasked.
+It writes orders and passes on signals; where each attempt stands is followed by gsched.run.following. Truth lies in the
+attempt folders and in the kernel; what is kept here can be rebuilt by `adopt` at any time, so killing the process that
+hosts an executor loses nothing. Never starts an attempt twice (the supervisors' claim sees to it), never ends one
+unasked.
 """
 
 from __future__ import annotations
@@ -23,23 +24,17 @@ from gsched.model.job import AttemptResult, Usage
 from gsched.run import attemptfiles, contain, members, parts, supervisor
 from gsched.run.account import Account
 from gsched.run.attempt import Attempt
-from gsched.run.ending import BEGIN_S, Endings, named
+from gsched.run.ending import BEGIN_S, Endings
+from gsched.run.following import Following
 from gsched.run.jobreport import Facts
-from gsched.run.laststeps import run_last
-from gsched.run.launch import ForkServer, Watch
-from gsched.run.order import Key, Limits, OnEnded, OnStarted, OnUnkillable, Order, StartedInfo
-from gsched.run.orphan import EndWarning, Orphan
+from gsched.run.order import Key, Limits, OnEnded, OnStarted, OnUnkillable, Order
 from gsched.run.shellline import in_place
-from gsched.run.shutdown import PROBLEM, last_shutdown
-from gsched.run.spool import Claim, Spool, Started
+from gsched.run.shutdown import last_shutdown
+from gsched.run.spool import Spool, Started
 from gsched.run.tasking import Tasking
 
 MAILED_OUTPUT = 1 << 20
 """Bytes of a job's output in a mail at most."""
-_MAX_TRIES = 3
-"""Supervisors that may die before they have claimed an attempt, until it is given up."""
-_LOOK_AGAIN_S = 0.05
-_MAX_LOOKS = 40
 _FREEZE_LOOK_S = 0.001
 _FREEZE_LOOKS = 100
 
@@ -64,27 +59,24 @@ class ProcessExecutor:
         """
         self._spool = Spool(spool)
         self._cluster = cluster
-        self._on_started = on_started
-        self._on_ended = on_ended
         self._endings = Endings(self._spool, on_unkillable)
         self._clock = clock or SystemClock()
-        self._boot_id = contain.boot_id()
-        self._shutdown = last_shutdown(spool)
         self._held: dict[str, Attempt] = {}
         self.tasking = Tasking(self._held, self._spool)
         """What there is for tasks of these attempts."""
         self._table: tuple[float, dict[int, contain.Process]] = (-1.0, {})
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._loop = asyncio.get_running_loop()
-        self._forks = ForkServer(
-            self._spool.attempts,
+        self._following = Following(
+            self._held,
+            self._spool,
             cluster,
             str(gpu_lock_folder or default_folder()),
-            on_forked=self._forked,
-            on_refused=self._refused,
-            on_started=self._notice,
-            on_lost=self._fork_server_lost,
+            last_shutdown(spool),
+            self._endings,
+            self._clock,
+            on_started=on_started,
+            on_ended=on_ended,
         )
+        self._forks = self._following.forks
 
     # -- the interface -------------------------------------------------------------------------------------------
 
@@ -100,8 +92,8 @@ class ProcessExecutor:
         order = msgspec.structs.replace(order, environment=marked, command=command, site_environment=of_site)
         if self._spool.write_order(order):
             held = self._held[name] = Attempt(order, name)
-            self._request(held)
-        elif not self._take_up(name):  # a folder that a crash of the machine left half made
+            self._following.request(held)
+        elif not self._following.take_up(name):  # a folder that a crash of the machine left half made
             self._spool.remove(name)
             await self.start(order)
 
@@ -109,7 +101,7 @@ class ProcessExecutor:
         """Take up every attempt in the spool; those nobody has claimed are started now."""
         keys = []
         for name in self._spool.names():
-            if name in self._held or self._take_up(name):
+            if name in self._held or self._following.take_up(name):
                 keys.append(parse_attempt_name(name))
             else:
                 self._spool.remove(name)
@@ -134,7 +126,7 @@ class ProcessExecutor:
             if signum == signal.SIGKILL and held.group is not None:
                 held.group.thaw()  # else it arrives when the job is resumed
             if signum == signal.SIGKILL:
-                self._spawn(self._endings.see_dead(held, reached))
+                self._following.spawn(self._endings.see_dead(held, reached))
         elif held.started is not None:
             main = contain.read_process(held.started.pid)
             if main is not None and main.start == held.started.start:
@@ -150,7 +142,7 @@ class ProcessExecutor:
                 return
             held.ending.cancel()
         held.terminate_interval_s = interval_s
-        held.ending = self._spawn(self._endings.end(held, interval_s))
+        held.ending = self._following.spawn(self._endings.end(held, interval_s))
 
     async def close_part(self, job_id: int, attempt: int) -> None:
         """End a part with whatever runs there: its job is over."""
@@ -176,7 +168,7 @@ class ProcessExecutor:
         try:
             await asyncio.wait_for(held.let_go.wait(), BEGIN_S)
         except TimeoutError:
-            self._spawn(_after(held.let_go, act))
+            self._following.spawn(_after(held.let_go, act))
         else:
             await act()
 
@@ -310,231 +302,8 @@ class ProcessExecutor:
 
     def close(self) -> None:
         """Stop watching and end the fork server. Supervisors and jobs go on."""
-        for held in self._held.values():
-            self._unwatch(held)
-            if held.orphan is not None:
-                held.orphan.close()
-        for task in self._tasks:
-            task.cancel()
-        self._forks.close()
+        self._following.close()
         self._held.clear()
-
-    # -- starting ------------------------------------------------------------------------------------------------
-
-    def _request(self, held: Attempt) -> None:
-        if held.tries >= _MAX_TRIES:
-            where = self._spool.attempts
-            self._finish(held, _not_started(f"no supervisor could claim the attempt (can {where} be written?)"))
-            return
-        held.tries += 1
-        held.awaits_answer = True
-        try:
-            self._forks.ask(held.name)
-        except OSError as error:
-            self._finish(held, _not_started(f"cannot start a process: {error.strerror}"))
-
-    def _forked(self, name: str, pid: int, pidfd: int) -> None:
-        held = self._held.get(name)
-        process = contain.read_process(pid)
-        start = process.start if process else 0
-        if held is None or held.ended.is_set():
-            Watch(pid, start, lambda: None, pidfd).close()
-            return
-        held.awaits_answer = False
-        self._unwatch(held)
-        held.supervisor = (pid, start)
-        held.was_seen = True
-        held.watch = Watch(pid, start, lambda: self._examine(held), pidfd)
-
-    def _refused(self, name: str, why: str) -> None:
-        held = self._held.get(name)
-        if held is not None and not held.ended.is_set():
-            self._finish(held, _not_started(why))
-
-    def _fork_server_lost(self) -> None:
-        for held in list(self._held.values()):
-            if held.awaits_answer:
-                held.awaits_answer = False
-                self._examine(held)
-
-    def _notice(self, name: str) -> None:
-        held = self._held.get(name)
-        if held is not None:
-            self._note_started(held)
-            self._endings.note_unkillable(held, self._spool.unkillable(name))
-            held.tell_news()
-
-    def _note_started(self, held: Attempt) -> None:
-        """Report the start once it is on record."""
-        if held.started is not None or held.ended.is_set():
-            return
-        held.started = started = self._spool.started(held.name)
-        if started is None:
-            return
-        held.supervisor = (started.supervisor.pid, started.supervisor.start)
-        held.let_go.set()
-        info = StartedInfo(
-            pid=started.pid,
-            started_at=started.started_at,
-            exec_home=started.exec_home,
-            exec_cwd=started.exec_cwd,
-            boot_id=started.supervisor.boot_id,
-        )
-        self._on_started(*held.key, info)
-
-    # -- following -----------------------------------------------------------------------------------------------
-
-    def _take_up(self, name: str) -> bool:
-        """Hold an attempt that is in the spool; False when the folder is rubbish."""
-        order = self._spool.order(name)
-        if order is None:
-            return False
-        held = self._held[name] = Attempt(order, name)
-        held.limits = self._spool.limits(name) or held.limits
-        self._examine(held)
-        return True
-
-    def _examine(self, held: Attempt) -> None:
-        """Find out from its files and processes where an attempt stands, and go on from there."""
-        self._unwatch(held)
-        if held.ended.is_set():
-            return
-        result = self._spool.status(held.name)
-        if result is not None:
-            self._note_started(held)
-            self._finish(held, self._judged(held, result))
-            return
-        claim = self._spool.claim(held.name)
-        if claim is None:
-            self._examine_unclaimed(held)
-        elif claim.boot_id != self._boot_id:
-            self._note_started(held)
-            lost = self._unknown_end(held, "the host restarted while the job ran")
-            self._finish(held, msgspec.structs.replace(lost, host_down=lost.started))
-        elif contain.is_alive(claim.pid, claim.start):
-            self._follow(held, claim)
-        else:
-            self._orphaned(held)
-
-    def _examine_unclaimed(self, held: Attempt) -> None:
-        if held.started is not None:  # somebody removed its folder; it has run, and must not run again
-            self._orphaned(held)
-        elif not self._spool.is_claimed(held.name):
-            self._request(held)
-        elif held.looks < _MAX_LOOKS:  # the claim is being written at this moment
-            self._look_again(held)
-        else:
-            self._orphaned(held)
-
-    def _follow(self, held: Attempt, claim: Claim) -> None:
-        """A supervisor lives: its end is the next event."""
-        held.supervisor = (claim.pid, claim.start)
-        held.was_seen = True
-        held.watch = Watch(claim.pid, claim.start, lambda: self._examine(held))
-        self._note_started(held)
-        self._endings.note_unkillable(held, self._spool.unkillable(held.name))
-        if held.started is None and held.looks < _MAX_LOOKS:
-            # Its notice may have gone to an agent that is no more.
-            held.timers.append(self._loop.call_later(_LOOK_AGAIN_S * (1 + held.looks), self._look_for_start, held))
-            held.looks += 1
-
-    def _look_for_start(self, held: Attempt) -> None:
-        self._note_started(held)
-        if held.started is None:
-            self._examine(held)
-
-    def _look_again(self, held: Attempt) -> None:
-        held.looks += 1
-        held.timers.append(self._loop.call_later(_LOOK_AGAIN_S, self._examine, held))
-
-    def _orphaned(self, held: Attempt) -> None:
-        """The supervisor was killed. Follow the job itself as long as it lives; its exit status is lost."""
-        held.supervisor = None
-        self._note_started(held)
-        started = held.started
-        if started is None:  # the gate never opened, so the command was never executed
-            self._finish(held, _not_started("its supervisor was killed before the job started"))
-            return
-        if contain.is_alive(started.pid, started.start):
-            held.was_seen = True
-            held.watch = Watch(started.pid, started.start, lambda: self._examine(held))
-            self._limit_orphan(held, started)
-            return
-        if not held.is_swept:  # what follows the job is run once
-            held.is_swept = True
-            self._spawn(self._sweep_orphans(held))
-
-    def _limit_orphan(self, held: Attempt, started: Started) -> None:
-        """Its limits are the agent's to enforce now."""
-        if held.orphan is None:
-            held.orphan = Orphan(
-                held.limits,
-                held.terminate_interval_s,
-                started.started_at,
-                find=lambda: self._tree(held),
-                is_suspended=lambda: self._spool.is_suspended(held.name),
-                clock=self._clock,
-                on_helpless=lambda: self._endings.note_unkillable(held, named(self._tree(held))),
-                warning=self._warning_of(held),
-            )
-
-    def _warning_of(self, held: Attempt) -> EndWarning | None:
-        """What its supervisor has not told the job."""
-        order = self._spool.order(held.name)
-        if order is None or not order.warning_signal or self._spool.is_warned(held.name):
-            return None
-        number = order.warning_signal
-
-        def send() -> None:
-            self._spool.mark_warned(held.name)
-            contain.send_all(self._tree(held), number)
-
-        return EndWarning(order.warning_s, order.terminate_at, send)
-
-    async def _sweep_orphans(self, held: Attempt) -> None:
-        held.problem = await self._endings.sweep(held)
-        what = "the job's supervisor was killed, so its exit status is not known"
-        if held.is_part:
-            what = "the supervisor of this part of the job was killed"
-        order = self._spool.order(held.name)
-        code, told = None, list[str]()
-        if order is not None:
-            code, told = await run_last(order, self._spool.folder(held.name), held.group)
-        result = self._unknown_end(held, "; ".join(text for text in (what, held.problem, *told) if text))
-        self._finish(held, msgspec.structs.replace(result, post_code=code))
-
-    def _unknown_end(self, held: Attempt, problem: str) -> AttemptResult:
-        now = self._clock.now()
-        run_s = max(now - held.started.started_at, 0.0) if held.started else 0.0
-        term_reason = held.orphan.term_reason if held.orphan is not None else ""
-        return AttemptResult(
-            ended_at=now, run_s=run_s, problem=problem, term_reason=term_reason, started=held.started is not None
-        )
-
-    def _judged(self, held: Attempt, result: AttemptResult) -> AttemptResult:
-        """The result, unless it is the work of a shutdown of the machine: then nobody knows how it would have ended."""
-        claim = self._spool.claim(held.name)
-        if claim is None or self._shutdown is None or claim.boot_id == self._boot_id:
-            return result
-        if not self._shutdown.ended(result, claim.boot_id):
-            return result
-        unknown = self._unknown_end(held, PROBLEM)
-        return msgspec.structs.replace(unknown, ended_at=result.ended_at, run_s=result.run_s, host_down=True)
-
-    def _finish(self, held: Attempt, result: AttemptResult) -> None:
-        if held.ended.is_set():
-            return
-        self._unwatch(held)
-        if held.orphan is not None:
-            held.orphan.close()
-        if held.group is not None:
-            held.group.remove()  # its supervisor does; unless that was killed
-        held.ended.set()
-        held.let_go.set()
-        held.tell_news()
-        if not result.ended_at:
-            result = msgspec.structs.replace(result, ended_at=self._clock.now())
-        self._on_ended(*held.key, msgspec.structs.replace(result, usage=held.usage.final(result.usage)))
 
     def _poke(self, held: Attempt) -> None:
         if held.orphan is not None:
@@ -549,25 +318,7 @@ class ProcessExecutor:
         held = self._held.get(attempt_name(job_id, attempt))
         return None if held is None or held.ended.is_set() else held
 
-    def _unwatch(self, held: Attempt) -> None:
-        if held.watch is not None:
-            held.watch.close()
-            held.watch = None
-        for timer in held.timers:
-            timer.cancel()
-        held.timers.clear()
-
-    def _spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
 
 async def _after(event: asyncio.Event, act: Callable[[], Coroutine[object, object, None]]) -> None:
     await event.wait()
     await act()
-
-
-def _not_started(problem: str) -> AttemptResult:
-    return AttemptResult(started=False, problem=problem)

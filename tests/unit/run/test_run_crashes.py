@@ -294,7 +294,7 @@ def test_a_supervisor_killed_before_the_gate_leaves_a_job_that_never_ran(on_host
 
 def test_a_claim_that_a_full_disk_cut_short_is_not_waited_for_for_ever(on_host, monkeypatch):
     async def scenario(host):
-        monkeypatch.setattr("gsched.run.executor._MAX_LOOKS", 3)
+        monkeypatch.setattr("gsched.run.following._MAX_LOOKS", 3)
         host.executor._spool.write_order(host.order("touch ran"))
         (host.folder() / attemptfiles.CLAIM).touch()
         await host.executor.adopt()
