@@ -37,7 +37,8 @@ from gsched.core.engine import Engine
 from gsched.master import daemon
 from gsched.model.view import JobFilter
 from gsched.wire.address import read_address
-from gsched.wire.client import CHANNEL_OPTIONS, Client
+from gsched.wire.channel import CHANNEL_OPTIONS
+from gsched.wire.client import Client
 
 BACKLOG = 5_000
 CONNECTIONS = 200

@@ -32,7 +32,7 @@ from gsched.model.host import ComputeMode
 from gsched.model.topology import Processor, Topology
 from gsched.wire.address import read_address
 from gsched.wire.batch import next_batch
-from gsched.wire.client import CHANNEL_OPTIONS
+from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.convert import fill
 from gsched.wire.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, model_pb2

@@ -46,7 +46,7 @@ from gsched.run.contain import boot_id
 from gsched.run.fence.ground import Ground, find_ground
 from gsched.wire.address import read_address
 from gsched.wire.batch import next_batch
-from gsched.wire.client import CHANNEL_OPTIONS
+from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.convert import fill
 from gsched.wire.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc

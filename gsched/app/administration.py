@@ -243,7 +243,8 @@ def showconf_of_lim(envdir: str | None, daemon: str, hosts: tuple[str, ...]) -> 
 def connect(envdir: str | None) -> Any:
     """A client of the cluster's master; it says once on standard error that it waits."""
     from gsched.base.envdir import conf_dir, read_setting
-    from gsched.wire.client import DEFAULT_WAIT_S, Client
+    from gsched.wire.client import Client
+    from gsched.wire.patience import DEFAULT_WAIT_S
     from gsched.wire.ways import way_to_master
 
     def waiting(silent: str) -> None:

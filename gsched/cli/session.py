@@ -20,7 +20,8 @@ from gsched.cli.call import Call, Cancelled
 from gsched.cli.links import folder_of, link_of
 from gsched.model.job import STARTED
 from gsched.model.view import EventRecord, JobEnd, JobFilter, JobView, OutputChunk
-from gsched.wire.client import BrokenOff, Client
+from gsched.wire.calling import BrokenOff
+from gsched.wire.client import Client
 from gsched.wire.patience import WAIT_VARIABLE, read_wait
 
 PLEASE_WAIT = "gsched: {} is not responding. Please wait ...\n"

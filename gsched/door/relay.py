@@ -22,7 +22,7 @@ from gsched.base.errors import GschedError
 from gsched.door import address
 from gsched.door.address import Listener, peer_of
 from gsched.door.complaints import Complaints
-from gsched.wire.client import MESSAGE_LIMIT
+from gsched.wire.channel import MESSAGE_LIMIT
 from gsched.wire.frames import HEADER, MAX_FRAME, ProtocolError, frame
 from gsched.wire.relay import DONE, END, OPEN, PIECE, STATUS, VERSION, ending, in_frames
 from gsched.wire.vouching import Vouching

@@ -13,7 +13,7 @@ from typing import Any
 
 import grpc
 
-from gsched.base.errors import Conflict, GschedError, NotFound, Unavailable
+from gsched.base.errors import Conflict, GschedError, NotFound
 from gsched.base.ids import array_of, new_token, show_job
 from gsched.model.job import FINISHED, JobSpec
 from gsched.model.view import (
@@ -41,53 +41,18 @@ from gsched.model.view import (
     Submitted,
 )
 from gsched.wire.alike import job_views
+from gsched.wire.calling import BrokenOff, Calls
 from gsched.wire.cancelling import Cancellable
 from gsched.wire.catalogue import Catalogue
+from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.ends import EndsCall
-from gsched.wire.failure import THE_MASTER, error_from_rpc, retry_after_s, silent_one
 from gsched.wire.fleet import FleetCalls
+from gsched.wire.patience import DEFAULT_WAIT_S
 from gsched.wire.terminal import TerminalCalls
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
-DEFAULT_WAIT_S = 60.0
 IDS_PER_QUERY = 10_000
-MESSAGE_LIMIT = 64 * 1024 * 1024
-KEEPALIVE_OPTIONS = (
-    # A process that is stopped, or hangs, keeps its sockets: only a ping without an answer tells. While a call lasts.
-    ("grpc.keepalive_time_ms", 5_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.http2.max_pings_without_data", 0),
-)
-CHANNEL_OPTIONS = (
-    ("grpc.max_receive_message_length", MESSAGE_LIMIT),
-    ("grpc.max_send_message_length", MESSAGE_LIMIT),
-    ("grpc.initial_reconnect_backoff_ms", 50),
-    # In truth how long an attempt to connect may take (gRPC, connection-backoff.md): links are slow, and lose packets.
-    ("grpc.min_reconnect_backoff_ms", 5_000),
-    ("grpc.max_reconnect_backoff_ms", 500),
-    ("grpc.enable_http_proxy", 0),
-    *KEEPALIVE_OPTIONS,
-)
-RETRY_S = 0.05
-_GONE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
-"""The master is away: not there, or it broke the call off because it is ending."""
-
-
-def _come_again(error: grpc.RpcError, deadline: float) -> bool:
-    """Wait for as long as the master wants a caller to wait who asks too much; False when it is not that, or too long.
-
-    What was refused for that was not begun: it can be repeated, whatever it is.
-    """
-    after_s = retry_after_s(error)
-    if after_s is None or time.monotonic() + after_s >= deadline:
-        return False
-    time.sleep(after_s)
-    return True
-
-
-class BrokenOff(Unavailable):
-    """A stream ended in the middle: some of it was received, the rest can be asked for again."""
 
 
 def _set_filter(request: Any, wanted: JobFilter | None) -> None:
@@ -101,8 +66,7 @@ class Client:
     """A connection to one master at `address` (`unix:/path`).
 
     `wait_s`: how long a call waits for a master that does not answer, in seconds; `on_wait` is called once per call
-    when the waiting begins, with who is waited for. `cancelled` is asked while waiting; when it answers True, the call
-    raises Unavailable.
+    when the waiting begins, with who is waited for.
     """
 
     def __init__(
@@ -114,10 +78,10 @@ class Client:
         channel: grpc.Channel | None = None,
     ) -> None:
         self.address = address
-        self.wait_s = wait_s
-        self._on_wait = on_wait
         self._owns_channel = channel is None
         self._channel = channel or grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        calls = Calls(self._channel, address, wait_s, on_wait)
+        self._call, self._stream = calls.call, calls.stream
         self._stub = scheduler_pb2_grpc.SchedulerStub(self._channel)
         self._administration = scheduler_pb2_grpc.AdministrationStub(self._channel)
         self.catalogue = Catalogue(self._channel, self._call, self._stream)
@@ -401,70 +365,3 @@ class Client:
         """Check the configuration files; with `apply` switch to them if they are good."""
         request = scheduler_pb2.ReconfigRequest(apply=apply)
         return from_proto(self._call(self._stub.Reconfigure, request), ReconfigResult)
-
-    def _call(self, method: Callable[..., Any], request: Any) -> Any:
-        deadline = time.monotonic() + self.wait_s
-        while True:
-            try:
-                return method(request, timeout=max(deadline - time.monotonic(), 0.001))
-            except grpc.RpcError as error:
-                if error.code() in _GONE:
-                    self._say_waiting(error)
-                    break
-                if not _come_again(error, deadline):
-                    raise error_from_rpc(error) from None
-        deadline = time.monotonic() + self.wait_s
-        while True:
-            try:
-                return method(request, timeout=max(deadline - time.monotonic(), 0.001), wait_for_ready=True)
-            except grpc.RpcError as error:
-                if error.code() in _GONE and time.monotonic() < deadline:
-                    time.sleep(RETRY_S)  # the connection broke in the call: the channel is already backing off
-                    continue
-                if _come_again(error, deadline):
-                    continue
-                raise self._gave_up(error) from None
-
-    def _stream(self, method: Callable[..., Any], request: Any) -> Iterator[Any]:
-        deadline: float | None = None
-        most_s = time.monotonic() + self.wait_s
-        while True:
-            received = False
-            try:
-                for item in method(request):
-                    received = True
-                    yield item
-                return
-            except grpc.RpcError as error:
-                if not received and _come_again(error, most_s):
-                    continue
-                if error.code() not in _GONE or getattr(method, "is_stopped", False):
-                    raise error_from_rpc(error) from None
-                if received:
-                    raise BrokenOff("the master broke off its answer: it restarts, or the connection failed") from None
-                if deadline is not None and time.monotonic() >= deadline:
-                    raise self._gave_up(error) from None
-                silent = silent_one(error)
-                if deadline is None:
-                    self._say_waiting(error)
-            if deadline is None:
-                deadline = time.monotonic() + self.wait_s
-            else:
-                time.sleep(RETRY_S)
-            try:
-                grpc.channel_ready_future(self._channel).result(timeout=max(deadline - time.monotonic(), 0.001))
-            except grpc.FutureTimeoutError:
-                raise Unavailable(self._no_answer(silent)) from None
-
-    def _say_waiting(self, error: grpc.RpcError) -> None:
-        if self._on_wait is not None:
-            self._on_wait(silent_one(error))
-
-    def _no_answer(self, silent: str) -> str:
-        how = "gsched status" if silent == THE_MASTER else "systemctl status gsched-door"
-        return f"{silent} at {self.address} has not answered for {self.wait_s:g} s: is it running? ({how})"
-
-    def _gave_up(self, error: grpc.RpcError) -> GschedError:
-        if error.code() in _GONE or error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return Unavailable(self._no_answer(silent_one(error)))
-        return error_from_rpc(error)

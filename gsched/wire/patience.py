@@ -6,8 +6,8 @@ It only reads what it is given; where the setting stands is the caller's to know
 from __future__ import annotations
 
 from gsched.base.errors import BadRequest
-from gsched.wire.client import DEFAULT_WAIT_S
 
+DEFAULT_WAIT_S = 60.0
 WAIT_VARIABLE = "GSCHED_COMMAND_WAIT"
 LONGEST_S = 1e7
 

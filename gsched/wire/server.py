@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from gsched.base.errors import BadRequest, Conflict, GschedError
 from gsched.wire.address import MAX_SOCKET_PATH
 from gsched.wire.certificates import BadCertificate, Credentials, read_credentials, stamp
-from gsched.wire.client import KEEPALIVE_OPTIONS, MESSAGE_LIMIT
+from gsched.wire.channel import KEEPALIVE_OPTIONS, MESSAGE_LIMIT
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")

@@ -21,7 +21,7 @@ from gsched.base.errors import PermissionDenied
 from gsched.model.config import ClusterConfig
 from gsched.wire.address import address_of
 from gsched.wire.auth import AGENT_SERVICE, Caller
-from gsched.wire.client import CHANNEL_OPTIONS
+from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.munge import Munge
 from gsched.wire.proving import ProvingChannel
 from gsched.wire.shared import Accounts

@@ -18,7 +18,7 @@ from gsched.base.errors import PermissionDenied
 from gsched.model.config import ClusterConfig
 from gsched.wire.auth import user_name
 from gsched.wire.certificates import note_end, read_credentials, stamp
-from gsched.wire.client import CHANNEL_OPTIONS
+from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.proving import ProvingChannel
 from gsched.wire.shared import USER_KEY, USER_NAME
 

@@ -19,7 +19,7 @@ from gsched.base.envdir import read_setting
 from gsched.base.errors import Unavailable
 from gsched.wire.address import DEFAULT_RUN_DIR, DOOR_FILE, MASTER_FILE, MASTER_SOCKET, is_shared, read_address
 from gsched.wire.certificates import read_ca
-from gsched.wire.client import CHANNEL_OPTIONS
+from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.relay import SOCKET_NAME, RelayChannel
 
 _ADDRESS = re.compile(r"unix:/[\x21-\x7e]{1,318}|[A-Za-z0-9.\-\[\]:]{1,253}:[0-9]{1,5}")

@@ -12,7 +12,7 @@ from concurrent import futures
 import grpc
 import pytest
 
-from gsched.wire.client import CHANNEL_OPTIONS
+from gsched.wire.channel import CHANNEL_OPTIONS
 
 DELAY_S = 0.9
 """Longer than any wait between two attempts."""

@@ -1,0 +1,24 @@
+"""What gRPC channels of this project are opened with, whoever is at their ends: sizes, patience with links, pings.
+
+Settings alone: it opens no channel and does not know what is said on one.
+"""
+
+from __future__ import annotations
+
+MESSAGE_LIMIT = 64 * 1024 * 1024
+KEEPALIVE_OPTIONS = (
+    # A process that is stopped, or hangs, keeps its sockets: only a ping without an answer tells. While a call lasts.
+    ("grpc.keepalive_time_ms", 5_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", MESSAGE_LIMIT),
+    ("grpc.max_send_message_length", MESSAGE_LIMIT),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    # In truth how long an attempt to connect may take (gRPC, connection-backoff.md): links are slow, and lose packets.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.enable_http_proxy", 0),
+    *KEEPALIVE_OPTIONS,
+)
