@@ -48,10 +48,11 @@ def output(host: Host, job_id: int) -> str:
     return read(host, f"out.{job_id}").partition("\n" + "-" * 60 + "\n")[0]
 
 
-def run_job(cluster: SharedCluster, text: str, *words: str) -> tuple[list[str], str]:
-    """Run a job of alice on one slot of each host; its lines, and how it ended."""
+def run_job(cluster: SharedCluster, text: str, *words: str, hosts: int = 0) -> tuple[list[str], str]:
+    """Run a job of alice on one slot of each host, or of so many; its lines, and how it ended."""
     path = script(cluster.master_host, text)
-    job_id = cluster.submit("-n", str(len(cluster.hosts)), "-R", "span[ptile=1]", "-o", "out.%J", *words, path)
+    slots = str(hosts or len(cluster.hosts))
+    job_id = cluster.submit("-n", slots, "-R", "span[ptile=1]", "-o", "out.%J", *words, path)
     cluster.until(lambda: cluster.field(job_id, "stat") in ("DONE", "EXIT"), f"job {job_id} does not end")
     return output(cluster.master_host, job_id).splitlines(), cluster.field(job_id, "stat")
 
@@ -90,17 +91,23 @@ def test_tasks_are_the_user_s_on_every_host_with_the_gpus_of_the_job_there(lab: 
 
 @pytest.mark.skipif(not shutil.which("mpirun"), reason="there is no mpirun")
 @pytest.mark.skipif(not ctypes.util.find_library("mpi"), reason="there is no Open MPI of version 4")
-def test_mpirun_starts_processes_on_three_hosts_by_itself(lab: Lab) -> None:
+def test_mpirun_starts_processes_on_three_hosts_and_on_two(lab: Lab) -> None:
+    """By itself, and where somebody says by hand what it should call and which hosts there are."""
     cluster = shared_cluster(lab, [lab.host(name) for name in ("h1", "h2", "h3")], sim_gpus="2")
     lab_host = cluster.master_host
     lab_host.run(["sh", "-c", "cat > hello.py"], user="alice", stdin=HELLO, check=True)
-    lines, state = run_job(cluster, "mpirun /usr/bin/python3 hello.py 2> errors | sort", "-gpu", "num=1")
-    told = (lines, state, read(lab_host, "errors"))
-    assert state == "DONE" and len(lines) == 3, told
-    found = [line.split() for line in lines]
-    assert [words[:3] for words in found] == [[str(rank), "3", "3"] for rank in range(3)], told
-    assert {words[3] for words in found} == {"h1", "h2", "h3"}, told
-    assert all(words[4] in "01" for words in found), f"each has its own GPU: {told}"
+    alone = "mpirun"
+    by_hand = "unset ${!OMPI_MCA_*}; mpirun --mca plm_rsh_agent glaunch --hostfile $LSB_DJOB_HOSTFILE"
+    for line, hosts in ((alone, 3), (by_hand, 3), (by_hand, 2)):
+        lines, state = run_job(
+            cluster, f"{line} /usr/bin/python3 hello.py 2> errors | sort", "-gpu", "num=1", hosts=hosts
+        )
+        told = (line, lines, state, read(lab_host, "errors"))
+        assert state == "DONE" and len(lines) == hosts, told
+        found = [words.split() for words in lines]
+        assert [words[:3] for words in found] == [[str(rank), str(hosts), str(hosts)] for rank in range(hosts)], told
+        assert len({words[3] for words in found}) == hosts, told
+        assert all(words[4] in "01" for words in found), f"each has its own GPU: {told}"
 
 
 def test_restarts_and_cuts_are_not_noticed(lab: Lab) -> None:
