@@ -24,9 +24,13 @@ SHELL, LOGIN_SHELL, NO_SHELL = b"s", b"l", b"d"
 MAX_FRAME = 1 << 20
 
 FAILURE = 255
-AWAY_S = 60.0
-"""How long an agent that has gone away is waited for."""
+DEFAULT_WAIT_S = 60.0
+"""How long an agent that does not answer is waited for, where GSCHED_COMMAND_WAIT does not say."""
+SAY_S = 1.0
+GREETING_S = 10.0
+"""An agent that takes longer than that to greet is asked anew."""
 AGAIN_S = 0.1
+PLEASE_WAIT = "{}: the agent of this host is not responding, it may be restarting. Please wait ..."
 PASSED_ON = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT, _signal.SIGUSR1, _signal.SIGUSR2)
 
 # Options of rsh and ssh: accepted, for programs that believe they call those, and without meaning here.
@@ -132,6 +136,45 @@ class Frames:
         return frame
 
 
+class Patience:
+    """With an agent that does not answer: for how long, and that it is said once each time."""
+
+    def __init__(self, name: str, place: str) -> None:
+        self._name = name
+        self._place = place
+        self._since: float | None = None
+        self._most_s: float | None = None
+        self._has_said = False
+
+    def is_there(self) -> None:
+        """It answers."""
+        self._since, self._has_said = None, False
+
+    def next_s(self) -> float:
+        """How long the next attempt may take, in seconds. Raises Refused."""
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+            return SAY_S
+        if self._most_s is None:
+            self._most_s = patience_s()
+        left_s = self._since + self._most_s - now
+        if left_s <= 0:
+            self._say_once()
+            raise Refused(f"the agent of this host has not answered for {self._most_s:g} s ({self._place})")
+        return max(min(GREETING_S if self._has_said else SAY_S, left_s), AGAIN_S)
+
+    def is_away(self) -> None:
+        """The attempt failed."""
+        if self._since is not None and time.monotonic() - self._since >= SAY_S:
+            self._say_once()
+
+    def _say_once(self) -> None:
+        if not self._has_said:
+            say(PLEASE_WAIT.format(self._name))
+        self._has_said = True
+
+
 class Launch:
     """One launch, over as many connections as it takes."""
 
@@ -157,22 +200,22 @@ class Launch:
         path = posix.environ.get(b"GSCHED_AGENT_SOCKET", b"")
         if not path:
             raise Refused("it works only inside a job, on the hosts that the job has")
-        deadline = time.monotonic() + AWAY_S
+        patience = Patience(self.name, path.decode("utf8", "replace"))
         while True:
+            most_s = patience.next_s()
             connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
             try:
+                connection.settimeout(most_s)
                 connection.connect(path)
                 self._greet(connection)
-                deadline = time.monotonic() + AWAY_S
+                patience.is_there()
                 self._converse(connection)
                 return self.code
-            except (ConnectionError, FileNotFoundError, EOFError):
-                pass
+            except (ConnectionError, FileNotFoundError, BlockingIOError, TimeoutError, EOFError):
+                patience.is_away()
             finally:
                 self._connection = None
                 connection.close()
-            if time.monotonic() >= deadline:
-                raise Refused("the agent of this host cannot be reached")
             time.sleep(AGAIN_S)
 
     def on_signal(self, number: int, _frame: object) -> None:
@@ -182,10 +225,11 @@ class Launch:
             self._tell_signals(self._connection)
 
     def _greet(self, connection: _socket.socket) -> None:
-        """Say what is to be launched, or what has been had of it."""
+        """Say what is to be launched, or what has been had of it. Raises TimeoutError when nobody greets."""
         frames = Frames(connection)
         while (frame := frames.pop()) is None:
             frames.fill()
+        connection.settimeout(None)
         kind, payload = frame
         if kind == REFUSED:
             raise Refused(payload.decode("utf8", "replace"))
@@ -282,6 +326,26 @@ class Launch:
             self._send(connection, DATA if self._piece else END, self._piece)
         else:
             frames.fill()
+
+
+def patience_s() -> float:
+    """How long to wait for an agent that does not answer, in seconds (GSCHED_COMMAND_WAIT). Raises Refused."""
+    import os  # here and below: for those alone who have to wait
+
+    from gsched.base.envdir import setting
+    from gsched.base.errors import BadRequest
+
+    try:
+        text = setting(os.environ, "GSCHED_COMMAND_WAIT")
+    except BadRequest:  # as with any command, a file that cannot be read says nothing
+        text = ""
+    try:
+        seconds = float(text or DEFAULT_WAIT_S)
+    except ValueError:
+        seconds = -1.0
+    if not seconds >= 0:
+        raise Refused(f"GSCHED_COMMAND_WAIT={text}: not a number of seconds")
+    return seconds
 
 
 def describe(asked: Asked) -> tuple[list[bytes], list[bytes]]:

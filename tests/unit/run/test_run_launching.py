@@ -6,7 +6,10 @@ import asyncio
 import gc
 import os
 import signal
+import socket
+import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +29,7 @@ from gsched.app import glaunch
 from gsched.master.tasks import TaskRelay
 from gsched.model.job import JobState
 from gsched.wire import frames, launching
+from gsched.wire.client import DEFAULT_WAIT_S
 from gsched.wire.frames import ProtocolError
 from gsched.wire.launching import LaunchRequest
 from gsched.wire.v1 import agent_pb2
@@ -101,8 +105,8 @@ class Net:
         if not self.cut:
             self.master.answered(name, reply)
 
-    async def begin(self, *words: str, **more: Any) -> asyncio.subprocess.Process:
-        environment = {**os.environ, SOCKET: str(self.path)}
+    async def begin(self, *words: str, wait: str = "60", **more: Any) -> asyncio.subprocess.Process:
+        environment = {**os.environ, SOCKET: str(self.path), "GSCHED_COMMAND_WAIT": wait}
         environment.pop("PYTHONPATH", None)
         more.setdefault("stdin", asyncio.subprocess.DEVNULL)
         return await asyncio.create_subprocess_exec(
@@ -272,6 +276,50 @@ async def test_input_goes_on_after_the_agent_was_started_again(net: Net) -> None
     await net.restart()
     out, err = await process.communicate(b"after\n")
     assert (out, err, process.returncode) == (b"after\n", b"", 0)
+
+
+@on_a_net
+async def test_an_agent_is_missed_from_when_it_goes_not_from_when_it_was_met(net: Net) -> None:
+    process = await net.begin("there", "echo begun; sleep 2; echo over", wait="1.5")
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"begun\n"
+    await asyncio.sleep(1.6)
+    await net.restart()
+    out, err = await process.communicate()
+    assert (out, err, process.returncode) == (b"over\n", b"", 0)
+
+
+PLEASE_WAIT = b"glaunch: the agent of this host is not responding, it may be restarting. Please wait ...\n"
+
+
+@pytest.mark.parametrize("kind", ["nothing", "left behind", "silent"])
+def test_an_agent_that_stays_away_is_given_up(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "agent.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        if kind != "nothing":
+            listening.bind(str(path))
+        if kind == "silent":
+            listening.listen(1)
+        environment = {**os.environ, SOCKET: str(path), "GSCHED_COMMAND_WAIT": "1.5"}
+        words = [sys.executable, "-I", "-S", "-X", "utf8", "-c", CODE, str(ROOT), "date"]
+        began = time.monotonic()
+        done = subprocess.run(words, env=environment, capture_output=True, timeout=30, check=False)
+    assert 1.4 < time.monotonic() - began < 10
+    given_up = f"glaunch: the agent of this host has not answered for 1.5 s ({path})\n"
+    assert (done.returncode, done.stdout, done.stderr) == (255, b"", PLEASE_WAIT + given_up.encode())
+
+
+def test_how_long_an_agent_is_waited_for_is_as_for_a_master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSCHED_ENVDIR", str(tmp_path))
+    monkeypatch.delenv("GSCHED_COMMAND_WAIT", raising=False)
+    assert glaunch.patience_s() == DEFAULT_WAIT_S
+    (tmp_path / "lsf.conf").write_text("GSCHED_COMMAND_WAIT=7\n")
+    assert glaunch.patience_s() == 7
+    monkeypatch.setenv("GSCHED_COMMAND_WAIT", "3")
+    assert glaunch.patience_s() == 3
+    monkeypatch.setenv("GSCHED_COMMAND_WAIT", "long")
+    with pytest.raises(glaunch.Refused, match="GSCHED_COMMAND_WAIT=long: not a number of seconds"):
+        glaunch.patience_s()
 
 
 @on_a_net
