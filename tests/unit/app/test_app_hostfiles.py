@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import tarfile
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gsched.app.hostfiles import pack_host
-from gsched.base.errors import BadRequest
+from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.config.files import load
 from gsched.config.template import write_private
 from gsched.model.config import ClusterConfig, Locations
@@ -75,6 +79,38 @@ def test_what_is_unpacked_loads(config: ClusterConfig, tmp_path: Path) -> None:
         archive.extractall(tmp_path / "other", filter="data")
     other = load(str(tmp_path / "other" / "gsched"), meant_for=config.locations.conf_dir).required()
     assert other == config
+
+
+@pytest.fixture
+def seen(config: ClusterConfig) -> Iterator[ClusterConfig]:
+    """The same where any user can come."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        conf = Path(name, "gsched")
+        shutil.copytree(config.locations.conf_dir, conf, symlinks=True, ignore=shutil.ignore_patterns("fifo"))
+        places = replace(config.locations, conf_dir=str(conf))
+        yield replace(config, locations=places, network=replace(config.network, tls_dir=str(conf / "tls")))
+
+
+@pytest.mark.parametrize("place", ["tls/h2.key", "tls", "lsb.queues", "deep"])
+def test_who_may_not_read_it_all_packs_nothing(seen: ClusterConfig, place: str) -> None:
+    path = Path(seen.locations.conf_dir, place)
+    if place == "deep":
+        path.mkdir()
+    path.chmod(0)
+    target = io.BytesIO()
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65534)
+    try:
+        with pytest.raises(PermissionDenied) as found:
+            pack_host(seen, "h2", target)
+    finally:
+        if is_root:
+            os.seteuid(0)
+        path.chmod(0o700)
+    assert target.getvalue() == b""
+    assert str(found.value).startswith(str(path)) and "\n" not in str(found.value)
 
 
 @pytest.mark.parametrize(
