@@ -71,6 +71,14 @@ def test_certificates_that_count_no_more_go_along(config: ClusterConfig) -> None
     assert "gsched/tls/revoked" in members(config, "h2")
 
 
+def test_the_door_is_named_by_root_on_the_other_host_too(config: ClusterConfig) -> None:
+    door = Path(config.locations.conf_dir, ".door")
+    door.write_text("/run/gsched/door/door.sock\n")
+    door.chmod(0o600)
+    found = members(config, "h2")["gsched/.door"]
+    assert (found.uid, found.mode) == (0, 0o644), "else commands there do not trust the door"
+
+
 def test_what_is_unpacked_loads(config: ClusterConfig, tmp_path: Path) -> None:
     packed = io.BytesIO()
     pack_host(config, "h2", packed)
