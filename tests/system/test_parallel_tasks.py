@@ -62,7 +62,7 @@ def test_tasks_go_on_while_daemons_are_killed(cluster: Cluster) -> None:
 
 
 def test_a_suspended_job_s_tasks_stand_still_and_a_killed_one_s_are_gone(cluster: Cluster) -> None:
-    text = "glaunch 'trap \"\" TERM; echo $$ > pid; while :; do date +%N > tick; sleep 0.02; done'"
+    text = "glaunch 'trap \"\" TERM; echo $$ > pid; while :; do date +%N > new; mv new tick; sleep 0.02; done'"
     job_id = cluster.submit(script(cluster, text))
     tick = cluster.folder / "tick"
     cluster.until(tick.exists, "the task does not run")
