@@ -60,9 +60,17 @@ def _show(start: int, end: int, step: int) -> str:
     return f"{start}-{end}" if step == 1 else f"{start}-{end}:{step}"
 
 
-def parse_indices(text: str, largest: int) -> Indices:
+class TooManyIndices(BadRequest):
+    """A list that names more indices than the caller takes; `count` says how many."""
+
+    def __init__(self, count: int, most: int) -> None:
+        super().__init__(f"{BAD_INDEX}: {count} indices, {most} are the most")
+        self.count = count
+
+
+def parse_indices(text: str, largest: int, *, most: int | None = None) -> Indices:
     """The indices of `1-10:2,20`. Raises BadRequest in LSF's words: for bad syntax, an index of 0 or beyond `largest`,
-    an index that is named twice.
+    an index that is named twice; TooManyIndices for more than `most`, before any work is done on them.
     """
     ranges = []
     parts = text.replace(" ", "").split(",")
@@ -79,6 +87,9 @@ def parse_indices(text: str, largest: int) -> Indices:
         if end > largest:
             raise BadRequest(f"{TOO_LARGE}: {end}; the largest allowed is {largest} (MAX_JOB_ARRAY_SIZE)")
         ranges.append((start, end - (end - start) % step, step))
+    count = sum((end - start) // step + 1 for start, end, step in ranges)
+    if most is not None and count > most:
+        raise TooManyIndices(count, most)
     return _disjoint(sorted(ranges))
 
 

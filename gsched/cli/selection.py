@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id, show_job
-from gsched.base.indices import BAD_INDEX, parse_indices
+from gsched.base.indices import BAD_INDEX, TooManyIndices, parse_indices
 
 MAX_JOB_ID = 2_147_483_646
 MAX_INDEX = 2**31 - 1
-MAX_ELEMENTS = 1_000_000
-"""Elements that one command may name one by one; the number of the array alone means all, however many."""
+MAX_ELEMENTS = 100_000
+"""Jobs and elements that one command may name one by one, as many as the master takes in one request; the number of an
+array alone means all of it, however many. What is more is refused before it is spread out: doors serve many."""
 _WORD = re.compile(r"(?:\[[^\[\]]*\]|\S)+")
 
 
@@ -24,11 +25,19 @@ def parse_job_ids(words: Iterable[str]) -> tuple[int, ...]:
 
     An array's elements are told by their own numbers (gsched.base.ids). Raises BadRequest in LSF's words.
     """
-    parts = (part for word in words for part in (_WORD.findall(word) or [word]))
-    return tuple(dict.fromkeys(job_id for part in parts for job_id in _parse(part)))
+    named: dict[int, None] = {}
+    left = MAX_ELEMENTS
+    for part in (part for word in words for part in (_WORD.findall(word) or [word])):
+        if not left:
+            raise BadRequest(f"{part[:60]}: more than {MAX_ELEMENTS} jobs are too many to name")
+        job_ids = tuple(_parse(part, left))
+        named.update(dict.fromkeys(job_ids))
+        left -= len(job_ids)
+    return tuple(named)
 
 
-def _parse(word: str) -> Iterator[int]:
+def _parse(word: str, most: int) -> Iterator[int]:
+    """The numbers of one word. Raises BadRequest, also for more than `most`, before the first of them."""
     base, bracket, rest = word.partition("[")
     if not (base.isascii() and base.isdigit()) or (bracket and not rest.endswith("]")):
         raise BadRequest(f"{word[:60]}: Illegal job ID.")
@@ -38,11 +47,13 @@ def _parse(word: str) -> Iterator[int]:
     if not bracket:
         yield number
         return
-    indices = parse_indices(rest[:-1], MAX_INDEX)
+    try:
+        indices = parse_indices(rest[:-1], MAX_INDEX, most=most)
+    except TooManyIndices as many:
+        text = f"{word[:60]}: {BAD_INDEX}: {many.count} elements are too many to name; <{number}> is all"
+        raise BadRequest(text) from None
     if not number:
         raise BadRequest(f"{word[:60]}: {BAD_INDEX}: 0 is no array")
-    if indices.count > MAX_ELEMENTS:
-        raise BadRequest(f"{word[:60]}: {BAD_INDEX}: {indices.count} elements are too many to name; <{number}> is all")
     yield from (element_id(number, index) for index in indices)
 
 

@@ -10,6 +10,7 @@ from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id, show_job
 from gsched.base.indices import of
 from gsched.cli.selection import MAX_ELEMENTS, not_found, parse_job_ids
+from gsched.master.gate import MOST_LISTED
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,41 @@ def test_what_is_no_job_is_refused_in_lsfs_words(word: str, text: str) -> None:
 def test_a_list_of_elements_is_bounded() -> None:
     with pytest.raises(BadRequest, match="elements are too many to name; <12> is all"):
         parse_job_ids([f"12[1-{MAX_ELEMENTS + 1}]"])
+
+
+HALVES = f"1-{MAX_ELEMENTS}:2,2-{MAX_ELEMENTS}:2"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [f"{array}[1-{MAX_ELEMENTS}]" for array in range(1, 10)],
+        [f"1[1-{MAX_ELEMENTS}]"] * 2,
+        [f"1[{HALVES}]", f"2[{HALVES}]"],
+        [f"1[{HALVES},1-{MAX_ELEMENTS}]"],
+        ["1[" + ",".join(f"{start}-1000000:4096" for start in range(1, 4097)) + "]"],
+        [" ".join(map(str, range(1, MAX_ELEMENTS + 2)))],
+        ["7"] * (MAX_ELEMENTS + 1),
+    ],
+    ids=["arrays", "one twice", "interleaved", "a clash", "many ranges", "numbers", "one number"],
+)
+def test_what_is_too_many_is_refused_before_it_is_spread_out(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    spread = 0
+
+    def counted(array: int, index: int) -> int:
+        nonlocal spread
+        spread += 1
+        return element_id(array, index)
+
+    monkeypatch.setattr("gsched.cli.selection.element_id", counted)
+    with pytest.raises(BadRequest, match="too many to name"):
+        parse_job_ids(words)
+    assert spread <= MAX_ELEMENTS
+
+
+def test_the_master_takes_as_many_as_can_be_named() -> None:
+    assert MAX_ELEMENTS <= MOST_LISTED
+    assert len(parse_job_ids([f"1[1-{MAX_ELEMENTS}]"])) == MAX_ELEMENTS
 
 
 @given(st.integers(1, 2**31 - 2), st.sets(st.integers(1, 10_000), min_size=1, max_size=30))
