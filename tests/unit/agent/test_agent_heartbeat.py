@@ -4,37 +4,44 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from gsched.agent import daemon
-from gsched.agent.daemon import Agent
-from gsched.base.service import NOBODY
-from gsched.model.config import ClusterConfig, Locations, Params
+from gsched.agent import outbox as module
+from gsched.agent.outbox import Outbox
 from gsched.wire.v1 import agent_pb2, model_pb2
 
-HERE = Locations(conf_dir="/c", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")
-CONFIG = ClusterConfig(cluster="c1", master_host="h1", hosts={}, queues={}, params=Params(), locations=HERE)
 
-
-def test_a_heartbeat_is_sent_after_a_silence_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = Agent(CONFIG, "h1", tmp_path, "no fence", NOBODY)
-    agent._outgoing = asyncio.Queue()
+def test_a_heartbeat_is_sent_after_a_silence_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    outbox = Outbox(7.0)
+    stream = outbox.open(agent_pb2.Hello(host="h1"))
 
     def speak() -> None:
-        agent._send(agent_pb2.AgentMessage(load=model_pb2.LoadReport(ncpus=4)))
+        outbox.send(agent_pb2.AgentMessage(load=model_pb2.LoadReport(ncpus=4)))
 
     turns: list[Callable[[], None]] = [speak, lambda: None, speak, lambda: None, lambda: None]
 
     async def sleep(seconds: float) -> None:
-        assert seconds == CONFIG.timing.exchange_s
+        assert seconds == 7.0
         if not turns:
             raise asyncio.CancelledError
         turns.pop(0)()
 
-    monkeypatch.setattr(daemon.asyncio, "sleep", sleep)
+    monkeypatch.setattr(module.asyncio, "sleep", sleep)
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(agent._beat())
-    kinds = [agent._outgoing.get_nowait().WhichOneof("kind") for _ in range(agent._outgoing.qsize())]
-    assert kinds == ["load", "heartbeat", "load", "heartbeat", "heartbeat"]
+        asyncio.run(outbox.beat())
+    kinds = [stream.get_nowait().WhichOneof("kind") for _ in range(stream.qsize())]
+    assert kinds == ["hello", "load", "heartbeat", "load", "heartbeat", "heartbeat"]
+
+
+def test_what_is_said_between_two_sessions_is_not_kept() -> None:
+    async def story() -> None:
+        outbox = Outbox(7.0)
+        outbox.open(agent_pb2.Hello(host="h1"))
+        outbox.close()
+        outbox.send(agent_pb2.AgentMessage(load=model_pb2.LoadReport(ncpus=4)))
+        assert not await outbox.deliver(agent_pb2.AgentMessage(output=agent_pb2.OutputReply()))
+        stream = outbox.open(agent_pb2.Hello(host="h1"))
+        assert [stream.get_nowait().WhichOneof("kind")] == ["hello"] and stream.empty()
+
+    asyncio.run(story())

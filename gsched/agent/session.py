@@ -1,0 +1,137 @@
+"""An agent's sessions with the master: one after another, each begun by a hello that tells all that is known.
+
+What is heard is handed on to who obeys it; what is told comes from the outbox. A session that ends takes nothing with
+it but the answers that it was asked for: jobs do not depend on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from gsched import __version__
+from gsched.agent.attempts import Attempts
+from gsched.agent.contact import Contact
+from gsched.agent.errands import Errands
+from gsched.agent.outbox import Outbox
+from gsched.agent.relay import Relay
+from gsched.base.errors import GschedError
+from gsched.model.config import ClusterConfig
+from gsched.probe.topology import read_topology
+from gsched.run.contain import boot_id
+from gsched.wire.address import read_address
+from gsched.wire.channel import CHANNEL_OPTIONS
+from gsched.wire.convert import fill
+from gsched.wire.protocol import PROTOCOL
+from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
+from gsched.wire.vouching import agent_channel
+
+log = logging.getLogger(__name__)
+
+_TRANSPORT = (grpc.aio.BaseError, grpc.RpcError, asyncio.InvalidStateError)
+"""What a stream raises when its other end has gone."""
+
+
+class Sessions:
+    """Those of one host's agent. `mark` tells its spool folder from all others; `obey` carries one message out."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        host: str,
+        mark: str,
+        *,
+        contact: Contact,
+        outbox: Outbox,
+        errands: Errands,
+        attempts: Attempts,
+        relay: Relay,
+        obey: Callable[[agent_pb2.MasterMessage], Awaitable[None]],
+    ) -> None:
+        self._config = config
+        self._host = host
+        self._mark = mark
+        self._contact = contact
+        self._outbox = outbox
+        self._errands = errands
+        self._attempts = attempts
+        self._relay = relay
+        self._obey = obey
+
+    async def keep(self) -> None:
+        """One session after another, until this is cancelled."""
+        while True:
+            try:
+                async with self._connection() as channel:
+                    await self._session(channel)
+            except GschedError as error:
+                self._contact.failed(grpc.StatusCode.UNAVAILABLE, error.text)
+            except Exception:
+                log.exception("the session broke")
+            await asyncio.sleep(self._contact.pause_s())
+
+    def _connection(self) -> grpc.aio.Channel:
+        """A new connection to the master. Raises GschedError when nobody says where it is, or who we are."""
+        if self._config.is_shared:
+            return agent_channel(self._config, self._host)
+        address = read_address(self._config.locations.conf_dir)
+        return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+
+    async def _session(self, channel: grpc.aio.Channel) -> None:
+        """One session."""
+        call = agent_pb2_grpc.AgentServiceStub(channel).Session()
+        outgoing = self._outbox.open(await self._hello())
+        self._attempts.tell_unkillable()
+        self._contact.begin()
+        works = (self._read(call), self._outbox.write(call, outgoing), self._outbox.beat())
+        ways = [asyncio.create_task(way) for way in works]
+        try:
+            # Whichever way is closed first: half a connection is none.
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._outbox.close()
+            self._relay.end()
+            self._contact.ended()
+            if call.done():
+                self._contact.failed(await call.code(), await call.details() or "")
+            call.cancel()
+            for task in [*ways, *self._errands.answers]:
+                task.cancel()
+            ends = await asyncio.gather(*ways, return_exceptions=True)
+        for end in ends:
+            if isinstance(end, Exception) and not isinstance(end, _TRANSPORT):
+                log.error("the session broke", exc_info=end)
+
+    async def _hello(self) -> agent_pb2.Hello:
+        """All that is known, when what is being written is written: no news may come between it and the stream."""
+        hello = agent_pb2.Hello(
+            host=self._host, protocol=PROTOCOL, version=__version__, boot_id=boot_id(), pid=os.getpid()
+        )
+        hello.journal = self._mark
+        topology = read_topology()
+        if topology is not None:
+            fill(hello.topology, topology)
+            hello.topology.SetInParent()
+        await self._attempts.settle()
+        self._attempts.fill_hello(hello)
+        return hello
+
+    async def _read(self, call: Any) -> None:
+        while isinstance(batch := await call.read(), agent_pb2.MasterBatch):
+            for message in batch.messages:
+                await self._hear(message)
+
+    async def _hear(self, message: agent_pb2.MasterMessage) -> None:
+        if message.WhichOneof("kind") != "refusal":
+            self._contact.heard()
+            self._relay.begin()
+        try:
+            await self._obey(message)
+        except Exception:  # one bad order must not keep the others from being carried out
+            log.exception("an order failed: %s", message.WhichOneof("kind"))

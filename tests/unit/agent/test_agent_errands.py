@@ -1,0 +1,51 @@
+"""Orders about one attempt are carried out one after another; nothing else waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gsched.agent.errands import Errands
+
+
+def test_orders_about_one_attempt_keep_their_order_and_hold_up_no_other() -> None:
+    async def story() -> None:
+        errands, done, gate = Errands(), list[str](), asyncio.Event()
+        other = asyncio.Event()
+
+        async def slow() -> None:
+            await gate.wait()
+            done.append("start")
+
+        async def quick(name: str) -> None:
+            done.append(name)
+            other.set()
+
+        errands.beside(slow(), (7, 1))
+        errands.beside(quick("signal"), (7, 1))
+        errands.beside(quick("other"), (8, 1))
+        await other.wait()
+        assert done == ["other"]
+        gate.set()
+        other.clear()
+        await other.wait()
+        assert done == ["other", "start", "signal"]
+
+    asyncio.run(story())
+
+
+def test_an_order_that_fails_does_not_keep_the_next_from_being_carried_out() -> None:
+    async def story() -> None:
+        errands, reached = Errands(), asyncio.Event()
+
+        async def fails() -> None:
+            raise RuntimeError("no luck")
+
+        async def goes() -> None:
+            reached.set()
+
+        errands.beside(fails(), (7, 1))
+        errands.beside(goes(), (7, 1))
+        async with asyncio.timeout(5):
+            await reached.wait()
+
+    asyncio.run(story())
