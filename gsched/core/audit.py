@@ -124,14 +124,14 @@ def _audit_sums(state: ClusterState) -> Iterator[str]:
                 add(by_array, job.array_id, 1)
             add(by_queue, job.spec.queue, job.allocation.slots)
             add(by_owner, (job.spec.queue, job.spec.user), job.allocation.slots)
-    if by_queue != state.queue_slots:
-        yield f"slots by queue are counted as {state.queue_slots}, started jobs hold {by_queue}"
-    if by_group != state.group_jobs:
-        yield f"jobs by group are counted as {state.group_jobs}, there are {by_group}"
-    if by_array != state.array_jobs:
-        yield f"started elements are counted as {state.array_jobs}, there are {by_array}"
-    if by_owner != state.queue_user_slots:
-        yield f"slots by queue and user are counted as {state.queue_user_slots}, started jobs hold {by_owner}"
+    if by_queue != state.tally.queue_slots:
+        yield f"slots by queue are counted as {state.tally.queue_slots}, started jobs hold {by_queue}"
+    if by_group != state.tally.group_jobs:
+        yield f"jobs by group are counted as {state.tally.group_jobs}, there are {by_group}"
+    if by_array != state.tally.array_jobs:
+        yield f"started elements are counted as {state.tally.array_jobs}, there are {by_array}"
+    if by_owner != state.tally.queue_user_slots:
+        yield f"slots by queue and user are counted as {state.tally.queue_user_slots}, started jobs hold {by_owner}"
 
 
 def _audit_waiting(state: ClusterState) -> Iterator[str]:
@@ -174,7 +174,7 @@ def _audit_dependents(state: ClusterState, items: list[Item]) -> Iterator[str]:
             dependents.setdefault(parent, set()).add(item_id(item))
     if dependents != state.waits.dependents:
         yield f"dependents are kept as {state.waits.dependents}, they are {dependents}"
-    if waiting != state.pending_jobs:
-        yield f"pending jobs are counted as {state.pending_jobs}, there are {waiting}"
-    if slots != state.pending_slots:
-        yield f"slots of pending jobs are counted as {state.pending_slots}, they are {slots}"
+    if waiting != state.tally.pending_jobs:
+        yield f"pending jobs are counted as {state.tally.pending_jobs}, there are {waiting}"
+    if slots != state.tally.pending_slots:
+        yield f"slots of pending jobs are counted as {state.tally.pending_slots}, they are {slots}"

@@ -6,7 +6,6 @@ report (load, devices) is observation, not state: see gsched.core.observed.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable
 
 from gsched.base.ids import array_of, element_id, index_of
@@ -14,17 +13,19 @@ from gsched.core import checkpoint, groups, machine, quarantine
 from gsched.core.accounting import Accounts
 from gsched.core.array import JobArray
 from gsched.core.entities import JobGroup, QueueState, StoredReservation
+from gsched.core.forgetting import Forgetting
 from gsched.core.groups import add, groups_above
 from gsched.core.job import Job
 from gsched.core.kinds_seen import KindsSeen
 from gsched.core.parts import Leaving, is_ordered
 from gsched.core.specs import SpecPool
+from gsched.core.tally import Tally
 from gsched.core.waiting import WaitingRoom
 from gsched.core.waits import Waits
 from gsched.model.allocation import HostAllocation
 from gsched.model.event import AnyEvent, JobEvent, ReservationMade
 from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import FINISHED, PENDING, STARTED, JobSpec, JobState
+from gsched.model.job import FINISHED, PENDING, STARTED, JobState
 from gsched.model.ledger import Ledger
 from gsched.model.snapshot import Running
 
@@ -48,7 +49,8 @@ class ClusterState:
         self.specs = SpecPool()
         self.ledger = Ledger()
         self.seen = KindsSeen()
-        self.waits = Waits(self._nobody_depends)
+        self.forgetting = Forgetting(self.jobs, self.arrays, self._is_needed)
+        self.waits = Waits(self.forgetting.nobody_depends)
         """What each pending job waits for."""
         self.tokens: dict[str, dict[int, int]] = {}
         """Submission token -> place in the submission -> job id, of jobs in memory."""
@@ -62,22 +64,9 @@ class ClusterState:
         """Started jobs in SSUSP: they may go on when there is room."""
         self.deadlines: dict[int, float] = {}
         """Unfinished jobs (and arrays) with a termination time -> that time."""
-        self._ends: list[tuple[float, int]] = []
-        """Heap of (end, job or array); those that are gone already are skipped when they come up."""
-        self._kept: dict[int, float] = {}
-        """Finished jobs that others still depend on -> their end."""
-        self.queue_slots: dict[str, int] = {}
-        self.queue_user_slots: dict[tuple[str, str], int] = {}
-        self.group_jobs: dict[str, int] = {}
-        """Job group -> started jobs in it and below."""
+        self.tally = Tally()
         self.group_members: dict[str, int] = {}
         """Job group -> jobs and arrays in memory that are in it itself."""
-        self.array_jobs: dict[int, int] = {}
-        """Array -> started elements."""
-        self.pending_jobs: dict[str, int] = {}
-        """User -> jobs and elements in PEND or PSUSP."""
-        self.pending_slots: dict[str, int] = {}
-        """User -> slots that these want at the least."""
         self._born: tuple[JobArray, int, int] | None = None
         """While an event is applied: the array whose element became a job by it, its index, and `first` before."""
         self.leaving = Leaving()
@@ -95,6 +84,9 @@ class ClusterState:
     def pending(self) -> WaitingRoom:
         """Jobs that wait for nothing but a place."""
         return self.waits.room
+
+    def _is_needed(self, job_id: int) -> bool:
+        return job_id in self.waits.dependents
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -177,36 +169,6 @@ class ClusterState:
 
         return self.waits.let_go_on(now, find)
 
-    def first_end(self) -> float | None:
-        """When the job that has been finished for longest ended; None without finished jobs that may be forgotten."""
-        while self._ends and not self._may_go(*self._ends[0]):
-            heapq.heappop(self._ends)
-        return self._ends[0][0] if self._ends else None
-
-    def forgettable(self, now: float, after_s: float, most: int) -> list[int]:
-        """Up to `most` jobs (arrays as a whole) that ended `after_s` seconds ago or earlier, in order of their ends.
-
-        A job that others depend on stays.
-        """
-        found: list[tuple[float, int]] = []
-        while len(found) < most and (ended := self.first_end()) is not None and ended + after_s <= now:
-            found.append(heapq.heappop(self._ends))
-        for entry in found:  # they stay until the event that lets go of them
-            heapq.heappush(self._ends, entry)
-        return [job_id for _, job_id in dict.fromkeys(found)]
-
-    def _may_go(self, at: float, job_id: int) -> bool:
-        """Whether the entry of the heap still tells of a job that may be forgotten."""
-        array, job = self.arrays.get(job_id), self.jobs.get(job_id)
-        if array is not None:
-            is_over = array.is_over() and array.last_end == at
-        else:
-            is_over = job is not None and job.state in FINISHED and job.finished_at == at
-        if is_over and job_id in self.waits.dependents:
-            self._kept[job_id] = at
-            return False
-        return is_over
-
     # -- used by the machine --------------------------------------------------------------------------------------
 
     def job(self, job_id: int) -> Job:
@@ -225,7 +187,7 @@ class ClusterState:
         if array.count == 1:
             self.unqueue_array(array)
         else:
-            self._count_waiting(array.spec, -1)
+            self.tally.waiting(array.spec, -1)
         array.take(index)
         self.jobs[job.job_id] = job
         self.enqueue(job)
@@ -245,7 +207,7 @@ class ClusterState:
         if was_empty:
             self.enqueue_array(array)
         else:
-            self._count_waiting(array.spec, 1)
+            self.tally.waiting(array.spec, 1)
 
     def add(self, job: Job) -> None:
         """Enter a job: a new one, or one of a checkpoint."""
@@ -258,7 +220,7 @@ class ClusterState:
             self.hold(job)
             self._show_running(job)
         elif job.state in FINISHED and not index_of(job.job_id):
-            self.note_end(job.job_id, job.finished_at or 0.0)
+            self.forgetting.note_end(job.job_id, job.finished_at or 0.0)
         self.leaving.enter(job)
         if job.state not in FINISHED:
             self.seen.note(job.spec)
@@ -271,7 +233,7 @@ class ClusterState:
         self.seen.note(array.spec, array.count)
         self.enqueue_array(array)
         if array.is_over():
-            self.note_end(array.array_id, array.last_end)
+            self.forgetting.note_end(array.array_id, array.last_end)
         else:
             self._mind_deadline(array.array_id, array.spec.terminate_at)
 
@@ -294,7 +256,7 @@ class ClusterState:
                     self.leaving.leave(job)
                     self.touched.add(member)
         self.deadlines.pop(job_id, None)
-        self._kept.pop(job_id, None)
+        self.forgetting.drop(job_id)
         self.join_group(item.spec.group, -1)
         places = self.tokens.get(item.token)
         if places is not None:
@@ -306,43 +268,30 @@ class ClusterState:
         """The array, or else the job, of that number."""
         return self.arrays.get(number) or self.jobs[number]
 
-    def _count_waiting(self, spec: JobSpec, jobs: int) -> None:
-        add(self.pending_jobs, spec.user, jobs)
-        add(self.pending_slots, spec.user, jobs * spec.slots)
-
     def enqueue(self, job: Job) -> None:
         """The job is PEND or PSUSP: it joins those that wait for a place, a time, other jobs, or to be resumed."""
         if job.avoid_host and job.state is JobState.PEND:
             self.avoiding[job.job_id] = job.avoid_host
-        self._count_waiting(job.spec, 1)
+        self.tally.waiting(job.spec, 1)
         self.waits.enter(job)
 
     def unqueue(self, job: Job) -> None:
         """Take a job that is PEND or PSUSP out of wherever it waits."""
         self.avoiding.pop(job.job_id, None)
-        self._count_waiting(job.spec, -1)
+        self.tally.waiting(job.spec, -1)
         self.waits.leave(job)
 
     def enqueue_array(self, array: JobArray) -> None:
         """The elements in the array's record, if there are any, join those that wait."""
         if array.count:
-            self._count_waiting(array.spec, array.count)
+            self.tally.waiting(array.spec, array.count)
             self.waits.enter(array)
 
     def unqueue_array(self, array: JobArray) -> None:
         """Take the elements in the array's record, if there are any, out of wherever they wait."""
         if array.count:
-            self._count_waiting(array.spec, -array.count)
+            self.tally.waiting(array.spec, -array.count)
             self.waits.leave(array)
-
-    def _nobody_depends(self, job_id: int) -> None:
-        at = self._kept.pop(job_id, None)
-        if at is not None:
-            self.note_end(job_id, at)
-
-    def note_end(self, job_id: int, at: float) -> None:
-        """Remember when a job (or array) was over, for the time when it is forgotten."""
-        heapq.heappush(self._ends, (at, job_id))
 
     def element_ended(self, array: JobArray, at: float, count: int = 1) -> None:
         """So many elements of the array have ended."""
@@ -350,7 +299,7 @@ class ClusterState:
         array.last_end = max(array.last_end, at)
         if array.is_over():
             self.deadlines.pop(array.array_id, None)
-            self.note_end(array.array_id, array.last_end)
+            self.forgetting.note_end(array.array_id, array.last_end)
 
     def _mind_deadline(self, job_id: int, at: float | None) -> None:
         if at is not None:
@@ -362,13 +311,15 @@ class ClusterState:
         self.ledger.take(job.key, job.allocation, job.held_since)
         if job.gave_slots:
             self.ledger.suspend(job.key, job.allocation)
-        self._count(job, 1)
+        self.tally.started(job, 1)
+        self.touch_hosts(job)
 
     def release(self, job: Job) -> None:
         """Free what the job's attempt holds."""
         assert job.allocation is not None
         self.ledger.give(job.key, job.allocation)
-        self._count(job, -1)
+        self.tally.started(job, -1)
+        self.touch_hosts(job)
 
     def give_up(self, job: Job) -> None:
         """The job's attempt is over as far as the job is concerned: what it may have on several hosts is to end."""
@@ -382,17 +333,6 @@ class ClusterState:
         """The job's hosts look different now."""
         if job.allocation is not None:
             self.touched_hosts.update(part.host for part in job.allocation.parts)
-
-    def _count(self, job: Job, sign: int) -> None:
-        assert job.allocation is not None
-        slots = sign * job.allocation.slots
-        add(self.queue_slots, job.spec.queue, slots)
-        add(self.queue_user_slots, (job.spec.queue, job.spec.user), slots)
-        for group in groups_above(job.spec.group):
-            add(self.group_jobs, group, sign)
-        if index_of(job.job_id):
-            add(self.array_jobs, array_of(job.job_id), sign)
-        self.touch_hosts(job)
 
     def join_group(self, group: str, sign: int) -> None:
         """A job or an array joins (1) or leaves (-1) the group; groups that are needed come into being."""

@@ -85,8 +85,8 @@ class Outlook:
             ledger=ledger,
             columns=self._in_columns(ledger),
             pending=_without(state.pending, leave_out) if leave_out else state.pending,
-            queue_slots=state.queue_slots,
-            queue_user_slots=state.queue_user_slots,
+            queue_slots=state.tally.queue_slots,
+            queue_user_slots=state.tally.queue_user_slots,
             running=state.running,
             inactive_queues=self._inactive(config, minute),
             applications=config.applications.keys(),
@@ -100,11 +100,11 @@ class Outlook:
             job_group_limits={
                 name: group.job_limit for name, group in state.groups.items() if group.job_limit is not None
             },
-            job_group_jobs=state.group_jobs,
+            job_group_jobs=state.tally.group_jobs,
             array_limits={
                 number: array.spec.array_limit for number, array in state.arrays.items() if array.spec.array_limit
             },
-            array_jobs=state.array_jobs,
+            array_jobs=state.tally.array_jobs,
             shares={name: state.accounts.shares(name, now) for name in fair},
             fairshare=params.fairshare,
             group_shares={name: group.shares for name, group in config.user_groups.items() if group.shares},

@@ -111,8 +111,8 @@ def _number_of(spec: JobSpec) -> int:
 def _check_more(state: ClusterState, config: ClusterConfig, user: str, jobs: int, slots: int) -> None:
     for limit in _pending_limits(config, user):
         for what, counted, new, most in (
-            ("jobs", state.pending_jobs, jobs, limit.jobs),
-            ("slots", state.pending_slots, slots, limit.slots),
+            ("jobs", state.tally.pending_jobs, jobs, limit.jobs),
+            ("slots", state.tally.pending_slots, slots, limit.slots),
         ):
             if most is None or not new:
                 continue

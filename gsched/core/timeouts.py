@@ -40,7 +40,7 @@ class Timeouts:
         for name in self._silent(config):
             if now >= self._lost_at(name, config):
                 attempts.host_lost(self._state, name, self._observations.of(name), now, decision)
-        for job_id in self._state.forgettable(now, config.params.clean_period_s, FORGET_MOST):
+        for job_id in self._state.forgetting.forgettable(now, config.params.clean_period_s, FORGET_MOST):
             decision.record(JobForgotten(at=now, job_id=job_id))
         self._end_overdue(now, decision)
         for made in [made for made in self._state.reservations.values() if made.end <= now]:
@@ -65,7 +65,7 @@ class Timeouts:
             yield made.end
             if made.start > now:
                 yield made.start
-        ended = self._state.first_end()
+        ended = self._state.forgetting.first_end()
         if ended is not None:
             yield ended + config.params.clean_period_s
         yield from self._window_changes(config, now)

@@ -517,7 +517,8 @@ class Histories(RuleBasedStateMachine):
         for state in (whole, tail):
             state.give_back(self.engine.state.ledger.at)  # nor is this
             assert held_by_jobs(state) == held_by_jobs(self.engine.state)
-        assert tail.pending == self.engine.state.pending and tail.queue_slots == self.engine.state.queue_slots
+        assert tail.pending == self.engine.state.pending
+        assert tail.tally.queue_slots == self.engine.state.tally.queue_slots
 
     @invariant()
     def what_really_runs_shares_no_gpu(self) -> None:

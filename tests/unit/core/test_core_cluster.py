@@ -34,12 +34,13 @@ def test_a_checkpoint_gives_back_all_that_is_derived_from_it(road: str) -> None:
     state = replay(ROADS[road])
     again = ClusterState.load(state.dump())
     assert again.dump() == state.dump()
-    for name in ("pending", "avoiding", "tokens", "queue_slots", "queue_user_slots", "next_job_id"):
+    for name in ("pending", "avoiding", "tokens", "next_job_id"):
         assert getattr(again, name) == getattr(state, name), name
+    assert vars(again.tally) == vars(state.tally)
     assert {host: books.held for host, books in again.ledger.hosts.items() if books.held} == {
         host: books.held for host, books in state.ledger.hosts.items() if books.held
     }
-    assert again.first_end() == state.first_end()
+    assert again.forgetting.first_end() == state.forgetting.first_end()
     assert audit(again) == []
 
 
@@ -93,14 +94,14 @@ def test_finished_jobs_come_up_in_order_of_their_ends() -> None:
         state.apply(JobSubmitted(at=1.0, job_id=job_id, spec=SPEC))
         state.apply(JobDispatched(at=2.0, job_id=job_id, attempt=1, allocation=PLACE, effective_req="r"))
         state.apply(JobFinished(at=end, job_id=job_id, attempt=1, result=DONE))
-    assert state.first_end() == 10.0
-    assert state.forgettable(25.0, 5.0, 9) == [2, 3]
-    assert state.forgettable(25.0, 5.0, 1) == [2]  # asking changes nothing
-    assert state.forgettable(14.9, 5.0, 9) == []
+    assert state.forgetting.first_end() == 10.0
+    assert state.forgetting.forgettable(25.0, 5.0, 9) == [2, 3]
+    assert state.forgetting.forgettable(25.0, 5.0, 1) == [2]  # asking changes nothing
+    assert state.forgetting.forgettable(14.9, 5.0, 9) == []
     state.apply(JobForgotten(at=40.0, job_id=2))
-    assert state.forgettable(100.0, 5.0, 9) == [3, 1]
+    assert state.forgetting.forgettable(100.0, 5.0, 9) == [3, 1]
     state.set_aside(3, "broken")
-    assert state.first_end() == 30.0
+    assert state.forgetting.first_end() == 30.0
 
 
 def test_tokens_go_with_the_last_job_of_a_submission() -> None:
@@ -120,7 +121,8 @@ def test_a_job_set_aside_leaves_nothing_behind(road: str) -> None:
     state = replay(ROADS[road])
     state.set_aside(1, "a bad record")
     state.set_aside(1, "another one")
-    assert state.jobs == {} and not state.pending and state.queue_slots == {} and state.queue_user_slots == {}
+    assert state.jobs == {} and not state.pending
+    assert state.tally.queue_slots == state.tally.queue_user_slots == {}
     assert state.quarantined == {1: "a bad record"}
     assert state.ledger.host("a").held == {}
     assert audit(state) == []
@@ -162,11 +164,11 @@ def _miscount_gpus(state: ClusterState) -> None:
 
 
 def _miscount_queue(state: ClusterState) -> None:
-    state.queue_slots["normal"] = 7
+    state.tally.queue_slots["normal"] = 7
 
 
 def _miscount_owner(state: ClusterState) -> None:
-    state.queue_user_slots.clear()
+    state.tally.queue_user_slots.clear()
 
 
 def _lose_allocation(state: ClusterState) -> None:

@@ -35,7 +35,7 @@ def test_every_job_that_waits_counts_towards_the_pending_jobs() -> None:
     assert len(world.submit(spec())) == 1
     world.ended(1)
     world.settle()
-    assert world.engine.state.pending_jobs == {"ann": 2}  # the held one, and the one that has its time
+    assert world.engine.state.tally.pending_jobs == {"ann": 2}  # the held one, and the one that has its time
     assert len(world.submit(*[spec()] * 4)) == 4
     assert len(world.submit(*[spec()] * 99, user="bob")) == 99
     world.check_replay()
@@ -63,10 +63,10 @@ def test_slots_that_pending_jobs_want_are_limited_too() -> None:
     (refused,) = world.modify(last, slots=3)
     assert refused.startswith("The user has reached his/her pending slot limit: 10 slots of ann wait, 1 more")
     assert world.modify(last, slots=1) == [""]
-    assert world.engine.state.pending_slots == {"ann": 9}
+    assert world.engine.state.tally.pending_slots == {"ann": 9}
     world.submit(spec(hold=True))
     world.control("kill", last)
-    assert world.engine.state.pending_slots == {"ann": 9}
+    assert world.engine.state.tally.pending_slots == {"ann": 9}
     world.check_replay()
 
 

@@ -170,7 +170,7 @@ def test_a_requeue_forgets_the_attempt_but_not_the_job() -> None:
     job = state.jobs[1]
     assert (job.attempt, job.allocation, job.started_at, job.pid, job.boot_id) == (1, None, None, None, "")
     assert (job.failed_starts, job.avoid_host, job.not_before) == (1, "a", 9.0)
-    assert state.ledger.host("a").held == {} and state.queue_slots == {}
+    assert state.ledger.host("a").held == {} and state.tally.queue_slots == {}
     assert state.waits.delayed == {1: 9.0} and state.avoiding == {1: "a"}
 
 

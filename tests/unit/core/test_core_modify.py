@@ -247,9 +247,9 @@ def test_a_switch_gives_what_the_new_queue_gives() -> None:
 
 def test_a_running_job_is_switched_with_what_it_holds() -> None:
     world = full()
-    assert world.engine.state.queue_slots == {"normal": 32}
+    assert world.engine.state.tally.queue_slots == {"normal": 32}
     assert world.modify(1, queue="short") == [""]
-    assert world.engine.state.queue_slots == {"normal": 16, "short": 16}
+    assert world.engine.state.tally.queue_slots == {"normal": 16, "short": 16}
     assert world.state(1) == "RUN" and world.job(1).spec.queue == "short"
     assert world.modify(1, queue="theirs") == ["theirs: User cannot use the queue"]
     world.check_replay()

@@ -67,7 +67,8 @@ def test_an_array_is_set_aside_with_all_its_elements(upto: int) -> None:
     state = replay(HISTORY[:upto])
     state.set_aside(1, "a bad record")
     assert not state.jobs and not state.arrays and not state.groups and not state.pending
-    assert state.pending_jobs == state.array_jobs == state.group_jobs == state.queue_slots == {}
+    tally = state.tally
+    assert tally.pending_jobs == tally.array_jobs == tally.group_jobs == tally.queue_slots == {}
     for event in (*HISTORY, *REST):
         state.apply(event)
     assert audit(state) == [] and state.quarantined == {1: "a bad record"}

@@ -89,7 +89,7 @@ def test_a_limit_counts_the_jobs_of_the_group_and_of_those_below() -> None:
     world.settle()
     assert [world.state(job_id) for job_id in ids] == ["RUN", "RUN", "PEND", "PEND", "RUN"]
     assert world.reasons(ids[3])[0].startswith("The specified job group has reached its job limit (2 of 2")
-    assert world.engine.state.group_jobs == {"/risk/a": 2, "/risk": 2, "/other": 1}
+    assert world.engine.state.tally.group_jobs == {"/risk/a": 2, "/risk": 2, "/other": 1}
     assert world.groups("modify", "/risk", job_limit=3) == [""]
     world.settle()
     assert [world.state(job_id) for job_id in ids[2:4]] == ["RUN", "PEND"]
