@@ -18,7 +18,7 @@ from gsched.master.gate import Gate, LetIn
 from gsched.model.config import ClusterConfig, Locations, Network, Params
 from gsched.model.host import HostConfig
 from gsched.wire.auth import Authenticator
-from gsched.wire.server import SERVER_OPTIONS, answers, listen_tls, streams
+from gsched.wire.server import SERVER_OPTIONS, SERVER_OPTIONS_FOR_ANYBODY, answers, listen_tls, streams
 from gsched.wire.shared import Accounts, ByHost
 from gsched.wire.v1 import (
     agent_pb2,
@@ -125,7 +125,8 @@ class SharedMaster:
         return [self.server(auth, self.config.network.port, hosts_only=True)]
 
     def server(self, auth: Authenticator, port: int, *, hosts_only: bool) -> grpc.aio.Server:
-        server = grpc.aio.server(interceptors=[Gate(auth, lambda: self.config, self.audit)], options=SERVER_OPTIONS)
+        options = SERVER_OPTIONS if hosts_only else SERVER_OPTIONS_FOR_ANYBODY
+        server = grpc.aio.server(interceptors=[Gate(auth, lambda: self.config, self.audit)], options=options)
         scheduler_pb2_grpc.add_SchedulerServicer_to_server(Telling(), server)
         waiting_pb2_grpc.add_WaitingServicer_to_server(Ending(), server)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(Agents(), server)

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from shared_master import MASTER, SharedMaster, free_port
 
-from gsched.base.errors import PermissionDenied, Unavailable
+from gsched.base.errors import GschedError, PermissionDenied, Unavailable
 from gsched.model.job import JobSpec
 from gsched.model.view import Submission
 from gsched.wire import munge as library
@@ -134,6 +134,15 @@ def test_each_call_has_a_credential_of_its_own(master: StampedMaster) -> None:
     blob = os.urandom(3 << 20)
     submission = Submission(spec=JobSpec(command="x", user="", queue="q"), environment=blob, script=b"", input=None)
     assert user.submit(submission).job_id > len(blob)
+
+
+def test_who_has_proven_nothing_yet_says_no_more_than_so_much(master: StampedMaster) -> None:
+    """8 MiB; on the port of hosts it is eight times that."""
+    user, large = client(master), b"x" * (9 << 20)
+    submission = Submission(spec=JobSpec(command="x", user="", queue="q"), environment=b"", script=large, input=None)
+    with pytest.raises(GschedError, match="larger than max"):
+        user.submit(submission)
+    assert user.cluster().cluster.startswith("ann/")
 
 
 def test_a_credential_that_is_used_again_is_refused(master: StampedMaster) -> None:

@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from gsched.agent import accounts as module
-from gsched.agent import pamlimits
+from gsched.agent import daemon, pamlimits
 from gsched.agent.accounts import Accounts, Login
 from gsched.agent.environment import login_variables
 from gsched.agent.pamlimits import PamLimits, parse_limits
 from gsched.base.errors import Conflict, GschedError, NotFound, ResourceExhausted
+from gsched.config.files import load
+from gsched.config.template import write_private
+from gsched.model.config import Locations
 from gsched.run.account import Account
 from gsched.wire.auth import user_name
 
@@ -173,3 +176,26 @@ def test_no_program_no_limits(caplog: pytest.LogCaptureFixture, tmp_path: Path) 
 def test_the_systems_own_session_answers() -> None:
     found = asyncio.run(PamLimits(pamlimits.find_program() or "").of("root"))
     assert resource.RLIMIT_NOFILE in {kind for kind, _, _ in found}
+
+
+@pytest.mark.parametrize(("setting", "asks"), [(None, True), (True, True), (False, False)])
+def test_a_site_may_do_without_the_limits_of_sessions(
+    setting: bool | None, asks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GSCHED_PAM_LIMITS."""
+    program = tmp_path / "runuser"
+    program.write_text("#!/bin/sh\nulimit -Sn 333; exec cat /proc/self/limits\n")
+    program.chmod(stat.S_IRWXU)
+    names = ("state_dir", "log_dir", "server_dir", "run_dir", "spool_dir")
+    folders = Locations(conf_dir=str(tmp_path), **{name: f"{tmp_path}/{name}" for name in names})
+    write_private(str(tmp_path), cluster="c", hosts=["h1"], slots=None, folders=folders, gpu_provider="none")
+    if setting is not None:
+        with (tmp_path / "lsf.conf").open("a") as file:
+            file.write(f"GSCHED_PAM_LIMITS={'Y' if setting else 'N'}\n")
+    monkeypatch.setattr(daemon.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(daemon, "find_program", lambda: str(program))
+    accounts = daemon._accounts(load(str(tmp_path), "h1").required(), "h1")
+    monkeypatch.setattr(accounts, "_find", find)
+    granted = asyncio.run(accounts.login("alice")).granted
+    assert ((resource.RLIMIT_NOFILE, 333) in {each[:2] for each in granted}) is asks
+    assert asks or not granted

@@ -127,6 +127,18 @@ def test_an_installation_that_the_services_could_not_read(tmp_path: Path, python
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("daemon", ["master", "door", "agent"])
+def test_what_units_promise(tmp_path: Path, daemon: str) -> None:
+    """They are ready when they say so, fed, and started again; jobs outlive the agent, and only the agent is root."""
+    put(tmp_path)
+    lines = set((tmp_path / UNITS / f"gsched-{daemon}.service").read_text().splitlines())
+    promised = {"Type=notify", "NotifyAccess=main", f"WatchdogSec={units.WATCHDOG_S}", "Restart=always"}
+    assert {*promised, "StartLimitIntervalSec=0", "WantedBy=multi-user.target"} <= lines
+    of_agent, of_others = {"KillMode=process", "Delegate=yes"}, {"User=gsched", "NoNewPrivileges=yes"}
+    wanted, others = (of_agent, of_others) if daemon == "agent" else (of_others, of_agent)
+    assert wanted <= lines and not others & lines
+
+
 def test_backoff_where_systemd_knows_it(tmp_path: Path) -> None:
     put(tmp_path, "door")
     config = install.read_config(Place(str(tmp_path), "/etc/gsched", "h1"))
