@@ -19,7 +19,7 @@ from gsched.agent.aside import PATH_PATIENCE_S, Aside
 from gsched.agent.custody import Custody, GpusUnfit
 from gsched.agent.fencing import Fencing
 from gsched.agent.letters import Letters
-from gsched.agent.ordering import Orders, Variables, no_variables
+from gsched.agent.ordering import Orders, Start, Surroundings
 from gsched.agent.outputs import KeptOutputs
 from gsched.agent.peeking import Endings
 from gsched.agent.tasks import HostTasks
@@ -58,17 +58,11 @@ class Attempts:
         clock: Clock,
         *,
         send: Callable[[agent_pb2.AgentMessage], None],
-        locks_gpus: Callable[[], bool],
-        places: Mapping[str, str],
+        surroundings: Surroundings,
         fencing: Fencing | None = None,
         custody: Custody | None = None,
-        variables: Variables = no_variables,
         accounts: Accounts | None = None,
-        socket: str = "",
     ) -> None:
-        """`locks_gpus()` tells whether the host's GPUs are real ones, which other clusters may want too; `places` are
-        the variables that tell jobs where the cluster lies. `socket`: path of the one that jobs ask for tasks at.
-        """
         self._fencing = fencing
         self._custody = custody or Custody()
         self._accounts = accounts or Accounts(host, uid=uid)
@@ -109,16 +103,7 @@ class Attempts:
         self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
         self._aside = Aside()
         self._letters = Letters(self._executor, self._on_written, self._aside)
-        self._orders = Orders(
-            host,
-            user_name(uid),
-            self._executor,
-            clock,
-            locks_gpus=locks_gpus,
-            places=places,
-            variables=variables,
-            socket=socket,
-        )
+        self._orders = Orders(host, user_name(uid), self._executor, clock, surroundings)
 
     async def adopt(self) -> int:
         """Take up what an earlier agent left; returns how many attempts there are."""
@@ -205,9 +190,8 @@ class Attempts:
             fence = await self._fencing.fence_of(attempt_name(*key), part, message.gpu_unrequested)
         interval_s = self.terminate_interval_s
         # Where the user's paths lead is looked up in the user's name.
-        order = await self._aside.as_user(
-            login.account, lambda: self._orders.of(message, spec, allocation, part, fence, interval_s, login)
-        )
+        start = Start(message, spec, allocation, part, login)
+        order = await self._aside.as_user(login.account, lambda: self._orders.of(start, fence, interval_s))
         if order.any_gpu:
             self._any_gpu.add(key)
         self._letters.expect(key, order)

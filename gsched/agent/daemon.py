@@ -22,6 +22,7 @@ from gsched.agent.launching import LaunchDoor
 from gsched.agent.launchsocket import listen, socket_path
 from gsched.agent.mps import Mps
 from gsched.agent.obedience import Obedience
+from gsched.agent.ordering import Surroundings
 from gsched.agent.outbox import Outbox
 from gsched.agent.pamlimits import PROGRAM, PamLimits, find_program
 from gsched.agent.relay import Relay
@@ -182,15 +183,20 @@ class Agent:
             os.getuid(),
             self._clock,
             send=self._outbox.send,
+            surroundings=self._surroundings(mps),
+            fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus, lambda: mps.groups),
+            custody=self._keeping.custody,
+            accounts=accounts,
+        )
+
+    def _surroundings(self, mps: Mps) -> Surroundings:
+        return Surroundings(
             locks_gpus=lambda: self._reporter.gpus.has_real_gpus,
             places={
                 "LSF_ENVDIR": self._config.locations.conf_dir,
                 "LSF_SERVERDIR": self._config.locations.server_dir,
             },
-            fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus, lambda: mps.groups),
-            custody=self._keeping.custody,
             variables=mps.variables,
-            accounts=accounts,
             socket=self._listen(),
         )
 

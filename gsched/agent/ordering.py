@@ -10,6 +10,7 @@ import grp
 import os
 import signal
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -91,51 +92,56 @@ def _as_part(order: Order) -> Order:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The start of one attempt here: what the master says of it, and as whom it runs on this host."""
+
+    message: agent_pb2.StartAttempt
+    spec: JobSpec
+    """As `message` has it; the order has paths of this host in it."""
+    allocation: Allocation
+    part: HostAllocation
+    """This host's part of the allocation."""
+    login: Login
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is so for all jobs of a host."""
+
+    locks_gpus: Callable[[], bool]
+    """Tells whether its GPUs are real ones, which other clusters may want too."""
+    places: Mapping[str, str]
+    """The variables that tell jobs where the cluster lies."""
+    variables: Variables = no_variables
+    socket: str = ""
+    """Path of the one that jobs ask for tasks at; empty where there is none."""
+
+
 class Orders:
-    """The orders of one host. `locks_gpus()` tells whether its GPUs are real ones, which other clusters may want too;
-    `places` are the variables that tell jobs where the cluster lies.
-    """
+    """The orders of one host. `user`: whose agent it is, for jobs that need no account of their own."""
 
     def __init__(
-        self,
-        host: str,
-        user: str,
-        executor: ProcessExecutor,
-        clock: Clock,
-        *,
-        locks_gpus: Callable[[], bool],
-        places: Mapping[str, str],
-        variables: Variables,
-        socket: str,
+        self, host: str, user: str, executor: ProcessExecutor, clock: Clock, surroundings: Surroundings
     ) -> None:
         self._host = host
         self._user = user
         self._executor = executor
         self._clock = clock
-        self._locks_gpus = locks_gpus
-        self._places = places
-        self._variables = variables
-        self._socket = socket
+        self._surroundings = surroundings
         self._unix_group = _group_name(os.getgid())
 
-    def of(
-        self,
-        message: agent_pb2.StartAttempt,
-        spec: JobSpec,
-        allocation: Allocation,
-        part: HostAllocation,
-        fence: Fence | None,
-        terminate_interval_s: float,
-        login: Login,
-    ) -> Order:
-        """The order for `part`, this host's part of the allocation. Raises GschedError."""
-        job_id, account = message.job_id, login.account
-        spec, folders = settled(spec, job_id, self._user_of(login), self._group_of(login))
+    def of(self, start: Start, fence: Fence | None, terminate_interval_s: float) -> Order:
+        """The order of this host's part of the attempt. Raises GschedError."""
+        message, allocation, part, login = start.message, start.allocation, start.part, start.login
+        job_id = message.job_id
+        spec, folders = settled(start.spec, job_id, self._user_of(login), self._group_of(login))
+        start = replace(start, spec=spec)
         first, last = steps_around(spec, message)
         script = message.script or _too_long(spec.command)
-        fenced, submitted = fence is not None, message.environment
-        environment = self._environment(submitted, message, spec, allocation, part, login, fenced=fenced)
+        environment = self._environment(start, message.environment, fenced=fence is not None)
         cpus, memory_nodes = bound_to(part)
+        locked = part.gpus if self._surroundings.locks_gpus() else ()
         order = Order(
             job_id=job_id,
             attempt=message.attempt,
@@ -169,14 +175,14 @@ class Orders:
             memory_nodes=memory_nodes if memory_nodes and has_several_nodes() else (),
             affinity_hostfile=affinity_lines(allocation),
             attempt_line=attempt_line(job_id, message.attempt, self._host, self._clock.now(), message.earlier_runs),
-            gpu_lock_uuids=tuple(dict.fromkeys(gpu.board for gpu in part.gpus)) if self._locks_gpus() else (),
-            mail=self._mail(message, spec, allocation) if message.mail_to else None,
-            report=self._report_facts(message, spec, allocation) if message.report and spec.output_file else None,
+            gpu_lock_uuids=tuple(dict.fromkeys(gpu.board for gpu in locked)),
+            mail=self._mail(start) if message.mail_to else None,
+            report=self._report_facts(start) if message.report and spec.output_file else None,
             holding=part,
-            account=account,
+            account=login.account,
             granted=login.granted,
             site_account=login.site,
-            site_environment=self._site_environment(message, spec, allocation, part, login, fenced=fenced),
+            site_environment=self._site_environment(start, fenced=fence is not None),
             fence=fence,
             any_gpu=not part.gpus and message.gpu_unrequested == GpuUnrequested.ALLOW,
         )
@@ -188,80 +194,57 @@ class Orders:
     def _group_of(self, login: Login) -> str:
         return login.account.group if login.account is not None else self._unix_group
 
-    def _site_environment(
-        self,
-        message: agent_pb2.StartAttempt,
-        spec: JobSpec,
-        allocation: Allocation,
-        part: HostAllocation,
-        login: Login,
-        *,
-        fenced: bool,
-    ) -> dict[str, str]:
+    def _site_environment(self, start: Start, *, fenced: bool) -> dict[str, str]:
         """Of the site's steps where these run as a user of their own: nothing of what was submitted is in it."""
-        if login.site is None or not (message.pre_exec or message.post_exec):
+        site = start.login.site
+        if site is None or not (start.message.pre_exec or start.message.post_exec):
             return {}
-        environment = self._environment(b"", message, spec, allocation, part, login, fenced=fenced)
-        return {**environment, **login_variables(login.site), "PWD": SITE_FOLDER}
+        environment = self._environment(start, b"", fenced=fenced)
+        return {**environment, **login_variables(site), "PWD": SITE_FOLDER}
 
-    def _environment(
-        self,
-        block: bytes,
-        message: agent_pb2.StartAttempt,
-        spec: JobSpec,
-        allocation: Allocation,
-        part: HostAllocation,
-        login: Login,
-        *,
-        fenced: bool,
-    ) -> dict[str, str]:
-        environment = self._own_environment(block, message, spec, allocation, login, fenced=fenced)
+    def _environment(self, start: Start, block: bytes, *, fenced: bool) -> dict[str, str]:
+        """`block`: what was submitted."""
+        environment = self._own_environment(start, block, fenced=fenced)
         hostfile = environment.get("LSB_DJOB_HOSTFILE", "")
-        launching = launch_variables(environment, self._socket, hostfile, len(allocation.hosts))
-        for name, value in (*self._variables(spec, part).items(), *launching.items()):
+        socket = self._surroundings.socket
+        launching = launch_variables(environment, socket, hostfile, len(start.allocation.hosts))
+        for name, value in (*self._surroundings.variables(start.spec, start.part).items(), *launching.items()):
             if value is None:
                 environment.pop(name, None)
             else:
                 environment[name] = value
         return environment
 
-    def _own_environment(
-        self,
-        block: bytes,
-        message: agent_pb2.StartAttempt,
-        spec: JobSpec,
-        allocation: Allocation,
-        login: Login,
-        *,
-        fenced: bool,
-    ) -> dict[str, str]:
+    def _own_environment(self, start: Start, block: bytes, *, fenced: bool) -> dict[str, str]:
+        message, account = start.message, start.login.account
         job_id, attempt = message.job_id, message.attempt
         return job_environment(
             block,
             job_id,
             attempt,
-            spec,
-            allocation,
+            start.spec,
+            start.allocation,
             self._host,
             cluster=message.cluster,
             effective_req=message.effective_req,
             gpu_unrequested=message.gpu_unrequested,
-            user=self._user_of(login),
-            login=login_variables(login.account) if login.account is not None else {},
+            user=self._user_of(start.login),
+            login=login_variables(account) if account is not None else {},
             hostfile=self._executor.hostfile(job_id, attempt),
             earlier_runs=message.earlier_runs,
             affinity_hostfile=self._executor.affinity_hostfile(job_id, attempt),
             script_file=self._executor.script_file(job_id, attempt) if message.script else "",
-            places=self._places,
-            unix_group=self._group_of(login),
+            places=self._surroundings.places,
+            unix_group=self._group_of(start.login),
             fenced=fenced,
         )
 
-    def _mail(self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation) -> Mail:
+    def _mail(self, start: Start) -> Mail:
+        message, spec = start.message, start.spec
         return Mail(
             to=message.mail_to,
             sender=f"LSF System <{self._user}@{self._host}>",
-            facts=self._report_facts(message, spec, allocation),
+            facts=self._report_facts(start),
             program=message.mail_program,
             server=message.mail_server,
             begin=spec.notify_begin,
@@ -269,7 +252,8 @@ class Orders:
             error=spec.notify_error,
         )
 
-    def _report_facts(self, message: agent_pb2.StartAttempt, spec: JobSpec, allocation: Allocation) -> Facts:
+    def _report_facts(self, start: Start) -> Facts:
+        message, spec, allocation = start.message, start.spec, start.allocation
         job_id = message.job_id
         asked = [part.amounts["mem"] for part in allocation.hosts if "mem" in part.amounts]
         return Facts(

@@ -10,6 +10,7 @@ from gsched.agent.attempts import Attempts
 from gsched.agent.custody import Custody
 from gsched.agent.gpuowners import GpuOwners
 from gsched.agent.gpuwatch import GpuWatch
+from gsched.agent.ordering import Surroundings
 from gsched.base.clock import ManualClock
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
@@ -59,9 +60,8 @@ def order_of(*gpus: HeldGpu) -> agent_pb2.StartAttempt:
 
 
 def attempts_of(folder: Path, custody: Custody, told: list[agent_pb2.AgentMessage]) -> Attempts:
-    return Attempts(
-        "h", folder, "c", 0, ManualClock(), send=told.append, locks_gpus=lambda: False, places={}, custody=custody
-    )
+    surroundings = Surroundings(locks_gpus=lambda: False, places={})
+    return Attempts("h", folder, "c", 0, ManualClock(), send=told.append, surroundings=surroundings, custody=custody)
 
 
 def hello_of(attempts: Attempts) -> tuple[list[int], list[int]]:

@@ -9,6 +9,7 @@ import pytest
 
 from gsched.agent.attempts import Attempts
 from gsched.agent.custody import Custody
+from gsched.agent.ordering import Surroundings
 from gsched.base.clock import ManualClock
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
@@ -65,9 +66,8 @@ def message() -> agent_pb2.StartAttempt:
 
 def agent(folder: Path, told: Told, *keepers: object) -> Attempts:
     custody = Custody(keepers)  # type: ignore[arg-type]
-    return Attempts(
-        "h", folder, "c", 0, ManualClock(), send=told.append, locks_gpus=lambda: False, places={}, custody=custody
-    )
+    surroundings = Surroundings(locks_gpus=lambda: False, places={})
+    return Attempts("h", folder, "c", 0, ManualClock(), send=told.append, surroundings=surroundings, custody=custody)
 
 
 def test_a_part_is_opened_held_and_closed(tmp_path: Path) -> None:
