@@ -21,7 +21,7 @@ from gsched.base.errors import Conflict
 from gsched.base.gpulock import default_folder
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult, Usage
-from gsched.run import attemptfiles, contain, members, parts, supervisor
+from gsched.run import attemptfiles, contain, members, parts, signals
 from gsched.run.account import Account
 from gsched.run.attempt import Attempt
 from gsched.run.ending import BEGIN_S, Endings
@@ -308,7 +308,7 @@ class ProcessExecutor:
     def _poke(self, held: Attempt) -> None:
         if held.orphan is not None:
             held.orphan.poke()
-        members.tell(held, supervisor.POKE)
+        members.tell(held, signals.POKE)
 
     def _tree(self, held: Attempt) -> list[contain.Process]:
         """Its living processes, now."""

@@ -10,33 +10,21 @@ once the job runs; it tells the agent by a byte line on a pipe, and by files in 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 
-from gsched.base.wholefile import replace_file, write_file
 from gsched.run import contain, limits, parts, steps
 from gsched.run.account import acting_as
-from gsched.run.attemptfiles import (
-    CLAIM,
-    FAILED,
-    LAST,
-    LIMITS,
-    ORDER,
-    STARTED,
-    STATUS,
-    SUSPENDED,
-    UNKILLABLE,
-    WARNED,
-)
+from gsched.run.attemptfolder import AttemptFolder
 from gsched.run.children import Children
 from gsched.run.fence.group import Group
 from gsched.run.jobprocess import GO, become_job, why
 from gsched.run.opening import NO_FENCE, FinalFailure, NotStarted, Opening, Settings
+from gsched.run.runclock import RunClock
+from gsched.run.signals import AWAITED, IGNORED, POKE, detach
 from gsched.run.taskfiles import TASKS
 
 TYPE_CHECKING = False
@@ -51,17 +39,6 @@ AGAIN_S = 1.0
 FINAL_FAILURE = 2
 """Exit code of a job that could not be executed and would fail again: no working directory, no input file."""
 
-POKE = signal.SIGUSR1
-"""Has a supervisor look whether its job is suspended, what its limits are, and which tasks it is to have."""
-_AWAITED = frozenset({signal.SIGCHLD, POKE})
-"""Signals that a supervisor takes with sigwaitinfo(2). The agent pokes it after it has suspended or resumed the job,
-given it other limits, or ordered a task."""
-_KEPT = (*_AWAITED, signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT)
-_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS)
-_IGNORED = frozenset(
-    signum for signum in signal.valid_signals() if signum < signal.SIGRTMIN and signum not in (*_KEPT, *_FAULTS)
-)
-
 
 class Supervisor:
     """One attempt from claim to status."""
@@ -69,18 +46,16 @@ class Supervisor:
     def __init__(self, settings: Settings, name: str) -> None:
         self.settings = settings
         self.name = name
-        self.folder = f"{settings.spool}/{name}"
+        self.folder = AttemptFolder(f"{settings.spool}/{name}")
         self.notes: list[str] = []
-        self.opening = Opening(self.folder, settings, self._note)
+        self.opening = Opening(self.folder.path, settings, self._note)
         self.is_inside = False
         self.pid = 0
         self.children = Children(self._listen)
         self.term_reason = ""
-        self.began = 0.0
-        self.stopped_at: float | None = None
-        self.stopped_s = 0.0
+        self.clock = RunClock()
         self.poked = False
-        self.awaited = _AWAITED
+        self.awaited = AWAITED
         self.told: set[int] = set()
         """Of a part: which of parts.ENDINGS have come."""
         self.unkillable: list[tuple[int, str]] = []
@@ -104,52 +79,33 @@ class Supervisor:
     def run(self) -> None:
         """Everything; returns when the status is written, or at once when another supervisor has the attempt."""
         detach(self.settings.adopt_orphans)
-        if not self._claim():
+        if not self.folder.claim(self.settings.boot_id):
             return
         try:
             self._begin()
         except FinalFailure as failure:
             self._leave_group()
-            self._write_status({"exit_code": FINAL_FAILURE, "term_reason": failure.term_reason}, failure.problem)
+            self.folder.write_status({"exit_code": FINAL_FAILURE, "term_reason": failure.term_reason}, failure.problem)
         except Exception as error:
             text = str(error) if isinstance(error, NotStarted) else f"{type(error).__name__}: {error}"
             self._leave_group()
-            self._write_status({"started": False}, text)
+            self.folder.write_status({"started": False}, text)
         else:
             self._watch()
-            ended_at, run_s = time.time(), time.monotonic() - self.began
+            ended_at, run_s = time.time(), self.clock.since_begin_s()
             self._note(self.children.sweep(self._name_unkillable))
             result = self._result(ended_at, run_s) | self._after()
             if self.terminal is not None:
                 self.terminal.finish(TAKE_PATIENCE_S)
             self._leave_group()
-            self._write_status(result, "; ".join(self.notes))
+            self.folder.write_status(result, "; ".join(self.notes))
 
     # -- before the job ------------------------------------------------------------------------------------------
 
-    def _claim(self) -> bool:
-        """Win or lose the right to start this attempt."""
-        me = contain.read_process(os.getpid())
-        claim = {"pid": os.getpid(), "start": me.start if me else 0, "boot_id": self.settings.boot_id}
-        try:
-            fd = os.open(f"{self.folder}/{CLAIM}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
-            return False
-        try:
-            os.write(fd, json.dumps(claim).encode())
-        except OSError:  # a full disk: nobody has started anything, so leave the attempt unclaimed
-            os.unlink(f"{self.folder}/{CLAIM}")
-            return False
-        finally:
-            os.close(fd)
-        self.claim = claim
-        return True
-
     def _begin(self) -> None:
         """Read the order, make ready what it wants, fork the job, record it, let it go."""
-        with open(f"{self.folder}/{ORDER}", "rb") as file:
-            self.order = json.loads(file.read())
-        self._take_limits()
+        self.order = self.folder.order()
+        self.folder.take_limits(self.order)
         try:
             self.opening.prepare(self.order)
         finally:
@@ -165,7 +121,7 @@ class Supervisor:
             raise
         job = contain.read_process(self.pid)
         limits.limit_cpu([job] if job is not None else [], self.order.get("limits", {}))
-        self.began = time.monotonic()
+        self.clock.begin()
         try:
             os.write(gate, GO)
         except BrokenPipeError:  # killed already; its status will tell
@@ -176,20 +132,20 @@ class Supervisor:
     def _open_part(self) -> None:
         """There is no process to be started: this one is what there is of the job."""
         parts.await_endings()
-        self.awaited = _AWAITED | parts.ENDINGS
+        self.awaited = AWAITED | parts.ENDINGS
         self.pid = os.getpid()
         try:
-            self._record_start()
+            self.folder.record_start(self.pid, self.order, self.opening.output, self.opening.error)
         except OSError as error:
-            raise NotStarted(f"cannot write in {self.folder}: {why(error)}") from error
-        self.began = time.monotonic()
+            raise NotStarted(f"cannot write in {self.folder.path}: {why(error)}") from error
+        self.clock.begin()
         tell(self.settings.notify_fd, self.name)
 
     def _fork_job(self) -> int:
         """Fork the job, which waits at its gate; the gate's descriptor."""
         gate_in, gate_out = os.pipe()
         # Blocked until the child no longer ignores what we ignore: a signal that comes early must not be lost.
-        signal.pthread_sigmask(signal.SIG_SETMASK, _IGNORED | _AWAITED)
+        signal.pthread_sigmask(signal.SIG_SETMASK, IGNORED | AWAITED)
         try:
             self.pid = self._fork()
         except OSError as error:
@@ -198,7 +154,7 @@ class Supervisor:
             os.close(gate_out)  # else the gate would never report that the supervisor died
             self._become_job(gate_in)
         self.children.follow(self.pid)
-        signal.pthread_sigmask(signal.SIG_SETMASK, _AWAITED)
+        signal.pthread_sigmask(signal.SIG_SETMASK, AWAITED)
         os.close(gate_in)
         for fd in set(self.opening.streams):
             os.close(fd)
@@ -218,7 +174,7 @@ class Supervisor:
             self.opening.streams,
             gate,
             order.get("first", []),
-            f"{self.folder}/{FAILED}",
+            self.folder.failed,
             self.opening.rights,
             self.terminal is not None and self.terminal.is_pty,
         )
@@ -230,9 +186,9 @@ class Supervisor:
         except OSError as error:
             raise NotStarted(f"{NO_FENCE}: {why(error)}") from error
         try:
-            self._record_start()
+            self.folder.record_start(self.pid, self.order, self.opening.output, self.opening.error)
         except OSError as error:
-            raise NotStarted(f"cannot write in {self.folder}: {why(error)}") from error
+            raise NotStarted(f"cannot write in {self.folder.path}: {why(error)}") from error
 
     def _fork(self) -> int:
         """Like os.fork; the child is inside from the first where that can be done."""
@@ -253,35 +209,6 @@ class Supervisor:
         if self.group is not None:
             self.group.remove()
 
-    def _take_limits(self) -> bool:
-        """Limits that were changed after the order was written; whether they differ from those that were known."""
-        try:
-            with open(f"{self.folder}/{LIMITS}", "rb") as file:
-                changed = json.loads(file.read())
-        except (OSError, ValueError):
-            return False
-        known = {name: self.order.get(name) for name in changed}
-        self.order.update(changed)
-        return bool(known != changed)
-
-    def _record_start(self) -> None:
-        job = contain.read_process(self.pid)
-        record = {
-            "pid": self.pid,
-            "start": job.start if job else 0,
-            "started_at": time.time(),
-            "supervisor": self.claim,
-            "exec_home": self.order["home"],
-            "exec_cwd": self.order["cwd"],
-            "stdout": self.opening.output.path,
-            "stdout_from": self.opening.output.size,
-            "stdout_inode": (self.opening.output.device, self.opening.output.inode),
-            "stderr": self.opening.error.path,
-            "stderr_from": self.opening.error.size,
-            "stderr_inode": (self.opening.error.device, self.opening.error.inode),
-        }
-        write_file(f"{self.folder}/{STARTED}", json.dumps(record).encode())
-
     # -- while the job runs --------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
@@ -300,27 +227,33 @@ class Supervisor:
                 break
             if self.poked:
                 self.poked = False
-                before = order.get("limits")
-                if self._take_limits():
-                    limits.limit_cpu(self.children.tree(), order["limits"], before)
-                    guard = guard.renewed(order["run_limit_s"], order["limits"])
+                guard = self._limited_anew(guard)
                 self._look_for_tasks()
-            ran_s = time.monotonic() - self.began - self.stopped_s
+            ran_s = self.clock.ran_s()
             warn_s = math.inf if warned else self._warning_due()
             due = min(guard.due, warn_s)
-            if self.stopped_at is not None or due == math.inf:
+            if self.clock.is_stopped or due == math.inf:
                 self._listen(most_s)
             elif due > ran_s:
                 self._listen(min(due - ran_s, most_s or math.inf))
             elif warn_s <= ran_s:
                 warned = True
-                self._mark_warned()
+                self.folder.mark_warned()
                 contain.send_all(self.children.tree(), order["warning_signal"])
             else:
                 guard.act(ran_s, self.children.cpu_s)
                 if guard.is_helpless(ran_s):
                     self._name_unkillable(self.children.tree())
         self.term_reason = guard.term_reason or guard.explains(death(self.main_status or 0))
+
+    def _limited_anew(self, guard: limits.Guard) -> limits.Guard:
+        """The guard of the limits as they are now."""
+        order = self.order
+        before = order.get("limits")
+        if not self.folder.take_limits(order):
+            return guard
+        limits.limit_cpu(self.children.tree(), order["limits"], before)
+        return guard.renewed(order["run_limit_s"], order["limits"])
 
     def _is_part_over(self, is_busy: bool, guard: limits.Guard) -> bool:
         """Whether a part is to leave: told to, or because what ran there was ended for exceeding a limit."""
@@ -330,22 +263,17 @@ class Supervisor:
 
     def _look_for_tasks(self) -> None:
         """Start those that were ordered; of a job that is suspended when it goes on."""
-        if self.stopped_at is not None:
+        if self.clock.is_stopped:
             return
-        if self.tasks is None and os.path.isdir(f"{self.folder}/{TASKS}"):
+        if self.tasks is None and os.path.isdir(f"{self.folder.path}/{TASKS}"):
             from gsched.run.tasks import Tasks  # only now: other jobs do without
 
             rights, fd = self.opening.rights, self.settings.notify_fd
-            self.tasks = Tasks(self.folder, self.children, self.order, self.group, rights, lambda: tell(fd, self.name))
+            self.tasks = Tasks(
+                self.folder.path, self.children, self.order, self.group, rights, lambda: tell(fd, self.name)
+            )
         if self.tasks is not None:
             self.tasks.look()
-
-    def _mark_warned(self) -> None:
-        """Who follows the job in this one's place must not warn it again."""
-        try:
-            write_file(f"{self.folder}/{WARNED}", b"")
-        except OSError:  # it may then be warned twice
-            pass
 
     def _warning_due(self) -> float:
         """At which run time the job is warned of its end (-wa, -wt); infinity for never."""
@@ -354,12 +282,8 @@ class Supervisor:
             return math.inf
         ends = [order["run_limit_s"]] if order["run_limit_s"] is not None else []
         if order.get("terminate_at") is not None:
-            ends.append(self._run_time_at(order["terminate_at"]))
+            ends.append(self.clock.ran_s_at(order["terminate_at"]))
         return max(min(ends) - float(order["warning_s"]), 0.0) if ends else math.inf
-
-    def _run_time_at(self, at: float) -> float:
-        """Run time at `at`, seconds since the epoch, if the job is not suspended from now on."""
-        return at - time.time() + time.monotonic() - self.began - self.stopped_s
 
     def _listen(self, timeout_s: float | None) -> None:
         """Wait for a child's end or for a poke; after a poke see whether the job's clock stands still."""
@@ -371,16 +295,13 @@ class Supervisor:
         if heard is None or heard.si_signo != POKE:
             return
         self.poked = True
-        now = time.monotonic()
-        if self.stopped_at is not None:
-            self.stopped_s += now - self.stopped_at
-        self.stopped_at = now if os.path.exists(f"{self.folder}/{SUSPENDED}") else None
+        self.clock.note(self.folder.is_suspended())
 
     # -- after the job -------------------------------------------------------------------------------------------
 
     def _after(self) -> dict[str, object]:
         """Run the steps that follow the job; what they and a step before it have to do with the result."""
-        failed = self._failed_step()
+        failed = self.folder.failed_step()
         more: dict[str, object] = {}
         environment = {**self.order["environment"], "LSB_JOBEXIT_STAT": str(self.main_status or 0)}
         if failed:
@@ -396,19 +317,10 @@ class Supervisor:
                 self._note(f"{step['what']} exited with non-zero status ({ended_with})")
         return more
 
-    def _failed_step(self) -> str:
-        """Exit code and name of the step that kept the job from being executed; empty when none did."""
-        try:
-            with open(f"{self.folder}/{FAILED}", encoding="utf-8") as file:
-                return file.read()
-        except OSError:
-            return ""
-
     def _run_last(self, step: dict[str, object], environment: dict[str, str]) -> int:
         """One step, to its end; 126 when it cannot be run."""
         try:
-            # From here on who ends the attempt means this step, not the job.
-            write_file(f"{self.folder}/{LAST}", b"")
+            self.folder.mark_past_job()
             with acting_as(self.opening.rights.user):
                 os.chdir(steps.SITE_FOLDER if step["is_site"] else self.order["cwd"])
             enter = self.group.add if self.group is not None else None
@@ -429,12 +341,9 @@ class Supervisor:
         named = sorted((process.pid, process.name) for process in processes)
         if named in ([], self.unkillable):
             return
-        try:
-            replace_file(f"{self.folder}/{UNKILLABLE}", json.dumps(named).encode())
-        except OSError:  # a full disk: the next look tries again
-            return
-        self.unkillable = named
-        tell(self.settings.notify_fd, self.name)
+        if self.folder.write_unkillable(named):
+            self.unkillable = named
+            tell(self.settings.notify_fd, self.name)
 
     def _result(self, ended_at: float, run_s: float) -> dict[str, object]:
         status = self.main_status or 0
@@ -450,20 +359,6 @@ class Supervisor:
         }
         return {**how, "ended_at": ended_at, "run_s": run_s, "usage": used}
 
-    def _write_status(self, result: dict[str, object], problem: str) -> None:
-        """Write the last word, and do not leave before it is written: nobody else knows it."""
-        data = json.dumps({"ended_at": time.time(), **result, "problem": problem}).encode()
-        pause_s = 0.1
-        while True:
-            try:
-                replace_file(f"{self.folder}/{STATUS}", data)
-                return
-            except FileNotFoundError:  # the folder itself is gone, so nobody wants to know
-                return
-            except OSError:
-                time.sleep(pause_s)
-                pause_s = min(pause_s * 2, 10.0)
-
     def _note(self, text: str) -> None:
         if text:
             self.notes.append(text)
@@ -474,20 +369,6 @@ def death(status: int) -> int:
     if os.WIFSIGNALED(status):
         return os.WTERMSIG(status)
     return max(os.WEXITSTATUS(status) - 128, 0)
-
-
-def detach(adopt_orphans: Callable[[], object]) -> None:
-    """Cut what ties a fresh child to the fork server: its session, signals, and terminal or log."""
-    os.setsid()
-    adopt_orphans()
-    signal.set_wakeup_fd(-1)
-    signal.pthread_sigmask(signal.SIG_SETMASK, _AWAITED)
-    for signum in _AWAITED:
-        signal.signal(signum, signal.SIG_DFL)
-    for signum in _IGNORED:
-        signal.signal(signum, signal.SIG_IGN)
-    os.dup2(0, 2)  # 0 is /dev/null; 2 is the agent's log, which may be a pipe
-    os.umask(0o077)
 
 
 def tell(fd: int, name: str) -> None:

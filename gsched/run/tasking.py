@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 
 from gsched.base.ids import attempt_name
-from gsched.run import contain, members, supervisor
+from gsched.run import contain, members, signals
 from gsched.run.attempt import Attempt
 from gsched.run.order import Key
 from gsched.run.spool import Spool
@@ -45,7 +45,7 @@ class Tasking:
         """Have the supervisor look for tasks that were ordered, or are done with."""
         held = self._running(key)
         if held is not None:
-            members.tell(held, supervisor.POKE)
+            members.tell(held, signals.POKE)
 
     async def news(self, key: Key, timeout_s: float) -> None:
         """Wait until the supervisor tells something or the attempt ends, so long at most."""

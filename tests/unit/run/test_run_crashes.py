@@ -15,9 +15,9 @@ import pytest
 from run_host import CLUSTER, Host, appears, marked_processes
 
 from gsched.model.job import AttemptResult
-from gsched.run import attemptfiles, contain, forkserver, supervisor
+from gsched.run import attemptfiles, attemptfolder, contain, forkserver
+from gsched.run.attemptfolder import AttemptFolder
 from gsched.run.executor import ProcessExecutor
-from gsched.run.opening import Settings
 from gsched.run.order import Limits, Step
 from gsched.run.shutdown import Shutdown, leave_note
 
@@ -335,17 +335,16 @@ def test_of_two_fork_servers_one_runs_the_order(on_host, round_):
 
 
 def test_a_supervisor_that_cannot_write_its_status_stays_until_it_can(tmp_path, monkeypatch):
-    settings = Settings(str(tmp_path), "test", "", -1, lambda: None, lambda nodes: None)
     (tmp_path / "1.1").mkdir()
-    replace, failures = supervisor.replace_file, [OSError(28, "No space left on device")] * 2
+    replace, failures = attemptfolder.replace_file, [OSError(28, "No space left on device")] * 2
 
     def sometimes(path: str, data: bytes) -> None:
         if failures:
             raise failures.pop()
         replace(path, data)
 
-    monkeypatch.setattr(supervisor, "replace_file", sometimes)
-    supervisor.Supervisor(settings, "1.1")._write_status({"exit_code": 0}, "")
+    monkeypatch.setattr(attemptfolder, "replace_file", sometimes)
+    AttemptFolder(f"{tmp_path}/1.1").write_status({"exit_code": 0}, "")
     assert not failures
     assert msgspec.json.decode((tmp_path / "1.1" / "status").read_bytes(), type=AttemptResult).exit_code == 0
 
