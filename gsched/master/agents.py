@@ -74,7 +74,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             return
         first = opening.messages[0] if opening.messages else agent_pb2.AgentMessage()
         speaker = _speaker(first.hello, context.peer())
-        refusal = self._refuse(first, self._auth.caller(context)) or self._sessions.rival(first.hello.host, speaker)
+        refusal = self._refuse(first, self._auth.caller(context)) or self._rival(first.hello, speaker)
         if refusal:
             if self._refusals.is_news(context.peer(), refusal, time.monotonic()):
                 log.warning("an agent connected from %s is refused: %s", speaker.address or "this machine", refusal)
@@ -125,6 +125,14 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         except BadRequest as error:
             return f"the hello of {first.hello.host[:64]!r} makes no sense: {error.text}"
         return ""
+
+    def _rival(self, hello: agent_pb2.Hello, speaker: Speaker) -> str:
+        """Why another machine than the host's own is sent away, as people are shown it while it asks; else empty."""
+        problem = self._sessions.rival(hello.host, speaker)
+        if problem:
+            place = speaker.address or "the same machine"
+            self._sessions.roster.rivalled(hello, f"{problem} (the one that is refused asks from {place})")
+        return problem
 
     async def _write(self, context: Any, outgoing: asyncio.Queue[agent_pb2.MasterMessage | None]) -> None:
         """Returns when a None says that the session is over: the host's agent has opened another one."""

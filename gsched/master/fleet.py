@@ -48,7 +48,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):
             since=self._began,
         )
         roster = self._sessions.roster
-        agents = [roster.view(host.name) for host in config.hosts.values() if host.server]
+        agents = [view for host in config.hosts.values() if host.server for view in roster.views(host.name)]
         return filled(fleet_pb2.VersionsReply(), "daemons", [master, *agents])
 
     @answers

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ from gsched.model.view import HostView
 
 MOST_REFUSED = 10_000
 """Names of hosts come from outside; more of them than any cluster has are not kept."""
+RIVAL_S = 15.0
+"""A machine that is refused its name asks again every few seconds: one that has not asked for so long has given up."""
 
 
 class Roster:
@@ -26,11 +29,14 @@ class Roster:
     def __init__(self) -> None:
         self._views: dict[str, DaemonView] = {}
         self._sessions: dict[str, int] = {}
+        self._rivals: dict[str, tuple[DaemonView, float]] = {}
+        """By the name of a host in session: another machine that wants to be that host, and when it asked last."""
         self._changed = asyncio.Event()
 
     def came(self, hello: Any, session: int) -> None:
         """An agent has opened a session with this hello."""
         self._sessions[hello.host] = session
+        self._rivals.pop(hello.host, None)
         self._note(_view(hello, CONNECTED))
 
     def refused(self, hello: Any, problem: str) -> None:
@@ -42,8 +48,19 @@ class Roster:
         view = _view(hello, REFUSED, problem)
         self._note(msgspec.structs.replace(view, since=last.since) if is_same and last is not None else view)
 
+    def rivalled(self, hello: Any, problem: str) -> None:
+        """Another machine was sent away that says it is this host, which is in session."""
+        if hello.host not in self._sessions:
+            return
+        last, _ = self._rivals.get(hello.host, (None, 0.0))
+        view = _view(hello, REFUSED, problem)
+        if last is not None and last.problem == problem:
+            view = msgspec.structs.replace(view, since=last.since)
+        self._rivals[hello.host] = (view, monotonic())
+
     def left(self, host: str) -> None:
         """The host's session is over."""
+        self._rivals.pop(host, None)
         if self._sessions.pop(host, None) is not None:
             self._note(msgspec.structs.replace(self._views[host], state=AWAY, pid=0, since=time.time()))
 
@@ -51,10 +68,17 @@ class Roster:
         """What is known of the host's agent."""
         return self._views.get(host) or DaemonView(kind="agent", host=host)
 
+    def views(self, host: str) -> list[DaemonView]:
+        """The same, and behind it another machine that asks to be this host, as long as it does."""
+        rival, at = self._rivals.get(host, (None, 0.0))
+        if rival is None or monotonic() - at > RIVAL_S:
+            return [self.view(host)]
+        return [self.view(host), rival]
+
     def annotated(self, host: HostView) -> HostView:
-        """The host, with why its agent is refused among its notes."""
-        problem = self.view(host.name).problem
-        return msgspec.structs.replace(host, notes=(*host.notes, problem)) if problem else host
+        """The host, with why its agent, or another machine of its name, is refused among its notes."""
+        problems = [each.problem for each in self.views(host.name) if each.problem]
+        return msgspec.structs.replace(host, notes=(*host.notes, *problems)) if problems else host
 
     def session(self, host: str) -> int:
         """The number of the host's session; 0 when there is none."""

@@ -122,6 +122,11 @@ def test_two_machines_with_one_name(lab: Lab) -> None:
     text = "host h2 already has an agent"
     cluster.until(lambda: text in cluster.log(impostor, "agent"), "the second is not refused")
     time.sleep(5)  # it asks again twice
+    versions = cluster.run("gadmin", "versions", user="root", check=False)
+    for told in (cluster.run("ghosts", "-l", "h2").stdout, versions.stdout):
+        unfolded = "".join(told.split())
+        assert "".join(text.split()) in unfolded and impostor.address in unfolded, told
+    assert versions.returncode == 1 and " refused " in versions.stdout
     assert cluster.states()["h2"] == "ok" and cluster.field(job_id, "stat") == "RUN"
     assert cluster.log(a, "master").count("agent of h2 said hello") == 1
     assert cluster.log(a, "master").count(text) == 1 and cluster.log(impostor, "agent").count(text) == 1

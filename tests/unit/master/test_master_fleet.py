@@ -12,11 +12,12 @@ import pytest
 from gsched.base.errors import BadRequest
 from gsched.master import fleet
 from gsched.master.fleet import FleetServicer
-from gsched.master.roster import MOST_REFUSED, Roster
+from gsched.master.roster import MOST_REFUSED, RIVAL_S, Roster
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.fleet import DaemonView
 from gsched.model.host import HostConfig
 from gsched.model.queue import Queue
+from gsched.model.view import HostView
 from gsched.wire.convert import from_proto
 from gsched.wire.v1 import agent_pb2, fleet_pb2
 
@@ -140,6 +141,41 @@ def test_versions_of_all_servers() -> None:
             ("agent", "b", "refused"),
         ]
         assert (found[2].version, found[2].protocol, found[2].problem) == ("2.0", 9, "install the same version")
+
+    asyncio.run(run())
+
+
+def test_a_second_machine_of_the_same_name_is_shown_while_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        now = 100.0
+        monkeypatch.setattr("gsched.master.roster.monotonic", lambda: now)
+        sessions = FakeSessions(deaf)
+        roster = sessions.roster
+        roster.came(hello("a", "1.0"), 1)
+        host = HostView(name="a", status="ok", notes=("its own",))
+        assert roster.annotated(host).notes == ("its own",)
+        problem = "the second machine, from 10.0.0.9, is refused: give it another name"
+        roster.rivalled(hello("a", "2.0"), problem)
+        now += 20
+        roster.rivalled(hello("a", "2.0"), problem)
+        now += RIVAL_S - 1
+        assert roster.annotated(host).notes == ("its own", problem)
+        servicer = FleetServicer(sessions, lambda restart: None)  # type: ignore[arg-type]
+        reply = await servicer.Versions(fleet_pb2.VersionsRequest(), Context())
+        found = [from_proto(daemon, DaemonView) for daemon in reply.daemons]
+        assert [(each.kind, each.host, each.state, each.problem) for each in found] == [
+            ("master", "a", "connected", ""),
+            ("agent", "a", "connected", ""),
+            ("agent", "a", "refused", problem),
+            ("agent", "b", "away", ""),
+        ]
+        assert roster.view("a").state == "connected", "orders go to the one that is there"
+        now += 2
+        assert roster.annotated(host).notes == ("its own",)
+        assert [each.state for each in roster.views("a")] == ["connected"]
+        roster.rivalled(hello("a", "2.0"), problem)
+        roster.left("a")
+        assert [each.state for each in roster.views("a")] == ["away"], "it may come now"
 
     asyncio.run(run())
 
