@@ -31,7 +31,7 @@ from gsched.core.dependency import (
 )
 from gsched.core.job import Job
 from gsched.model.config import Params
-from gsched.model.job import FINISHED, PENDING, JobState
+from gsched.model.job import FINISHED, PENDING, JobSpec, JobState
 from gsched.model.reason import PendingReason
 from gsched.model.view import ConditionView
 
@@ -162,6 +162,16 @@ def answer(state: ClusterState, text: str, user: str, params: Params, *, is_admi
     return ConditionView(
         holds=found.holds, is_final=found.is_final, text=found.text, job_ids=tuple(sorted(parents_of(conditions)))
     )
+
+
+def refuse_impossible(state: ClusterState, spec: JobSpec, old: JobSpec | None, params: Params) -> None:
+    """Raises BadRequest for new conditions that never can hold, where a job that has them would end anyway."""
+    is_new = spec.conditions and (old is None or old.conditions != spec.conditions)
+    ends = spec.end_orphan or params.end_on_invalid_dependency
+    if is_new and "[*]" not in spec.conditions and ends:
+        found = judge(state, spec.conditions)
+        if found.is_final and not found.holds:
+            raise BadRequest(f"{INVALID}: {found.text}")
 
 
 def is_elementwise(conditions: str) -> bool:

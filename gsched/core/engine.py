@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from typing import Any
 
-from gsched.base.errors import BadRequest, GschedError, Internal, NotFound
+from gsched.base.errors import GschedError, Internal, NotFound
 from gsched.base.ids import show_job
 from gsched.core import administration, attempts, control, modify, partnews, reserving, standing
-from gsched.core.admission import admit, total_of
+from gsched.core.admission import admit
 from gsched.core.audit import audit
 from gsched.core.cluster import ClusterState
 from gsched.core.command import (
@@ -33,7 +33,7 @@ from gsched.core.command import (
     Reconfigure,
     Submit,
 )
-from gsched.core.conditions import INVALID, answer, judge
+from gsched.core.conditions import answer, refuse_impossible
 from gsched.core.decision import Decision
 from gsched.core.dependents import Dependents
 from gsched.core.dispatch import Dispatcher
@@ -51,15 +51,15 @@ from gsched.core.outlook import Outlook
 from gsched.core.overuse import judge_gmem
 from gsched.core.rejudging import Rejudging
 from gsched.core.remnants import note_remnants
-from gsched.core.reserved_anew import reserved_anew
+from gsched.core.reserved_anew import reserved_anew, unreserved
 from gsched.core.returning import Returning
-from gsched.core.submission import answered_before, each_once, submitted
+from gsched.core.submission import submit
 from gsched.core.timeouts import Timeouts
 from gsched.core.unkillable import note_unkillable
-from gsched.core.values import affinity_processors, host_values, slot_limit
+from gsched.core.values import affinity_processors, slot_limit
 from gsched.model.config import ClusterConfig
 from gsched.model.devices import offer_of
-from gsched.model.event import ConfigApplied, JobStarted, JobSubmitted
+from gsched.model.event import ConfigApplied, JobStarted
 from gsched.model.job import JobSpec
 from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.snapshot import Bucket, Plan, RequirementClass, Snapshot
@@ -72,8 +72,6 @@ Waiter = Bucket | tuple[str, RequirementClass]
 
 NOTICED_LATE = 0.5
 """So much of GSCHED_HOST_LOST may have passed already when a host's connection ends."""
-MOST_TOKEN = 256
-"""Characters; it is kept with each job of the submission."""
 IDLE_TICK_S = 60.0
 """Longest time between two ticks."""
 STEP_PAUSE_S = 1.0
@@ -171,48 +169,16 @@ class Engine:
             self._wake()
 
     def _submit(self, command: Submit, now: float, decision: Decision) -> None:
-        if not command.specs:
-            raise BadRequest("an empty submission")
-        if len(command.token) > MOST_TOKEN:
-            raise BadRequest(f"a token of {len(command.token)} characters: {MOST_TOKEN} are the most")
-        known = self.state.tokens.get(command.token) if command.token else None
-        if known:
-            decision.reply = answered_before(self.state, command, known, self.config.params.default_queues)
-            return
-        last = self.state.next_job_id + len(command.specs) - 1
-        if last > self.config.params.max_job_id:
-            raise BadRequest(f"job id {last} would exceed MAX_JOBID {self.config.params.max_job_id}")
-        specs = each_once(command.specs, lambda spec: self._admitted(spec, command.user, now))
-        standing.check_pending(self.state, self.config, command.user, specs)
-        ids = []
-        for place, spec in enumerate(specs):
-            job_id = self.state.next_job_id
-            delay_s = self.config.queues[spec.queue].new_job_delay_s
-            decision.record(
-                JobSubmitted(
-                    at=now,
-                    job_id=job_id,
-                    spec=spec,
-                    token=command.token,
-                    place=place,
-                    not_before=now + delay_s if delay_s else 0.0,
-                )
-            )
-            ids.append(job_id)
-        decision.reply = [submitted(spec, job_id) for spec, job_id in zip(specs, ids, strict=True)]
-        self._wake()
+        submit(self.state, self.config, command, lambda spec: self._admitted(spec, command.user, now), now, decision)
+        if decision.events:
+            self._wake()
 
     def _admitted(self, spec: JobSpec, user: str, now: float, old: JobSpec | None = None) -> JobSpec:
-        """The completed spec; one whose dependency can never hold is refused, where such jobs would end anyway."""
+        """The completed spec of a new job, or of one that was `old` before. Raises GschedError if it is refused."""
         spec = admit(spec, user, self.config, self.state, self.observations.of, self._judge, now, old)
         if old is not None:
             standing.check_growth(self.state, self.config, user, spec, old)
-        is_new = spec.conditions and (old is None or old.conditions != spec.conditions)
-        ends = spec.end_orphan or self.config.params.end_on_invalid_dependency
-        if is_new and "[*]" not in spec.conditions and ends:
-            answer = judge(self.state, spec.conditions)
-            if answer.is_final and not answer.holds:
-                raise BadRequest(f"{INVALID}: {answer.text}")
+        refuse_impossible(self.state, spec, old, self.config.params)
         return spec
 
     def _wake(self) -> None:
@@ -224,28 +190,19 @@ class Engine:
         self._wake()
 
     def _modify_jobs(self, command: ModifyJobs, now: float, decision: Decision) -> None:
+        def left(host: str, resource: str) -> float | None:
+            return unreserved(self.state, self.config, self.observations.of, host, resource)
+
         modify.modify_jobs(
             self.state,
             self.config,
             command,
             lambda spec, old: self._admitted(spec, old.user, now, old),
-            lambda job, spec: reserved_anew(job, spec, self._judge, self._unreserved, now),
+            lambda job, spec: reserved_anew(job, spec, self._judge, left, now),
             now,
             decision,
         )
         self._wake()
-
-    def _unreserved(self, name: str, resource: str) -> float | None:
-        """How much of a resource nobody has reserved on the host; None when that is not known."""
-        host = self.config.hosts.get(name)
-        if host is None:
-            return None
-        seen = self.observations.of(name)
-        # What jobs use is measured as taken, what they reserve is counted below: of all there is, where that is known.
-        there = total_of(host, resource, seen)
-        value = host_values(self.config, host, seen).get(resource) if there is None else there
-        reserved = self.state.ledger.host(name).reserved.get(resource, 0.0)
-        return value - reserved if isinstance(value, float | int) else None
 
     def _control_hosts(self, command: ControlHosts, now: float, decision: Decision) -> None:
         administration.control_hosts(self.state, self.config, command, now, decision)

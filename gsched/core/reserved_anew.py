@@ -12,10 +12,15 @@ from dataclasses import replace
 import msgspec
 
 from gsched.base.errors import BadRequest
+from gsched.core.admission import total_of
+from gsched.core.cluster import ClusterState
 from gsched.core.dispatch import effective_of
 from gsched.core.job import Job
 from gsched.core.judgement import Judge, is_gpus
+from gsched.core.observed import Observation
+from gsched.core.values import host_values
 from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.config import ClusterConfig
 from gsched.model.job import JobSpec
 from gsched.policy.demand_reader import demand_of
 from gsched.resreq.ast import Requirement, Reservation
@@ -59,6 +64,21 @@ def reserved_anew(job: Job, spec: JobSpec, judge: Judge, left: Left, now: float)
     allocation = _allocated(job, made)
     _check_left(job, allocation, left, now)
     return ReservedAnew(made, allocation, effective_of(made, allocation))
+
+
+def unreserved(
+    state: ClusterState, config: ClusterConfig, observed: Callable[[str], Observation], name: str, resource: str
+) -> float | None:
+    """How much of a resource nobody has reserved on the host `name`; None when that is not known."""
+    host = config.hosts.get(name)
+    if host is None:
+        return None
+    seen = observed(name)
+    # What jobs use is measured as taken, what they reserve is counted below: of all there is, where that is known.
+    there = total_of(host, resource, seen)
+    value = host_values(config, host, seen).get(resource) if there is None else there
+    reserved = state.ledger.host(name).reserved.get(resource, 0.0)
+    return value - reserved if isinstance(value, float | int) else None
 
 
 def _simple(text: str, *, is_combined: bool = False) -> Requirement:

@@ -1,4 +1,7 @@
-"""What a submission is answered, the first time and when it is repeated. It changes nothing."""
+"""A submission: all of its jobs or none, in one decision, and the same answer when it comes again under its token.
+
+It does not judge what may enter: `admit`, which it is given, completes each specification or refuses it.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,62 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from gsched.base.errors import Conflict
+from gsched.base.errors import BadRequest, Conflict
 from gsched.core.cluster import ClusterState
 from gsched.core.command import Submit
+from gsched.core.decision import Decision
 from gsched.core.specs import fingerprint
+from gsched.core.standing import check_pending
+from gsched.model.config import ClusterConfig
+from gsched.model.event import JobSubmitted
 from gsched.model.job import JobSpec
 from gsched.model.view import Submitted
+
+MOST_TOKEN = 256
+"""Characters; it is kept with each job of the submission."""
+
+
+def submit(
+    state: ClusterState,
+    config: ClusterConfig,
+    command: Submit,
+    admit: Callable[[JobSpec], JobSpec],
+    now: float,
+    decision: Decision,
+) -> None:
+    """Reply: a Submitted for each job. What was submitted before is answered as it was then, and nothing happens.
+
+    Raises BadRequest, Conflict (the token is that of another submission), ResourceExhausted, and what `admit` raises.
+    """
+    if not command.specs:
+        raise BadRequest("an empty submission")
+    if len(command.token) > MOST_TOKEN:
+        raise BadRequest(f"a token of {len(command.token)} characters: {MOST_TOKEN} are the most")
+    known = state.tokens.get(command.token) if command.token else None
+    if known:
+        decision.reply = answered_before(state, command, known, config.params.default_queues)
+        return
+    last = state.next_job_id + len(command.specs) - 1
+    if last > config.params.max_job_id:
+        raise BadRequest(f"job id {last} would exceed MAX_JOBID {config.params.max_job_id}")
+    specs = each_once(command.specs, admit)
+    check_pending(state, config, command.user, specs)
+    ids = []
+    for place, spec in enumerate(specs):
+        job_id = state.next_job_id
+        delay_s = config.queues[spec.queue].new_job_delay_s
+        decision.record(
+            JobSubmitted(
+                at=now,
+                job_id=job_id,
+                spec=spec,
+                token=command.token,
+                place=place,
+                not_before=now + delay_s if delay_s else 0.0,
+            )
+        )
+        ids.append(job_id)
+    decision.reply = [submitted(spec, job_id) for spec, job_id in zip(specs, ids, strict=True)]
 
 
 def each_once(specs: Sequence[JobSpec], admit: Callable[[JobSpec], JobSpec]) -> list[JobSpec]:
