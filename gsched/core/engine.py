@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from typing import Any
 
-from gsched.base.errors import GschedError, Internal, NotFound
+from gsched.base.errors import GschedError, Internal
 from gsched.base.ids import show_job
 from gsched.core import administration, attempts, control, modify, partnews, reserving, standing
 from gsched.core.admission import admit
@@ -37,28 +37,20 @@ from gsched.core.conditions import answer, refuse_impossible
 from gsched.core.decision import Decision
 from gsched.core.dependents import Dependents
 from gsched.core.dispatch import Dispatcher
-from gsched.core.escapes import note_escapes
-from gsched.core.faults import judge_faults
 from gsched.core.forcing import force
+from gsched.core.hostnews import HostNews
 from gsched.core.instruction import ConfigureAgent
 from gsched.core.job import Job
 from gsched.core.judgement import judge_for
-from gsched.core.mig import note_lost_parts
-from gsched.core.modechange import note_changed_modes
-from gsched.core.mps import note_lost_daemons
 from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
-from gsched.core.overuse import judge_gmem
 from gsched.core.rejudging import Rejudging
-from gsched.core.remnants import note_remnants
 from gsched.core.reserved_anew import reserved_anew, unreserved
 from gsched.core.returning import Returning
 from gsched.core.submission import submit
 from gsched.core.timeouts import Timeouts
 from gsched.core.unkillable import note_unkillable
-from gsched.core.values import affinity_processors, slot_limit
 from gsched.model.config import ClusterConfig
-from gsched.model.devices import offer_of
 from gsched.model.event import ConfigApplied, JobStarted
 from gsched.model.job import JobSpec
 from gsched.model.reason import PendingReason, PlannedStart
@@ -70,8 +62,6 @@ Schedule = Callable[[Snapshot, float, int], Plan]
 Waiter = Bucket | tuple[str, RequirementClass]
 """Jobs that share their reasons: a bucket, or all of a class in a queue."""
 
-NOTICED_LATE = 0.5
-"""So much of GSCHED_HOST_LOST may have passed already when a host's connection ends."""
 IDLE_TICK_S = 60.0
 """Longest time between two ticks."""
 STEP_PAUSE_S = 1.0
@@ -104,6 +94,7 @@ class Engine:
         self._dispatcher = Dispatcher(state, self.observations, self._outlook.forget)
         self._dependents = Dependents(state)
         self._timeouts = Timeouts(state, self.observations)
+        self._host_news = HostNews(state, self.observations, self._outlook.forget, self._timeouts)
         self._returning = Returning(state, self.observations)
         self._rejudging = Rejudging(state)
         self._rejudging.begin()  # the configuration may have changed while no master was there
@@ -130,7 +121,7 @@ class Engine:
             AttemptEnded: self._attempt_ended,
             AttemptUnkillable: self._attempt_unkillable,
         }
-        self._observe_all()
+        self._host_news.observe_all(self.config)
         state.give_back(now)
         state.given_up.clear()  # by the records that made the state: every host's hello says what is still there
 
@@ -244,7 +235,7 @@ class Engine:
         self.config = command.config
         self._judge = judge_for(command.config)
         self._rejudging.begin()
-        self._observe_all()
+        self._host_news.observe_all(self.config)
         for host in command.config.hosts:
             if self.observations.of(host).connected:
                 decision.instruct(ConfigureAgent(host))
@@ -253,52 +244,16 @@ class Engine:
     # -- agents ---------------------------------------------------------------------------------------------------
 
     def _hello(self, command: HostHello, now: float, decision: Decision) -> None:
-        ledger = self.state.ledger.hosts.get(command.host)
-        # A host that was taken out while jobs run there is heard until they have ended: they are not lost.
-        if command.host not in self.config.hosts and (ledger is None or not ledger.held):
-            raise NotFound(f"host {command.host} is not in the Host section of lsf.cluster.{self.config.cluster}")
-        attempts.hello(self.state, self.config, command, self.observations.of(command.host), now, decision)
-        self._observe(command.host)
+        self._host_news.hello(self.config, command, now, decision)
         self._wake()
 
     def _reported(self, command: HostReported, now: float, decision: Decision) -> None:
-        seen = self.observations.of(command.host)
-        if not seen.connected or seen.session != command.session:
-            return
-        seen.last_heard = now
-        for key, usage in command.usage.items():
-            if self.state.ledger.holds(command.host, key):
-                seen.usage[key] = usage
-                self.state.touched.add(key[0])
-        if command.load is None and command.gpus is None:
-            return
-        changed = command.gpus is not None and offer_of(command.gpus) != offer_of(seen.gpus)
-        if command.load is not None:
-            changed = changed or seen.load is None or command.load.external != seen.load.external
-            seen.load = command.load
-        if command.gpus is not None:
-            seen.gpus = command.gpus
-            judge_gmem(self.state, self.config, command.host, command.gpus, now, decision)
-            note_remnants(self.state, command.host, command.gpus, now, decision)
-            note_escapes(self.state, command.host, command.gpus, now, decision)
-            note_changed_modes(self.state, command.host, command.gpus, now, decision)
-            note_lost_daemons(self.state, command.host, command.gpus, now, decision)
-            judge_faults(self.state, command.host, command.gpus, now, decision)
-        self._observe(command.host)
-        note_lost_parts(self.state, command.host, now, decision)
-        if command.load is not None:
-            self._timeouts.relieve(self.config, now, decision, command.host)
         # Load moves all the time: only what can make a job fit wakes the scheduler at once (tick does the rest).
-        if changed:
+        if self._host_news.reported(self.config, command, now, decision):
             self._wake()
 
     def _disconnected(self, command: HostDisconnected, now: float, decision: Decision) -> None:
-        seen = self.observations.of(command.host)
-        if seen.session == command.session:
-            seen.part()
-            # A link that died has been silent before that was noticed; an agent that ended gets time to come back.
-            seen.last_heard = max(seen.last_heard, now - self.config.params.host_lost_after_s * NOTICED_LATE)
-            self._observe(command.host)
+        self._host_news.disconnected(self.config, command, now)
 
     def _attempt_started(self, command: AttemptStarted, now: float, decision: Decision) -> None:
         seen = self.observations.of(command.host)
@@ -437,22 +392,6 @@ class Engine:
     def audit(self) -> list[str]:
         """Broken invariants, one line each."""
         return audit(self.state, self.observations.strays())
-
-    def _observe_all(self) -> None:
-        for name in {*self.config.hosts, *self.state.ledger.hosts}:
-            self._observe(name)
-
-    def _observe(self, name: str) -> None:
-        """Let the ledger know slots and devices of a host; a host no longer configured offers nothing."""
-        ledger = self.state.ledger.host(name)
-        host = self.config.hosts.get(name)
-        seen = self.observations.of(name)
-        ledger.max_slots = slot_limit(host, seen) if host is not None else 0
-        ledger.shared_jobs = self.config.params.gpu_shared_jobs
-        ledger.observe_gpus(seen.gpus if host is not None and seen.connected else None)
-        ledger.observe_processors(*affinity_processors(host, seen))
-        self._outlook.forget(name)
-        self.state.touched_hosts.add(name)
 
 
 def _told(refused: tuple[Job, str]) -> str:
