@@ -19,7 +19,7 @@ CLIENTS := psij dask snakemake toil parsl
 # Commands that tests of several hosts use, and the Debian packages that they are in.
 HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun=openmpi-bin
 
-.PHONY: help install demo test test-unit test-system test-hosts test-clients check faults nightly bench clean
+.PHONY: help install demo test test-unit test-system test-stories test-rules test-hosts test-clients check faults nightly bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -48,14 +48,19 @@ demo: $(STAMP)  ## play the walk-through on a private one-host cluster
 
 test: $(DEV_STAMP) .venv-psij/.installed  ## install what is needed and run the tests (about twelve minutes)
 	@tests/install-tools $(HOST_TOOLS)
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target test-unit test-system test-hosts
+	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target test-unit test-stories test-rules test-hosts
 
 # Side by side: the system tests mostly wait for daemons, and leave a processor free. Output comes when each has ended.
 test-unit: $(DEV_STAMP)  ## the tests without daemons
 	@echo "Unit tests" && $(BIN)/python -m pytest tests/unit tests/security
 
-test-system: $(DEV_STAMP) .venv-psij/.installed  ## the tests with real daemons
-	@echo "System tests" && $(BIN)/python -m pytest tests/system
+test-system: test-stories test-rules  ## the tests with real daemons
+
+test-stories: $(DEV_STAMP)  ## of these, what a user or an administrator lives through
+	@echo "System tests: stories" && $(BIN)/python -m pytest tests/system/test_story_*.py
+
+test-rules: $(DEV_STAMP) .venv-psij/.installed  ## of these, all others
+	@echo "System tests: rules, commands, faults" && $(BIN)/python -m pytest tests/system --ignore-glob='*/test_story_*'
 
 test-hosts: $(DEV_STAMP)  ## the tests with several hosts, each with a network and users of its own (need root)
 	@tests/install-tools $(HOST_TOOLS)
