@@ -212,17 +212,15 @@ class SharedCluster:
         self.run("gadmin", "reconfig", user=SERVICE_USER)
 
     def add(self, host: Host) -> None:
-        """Add a host to the cluster while it runs."""
+        """Add a host to the cluster while it runs, by the commands of docs/fleet.md."""
         self.prepare(host)
         self.hosts.append(host)
         self._write_hosts()
-        source = self.master_host.path(ENVDIR)
-        for path in source.iterdir():
-            if path.is_file() and not path.name.startswith("."):
-                host.path(f"{ENVDIR}/{path.name}").write_bytes(path.read_bytes())
+        self.run("gadmin", "reconfig", user=SERVICE_USER)
         self.master_host.run(["gadmin", "host-cert", host.name], check=True)
-        self.certify(host)
-        self.configure({})
+        packing = self.master_host.popen(["gadmin", "host-files", host.name], stdout=subprocess.PIPE)
+        unpacking = host.popen(["tar", "-x", "-C", "/etc"], stdin=packing.stdout)
+        assert (packing.wait(PATIENCE_S), unpacking.wait(PATIENCE_S)) == (0, 0)
         self.start_host(host)
         self.host_becomes(host, "ok")
 
