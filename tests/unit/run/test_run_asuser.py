@@ -66,7 +66,8 @@ def test_a_job_is_the_users_in_everything(on_host):
     async def scenario(host):
         wider = Account.of({**host.account.fields(), "groups": (host.account.gid, 4242)})
         await host.run(
-            "grep -E '^(Uid|Gid|Groups|CapEff|CapPrm|CapInh|CapAmb):' /proc/self/status; umask; touch made; pwd",
+            "grep -E '^(Uid|Gid|Groups|CapEff|CapPrm|CapInh|CapAmb):' /proc/self/status; umask; touch made; pwd;"
+            'test "$(cut -d" " -f6 /proc/self/stat)" = $$ && echo a session of its own',
             account=wider,
             umask=0o027,
         )
@@ -76,7 +77,7 @@ def test_a_job_is_the_users_in_everything(on_host):
         assert lines[1] == ["Gid:", gid, gid, gid, gid]
         assert lines[2][1:] == sorted([gid, "4242"], key=int)
         assert {each[1] for each in lines[3:7]} == {"0" * 16}
-        assert lines[7:] == [["0027"], [str(host.home)]]
+        assert lines[7:] == [["0027"], [str(host.home)], ["a", "session", "of", "its", "own"]]
         made = (host.home / "made").stat()
         assert (made.st_uid, made.st_gid, stat.S_IMODE(made.st_mode)) == (host.account.uid, host.account.gid, 0o640)
 
