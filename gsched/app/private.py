@@ -302,7 +302,7 @@ def _close_hosts(home: Home) -> list[str]:
     """Close the open hosts, or pending jobs would start in the place of those that are ended. Returns their names."""
     try:
         with Client(read_address(str(home.conf)), wait_s=5.0) as client:
-            names = [host.name for host in client.hosts() if host.status != "closed_Adm"]
+            names = [host.name for host in client.hosts() if not host.closed_by]
             return client.host_control("close", names, "gsched down --kill") if names else []
     except GschedError:
         return []  # settling the jobs says what is wrong with the master

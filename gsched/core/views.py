@@ -24,10 +24,10 @@ from gsched.model.window import is_open, minute_of_week, windows_text
 
 def host_state(host: HostConfig, config: ClusterConfig, state: ClusterState, seen: Observation) -> HostState:
     """STATUS of the host. Source of the precedence: bhosts(1)."""
-    if host.name in state.closed_hosts:
-        return HostState.CLOSED_ADM
     if not seen.connected:
         return HostState.UNREACH if host.server and not seen.lost else HostState.UNAVAIL
+    if host.name in state.closed_hosts:
+        return HostState.CLOSED_ADM
     ledger = state.ledger.host(host.name)
     for (job_id, _), part in ledger.held.items():
         job = state.jobs.get(job_id)
@@ -68,6 +68,7 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
     }
     gpus = seen.gpus.gpus if seen.gpus is not None else ()
     holders = _holders(ledger)
+    closed_by, comment = state.closed_hosts.get(host.name, ("", ""))
     return HostView(
         name=host.name,
         status=host_state(host, config, state, seen).value,
@@ -91,8 +92,9 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         ),
         gpu_provider=seen.gpus.provider if seen.gpus is not None else "",
         gpu_driver=seen.gpus.driver if seen.gpus is not None else "",
-        notes=tuple(_notes(host, config, ledger, seen)),
-        comment=state.closed_hosts.get(host.name, ("", ""))[1],
+        notes=tuple(_notes(host, config, ledger, seen, closed_by)),
+        comment=comment,
+        closed_by=closed_by,
         affinity=(format_idset(host.affinity) or "all") if host.affinity is not None else "",
         topology=Topology(ledger.processors, seen.topology.memory if seen.topology is not None else ()),
         cpu_jobs={cpu: show_job(job) for (job, _), part in ledger.held.items() if part.bindings for cpu in part.cpus},
@@ -200,10 +202,14 @@ def _gpu_notes(report: GpuReport) -> Iterable[str]:
         yield f"errors (XIDs) are not heard: {report.unheard}"
 
 
-def _notes(host: HostConfig, config: ClusterConfig, ledger: HostLedger, seen: Observation) -> Iterable[str]:
+def _notes(
+    host: HostConfig, config: ClusterConfig, ledger: HostLedger, seen: Observation, closed_by: str
+) -> Iterable[str]:
     """Lines that explain what the numbers do not."""
     if not seen.connected:
         yield f"no agent of {host.name} is connected"
+        if closed_by:
+            yield f"the host is closed by {closed_by}"
         return
     if seen.only_user and config.is_shared:
         yield f"the agent is not root's: it runs only jobs of user {seen.only_user}"

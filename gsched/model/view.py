@@ -254,6 +254,8 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """Lines that explain: why there are no GPUs, an elim that died, a disagreement about a count."""
     comment: str = ""
+    closed_by: str = ""
+    """The administrator that has closed it; STATUS tells of it only while its agent is there."""
     affinity: str = ""
     """The CPUs that jobs with affinity[] may have: `all` or a list; empty: there are no such jobs, or nobody knows."""
     topology: Topology | None = None

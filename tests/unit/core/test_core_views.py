@@ -9,6 +9,7 @@ from core_world import START, World, load, make_config, spec
 from gsched.core.views import host_view
 from gsched.model.host import GpuReport, HostConfig
 from gsched.model.queue import Queue, Threshold
+from gsched.model.view import HostView
 from gsched.model.window import Window, minute_of_week
 
 
@@ -84,8 +85,25 @@ def test_the_first_reason_that_closes_a_host_is_its_status(slots: int, window: b
     assert shown() == status
     here.hosts("close", "a")
     assert shown() == "closed_Adm"
-    here.hosts("open", "a")
     here.disconnect("a")
     assert shown() == "unreach"
     here.wait(3600)
     assert shown() == "unavail"
+
+
+def test_a_host_that_is_away_says_so_though_it_is_closed() -> None:
+    """Who drains a host and turns it off sees that it is off; who closed it stands below."""
+    here = World()
+
+    def view() -> HostView:
+        seen = here.engine.observations.of("a")
+        return host_view(here.engine.config.hosts["a"], here.engine.config, here.engine.state, seen)
+
+    here.hosts("close", "a", comment="new fans")
+    assert (view().status, view().closed_by) == ("closed_Adm", "root")
+    here.disconnect("a")
+    assert (view().status, view().closed_by, view().comment) == ("unreach", "root", "new fans")
+    assert "the host is closed by root" in view().notes
+    here.hosts("open", "a")
+    assert (view().status, view().closed_by) == ("unreach", "")
+    assert not any("closed" in note for note in view().notes)
