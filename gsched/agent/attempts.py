@@ -18,14 +18,16 @@ from gsched.agent.accounts import Accounts
 from gsched.agent.aside import PATH_PATIENCE_S, Aside
 from gsched.agent.custody import Custody, GpusUnfit
 from gsched.agent.fencing import Fencing
+from gsched.agent.holdings import Holdings, uuids_of
 from gsched.agent.letters import Letters
 from gsched.agent.ordering import Orders, Start, Surroundings
 from gsched.agent.outputs import KeptOutputs
 from gsched.agent.peeking import Endings
 from gsched.agent.tasks import HostTasks
+from gsched.agent.unkillable import Unkillables
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal
-from gsched.base.ids import attempt_name, parse_attempt_name, show_job
+from gsched.base.ids import attempt_name
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult, JobSpec
@@ -39,11 +41,6 @@ from gsched.wire.v1 import agent_pb2
 log = logging.getLogger(__name__)
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-
-
-def _uuids(part: HostAllocation | None) -> frozenset[str]:
-    """Of whole GPUs, also where parts of them are held."""
-    return frozenset(gpu.parent or gpu.uuid for gpu in part.gpus) if part is not None else frozenset()
 
 
 class Attempts:
@@ -71,17 +68,12 @@ class Attempts:
         self._cluster = cluster
         self._clock = clock
         self._send = send
-        self._parts: dict[AttemptKey, HostAllocation] = {}
         self._elsewhere: set[AttemptKey] = set()
         """Attempts whose jobs have their first host elsewhere: here is a part of them."""
-        self._any_gpu: set[AttemptKey] = set()
-        """Attempts that may use GPUs which they do not hold: GPU_UNREQUESTED says so."""
         self._started: dict[AttemptKey, StartedInfo] = {}
         self._ended: dict[AttemptKey, AttemptResult] = {}
-        self._unreturned: dict[AttemptKey, HostAllocation] = {}
-        """Of attempts that have ended: what is not given back yet."""
-        self._unkillable: dict[AttemptKey, dict[int, str]] = {}
-        """Of attempts that are there still: numbers and names of the processes that do not end by SIGKILL."""
+        self.holdings = Holdings(self._ended)
+        self.unkillable = Unkillables(send)
         self._reasons: dict[AttemptKey, str] = {}
         """LSF's keywords for attempts that are being ended."""
         self._blames: dict[AttemptKey, str] = {}
@@ -97,7 +89,7 @@ class Attempts:
             cluster,
             on_started=self._on_started,
             on_ended=self._on_ended,
-            on_unkillable=self._on_unkillable,
+            on_unkillable=self.unkillable.found,
             clock=clock,
         )
         self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
@@ -111,9 +103,9 @@ class Attempts:
         for key in keys:
             order = self._executor.order(*key)
             if order is not None and order.holding is not None:
-                self._parts[key] = order.holding
+                self.holdings.take(key, order.holding)
             if order is not None and order.any_gpu:
-                self._any_gpu.add(key)
+                self.holdings.may_use_any(key)
             if order is not None and order.is_part:
                 self._elsewhere.add(key)
             if order is not None and key not in self._ended:
@@ -124,14 +116,9 @@ class Attempts:
         return len(keys)
 
     @property
-    def running_parts(self) -> dict[AttemptKey, HostAllocation]:
-        """What those have that are not over."""
-        return {key: part for key, part in self._parts.items() if key not in self._ended}
-
-    @property
     def unforgotten(self) -> set[AttemptKey]:
-        """Those, and the ones whose end the master has not on disk yet."""
-        return {*self._parts, *self._ended}
+        """Those that run, and the ones whose end the master has not on disk yet."""
+        return {*self.holdings, *self._ended}
 
     async def settle(self) -> None:
         """Wait for the reports that are being written: what a hello tells the master is over needs no more work.
@@ -154,7 +141,7 @@ class Attempts:
         if key in self._ended:
             self._tell_ended(key)
             return
-        if key in self._parts:
+        if key in self.holdings:
             if key in self._started:
                 self._tell_started(key)
             return
@@ -180,7 +167,7 @@ class Attempts:
         part = next((part for part in allocation.hosts if part.host == self._host), None)
         if part is None:
             raise Internal(f"attempt {attempt_name(*key)} was sent to {self._host}, but is not for it")
-        self._parts[key] = part
+        self.holdings.take(key, part)
         if allocation.first_host != self._host:
             self._elsewhere.add(key)
         login = await self._accounts.login(spec.user)
@@ -193,7 +180,7 @@ class Attempts:
         start = Start(message, spec, allocation, part, login)
         order = await self._aside.as_user(login.account, lambda: self._orders.of(start, fence, interval_s))
         if order.any_gpu:
-            self._any_gpu.add(key)
+            self.holdings.may_use_any(key)
         self._letters.expect(key, order)
         await self._executor.start(order)
 
@@ -205,42 +192,18 @@ class Attempts:
 
     def on_gpus(self) -> Mapping[str, frozenset[str]]:
         """Attempts that have not ended, of which processes may be on GPUs -> UUIDs of their whole GPUs."""
-        return {attempt_name(*key): _uuids(self._parts.get(key)) for key in self._executor.running()}
+        return {attempt_name(*key): uuids_of(self.holdings.part(key)) for key in self._executor.running()}
 
     def giving_back(self) -> Mapping[str, frozenset[str]]:
         """Attempts that have ended and still hold GPUs -> UUIDs of these."""
-        return {attempt_name(*key): _uuids(part) for key, part in self._unreturned.items()}
-
-    def holdings(self) -> Mapping[AttemptKey, HostAllocation]:
-        """What the attempts have that have not ended, and those that have not given it back yet."""
-        running = {key: part for key, part in self._parts.items() if key not in self._ended}
-        return {**running, **self._unreturned}
-
-    def given_gmem(self) -> Mapping[tuple[str, str], float]:
-        """(attempt, UUID) -> the gmem= in MiB that it has of that GPU, of those that have one."""
-        return {
-            (attempt_name(*key), gpu.uuid): gpu.gmem_mib
-            for key, part in self._parts.items()
-            for gpu in part.gpus
-            if gpu.gmem_mib
-        }
-
-    def held_gpus(self, name: str) -> frozenset[str] | None:
-        """UUIDs of the GPUs that the attempt holds; None for one that may use any, or is not here."""
-        key = parse_attempt_name(name)
-        part = self._parts.get(key)
-        return (
-            None
-            if part is None or key in self._any_gpu
-            else frozenset(uuid for gpu in part.gpus for uuid in (gpu.uuid, gpu.board))
-        )
+        return {attempt_name(*key): uuids_of(part) for key, part in self.holdings.returning.items()}
 
     async def terminate(self, key: AttemptKey, reason: str = "", *, given_up: bool = False) -> None:
         """End it; an attempt that is not here is over. `reason`: LSF's keyword for why.
 
         `given_up`: its job has gone on without it. Then a part ends at once, and what is not here is told to be over.
         """
-        if given_up and key not in self._parts and key not in self._ended:
+        if given_up and key not in self.holdings and key not in self._ended:
             gone = agent_pb2.Ended(job_id=key[0], attempt=key[1], given_up=True)
             fill(gone.result, AttemptResult(started=False, ended_at=self._clock.now()))
             self._send(agent_pb2.AgentMessage(ended=gone))
@@ -253,7 +216,7 @@ class Attempts:
 
     def _explain(self, key: AttemptKey, reason: str) -> None:
         """What to say of the attempt if it ends other than well. What was asked for first has ended it."""
-        if reason and key in self._parts and key not in self._ended:
+        if reason and key in self.holdings and key not in self._ended:
             self._reasons.setdefault(key, reason)
 
     async def signal(self, key: AttemptKey, number: int, reason: str = "") -> None:
@@ -279,9 +242,8 @@ class Attempts:
         """The master has the result on disk: the journal may go, what the job printed stays for a while."""
         if self._ended.pop(key, None) is None:
             return
-        self._parts.pop(key, None)
+        self.holdings.forget(key)
         self._started.pop(key, None)
-        self._any_gpu.discard(key)
         self._elsewhere.discard(key)
         self._blames.pop(key, None)
         self._outputs.keep(attempt_name(*key), self.folder(key), self._clock.now())
@@ -292,16 +254,16 @@ class Attempts:
     def fill_hello(self, hello: agent_pb2.Hello) -> None:
         """Everything that is known, for a new session."""
         hello.only_user = self._accounts.only_user
-        starting = (key for key in self._parts if key not in self._ended)  # some may not be in the journal yet
+        starting = (key for key in self.holdings if key not in self._ended)  # some may not be in the journal yet
         for key in dict.fromkeys([*self._executor.running(), *starting]):
             held = hello.held.add(job_id=key[0], attempt=key[1])
-            fill(held.part, self._parts.get(key) or HostAllocation(host=self._host, slots=1))
-        for key, part in self._unreturned.items():
+            fill(held.part, self.holdings.part(key) or HostAllocation(host=self._host, slots=1))
+        for key, part in self.holdings.returning.items():
             fill(hello.held.add(job_id=key[0], attempt=key[1]).part, part)
         for key in self._started:
             hello.started.append(self._started_message(key))
         for key in self._ended:
-            if key not in self._unreturned:
+            if key not in self.holdings.returning:
                 hello.ended.append(self._ended_message(key))
 
     def usage_report(self) -> agent_pb2.UsageReport | None:
@@ -319,11 +281,11 @@ class Attempts:
 
     def is_over(self, key: AttemptKey) -> bool:
         """Whether it will print nothing any more."""
-        return key in self._ended or key not in self._parts
+        return key in self._ended or key not in self.holdings
 
     async def read_output(self, key: AttemptKey, stream: str, offset: int, most: int) -> bytes:
         """What it has printed, from an offset on. Raises TimeoutError when its file system does not answer."""
-        if key not in self._parts:
+        if key not in self.holdings:
             return self._outputs.read(attempt_name(*key), stream, offset, most)
         whose = self._executor.user_of(*key)
         if not whose:
@@ -336,38 +298,15 @@ class Attempts:
         self._tell_started((job_id, attempt))
         self._letters.started((job_id, attempt))
 
-    def _on_unkillable(self, job_id: int, attempt: int, processes: Iterable[tuple[int, str]]) -> None:
-        self._unkillable.setdefault((job_id, attempt), {}).update(processes)
-        self._tell_unkillable((job_id, attempt))
-
-    def tell_unkillable(self) -> None:
-        """Tell a master that has just heard hello."""
-        for key in self._unkillable:
-            self._tell_unkillable(key)
-
-    def remarks(self) -> tuple[str, ...]:
-        """What is to be said of the host: who hangs there."""
-        return tuple(
-            f"UNKILLABLE pid {pid} ({name}) of job {show_job(key[0])}"
-            for key, processes in sorted(self._unkillable.items())
-            for pid, name in sorted(processes.items())
-        )
-
-    def _tell_unkillable(self, key: AttemptKey) -> None:
-        message = agent_pb2.AgentMessage(unkillable=agent_pb2.Unkillable(job_id=key[0], attempt=key[1]))
-        for pid, name in self._unkillable[key].items():
-            message.unkillable.processes.add(pid=pid, name=name)
-        self._send(message)
-
     def _on_ended(self, job_id: int, attempt: int, result: AttemptResult) -> None:
         key = (job_id, attempt)
         reason = self._reasons.pop(key, "")
-        self._unkillable.pop(key, None)
+        self.unkillable.ended(key)
         if reason and result.started and not result.succeeded and not result.term_reason:
             result = msgspec.structs.replace(result, term_reason=reason)
         self._ended[key] = result
         self.endings.tell(key)
-        part = self._parts.get(key)
+        part = self.holdings.part(key)
         if part is None:  # it ended while no agent was here
             order = self._executor.order(*key)
             if order is not None:
@@ -376,7 +315,7 @@ class Attempts:
                 if order.is_part:
                     self._elsewhere.add(key)
         if part is not None and part.gpus:
-            self._unreturned[key] = part
+            self.holdings.begin_return(key, part)
             task = asyncio.get_running_loop().create_task(self._give_back(key, part))
             self._returns.add(task)
             task.add_done_callback(self._returns.discard)
@@ -398,12 +337,12 @@ class Attempts:
         if _has_failed(self._ended[key]):
             self._blames[key] = await self._custody.blame(key, part)
         await self._custody.after(key, part)
-        del self._unreturned[key]
+        self.holdings.end_return(key)
         self._tell_ended(key)
 
     def _tell_ended(self, key: AttemptKey) -> None:
         """Only when there is nothing left to do for it: no report to write, no GPU to give back."""
-        if key not in self._ended or key in self._unreturned or key in self._unwritten:
+        if key not in self._ended or key in self.holdings.returning or key in self._unwritten:
             return
         self._send(agent_pb2.AgentMessage(ended=self._ended_message(key)))
 

@@ -112,7 +112,7 @@ class Agent:
         self._attempts = self._make_attempts()
         relay = Relay(self._host, self._attempts.tasks.answer, self._outbox.send)
         door = LaunchDoor(self._host, relay, self._attempts.tasks.prove, self._attempts.tasks.slots)
-        self._reporter.remarks.append(self._attempts.remarks)
+        self._reporter.remarks.append(self._attempts.unkillable.remarks)
         adopted = await self._attempts.adopt()
         await self._keeping.adopt()
         log.info("gsched %s: agent of %s, %d attempts adopted", __version__, self._host, adopted)
@@ -240,10 +240,10 @@ class Agent:
         return self._keeping.owners(pids)
 
     def _given_gmem(self) -> Mapping[tuple[str, str], float]:
-        return self._attempts.given_gmem()
+        return self._attempts.holdings.given_gmem()
 
     def _held_gpus(self, name: str) -> frozenset[str] | None:
-        return self._attempts.held_gpus(name)
+        return self._attempts.holdings.held_gpus(name)
 
     # -- what the master says of the agent itself -----------------------------------------------------------------
 

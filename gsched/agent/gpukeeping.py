@@ -20,7 +20,9 @@ from gsched.agent.modes import Modes
 from gsched.agent.mps import Mps
 from gsched.agent.strangers import Rules
 from gsched.base.clock import Clock
+from gsched.model.allocation import HostAllocation
 from gsched.model.config import GpuForeign
+from gsched.model.host_ledger import AttemptKey
 from gsched.run.contain import boot_id
 from gsched.wire.v1 import agent_pb2
 
@@ -42,7 +44,7 @@ class GpuKeeping:
             spool / "gpu-health.json",
             boot_id(),
             clock,
-            holdings=lambda: attempts().holdings(),
+            holdings=self._holdings,
             look=watch.look,
         )
         self._care = GpuCare(
@@ -50,7 +52,7 @@ class GpuKeeping:
         )
         self._modes = Modes(watch, ModeBook(spool / "gpu-modes.json", boot_id()), clock)
         self._mps = mps
-        layouts = MigLayouts(lambda: attempts().holdings())
+        layouts = MigLayouts(self._holdings)
         watch.judges += [self._health.judge, self._care.judge, self._modes.judge, self._mps, layouts]
         watch.may_be_set = self._modes.may_be_set
         watch.remarks.append(lambda: layouts.notes)
@@ -61,6 +63,9 @@ class GpuKeeping:
             returning=[self._mps, self._health, self._care, self._modes],
         )
 
+    def _holdings(self) -> Mapping[AttemptKey, HostAllocation]:
+        return self._attempts().holdings.all()
+
     def owners(self, pids: Iterable[int]) -> Mapping[int, str]:
         """The attempt of each process that belongs to one; MPS daemons and their servers are those of their users."""
         wanted = list(pids)
@@ -70,8 +75,8 @@ class GpuKeeping:
     async def adopt(self) -> None:
         """The attempts of an earlier agent are known: end and set back what nobody needs any more."""
         attempts = self._attempts()
-        await self._mps.adopt(attempts.holdings())
-        self._modes.recover(attempts.running_parts, attempts.unforgotten)
+        await self._mps.adopt(attempts.holdings.all())
+        self._modes.recover(attempts.holdings.running, attempts.unforgotten)
 
     def configure(self, settings: agent_pb2.Settings) -> None:
         """Take over the master's settings."""

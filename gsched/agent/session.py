@@ -87,7 +87,7 @@ class Sessions:
         """One session."""
         call = agent_pb2_grpc.AgentServiceStub(channel).Session()
         outgoing = self._outbox.open(await self._hello())
-        self._attempts.tell_unkillable()
+        self._attempts.unkillable.tell()
         self._contact.begin()
         works = (self._read(call), self._outbox.write(call, outgoing), self._outbox.beat())
         ways = [asyncio.create_task(way) for way in works]
