@@ -191,7 +191,14 @@ class _Listing:
             self.count += 1
             if self._is_long and external is None:
                 external = self._client.cluster().external_resources
-            record = job_record(view, external or (), level=self._level, with_hosts=self._is_long, unit=self._unit)
+            record = job_record(
+                view,
+                external or (),
+                level=self._level,
+                with_hosts=self._is_long,
+                unit=self._unit,
+                now=time.time() if self._is_long else None,
+            )
             yield self._in_detail(record, view)
 
     def _in_detail(self, record: JobRecord, view: JobView) -> JobRecord:

@@ -23,6 +23,8 @@ from gsched.model.host import Gpu, MigDevice
 from gsched.model.job import FINISHED, AttemptResult, JobSpec, Usage
 from gsched.model.view import HostView, JobView, QueueView, ResourceValue
 
+SOON_S = 5.0
+"""A job that was dispatched begins within that time, unless something keeps it."""
 _SUSPENDED = frozenset({"USUSP", "SSUSP"})
 
 
@@ -40,10 +42,11 @@ def job_record(
     level: int = DEFAULT_LEVEL,
     with_hosts: bool = False,
     unit: str = "M",
+    now: float | None = None,
 ) -> JobRecord:
     """A job as gjobs prints it. `external_indices` are the names for the second threshold table of -l; `level` and
     `with_hosts` say how much of the pending reasons is told (gsched.cli.render.reasons); `unit`, a letter, is that of
-    sizes in requirements.
+    sizes in requirements. `now`, in seconds since 1970, has it told what a job waits for that should have begun.
     """
     has_ended = view.state in FINISHED
     ending = _ending(view.result) if has_ended else {}
@@ -78,6 +81,7 @@ def job_record(
             *view.spec.warnings,
             *(note for note in view.notes if note not in view.spec.warnings),
             *_still_held(view),
+            *(() if now is None else _not_begun(view, now)),
         ),
         **ending,
     )
@@ -91,6 +95,18 @@ def _still_held(view: JobView) -> Iterator[str]:
             if part.gpus:
                 held += f" and GPU{'s' * (len(part.gpus) > 1)} {','.join(str(gpu.index) for gpu in part.gpus)}"
             yield f"{held} of host {part.host} are still held: what the job had there has not ended"
+
+
+def _not_begun(view: JobView, now: float) -> Iterator[str]:
+    """Which hosts a job waits for that was dispatched a while ago: LSF's state for it is RUN."""
+    if not view.awaited or view.dispatched_at is None or now - view.dispatched_at < SOON_S:
+        return
+    first = view.allocation.first_host if view.allocation is not None else ""
+    if view.awaited == (first,):
+        yield f"starting: waiting for the job's files (input, output, working directory) on host {first}"
+    else:
+        hosts = f"host{'s' * (len(view.awaited) > 1)} {', '.join(view.awaited)}"
+        yield f"starting: waiting for {hosts} to open what the job has there"
 
 
 def gpus_of(view: JobView, known: Mapping[str, Gpu]) -> tuple[GpuOfJob, ...]:

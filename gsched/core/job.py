@@ -307,6 +307,13 @@ class Job(msgspec.Struct, kw_only=True):
             resumed_at=float("-inf") if self.resumed_at is None else self.resumed_at,
         )
 
+    def _awaited(self) -> tuple[str, ...]:
+        """Hosts that have to do something before the job begins."""
+        if self.allocation is None or self.started_at is not None or self.state is not JobState.RUN:
+            return ()
+        unopened = tuple(part.host for part in self.allocation.hosts[1:] if part.host not in self.open_parts)
+        return unopened or (self.allocation.first_host,)
+
     def view(self, usage: Usage | None = None) -> JobView:
         """A frozen copy for readers; pending reasons are added when asked for."""
         return JobView(
@@ -332,4 +339,5 @@ class Job(msgspec.Struct, kw_only=True):
             requeues=self.requeues,
             kill_reason=self.kill_reason,
             leaving=tuple(part.host for part in self.left_parts()) if self.state in FINISHED else (),
+            awaited=self._awaited(),
         )

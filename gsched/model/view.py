@@ -62,6 +62,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """gkill -C: why its end was asked for."""
     leaving: tuple[str, ...] = ()
     """Hosts of a finished job where its part has not ended: what it had there is still held."""
+    awaited: tuple[str, ...] = ()
+    """What a job that was dispatched and has not begun waits for: hosts that open their parts, then the first one."""
 
 
 class JobTexts(msgspec.Struct, frozen=True, kw_only=True):

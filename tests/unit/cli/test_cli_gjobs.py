@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,6 +51,27 @@ def done(job_id: int, exit_code: int = 0) -> JobView:
     state = "EXIT" if exit_code else "DONE"
     result = AttemptResult(exit_code=exit_code, ended_at=at("Jul 7 18:03:15"))
     return running(job_id, state=state, result=result, finished_at=result.ended_at)
+
+
+@pytest.mark.parametrize(
+    ("awaited", "note"),
+    [
+        (("ubuntu02",), "starting: waiting for the job's files (input, output, working directory) on host ubuntu02;"),
+        (("h2",), "starting: waiting for host h2 to open what the job has there;"),
+        (("h2", "h3"), "starting: waiting for hosts h2, h3 to open what the job has there;"),
+    ],
+)
+def test_a_job_whose_start_hangs_says_what_it_waits_for(
+    master: FakeMaster, call: NewCall, awaited: tuple[str, ...], note: str
+) -> None:
+    master.views = [running(7, awaited=awaited), running(8, awaited=awaited, dispatched_at=time.time()), running(9)]
+    long = call("gjobs", "-UF")
+    assert long.run() == 0
+    first, second, third = long.out.split("-" * 30, 2)
+    assert " WARNINGS:" in first and note in first
+    assert "starting" not in second + third, "that a job takes a moment to begin is not worth a word"
+    short = call("gjobs")
+    assert short.run() == 0 and "starting" not in short.out
 
 
 def job_1153() -> JobView:

@@ -79,6 +79,19 @@ def test_the_first_host_starts_when_all_parts_are_open() -> None:
     world.check_replay()
 
 
+def test_a_job_that_has_not_begun_says_which_hosts_it_waits_for() -> None:
+    world, job_id = three()
+    assert world.job(job_id).view().awaited == ("b", "c")
+    world.part_started(job_id, "c")
+    assert world.job(job_id).view().awaited == ("b",)
+    world.part_started(job_id, "b")
+    assert world.job(job_id).view().awaited == ("a",), "its files are opened on the first host, last of all"
+    world.started(job_id)
+    assert world.job(job_id).view().awaited == ()
+    world.ended(job_id)
+    assert world.job(job_id).view().awaited == ()
+
+
 def test_a_job_of_one_host_starts_as_ever() -> None:
     world = World(make_config(HOSTS))
     (job_id,) = world.submit(spec(slots=3, res_req="span[hosts=1]"))
