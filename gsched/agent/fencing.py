@@ -69,7 +69,8 @@ class Fencing:
 
     async def _first_report(self) -> GpuReport:
         try:
-            return await asyncio.wait_for(self._watch.first_gpus(), _PATIENCE_S)
+            async with asyncio.timeout(_PATIENCE_S):
+                return await self._watch.first_gpus()
         except TimeoutError:
             raise ResourceExhausted("the GPUs have not been probed yet, so the job cannot be fenced") from None
 

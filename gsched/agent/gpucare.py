@@ -170,7 +170,8 @@ class GpuCare:
     async def before(self, key: AttemptKey, part: HostAllocation, spec: JobSpec) -> None:
         """Look at the attempt's GPUs now. Raises GpusUnfit when one of them must not be used."""
         try:
-            report = await asyncio.wait_for(self._watch.first_gpus(), FIRST_LOOK_S)
+            async with asyncio.timeout(FIRST_LOOK_S):
+                report = await self._watch.first_gpus()
         except TimeoutError:
             raise self._refusal(key, "the GPUs have not been probed yet") from None
         if not any(shows_processes(gpu) for gpu in _of(report, part)):
@@ -200,7 +201,8 @@ class GpuCare:
         name = attempt_name(*key)
         await self._watch.chosen()  # an agent that has just started; without a master nobody is told of the end anyway
         try:
-            report = await asyncio.wait_for(self._watch.first_gpus(), FIRST_LOOK_S)
+            async with asyncio.timeout(FIRST_LOOK_S):
+                report = await self._watch.first_gpus()
         except TimeoutError:
             return  # unknown GPUs are not offered
         if not any(shows_processes(gpu) for gpu in _of(report, part)):
@@ -231,7 +233,8 @@ class GpuCare:
             elif turn >= KILL_FROM:
                 _end(left, signal.SIGKILL)
             try:
-                await asyncio.wait_for(gone.wait(), RETURN_S[turn])
+                async with asyncio.timeout(RETURN_S[turn]):
+                    await gone.wait()
             except TimeoutError:
                 continue
         raise AssertionError("the last turn returns")

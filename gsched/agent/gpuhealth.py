@@ -148,7 +148,8 @@ class GpuHealth:
         if any(held.board in self._watched for held in part.gpus):
             return
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._look(), LOOK_PATIENCE_S)
+            async with asyncio.timeout(LOOK_PATIENCE_S):
+                await self._look()
 
     # -- the file -------------------------------------------------------------------------------------------------
 

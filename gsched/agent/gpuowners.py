@@ -115,7 +115,8 @@ class GpuOwners:
         try:
             # Apart: a directory server that hangs must not hold up the agent.
             name = asyncio.to_thread(user_name, int(number))
-            self._names[number] = await asyncio.wait_for(name, NAME_PATIENCE_S)
+            async with asyncio.timeout(NAME_PATIENCE_S):
+                self._names[number] = await name
         except (OSError, OverflowError, TimeoutError) as error:
             log.warning("user %s has no name: %s", number, error or "the directory of users hangs")
 

@@ -105,12 +105,14 @@ class PamLimits:
         except OSError as error:
             return _none(user, error.strerror or str(error))
         try:
-            text, problem = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+            async with asyncio.timeout(PATIENCE_S):
+                text, problem = await process.communicate()
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), 1.0)
+                async with asyncio.timeout(1.0):
+                    await process.wait()
             return _none(user, f"it takes longer than {PATIENCE_S:g} s")
         found = parse_limits(text.decode(errors="replace"))
         if process.returncode or not found:

@@ -36,7 +36,8 @@ class Endings:
         waiting = self._waiting.setdefault(key, set())
         waiting.add(event)
         try:
-            await asyncio.wait_for(event.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await event.wait()
         except TimeoutError:
             pass
         finally:

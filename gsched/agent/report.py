@@ -122,7 +122,8 @@ class HostReporter:
         while True:
             assert self._settings is not None
             try:  # the driver has no event for all that can change
-                await asyncio.wait_for(self._interval_due.wait(), self._settings.gpu_probe_s)
+                async with asyncio.timeout(self._settings.gpu_probe_s):
+                    await self._interval_due.wait()
             except TimeoutError:
                 await self.gpus.look()
             else:  # another interval holds from now on
@@ -153,7 +154,8 @@ class HostReporter:
         while True:
             assert self._settings is not None
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._load_due.wait(), self._settings.exchange_s)
+                async with asyncio.timeout(self._settings.exchange_s):
+                    await self._load_due.wait()
             self._load_due.clear()
             try:
                 report = self._load()

@@ -122,7 +122,9 @@ class Relay:
 
     async def _carry(self, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         """The call; returns how it ended."""
-        opening = read_opening(await asyncio.wait_for(_next_frame(reader), OPENING_S))
+        async with asyncio.timeout(OPENING_S):
+            first = await _next_frame(reader)
+        opening = read_opening(first)
         try:
             channel, metadata = self._vouching.aio_channel(), self._vouching.metadata_of(uid)
         except GschedError as error:

@@ -223,7 +223,8 @@ class Sessions:
         try:
             while True:
                 try:
-                    answer = await asyncio.wait_for(question.answers.get(), OUTPUT_TIMEOUT_S)
+                    async with asyncio.timeout(OUTPUT_TIMEOUT_S):
+                        answer = await question.answers.get()
                 except TimeoutError:
                     raise Unavailable(f"the agent of {host} did not send the output in time") from None
                 if answer is None:

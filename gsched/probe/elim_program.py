@@ -105,7 +105,8 @@ class ElimProgram:
             note = f"{self.name}: {ending.text}{words}; started again {f'in {wait_s:.0f} s' if wait_s >= 1 else 'now'}"
             self._listener.failed(self.name, note, distrust=ending.distrust)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), wait_s)
+                async with asyncio.timeout(wait_s):
+                    await self._stopping.wait()
 
     async def _once(self, run: _Run) -> _Ending | None:
         """One run from start to end; None when it was stopped."""

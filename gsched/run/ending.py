@@ -58,7 +58,8 @@ class Endings:
         """
         while not held.let_go.is_set():
             try:
-                await asyncio.wait_for(held.let_go.wait(), BEGIN_S)
+                async with asyncio.timeout(BEGIN_S):
+                    await held.let_go.wait()
             except TimeoutError:
                 if self._spool.started(held.name) is None:
                     members.tell(held, signal.SIGKILL)
@@ -97,7 +98,8 @@ class Endings:
 
     async def _ends_within(self, held: Attempt, seconds: float) -> bool:
         try:
-            await asyncio.wait_for(held.ended.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await held.ended.wait()
         except TimeoutError:
             return False
         return True

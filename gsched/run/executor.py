@@ -166,7 +166,8 @@ class ProcessExecutor:
     async def _once_begun(self, held: Attempt, act: Callable[[], Coroutine[object, object, None]]) -> None:
         """Do it when the job has begun. A start that hangs holds up no other order, above all not that to end it."""
         try:
-            await asyncio.wait_for(held.let_go.wait(), BEGIN_S)
+            async with asyncio.timeout(BEGIN_S):
+                await held.let_go.wait()
         except TimeoutError:
             self._following.spawn(_after(held.let_go, act))
         else:

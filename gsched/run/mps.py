@@ -145,7 +145,8 @@ class MpsDaemon:
                 extra_groups=self.account.groups if self.account is not None else None,
             )
         try:
-            await asyncio.wait_for(process.communicate(said.encode()), patience_s)
+            async with asyncio.timeout(patience_s):
+                await process.communicate(said.encode())
         except TimeoutError:
             process.kill()
             await process.wait()

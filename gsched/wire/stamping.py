@@ -77,9 +77,8 @@ class ByMunge:
         """The name of the user, where the credential is for this call."""
         loop = asyncio.get_running_loop()
         try:
-            return await asyncio.wait_for(
-                loop.run_in_executor(self._decoders, self._decode, credential, wanted), PATIENCE_S
-            )
+            async with asyncio.timeout(PATIENCE_S):
+                return await loop.run_in_executor(self._decoders, self._decode, credential, wanted)
         except TimeoutError:
             raise PermissionDenied("munged of the master's host does not answer") from None
 
