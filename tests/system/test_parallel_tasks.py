@@ -51,7 +51,7 @@ def test_outside_of_a_job_it_says_what_it_is_for(cluster: Cluster) -> None:
 
 def test_tasks_go_on_while_daemons_are_killed(cluster: Cluster) -> None:
     count = "for i in $(seq 1 60); do echo $i; echo $i >> ran; sleep 0.05; done; exit 6"
-    job_id = cluster.submit("-o", str(cluster.folder / "out"), script(cluster, f"glaunch '{count}'; echo $?"))
+    job_id = cluster.submit("-o", str(cluster.folder / "out"), script(cluster, f"glaunch '{count}' 2>said; echo $?"))
     cluster.until((cluster.folder / "ran").exists, "the task does not run")
     for name in ("master", f"agent-{cluster.host}"):
         cluster.kill(name)
@@ -59,6 +59,8 @@ def test_tasks_go_on_while_daemons_are_killed(cluster: Cluster) -> None:
     cluster.wait(job_id)
     assert printed(cluster.folder / "out").split() == [*map(str, range(1, 61)), "6"]
     assert (cluster.folder / "ran").read_text().split() == [*map(str, range(1, 61))]
+    said = (cluster.folder / "said").read_text()  # only where the agent was away for a second
+    assert not said or said.startswith("glaunch: "), said
 
 
 def test_a_suspended_job_s_tasks_stand_still_and_a_killed_one_s_are_gone(cluster: Cluster) -> None:
