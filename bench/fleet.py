@@ -27,7 +27,7 @@ from pathlib import Path
 
 import msgspec
 import psutil
-from private_cluster import BIN, report, set_plain, submission
+from private_cluster import BIN, end_in_good_order, report, set_plain, submission
 
 from gsched.app.authority import make_authority, make_host
 from gsched.config.files import load
@@ -93,6 +93,7 @@ def measured(size: int, asked: argparse.Namespace) -> dict[str, float]:
 @contextlib.contextmanager
 def cluster(size: int, *, shared: bool) -> Iterator[str]:
     """The configuration folder of a cluster with so many hosts, v1 and so on."""
+    end_in_good_order()
     folder = Path(tempfile.mkdtemp(prefix="gsched-fleet-"))
     names = ("state_dir", "log_dir", "server_dir", "run_dir", "spool_dir")
     places = Locations(conf_dir=str(folder / "conf"), **{name: str(folder / name[:-4]) for name in names})
@@ -133,7 +134,11 @@ class Master:
         self.process: psutil.Process
 
     def __enter__(self) -> Master:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.process.kill()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

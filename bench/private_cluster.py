@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -23,9 +24,23 @@ from gsched.wire.client import Client
 BIN = Path(sys.executable).parent
 
 
+def end_in_good_order() -> None:
+    """From here on SIGTERM and SIGHUP end this process as an error would: what it has started is ended first."""
+
+    def end(number: int, _frame: object) -> None:
+        for each in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, lambda *_: None)  # not SIG_IGN, which those inherit that are started to tidy up
+        raise SystemExit(128 + number)
+
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) != signal.SIG_IGN:  # nohup
+            signal.signal(each, end)
+
+
 @contextlib.contextmanager
 def private_cluster(*words: str, **env: str) -> Iterator[dict[str, str]]:
     """Start `gsched up WORDS` in a temporary folder; yields the environment for its commands, `env` among it."""
+    end_in_good_order()
     folder = Path(tempfile.mkdtemp(prefix="gsched-bench-"))
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("GSCHED_", "LSF_"))}
     environment.update(GSCHED_ENVDIR=str(folder / "conf"), **env)
