@@ -16,6 +16,8 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "iproute2", "procps", "python3", "python3-venv"),
@@ -100,7 +102,7 @@ def debian() -> Path:
 
 
 def source() -> tuple[str, str]:
-    """Mirror and release of this machine's own apt."""
+    """Mirror and release of this machine's own apt. Skips the test where it has none."""
     release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
     suite = release.get("VERSION_CODENAME", "").strip('"') or "bookworm"
     files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
@@ -113,7 +115,7 @@ def source() -> tuple[str, str]:
             fields = dict(re.findall(r"^(\w+):\s*(.+)$", stanza, re.M))
             if suite in fields.get("Suites", "").split() and "main" in fields.get("Components", "").split():
                 return fields["URIs"].split()[0], suite
-    return "http://deb.debian.org/debian", suite
+    pytest.skip(f"needs an apt source of {suite} to make hosts from")
 
 
 # -- wheels -----------------------------------------------------------------------------------------------------------
