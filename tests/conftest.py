@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +22,12 @@ from tests.hangingfs import HangingFile  # noqa: E402
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fault-rounds", type=int, default=3, help="how often each random kill is repeated")
+
+
+def pytest_configure() -> None:
+    # In the background of a script it is ignored, and what tests start inherits that: Ctrl-C would then do nothing.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
