@@ -115,7 +115,7 @@ def test_restarts_and_cuts_are_not_noticed(lab: Lab) -> None:
     a, _, c = cluster.hosts
     count = "i=0; until [ -e stop ]; do i=$((i+1)); echo $i; echo $i >> ran.$LSF_PM_TASKID; sleep 0.05; done; exit 3"
     job_id = begin_job(
-        cluster, f"rm -f ran.* stop; echo > began\nglaunch -n -z 'h2 h3' '{count}' > both; echo $?; rm began"
+        cluster, f"rm -f ran.* stop; echo > began\nglaunch -n -z 'h2 h3' '{count}' > both 2> said; echo $?; rm began"
     )
     cluster.until(lambda: read(a, "ran.1") and read(a, "ran.2"), "the tasks do not run")
     for host, name in ((a, "master"), (a, "agent"), (c, "agent")):
@@ -127,6 +127,8 @@ def test_restarts_and_cuts_are_not_noticed(lab: Lab) -> None:
     a.run(["touch", "stop"], user="alice", check=True)
     cluster.becomes(job_id, "DONE")
     assert output(a, job_id).split() == ["3"]
+    said = read(a, "said").splitlines()  # its agent may have been away for longer than a second
+    assert all(line.startswith("glaunch: the agent of this host") for line in said), said
     for task in ("1", "2"):
         ran = read(a, f"ran.{task}").split()
         assert ran == [str(i + 1) for i in range(len(ran))], "each ran once"
