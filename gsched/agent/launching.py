@@ -11,7 +11,6 @@ import contextlib
 import logging
 import pwd
 import socket
-import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -21,6 +20,7 @@ from gsched.model.host_ledger import AttemptKey
 from gsched.wire import launching
 from gsched.wire.frames import ProtocolError, frame
 from gsched.wire.launching import LaunchRequest
+from gsched.wire.peer import peer_of
 
 log = logging.getLogger(__name__)
 
@@ -102,8 +102,7 @@ class LaunchDoor:
         assert this is not None
         self._launches.add(this)
         connection = writer.get_extra_info("socket")
-        size = struct.calcsize("3i")
-        pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+        pid, uid, _ = peer_of(connection)
         self._users[uid] += 1
         load = Load(self._loads, uid)
         try:

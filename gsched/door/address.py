@@ -11,26 +11,10 @@ import errno
 import fcntl
 import os
 import socket
-import struct
 from pathlib import Path
-from typing import NamedTuple
 
 from gsched.base.errors import Conflict, GschedError, PermissionDenied
 from gsched.wire.address import DOOR_FILE, MAX_SOCKET_PATH, write_address
-
-
-class Peer(NamedTuple):
-    """Who is on the other end of a connection, by the kernel's word (SO_PEERCRED, unix(7))."""
-
-    pid: int
-    uid: int
-    gid: int
-
-
-def peer_of(connection: socket.socket) -> Peer:
-    """Ask the kernel who connected."""
-    size = struct.calcsize("3i")
-    return Peer(*struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)))
 
 
 class Listener:

@@ -16,8 +16,8 @@ import threading
 
 from gsched.cli.call import INPUT_LIMIT, Call, HandedBack
 from gsched.door import protocol
-from gsched.door.address import Peer
 from gsched.door.protocol import Decoder, ProtocolError, Request
+from gsched.wire.peer import Peer
 
 log = logging.getLogger(__name__)
 

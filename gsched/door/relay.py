@@ -20,10 +20,11 @@ import grpc.aio
 
 from gsched.base.errors import GschedError
 from gsched.door import address
-from gsched.door.address import Listener, peer_of
+from gsched.door.address import Listener
 from gsched.door.complaints import Complaints
 from gsched.wire.channel import MESSAGE_LIMIT
 from gsched.wire.frames import HEADER, MAX_FRAME, ProtocolError, frame
+from gsched.wire.peer import peer_of
 from gsched.wire.relay import DONE, END, OPEN, PIECE, STATUS, VERSION, ending, in_frames
 from gsched.wire.vouching import Vouching
 

@@ -33,6 +33,7 @@ from gsched.door import address, protocol
 from gsched.door.caller import Caller
 from gsched.door.complaints import Complaints
 from gsched.door.protocol import ProtocolError
+from gsched.wire.peer import peer_of
 
 if TYPE_CHECKING:
     from gsched.wire.vouching import Vouching
@@ -191,7 +192,7 @@ class Door:
             time.sleep(0.05)
             return
         connection.setblocking(True)
-        caller = Caller(connection, address.peer_of(connection), time.monotonic() + self._request_timeout_s)
+        caller = Caller(connection, peer_of(connection), time.monotonic() + self._request_timeout_s)
         refusal = self._refusal(caller.peer.uid)
         if refusal:
             caller.tell(protocol.REFUSED, refusal.encode())

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import struct
 import threading
 import time
 from collections import deque
@@ -27,6 +26,7 @@ import grpc
 
 from gsched.wire.failure import DOOR_OF_THIS_HOST
 from gsched.wire.frames import MAX_FRAME, Decoder, ProtocolError, frame
+from gsched.wire.peer import peer_of
 
 VERSION = "gsched-relay 1"
 OPEN, PIECE, END, DONE, STATUS = b"O", b"P", b"Z", b"D", b"S"
@@ -153,8 +153,7 @@ def connect(path: str, *, trusts_any: bool) -> socket.socket:
     try:
         connection.settimeout(CONNECT_S)
         connection.connect(path)
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        uid = struct.unpack("3i", credentials)[1]
+        uid = peer_of(connection).uid
     except OSError as problem:
         connection.close()
         raise DoorAway(f"{DOOR_OF_THIS_HOST} does not answer ({path}: {problem.strerror or problem})") from None

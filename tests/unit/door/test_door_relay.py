@@ -16,13 +16,13 @@ from shared_master import MASTER, SharedMaster
 
 from gsched.base.errors import PermissionDenied, Unavailable
 from gsched.door import relay as relays
-from gsched.door.address import Peer
 from gsched.door.relay import Relay, open_relay
 from gsched.master.rights import RULES, Who
 from gsched.model.job import JobSpec
 from gsched.model.view import Submission
 from gsched.wire.client import Client
 from gsched.wire.frames import Decoder, frame
+from gsched.wire.peer import Peer
 from gsched.wire.relay import DONE, OPEN, PIECE, STATUS, RelayChannel, RelayedError, in_frames, opening
 from gsched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
 from gsched.wire.vouching import Vouching

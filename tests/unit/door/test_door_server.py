@@ -19,10 +19,10 @@ import pytest
 from gsched.base.errors import Conflict, GschedError, PermissionDenied
 from gsched.cli import registry
 from gsched.cli.call import INPUT_LIMIT
-from gsched.door import address, protocol
-from gsched.door.address import Peer
+from gsched.door import address, protocol, server
 from gsched.door.protocol import Decoder, Request, frame
 from gsched.door.server import Door
+from gsched.wire.peer import Peer
 
 PATIENCE_S = 10.0
 
@@ -313,7 +313,7 @@ def test_a_full_door_says_so_before_anything_is_carried_out(path: str) -> None:
 
 
 def test_another_user_is_refused_unless_the_door_is_open_to_others(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(address, "peer_of", lambda connection: Peer(1, os.getuid() + 1, 7))
+    monkeypatch.setattr(server, "peer_of", lambda connection: Peer(1, os.getuid() + 1, 7))
     with open_door(path):
         one = Client(path)
         assert one.next() == (protocol.REFUSED, f"this door serves uid {os.getuid()} only".encode())
@@ -326,7 +326,7 @@ def test_another_user_is_refused_unless_the_door_is_open_to_others(path: str, mo
 
 def test_one_user_cannot_take_every_place_of_a_shared_door(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     uid = [os.getuid() + 1]
-    monkeypatch.setattr(address, "peer_of", lambda connection: Peer(1, uid[0], 7))
+    monkeypatch.setattr(server, "peer_of", lambda connection: Peer(1, uid[0], 7))
     with open_door(path, others=True, workers=8):
         greedy = [Client(path).ask("hold") for _ in range(2)]
         assert all(one.next()[0] == protocol.OUT for one in greedy)
