@@ -32,11 +32,6 @@ class Contact:
         self._said = ""
         self._delay = RECONNECT_S
 
-    @property
-    def is_heard(self) -> bool:
-        """Whether the master takes part in the session that there is, or was last."""
-        return self._is_heard
-
     def begin(self) -> None:
         """A session is tried."""
         self._is_heard = self._is_refused = False

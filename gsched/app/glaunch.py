@@ -12,7 +12,7 @@ import posix
 import select
 import time
 
-from gsched.app.launch import OutputFault, end_of_pipe, say, to_bytes, write
+from gsched.app.launch import OutputFault, end_of_pipe, say, surroundings, to_bytes, write
 
 # The values of gsched.wire.launching, which is not imported here; a test compares them.
 GREETING = b"gsched-tasks 1"
@@ -350,17 +350,11 @@ def patience_s() -> float:
 
 def describe(asked: Asked) -> tuple[list[bytes], list[bytes]]:
     """The fields of the request (gsched.wire.launching.LaunchRequest) before what has been had, and behind it."""
-    try:
-        folder = posix.getcwdb()
-    except OSError:  # removed under our feet: its last name is the best there is
-        folder = posix.environ.get(b"PWD", b"/")
-    umask = posix.umask(0o077)
-    posix.umask(umask)
-    variables = [name + b"=" + value for name, value in posix.environ.items()]
+    folder, umask, variables = surroundings()
     hosts = [b"%d" % len(asked.hosts), *asked.hosts]
     words = [b"%d" % len(asked.words), *asked.words]
     key = posix.urandom(12).hex().encode()
-    return [key, asked.shell, b"1" if asked.reads else b"0"], [folder, b"%o" % umask, *hosts, *words, *variables]
+    return [key, asked.shell, b"1" if asked.reads else b"0"], [folder, umask, *hosts, *words, *variables]
 
 
 def framed(kind: bytes, payload: bytes) -> bytes:

@@ -231,17 +231,22 @@ def connect() -> _socket.socket:
     return connection
 
 
-def describe(arguments: list[bytes]) -> bytes:
-    """The request: see gsched.door.protocol.Request. Raises NoDoor when it is too large for the door."""
+def surroundings() -> tuple[bytes, bytes, list[bytes]]:
+    """Working directory, umask in octal digits, and variables, as they are sent with a request."""
     try:
         folder = posix.getcwdb()
     except OSError:  # removed under our feet: its last name is the best there is
         folder = posix.environ.get(b"PWD", b"/")
     umask = posix.umask(0o077)
     posix.umask(umask)
+    return folder, b"%o" % umask, [name + b"=" + value for name, value in posix.environ.items()]
+
+
+def describe(arguments: list[bytes]) -> bytes:
+    """The request: see gsched.door.protocol.Request. Raises NoDoor when it is too large for the door."""
+    folder, umask, variables = surroundings()
     terminals = bytes(48 + posix.isatty(stream) for stream in (0, 1, 2))
-    fixed = [folder, b"%o" % umask, terminals, b"%d" % columns(terminals), b"%d" % len(arguments)]
-    variables = [name + b"=" + value for name, value in posix.environ.items()]
+    fixed = [folder, umask, terminals, b"%d" % columns(terminals), b"%d" % len(arguments)]
     request = b"\0".join([*fixed, *arguments, *variables])
     if len(request) > MAX_REQUEST:
         raise NoDoor("arguments and environment are too large for it")
