@@ -53,13 +53,9 @@ def conf_of(envdir: str | None) -> str:
 
 
 def _has_account(name: str) -> bool:
-    import pwd
+    from gsched.wire.auth import uid_of_user
 
-    try:
-        pwd.getpwnam(name)
-    except (KeyError, ValueError):
-        return False
-    return True
+    return uid_of_user(name) is not None
 
 
 @gadmin.command()

@@ -6,7 +6,6 @@ Streams, texts and exit codes are bjobs'; LSB_BJOBS_CONSISTENT_EXIT_CODE=Y makes
 from __future__ import annotations
 
 import itertools
-import pwd
 import time
 from collections.abc import Iterator, Sequence
 
@@ -35,6 +34,7 @@ from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.host import Gpu
 from gsched.model.view import JobFilter, JobView
+from gsched.wire.auth import uid_of_user
 
 _LEVELS = (
     "every reason; with -l the names of the hosts",
@@ -244,13 +244,7 @@ def _ending(call: Call, options: Parsed, session: Session, listing: _Listing) ->
 
 def _is_user(name: str) -> bool:
     """Whether this host knows the user; asked only when nothing was found, as a user may be known elsewhere."""
-    if name == "all":
-        return True
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return False
-    return True
+    return name == "all" or uid_of_user(name) is not None
 
 
 def _answer_json(

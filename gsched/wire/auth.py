@@ -60,6 +60,14 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
+def uid_of_user(name: str) -> int | None:
+    """Number of the user on this host; None where there is no such user."""
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except (KeyError, ValueError):  # ValueError: a name with a NUL byte
+        return None
+
+
 class OwnerOnly:
     """Everybody who gets through is the owner of the cluster."""
 

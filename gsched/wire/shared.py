@@ -8,7 +8,6 @@ that counts.
 from __future__ import annotations
 
 import asyncio
-import pwd
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -16,7 +15,7 @@ from typing import Any
 
 from gsched.base.errors import PermissionDenied
 from gsched.model.config import ClusterConfig
-from gsched.wire.auth import AGENT_SERVICE, Caller
+from gsched.wire.auth import AGENT_SERVICE, Caller, uid_of_user
 from gsched.wire.certificates import Revoked
 
 USER_KEY = "gsched-user"
@@ -33,7 +32,7 @@ class Accounts:
 
     def __init__(self, config: Callable[[], ClusterConfig], uid_of: Callable[[str], int | None] | None = None) -> None:
         self._config = config
-        self._uid_of = uid_of or system_uid
+        self._uid_of = uid_of or uid_of_user
         self._known: dict[str, tuple[float, int | None]] = {}
 
     async def admit(self, user: str, host: str, way: str) -> Caller:
@@ -61,14 +60,6 @@ class Accounts:
             uid = await asyncio.to_thread(self._uid_of, user)
             found = self._known[user] = (now + ACCOUNT_S, uid)
         return found[1]
-
-
-def system_uid(user: str) -> int | None:
-    """The user's number on this host; None where there is no such user."""
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except (KeyError, ValueError):
-        return None
 
 
 class ByHost:
