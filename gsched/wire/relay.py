@@ -188,11 +188,11 @@ class RelayedCall:
         self._connection: socket.socket | None = None
         try:
             self._connection = connecting()
-            self._connection.sendall(frame(OPEN, opening(method, timeout_s, waits)))
         except RelayedError as error:
             self._error = error
         except OSError:
             self._error = _broken()
+        self._send(frame(OPEN, opening(method, timeout_s, waits)))
 
     def send_all(self, requests: Iterable[Any]) -> None:
         """Send the messages; what cannot be sent the answer will explain."""
