@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from bounded_loop import run_async
 
 from gsched.base.clock import ManualClock
 from gsched.probe.elim import ElimResource, ElimRunner, find_elims
-from gsched.probe.elim_program import pause_before_start
+from gsched.probe.elim_format import ElimParser, Report
+from gsched.probe.elim_program import READ_PAUSE_S, pause_before_start
 
 Make = Callable[..., Path]
 
@@ -239,18 +241,38 @@ def test_script_without_interpreter_is_run_by_sh(tmp_path: Path, elim: Make) -> 
     with_runner(tmp_path / "server", story)
 
 
-def test_elim_that_writes_without_end_is_slowed_down(tmp_path: Path, elim: Make) -> None:
+def test_elim_that_writes_without_end_is_slowed_down(
+    tmp_path: Path, elim: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     elim("elim.a", "exec yes 1 temp 1\n")
+    rests: list[float] = []
+    pieces: list[int] = []
+    enough = asyncio.Event()
 
-    async def story(watched: Watched) -> None:
-        await watched.until(lambda runner: runner.values())
-        before = os.times()
-        await asyncio.sleep(0.3)
-        after = os.times()
-        # 64 KiB at a time, 20 times a second: far from the whole processor it would take unchecked.
-        assert after.user - before.user < 0.2
+    class Timed(ElimParser):
+        """Notes how long nothing was read before each piece; a slow machine can only make that longer."""
+
+        last_end: float | None = None
+
+        def feed(self, data: bytes) -> list[Report]:
+            if self.last_end is not None:
+                rests.append(time.monotonic() - self.last_end)
+            pieces.append(len(data))
+            if len(rests) >= 4:
+                enough.set()
+            reports = super().feed(data)
+            self.last_end = time.monotonic()
+            return reports
+
+    monkeypatch.setattr("gsched.probe.elim_program.ElimParser", Timed)
+
+    async def story(_: Watched) -> None:
+        await enough.wait()
 
     with_runner(tmp_path / "server", story)
+    # 64 KiB at a time, 20 times a second: far from the whole processor it would take unchecked.
+    assert max(pieces) <= 256 * 1024
+    assert min(rests) > 0.9 * READ_PAUSE_S
 
 
 def test_reconfigure_leaves_running_elims_alone_unless_something_changed(tmp_path: Path, elim: Make) -> None:
