@@ -201,7 +201,7 @@ class LimitView(msgspec.Struct, frozen=True, kw_only=True):
     used: float = 0.0
     allowed: float = 0.0
     idle: bool = False
-    """It tells its members apart, and none of them uses anything."""
+    """Nobody uses anything of it: shown only when all limits are asked for."""
 
 
 class LimitSection(msgspec.Struct, frozen=True, kw_only=True):

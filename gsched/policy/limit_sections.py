@@ -185,7 +185,7 @@ class SectionUse:
             using = [each for each in members if self._counts.of_section(section.name, each, resource)]
             for member in using if apart else members:
                 used = self._counts.of_section(section.name, member, resource)
-                yield _line(limit, shown, used, self._amount(resource, amount, member), member)
+                yield _line(limit, shown, used, self._amount(resource, amount, member), member, idle=not used)
             if apart and not using:
                 named = resource if resource in PARTS else shown
                 yield _line(limit, named, 0.0, amount, idle=True)
@@ -199,7 +199,7 @@ class SectionUse:
         allowed = limit.gpu_hours or 0.0
         if not per:
             used = self._snapshot.gpu_seconds.get(limit.name, 0.0) / _HOUR_S
-            yield _line(limit, GPU_HOURS, used, allowed)
+            yield _line(limit, GPU_HOURS, used, allowed, idle=not used)
             return
         is_idle = True
         for key, seconds in sorted(self._snapshot.gpu_seconds.items()):

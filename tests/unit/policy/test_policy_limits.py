@@ -548,8 +548,20 @@ def test_slots_of_application_profiles() -> None:
 
 
 def test_what_nobody_uses_is_told_apart() -> None:
-    each = use(limits=(limit(users=EACH, slots=3), limit("L2", users=EACH, gpu_hours=5.0, budget_window_s=60.0)))
+    each = use(
+        limits=(
+            limit(users=EACH, slots=3),
+            limit("L2", users=EACH, gpu_hours=5.0, budget_window_s=60.0),
+            limit("L3", slots=4, mem=10),
+            limit("L4", users=Consumers(("ann",)), gpu_hours=5.0, budget_window_s=60.0),
+        )
+    )
     assert each.views() == [
         LimitView(name="L1", resource="slots", allowed=3, idle=True),
+        LimitView(name="L3", resource="slots", allowed=4, idle=True),
+        LimitView(name="L3", resource="mem", allowed=10, idle=True),
         LimitView(name="L2", resource="gpu_hours", allowed=5, idle=True),
+        LimitView(name="L4", user="ann", resource="gpu_hours", allowed=5, idle=True),
     ]
+    used = use(limits=(limit(slots=4, mem=10),), running=running((bucket(), on(part(slots=1)))))
+    assert [(view.resource, view.idle) for view in used.views()] == [("slots", False), ("mem", True)]
