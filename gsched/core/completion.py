@@ -118,6 +118,12 @@ def complete(
     )
 
 
+_UNITS = {
+    "CPULIMIT": " s",
+    **dict.fromkeys(("MEMLIMIT", "SWAPLIMIT"), " MB"),
+    **dict.fromkeys(("FILELIMIT", "DATALIMIT", "STACKLIMIT", "CORELIMIT"), " KB"),
+}
+"""What limits are counted in, as a refusal says it; the others are numbers."""
 WATCHED = frozenset({"MEMLIMIT", "SWAPLIMIT", "CPULIMIT", "PROCESSLIMIT", "THREADLIMIT"})
 """Limits that a job is watched for while it runs; the others its processes were given at their start, by the kernel."""
 
@@ -238,7 +244,8 @@ def _limits(spec: JobSpec, queue: Queue) -> dict[str, float]:
     for name, given in queue.limits.items():
         wanted = limits.get(name, given.default)
         if wanted is not None and given.maximum is not None and wanted > given.maximum:
-            allowed = f"{name} {wanted:g}, queue {queue.name} allows {given.maximum:g}"
+            unit = _UNITS.get(name, "")
+            allowed = f"{name} {wanted:.10g}{unit}, queue {queue.name} allows {given.maximum:.10g}{unit}"
             raise BadRequest(f"Cannot exceed queue's hard limit(s): {allowed}")
         final = wanted if wanted is not None else given.maximum
         if final is not None:

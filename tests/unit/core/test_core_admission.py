@@ -107,7 +107,7 @@ def test_without_a_number_the_last_part_of_a_compound_is_one_task() -> None:
             'b has the most such GPUs, 4; ask for at most -gpu "num=4:mode=exclusive_process"',
         ),
         (spec(group="risk"), BadRequest, "risk: Bad job group name"),
-        (spec(limits={"MEMLIMIT": 300.0}, queue="tasks"), BadRequest, "MEMLIMIT 300, queue tasks allows 200"),
+        (spec(limits={"MEMLIMIT": 300.0}, queue="tasks"), BadRequest, "MEMLIMIT 300 MB, queue tasks allows 200 MB"),
         (spec(limits={"MEMLIMIT": 0.0}), BadRequest, "Bad argument: MEMLIMIT 0"),
         (spec(run_limit_s=0), BadRequest, "Bad argument: a run limit of 0 seconds"),
         (spec(begin_at=START + 9, terminate_at=START + 8), BadRequest, "Start time is later than termination time"),

@@ -176,7 +176,7 @@ def test_limits_of_a_started_job_are_changed_and_its_agent_is_told() -> None:
         "Cannot exceed queue's hard limit(s): -W 150 minutes, queue normal allows 120"
     ]
     assert world.modify(1, limits={"MEMLIMIT": 901.0}) == [
-        "Cannot exceed queue's hard limit(s): MEMLIMIT 901, queue normal allows 900"
+        "Cannot exceed queue's hard limit(s): MEMLIMIT 901 MB, queue normal allows 900 MB"
     ]
     assert world.modify(1, limits={"MEMLIMIT": 100.0, "FILELIMIT": 7.0}) == [
         "Job has already started: its processes got their FILELIMIT when they began"
