@@ -27,6 +27,7 @@ from gsched.agent.tasks import HostTasks
 from gsched.agent.unkillable import Unkillables
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal
+from gsched.base.gpulock import Places
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host_ledger import AttemptKey
@@ -59,6 +60,7 @@ class Attempts:
         fencing: Fencing | None = None,
         custody: Custody | None = None,
         accounts: Accounts | None = None,
+        locks: Places | None = None,
     ) -> None:
         self._fencing = fencing
         self._custody = custody or Custody()
@@ -91,6 +93,7 @@ class Attempts:
             on_ended=self._on_ended,
             on_unkillable=self.unkillable.found,
             clock=clock,
+            gpu_locks=locks,
         )
         self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
         self._aside = Aside()

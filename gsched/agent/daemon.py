@@ -31,6 +31,7 @@ from gsched.agent.session import Sessions
 from gsched.agent.spool import mark_of, only_one
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict
+from gsched.base.gpulock import places
 from gsched.base.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
 from gsched.config.files import load
 from gsched.model.config import ClusterConfig, GpuFence
@@ -92,6 +93,7 @@ class Agent:
         self._host = host
         self._spool = spool
         self._cluster = _key(config, spool)
+        self._locks = places(is_shared=config.is_shared)
         self._clock = SystemClock()
         self._stop = asyncio.Event()
         self._exit_code = 0
@@ -168,6 +170,7 @@ class Agent:
             owners=self._owners_of,
             given=self._given_gmem,
             held=self._held_gpus,
+            locks=self._locks,
         )
 
     def _make_attempts(self) -> Attempts:
@@ -187,6 +190,7 @@ class Agent:
             fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus, lambda: mps.groups),
             custody=self._keeping.custody,
             accounts=accounts,
+            locks=self._locks,
         )
 
     def _surroundings(self, mps: Mps) -> Surroundings:

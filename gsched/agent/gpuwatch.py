@@ -13,7 +13,7 @@ import msgspec
 
 from gsched.agent.gpuowners import GpuOwners
 from gsched.base.errors import GschedError, Unavailable
-from gsched.base.gpulock import GpuLockError, lock_gpus, release
+from gsched.base.gpulock import GpuLockError, Places, lock_gpus, places, release
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.probe.gpu import GpuProbe, probe_for
 
@@ -45,10 +45,12 @@ class GpuWatch:
         *,
         on_look: Callable[[GpuReport], None] = lambda report: None,
         judges: Sequence[Judge] = (),
+        locks: Places | None = None,
     ) -> None:
         self._host = host
         self._cluster = cluster
         self._owners = owners
+        self._locks = locks or places(is_shared=False)
         self._on_look = on_look
         self.judges: list[Judge] = list(judges)
         self.may_be_set: MayBeSet = _all_others
@@ -202,7 +204,7 @@ class GpuWatch:
 
     def _why_locked(self, uuid: str) -> str:
         try:
-            release(lock_gpus([uuid], self._cluster, patience_s=0.0))
+            release(lock_gpus([uuid], self._cluster, self._locks, patience_s=0.0))
         except GpuLockError as error:
             return str(error)
         return ""

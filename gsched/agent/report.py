@@ -16,6 +16,7 @@ import msgspec
 from gsched.agent.gpuowners import Given, GpuOwners, Held, Owners, any_gpu
 from gsched.agent.gpuwatch import GpuWatch
 from gsched.base.clock import Clock
+from gsched.base.gpulock import Places
 from gsched.model.devices import offer_of
 from gsched.model.host import GpuReport, LoadReport
 from gsched.probe.elim import ElimResource, ElimRunner
@@ -53,6 +54,7 @@ class HostReporter:
         owners: Owners = no_owners,
         given: Given = dict,
         held: Held = any_gpu,
+        locks: Places | None = None,
     ) -> None:
         self._conf_dir = conf_dir
         self._send = send
@@ -62,7 +64,7 @@ class HostReporter:
         self._elims: ElimRunner | None = None
         self._sent: tuple[float, GpuReport | None] = (0.0, None)
         """When (monotonic) and what the master was told of the GPUs last."""
-        self.gpus = GpuWatch(host, cluster, GpuOwners(owners, given, held), on_look=self._tell_gpus)
+        self.gpus = GpuWatch(host, cluster, GpuOwners(owners, given, held), on_look=self._tell_gpus, locks=locks)
         self.remarks: list[Callable[[], tuple[str, ...]]] = []
         """What else is to be said of the host, asked at each report of the load."""
         self._tasks: list[asyncio.Task[None]] = []

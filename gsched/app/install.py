@@ -22,6 +22,7 @@ import gsched
 from gsched.app import units
 from gsched.app.units import Installation
 from gsched.base.errors import BadRequest, Conflict, GschedError, PermissionDenied
+from gsched.base.gpulock import ROOTS_FOLDER
 from gsched.config.files import load
 from gsched.config.template import write_private
 from gsched.model.config import ClusterConfig, Locations
@@ -125,6 +126,8 @@ def uninstall(place: Place, *, force: bool, say: Say) -> None:
         _call(["systemctl", "daemon-reload"], say)
     say(f"removed: {' '.join(str(place.below(name)) for name in there)}")
     say(f"kept: {place.conf}, the event store, the spool of the agent, the user {units.USER}")
+    if not place.root and os.path.isdir(ROOTS_FOLDER):
+        say(f"no private cluster gets a GPU of this host before {ROOTS_FOLDER} is removed, or the host boots")
 
 
 def read_config(place: Place) -> ClusterConfig:

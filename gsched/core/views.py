@@ -186,6 +186,15 @@ def _used_by(gpu: Gpu) -> str:
     return f"GPU {gpu.index} ({gpu.uuid}) is used by processes of no job: {names}"
 
 
+def _not_offered(report: GpuReport) -> Iterable[str]:
+    """One line for each GPU; a single one where all have the same problem."""
+    problems = {gpu.problem for gpu in report.gpus}
+    if len(report.gpus) > 1 and len(problems) == 1 and "" not in problems:
+        yield f"no GPU of this host is offered: {problems.pop()}"
+    else:
+        yield from (f"GPU {gpu.index} ({gpu.uuid}) is not offered: {gpu.problem}" for gpu in report.gpus if gpu.problem)
+
+
 def _gpu_notes(report: GpuReport) -> Iterable[str]:
     if not report.known:
         yield f"GPUs unknown: {report.reason}"
@@ -195,7 +204,7 @@ def _gpu_notes(report: GpuReport) -> Iterable[str]:
         yield f"no GPUs: {report.reason}" if report.reason else "no GPUs"
     if report.gpus and report.unfenced:
         yield f"jobs are told their GPUs, but could use others (no fence: {report.unfenced})"
-    yield from (f"GPU {gpu.index} ({gpu.uuid}) is not offered: {gpu.problem}" for gpu in report.gpus if gpu.problem)
+    yield from _not_offered(report)
     yield from _set_modes(report)
     yield from (_used_by(gpu) for gpu in report.gpus if gpu.strangers and not gpu.problem)
     if report.unheard:

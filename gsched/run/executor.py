@@ -18,7 +18,7 @@ import msgspec
 
 from gsched.base.clock import Clock, SystemClock
 from gsched.base.errors import Conflict
-from gsched.base.gpulock import default_folder
+from gsched.base.gpulock import Places, places
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult, Usage
 from gsched.run import attemptfiles, contain, members, parts, signals
@@ -51,9 +51,10 @@ class ProcessExecutor:
         on_ended: OnEnded,
         on_unkillable: OnUnkillable = lambda job_id, attempt, processes: None,
         clock: Clock | None = None,
-        gpu_lock_folder: Path | None = None,
+        gpu_locks: Places | None = None,
     ) -> None:
         """`cluster` must be unique on this machine: it tells this cluster's GPU locks and processes from others'.
+        `gpu_locks`: where these are, where that is not as for a private cluster.
 
         Raises ResourceExhausted when the spool folder cannot be made.
         """
@@ -69,7 +70,7 @@ class ProcessExecutor:
             self._held,
             self._spool,
             cluster,
-            str(gpu_lock_folder or default_folder()),
+            gpu_locks or places(is_shared=False),
             last_shutdown(spool),
             self._endings,
             self._clock,

@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 import msgspec
 
 from gsched.base.clock import Clock
+from gsched.base.gpulock import Places
 from gsched.model.job import AttemptResult
 from gsched.run import contain, members
 from gsched.run.attempt import Attempt
@@ -38,7 +39,7 @@ class Following:
         held: dict[str, Attempt],
         spool: Spool,
         cluster: str,
-        gpu_lock_folder: str,
+        gpu_locks: Places,
         shutdown: Shutdown | None,
         endings: Endings,
         clock: Clock,
@@ -59,7 +60,7 @@ class Following:
         self.forks = ForkServer(
             spool.attempts,
             cluster,
-            gpu_lock_folder,
+            gpu_locks,
             on_forked=self._forked,
             on_refused=self._refused,
             on_started=self._notice,

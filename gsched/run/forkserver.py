@@ -19,6 +19,7 @@ import select
 import signal
 import struct
 
+from gsched.base.gpulock import Places
 from gsched.run import supervisor
 from gsched.run.opening import Settings
 
@@ -36,7 +37,7 @@ _WORD_BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
 
 def main(arguments: list[str]) -> int:
     """Serve until the agent closes its end of the socket."""
-    spool, cluster, lock_folder, socket_fd, notify_fd = arguments
+    spool, cluster, common, roots, is_root, socket_fd, notify_fd = arguments
     for fd in (int(socket_fd), int(notify_fd)):
         os.set_inheritable(fd, False)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -55,7 +56,9 @@ def main(arguments: list[str]) -> int:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     os.chdir("/")
-    settings = Settings(spool, cluster, lock_folder, int(notify_fd), adopt_orphans, bind_memory)
+    settings = Settings(
+        spool, cluster, Places(common, roots, bool(is_root)), int(notify_fd), adopt_orphans, bind_memory
+    )
     requests = _socket.socket(fileno=int(socket_fd))
     wake_in, wake_out = os.pipe()
     for fd in (wake_in, wake_out):

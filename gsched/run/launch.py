@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from gsched.base.gpulock import Places
 from gsched.run import contain, forkserver
 
 _POLL_S = 0.5
@@ -35,14 +36,14 @@ class ForkServer:
         self,
         spool: Path,
         cluster: str,
-        lock_folder: str,
+        locks: Places,
         *,
         on_forked: Callable[[str, int, int], None],
         on_refused: Callable[[str, str], None],
         on_started: Callable[[str], None],
         on_lost: Callable[[], None],
     ) -> None:
-        self._arguments = [str(spool), cluster, lock_folder]
+        self._arguments = [str(spool), cluster, locks.common, locks.roots, "root" if locks.is_root else ""]
         self._on_forked = on_forked
         self._on_refused = on_refused
         self._on_started = on_started

@@ -31,20 +31,20 @@ NO_FENCE = "the job cannot be fenced off from GPUs that are not its own"
 class Settings:
     """What all attempts of one fork server have in common."""
 
-    __slots__ = ("adopt_orphans", "bind_memory", "boot_id", "cluster", "lock_folder", "notify_fd", "spool")
+    __slots__ = ("adopt_orphans", "bind_memory", "boot_id", "cluster", "locks", "notify_fd", "spool")
 
     def __init__(
         self,
         spool: str,
         cluster: str,
-        lock_folder: str,
+        locks: gpulock.Places,
         notify_fd: int,
         adopt_orphans: Callable[[], object],
         bind_memory: Callable[[list[int]], object],
     ) -> None:
         self.spool = spool
         self.cluster = cluster
-        self.lock_folder = lock_folder
+        self.locks = locks
         self.notify_fd = notify_fd
         self.adopt_orphans = adopt_orphans
         """Makes the calling process a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER)."""
@@ -109,7 +109,7 @@ class Opening:
     def _lock(self) -> None:
         uuids, settings = self._order["gpu_lock_uuids"], self._settings
         try:
-            self.locks = gpulock.lock_gpus(uuids, settings.cluster, settings.lock_folder)
+            self.locks = gpulock.lock_gpus(uuids, settings.cluster, settings.locks)
         except gpulock.GpuLockError as error:
             raise NotStarted(str(error)) from error
 

@@ -58,6 +58,10 @@ def test_a_host_gets_what_the_configuration_gives_it(tmp_path: Path, host: str, 
     cluster.write_text(re.sub(r"(desk\s+!\s+!\s+)1", r"\g<1>0", cluster.read_text()))
     put(tmp_path, host=host, new=None)
     assert there(tmp_path) == daemons
+    folders = (tmp_path / "etc/tmpfiles.d/gsched.conf").read_text().splitlines()
+    # The GPUs are the system's from then on, and no private cluster has come first once the host has booted.
+    claims = {"d /run/gsched-gpu 0700 root root -", "f! /run/gsched-gpu/since-boot 0600 root root -"}
+    assert claims & set(folders) == (claims if "agent" in daemons else set())
 
 
 def test_a_host_that_the_cluster_does_not_have(tmp_path: Path) -> None:

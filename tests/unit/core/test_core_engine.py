@@ -399,6 +399,9 @@ def test_a_host_is_shown_with_what_is_left_and_what_is_reserved() -> None:
     view = host_view(host, world.config, world.engine.state, world.engine.observations.of("a"))
     assert view.load["mem"] == 0.0
     assert "GPU 0 (x) is not offered: lost" in view.notes
+    world.report(gpus=GpuReport(gpus=tuple(Gpu(uuid=f"x{n}", index=n, mode=EXCLUSIVE, problem="lost") for n in (0, 1))))
+    view = host_view(host, world.config, world.engine.state, world.engine.observations.of("a"))
+    assert [note for note in view.notes if "lost" in note] == ["no GPU of this host is offered: lost"]
     world.disconnect()
     view = host_view(host, world.config, world.engine.state, world.engine.observations.of("a"))
     assert view.status == "unreach" and view.load == {} and view.notes == ("no agent of a is connected",)

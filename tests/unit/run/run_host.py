@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from gsched.base.gpulock import Places
 from gsched.model.job import AttemptResult
 from gsched.run import contain
 from gsched.run.executor import ProcessExecutor
@@ -35,7 +36,7 @@ class Host:
             on_started=self._on_started,
             on_ended=self._on_ended,
             on_unkillable=self._on_unkillable,
-            gpu_lock_folder=self.locks,
+            gpu_locks=Places(str(self.locks), "", False),
         )
 
     def _on_started(self, job_id: int, attempt: int, info: StartedInfo) -> None:

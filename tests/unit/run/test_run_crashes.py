@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from run_host import CLUSTER, Host, appears, marked_processes
 
+from gsched.base.gpulock import Places
 from gsched.model.job import AttemptResult
 from gsched.run import attemptfiles, attemptfolder, contain, forkserver
 from gsched.run.attemptfolder import AttemptFolder
@@ -313,7 +314,7 @@ def test_of_two_fork_servers_one_runs_the_order(on_host, round_):
             CLUSTER,
             on_started=lambda *_: None,
             on_ended=lambda job, _, result: ended.append((job, result)),
-            gpu_lock_folder=host.locks,
+            gpu_locks=Places(str(host.locks), "", False),
         )
         try:
             rival._forks.launch()

@@ -223,8 +223,8 @@ def test_a_missing_directory_is_the_jobs_own_failure(on_host):
 
 def test_a_gpu_of_another_cluster_is_left_alone(on_host):
     async def scenario(host):
-        locks = str(host.locks)
-        theirs = gpulock.lock_gpus(["GPU-1"], "another", locks)
+        places = gpulock.Places(str(host.locks), "", False)
+        theirs = gpulock.lock_gpus(["GPU-1"], "another", places)
         result = await host.run("true", 1, gpu_lock_uuids=("GPU-0", "GPU-1"))
         assert (result.started, result.exit_code) == (False, None)
         assert result.problem == "GPU GPU-1 is in use by another cluster"
@@ -233,10 +233,10 @@ def test_a_gpu_of_another_cluster_is_left_alone(on_host):
         await host.start_of(2)
         assert (await host.run("true", 3, gpu_lock_uuids=("GPU-1",))).exit_code == 0  # shared within the cluster
         with pytest.raises(gpulock.GpuLockError):
-            gpulock.lock_gpus(["GPU-0"], "another", locks)
+            gpulock.lock_gpus(["GPU-0"], "another", places)
         await host.executor.signal(2, 1, 9)
         await host.end_of(2)
-        gpulock.release(gpulock.lock_gpus(["GPU-0"], "another", locks))
+        gpulock.release(gpulock.lock_gpus(["GPU-0"], "another", places))
 
     on_host(scenario)
 

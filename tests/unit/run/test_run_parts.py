@@ -31,7 +31,7 @@ def test_a_part_is_there_until_it_is_told_to_end(on_host):
         assert host.started[1, 1].pid == supervisor
         assert not contain.descendants(supervisor, contain.scan())
         with pytest.raises(gpulock.GpuLockError):
-            gpulock.lock_gpus(["GPU-p"], "others", str(host.locks))
+            gpulock.lock_gpus(["GPU-p"], "others", gpulock.Places(str(host.locks), "", False))
         await host.executor.suspend(1, 1)
         await host.executor.resume(1, 1)
         await host.executor.signal(1, 1, signal.SIGUSR1)
@@ -47,7 +47,7 @@ def test_a_part_is_there_until_it_is_told_to_end(on_host):
         result = await host.end_of(1)
         assert time.monotonic() - began < 5  # nothing runs there: no signal is waited for
         assert result.succeeded and result.started and result.usage.pgid is None
-        gpulock.release(gpulock.lock_gpus(["GPU-p"], "others", str(host.locks)))
+        gpulock.release(gpulock.lock_gpus(["GPU-p"], "others", gpulock.Places(str(host.locks), "", False)))
 
     on_host(scenario)
 
