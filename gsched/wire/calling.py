@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 
 from gsched.base.errors import GschedError, Unavailable
-from gsched.wire.failure import THE_MASTER, error_from_rpc, retry_after_s, silent_one
+from gsched.wire.failure import THE_MASTER, error_from_rpc, retry_after_s, silent_one, tried_before
 
 RETRY_S = 0.05
 _GONE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
@@ -98,7 +98,7 @@ class Calls:
                     raise BrokenOff("the master broke off its answer: it restarts, or the connection failed") from None
                 if deadline is not None and time.monotonic() >= deadline:
                     raise self._gave_up(error) from None
-                silent = silent_one(error)
+                last = error
                 if deadline is None:
                     self._say_waiting(error)
             if deadline is None:
@@ -108,17 +108,19 @@ class Calls:
             try:
                 grpc.channel_ready_future(self._channel).result(timeout=max(deadline - time.monotonic(), 0.001))
             except grpc.FutureTimeoutError:
-                raise Unavailable(self._no_answer(silent)) from None
+                raise Unavailable(self._no_answer(last)) from None
 
     def _say_waiting(self, error: grpc.RpcError) -> None:
         if self._on_wait is not None:
             self._on_wait(silent_one(error))
 
-    def _no_answer(self, silent: str) -> str:
+    def _no_answer(self, error: grpc.RpcError) -> str:
+        silent, tried = silent_one(error), tried_before(error)
         how = "gsched status" if silent == THE_MASTER else "systemctl status gsched-door"
-        return f"{silent} at {self._address} has not answered for {self._wait_s:g} s: is it running? ({how})"
+        text = f"{silent} at {self._address} has not answered for {self._wait_s:g} s: is it running? ({how})"
+        return f"{text}; {tried}" if tried else text
 
     def _gave_up(self, error: grpc.RpcError) -> GschedError:
         if error.code() in _GONE or error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return Unavailable(self._no_answer(silent_one(error)))
+            return Unavailable(self._no_answer(error))
         return error_from_rpc(error)

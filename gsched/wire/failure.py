@@ -37,6 +37,11 @@ def silent_one(error: grpc.RpcError) -> str:
     return str(getattr(error, "silent", THE_MASTER))
 
 
+def tried_before(error: grpc.RpcError) -> str:
+    """Which other way to the master was tried before this one, and why in vain; mostly empty."""
+    return str(getattr(error, "tried", ""))
+
+
 def error_from_rpc(error: grpc.RpcError) -> GschedError:
     """The typed error of a failed call; its text is what the master said."""
     code, details = error.code(), error.details() or ""

@@ -78,16 +78,20 @@ class DoorAway(RelayedError):
 
     silent = DOOR_OF_THIS_HOST
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, tried: str = "") -> None:
         super().__init__(grpc.StatusCode.UNAVAILABLE, text)
+        self.tried = tried
 
 
 class RelayChannel(grpc.Channel):
-    """The way through the relay at `path`. `trusts_any`: root has named it, so it may belong to any user."""
+    """The way through the relay at `path`. `trusts_any`: root has named it, so it may belong to any user. `tried`:
+    which other way has failed; said where nobody answers here either.
+    """
 
-    def __init__(self, path: str, *, trusts_any: bool = False) -> None:
+    def __init__(self, path: str, *, trusts_any: bool = False, tried: str = "") -> None:
         self._path = path
         self._trusts_any = trusts_any
+        self._tried = tried
 
     def unary_unary(
         self, method: str, request_serializer: Any = None, response_deserializer: Any = None, **_: Any
@@ -127,7 +131,12 @@ class RelayChannel(grpc.Channel):
 
     def _call_of(self, method: str, write: Any, read: Any) -> Callable[[float | None, bool], RelayedCall]:
         return lambda timeout, waits: RelayedCall(
-            lambda: connect(self._path, trusts_any=self._trusts_any), method, write, read, timeout, waits
+            lambda: connect(self._path, trusts_any=self._trusts_any, tried=self._tried),
+            method,
+            write,
+            read,
+            timeout,
+            waits,
         )
 
     def subscribe(self, callback: Any, try_to_connect: bool | None = False) -> None:
@@ -147,7 +156,20 @@ class RelayChannel(grpc.Channel):
         self.close()
 
 
-def connect(path: str, *, trusts_any: bool) -> socket.socket:
+def why_dead(path: str) -> str:
+    """Why nobody answers at the relay's socket, found out without waiting; empty where somebody does."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.setblocking(False)
+        try:
+            connection.connect(path)
+        except BlockingIOError:  # many are waiting there
+            return ""
+        except OSError as problem:
+            return problem.strerror or str(problem)
+    return ""
+
+
+def connect(path: str, *, trusts_any: bool, tried: str = "") -> socket.socket:
     """A connection to the relay. Raises DoorAway when there is none, RelayedError when it is not to be trusted."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -156,7 +178,8 @@ def connect(path: str, *, trusts_any: bool) -> socket.socket:
         uid = peer_of(connection).uid
     except OSError as problem:
         connection.close()
-        raise DoorAway(f"{DOOR_OF_THIS_HOST} does not answer ({path}: {problem.strerror or problem})") from None
+        text = f"{DOOR_OF_THIS_HOST} does not answer ({path}: {problem.strerror or problem})"
+        raise DoorAway(text, tried) from None
     if uid not in (0, os.geteuid()) and not trusts_any:
         connection.close()
         raise RelayedError(grpc.StatusCode.PERMISSION_DENIED, f"{path} belongs to uid {uid}: it is not trusted")

@@ -17,7 +17,7 @@ from typing import Any
 
 import grpc
 
-from gsched.base.errors import PermissionDenied
+from gsched.base.errors import PermissionDenied, Unavailable
 from gsched.model.config import ClusterConfig
 from gsched.wire.address import address_of
 from gsched.wire.auth import AGENT_SERVICE, Caller
@@ -37,12 +37,18 @@ def payload(address: str, path: str, body: bytes) -> bytes:
     return "\0".join(("gsched 1", address, path, hashlib.sha256(body).hexdigest())).encode()
 
 
-def stamping_channel(address: str, ca: bytes, munge: Munge) -> grpc.Channel:
-    """A channel to `HOST:PORT` on which this process's user speaks; the master proves itself by its certificate."""
+def stamping_channel(address: str, ca: bytes, munge: Munge, tried: str = "") -> grpc.Channel:
+    """A channel to `HOST:PORT` on which this process's user speaks; the master proves itself by its certificate.
+
+    `tried`: which other way has failed; said where munge does not answer either.
+    """
     channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(ca), options=CHANNEL_OPTIONS)
 
     def proof(path: str, body: bytes) -> tuple[tuple[str, str], ...]:
-        return ((CREDENTIAL_KEY, munge.encode(payload(address, path, body))),)
+        try:
+            return ((CREDENTIAL_KEY, munge.encode(payload(address, path, body))),)
+        except Unavailable as error:
+            raise Unavailable(f"{error.text}; {tried}" if tried else error.text) from None
 
     return ProvingChannel(channel, proof)
 

@@ -1,7 +1,8 @@
 """Which way a process of this host has to a cluster's master, when it is not the door that speaks for it.
 
 A private cluster has one: its socket, for its owner. A shared cluster has its master's own socket, for the master's
-user (and for root, where an administrator's program asks), else the relay of this host's door, else munge.
+user (and for root, where an administrator's program asks), else the relay of this host's door, else munge. A door at
+which nobody answers does not keep munge from being tried; where that fails as well, the door is what is waited for.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from urllib.parse import quote
 import grpc
 
 from gsched.base.envdir import read_setting
-from gsched.base.errors import Unavailable
+from gsched.base.errors import GschedError, Unavailable
 from gsched.wire.address import DEFAULT_RUN_DIR, DOOR_FILE, MASTER_FILE, MASTER_SOCKET, is_shared, read_address
 from gsched.wire.certificates import read_ca
 from gsched.wire.channel import CHANNEL_OPTIONS
-from gsched.wire.relay import SOCKET_NAME, RelayChannel
+from gsched.wire.relay import SOCKET_NAME, RelayChannel, why_dead
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gsched.wire.munge import Munge
 
 _ADDRESS = re.compile(r"unix:/[\x21-\x7e]{1,318}|[A-Za-z0-9.\-\[\]:]{1,253}:[0-9]{1,5}")
 
@@ -33,13 +38,15 @@ class Way(NamedTuple):
     """plain (a gRPC address), relay (of the door) or munge."""
     folder: str = ""
     trusts_any: bool = False
+    tried: str = ""
+    """What has been tried before, and why in vain: said with the failure of this one."""
 
     def channel(self) -> grpc.Channel:
         """A new connection. Raises Unavailable, BadCertificate."""
         if self.make == "relay":
-            return RelayChannel(self.address, trusts_any=self.trusts_any)
+            return RelayChannel(self.address, trusts_any=self.trusts_any, tried=self.tried)
         if self.make == "munge":
-            return _stamping(self.folder, self.address)
+            return _stamping(self.folder, self.address, self.tried)
         return grpc.insecure_channel(self.address, options=CHANNEL_OPTIONS)
 
 
@@ -62,24 +69,48 @@ def _shared(folder: str, as_root: bool) -> Way:
     if _is_ours(own, as_root):
         return Way(f"unix:{quote(os.fsencode(own))}")
     relay = os.path.join(run_dir, "door", SOCKET_NAME)
-    if os.path.exists(relay):
-        return Way(relay, "relay", trusts_any=_is_named_by_root(folder))
     port = read_setting(folder, "GSCHED_MUNGE_PORT")
+    by_munge = Way(f"{read_setting(folder, 'LSF_MASTER_LIST')}:{port}", "munge", folder)
+    if os.path.exists(relay):
+        by_door = Way(relay, "relay", trusts_any=_is_named_by_root(folder))
+        dead = why_dead(relay) if port else ""
+        if not dead:
+            return by_door
+        in_vain = _why_no_munge(folder)
+        return by_door._replace(tried=in_vain) if in_vain else by_munge
     if port:
-        return Way(f"{read_setting(folder, 'LSF_MASTER_LIST')}:{port}", "munge", folder)
+        return by_munge._replace(tried=f"no door is open on this host ({relay} is missing)")
     raise Unavailable(
         f"no door is open on this host ({relay} is missing): `gsched door` runs there as a service, "
         "or GSCHED_MUNGE_PORT lets munge do without"
     )
 
 
-def _stamping(folder: str, address: str) -> grpc.Channel:
-    from gsched.wire.munge import Munge  # where it is needed: most hosts have a door
-    from gsched.wire.stamping import stamping_channel
+def _stamping(folder: str, address: str, tried: str) -> grpc.Channel:
+    from gsched.wire.stamping import stamping_channel  # where it is needed: most hosts have a door
+
+    try:
+        munge, ca = _munge(folder)
+    except Unavailable as error:
+        raise Unavailable(f"{error.text}; {tried}") from None
+    return stamping_channel(address, ca, munge, tried)
+
+
+def _munge(folder: str) -> tuple[Munge, bytes]:
+    """What speaks for this process, and what the master proves itself by. Raises Unavailable, BadCertificate."""
+    from gsched.wire.munge import Munge
 
     tls_dir = read_setting(folder, "GSCHED_TLSDIR") or os.path.join(folder, "tls")
-    munge = Munge(read_setting(folder, "GSCHED_MUNGE_SOCKET"))
-    return stamping_channel(address, read_ca(tls_dir), munge)
+    return Munge(read_setting(folder, "GSCHED_MUNGE_SOCKET")), read_ca(tls_dir)
+
+
+def _why_no_munge(folder: str) -> str:
+    """Why this host cannot speak by munge; empty when it can."""
+    try:
+        _munge(folder)[0].encode(b"")
+    except GschedError as error:
+        return error.text
+    return ""
 
 
 def _is_ours(path: str, as_root: bool) -> bool:

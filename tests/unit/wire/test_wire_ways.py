@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gsched.base.errors import Unavailable
+from gsched.wire.client import Client
 from gsched.wire.ways import Way, way_to_master
 
 
@@ -82,4 +83,62 @@ def test_a_door_of_any_user_is_trusted_where_root_has_named_it(folder: Path, mod
 def test_munge_where_there_is_no_door(folder: Path) -> None:
     with (folder / "lsf.conf").open("a") as file:
         file.write("LSF_MASTER_LIST=h1\nGSCHED_MUNGE_PORT=6883\n")
+    tried = f"no door is open on this host ({folder.parent}/run/door/relay.sock is missing)"
+    assert way_to_master(str(folder)) == Way("h1:6883", "munge", str(folder), tried=tried)
+
+
+class Munge:
+    """munged of this host: answers, or says why not."""
+
+    problem = ""
+
+    def __init__(self, socket: str) -> None: ...
+
+    def encode(self, payload: bytes) -> str:
+        if self.problem:
+            raise Unavailable(self.problem)
+        return "MUNGE:x"
+
+
+@pytest.fixture
+def munge(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Munge]]:
+    """GSCHED_MUNGE_PORT is set; the door has left its socket."""
+    monkeypatch.setattr("gsched.wire.munge.Munge", Munge)
+    monkeypatch.setattr("gsched.wire.ways.read_ca", lambda folder: b"")
+    monkeypatch.setattr(Munge, "problem", "")
+    with (folder / "lsf.conf").open("a") as file:
+        file.write("LSF_MASTER_LIST=h1\nGSCHED_MUNGE_PORT=6883\n")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(relay_of(folder)))
+        yield Munge
+
+
+def relay_of(folder: Path) -> Path:
+    return folder.parent / "run" / "door" / "relay.sock"
+
+
+def test_a_door_that_is_dead_does_not_keep_munge_from_being_tried(folder: Path, munge: type[Munge]) -> None:
     assert way_to_master(str(folder)) == Way("h1:6883", "munge", str(folder))
+
+
+def test_a_door_that_answers_comes_before_munge(folder: Path, munge: type[Munge]) -> None:
+    relay_of(folder).unlink()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(relay_of(folder)))
+        listening.listen(0)
+        for _ in range(4):  # also when it has more to do than it can take
+            assert way_to_master(str(folder)) == Way(str(relay_of(folder)), "relay")
+
+
+def test_where_no_way_works_each_is_named(folder: Path, munge: type[Munge]) -> None:
+    munge.problem = "munged does not answer on this host: Socket communication error"
+    way = way_to_master(str(folder))
+    assert way == Way(str(relay_of(folder)), "relay", tried=munge.problem)  # the door may come back
+    client = Client(way.address, wait_s=0.0, channel=way.channel())
+    with pytest.raises(Unavailable, match=rf"gsched-door\) .* has not answered .*; {munge.problem}$"):
+        client.cluster()
+    relay_of(folder).unlink()
+    way = way_to_master(str(folder))
+    client = Client(way.address, wait_s=0.0, channel=way.channel())
+    with pytest.raises(Unavailable, match=rf"{munge.problem}; no door is open on this host \(/.* is missing\)"):
+        client.cluster()
