@@ -270,7 +270,7 @@ class ClusterState:
 
     def enqueue(self, job: Job) -> None:
         """The job is PEND or PSUSP: it joins those that wait for a place, a time, other jobs, or to be resumed."""
-        if job.avoid_host and job.state is JobState.PEND:
+        if not job.is_untouched() and job.avoid_host and job.state is JobState.PEND:
             self.avoiding[job.job_id] = job.avoid_host
         self.tally.waiting(job.spec, 1)
         self.waits.enter(job)

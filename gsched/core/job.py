@@ -219,6 +219,10 @@ class Job(msgspec.Struct, kw_only=True):
         """Its course; None when nothing has happened to the job but its submission, or nothing is left of it."""
         return None if self.course is _NOTHING or self.course == _NOTHING else self.course
 
+    def is_untouched(self) -> bool:
+        """Nothing has ever happened to it but its submission; `happened` looks whether anything is left of what has."""
+        return self.course is _NOTHING
+
     @property
     def key(self) -> AttemptKey:
         return (self.job_id, self.attempt)
@@ -284,9 +288,10 @@ class Job(msgspec.Struct, kw_only=True):
 
     def rank(self) -> Rank:
         """Its place within the queue; a submission that is older by t has gained `t * aging_per_s` of priority."""
-        aged = self.submitted_at if self.ages_from is None else self.ages_from
-        priority = self.spec.aging_per_s * aged - float(self.spec.priority or 0)
-        return Rank(priority, self.order, index_of(self.job_id))
+        spec, course, number = self.spec, self.course, self.job_id
+        aged = self.submitted_at if course.ages_from is None else course.ages_from
+        priority = spec.aging_per_s * aged - float(spec.priority or 0)
+        return Rank(priority, float(array_of(number)) if course.order is None else course.order, index_of(number))
 
     def running(self, now: float) -> Running:
         """The started job as the policies see it, with what it still holds at `now`."""

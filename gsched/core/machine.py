@@ -73,7 +73,7 @@ def apply(state: ClusterState, event: AnyEvent) -> None:
 def _submitted(state: ClusterState, event: JobSubmitted) -> None:
     if event.job_id in state.jobs or event.job_id in state.arrays:
         raise IllegalEvent(f"job {event.job_id} was submitted twice")
-    if event.token and event.place in state.tokens.get(event.token, {}):
+    if event.token and event.place in state.tokens.get(event.token, ()):
         raise IllegalEvent(f"job {event.job_id} repeats place {event.place} of submission {event.token}")
     spec = state.specs.shared(event.spec)
     if spec.indices:
@@ -98,8 +98,10 @@ def _submitted(state: ClusterState, event: JobSubmitted) -> None:
         token=event.token,
         place=event.place,
     )
-    job.not_before = event.not_before
-    job.stopped_by = spec.user if spec.hold else ""
+    if event.not_before:
+        job.not_before = event.not_before
+    if spec.hold:
+        job.stopped_by = spec.user
     state.add(job)
 
 

@@ -18,15 +18,21 @@ class SpecPool:
 
     def __init__(self) -> None:
         self._known: dict[bytes, JobSpec] = {}
+        self._given: set[int] = set()
+        """Ids of the specs in `_known`: they live as long as they are there."""
 
     def shared(self, spec: JobSpec) -> JobSpec:
-        """The spec, or an equal one that was given before."""
+        """The spec, or an equal one that was given before. One that was given before costs next to nothing."""
+        if id(spec) in self._given:
+            return spec
         key = fingerprint(spec)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = spec
+            self._given.add(id(spec))
             if len(self._known) > REMEMBERED:
-                del self._known[next(iter(self._known))]
+                oldest = self._known.pop(next(iter(self._known)))
+                self._given.discard(id(oldest))
         return found
 
 

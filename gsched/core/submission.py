@@ -47,36 +47,33 @@ def submit(
     last = state.next_job_id + len(command.specs) - 1
     if last > config.params.max_job_id:
         raise BadRequest(f"job id {last} would exceed MAX_JOBID {config.params.max_job_id}")
-    specs = each_once(command.specs, admit)
+    specs = each_once(command.specs, lambda spec: state.specs.shared(admit(spec)))
     check_pending(state, config, command.user, specs)
-    ids = []
+    delays = {name: config.queues[name].new_job_delay_s for name in {spec.queue for spec in specs}}
+    reply = []
     for place, spec in enumerate(specs):
-        job_id = state.next_job_id
-        delay_s = config.queues[spec.queue].new_job_delay_s
+        job_id, delay_s = state.next_job_id, delays[spec.queue]
+        not_before = now + delay_s if delay_s else 0.0
         decision.record(
-            JobSubmitted(
-                at=now,
-                job_id=job_id,
-                spec=spec,
-                token=command.token,
-                place=place,
-                not_before=now + delay_s if delay_s else 0.0,
-            )
+            JobSubmitted(at=now, job_id=job_id, spec=spec, token=command.token, place=place, not_before=not_before)
         )
-        ids.append(job_id)
-    decision.reply = [submitted(spec, job_id) for spec, job_id in zip(specs, ids, strict=True)]
+        reply.append(submitted(spec, job_id))
+    decision.reply = reply
 
 
-def each_once(specs: Sequence[JobSpec], admit: Callable[[JobSpec], JobSpec]) -> list[JobSpec]:
-    """Each completed by `admit`; equal ones are looked at once, since nothing changes in between."""
-    known: dict[bytes, JobSpec] = {}
-    admitted = []
+def each_once(specs: Sequence[JobSpec], complete: Callable[[JobSpec], JobSpec]) -> list[JobSpec]:
+    """Each completed; equal ones are looked at once, since nothing changes in between."""
+    by_content: dict[bytes, JobSpec] = {}
+    by_object: dict[int, JobSpec] = {}
     for spec in specs:
+        if id(spec) in by_object:
+            continue
         key = fingerprint(spec)
-        if key not in known:
-            known[key] = admit(spec)
-        admitted.append(known[key])
-    return admitted
+        found = by_content.get(key)
+        if found is None:
+            found = by_content[key] = complete(spec)
+        by_object[id(spec)] = found
+    return [by_object[id(spec)] for spec in specs]
 
 
 def submitted(spec: JobSpec, job_id: int) -> Submitted:

@@ -15,11 +15,14 @@ from itertools import count, groupby
 from gsched.base.ids import element_id
 from gsched.core.array import JobArray
 from gsched.core.job import Job
+from gsched.model.job import JobSpec
 from gsched.model.snapshot import Bucket, Head, Rank, RequirementClass
 
 _rank = tuple.__new__
 _SPARE_HEADS = 64
 """Entries of a heap of heads that may be out of date, beyond as many as it has lines."""
+_SPECS = 1024
+"""Specifications whose lines are remembered."""
 
 
 class WaitingLine:
@@ -93,17 +96,23 @@ class WaitingLine:
         """Whether nothing is entered; an array without waiting elements is taken out by whoever empties it."""
         return len(self._numbers) == self._start
 
-    def add(self, rank: Rank, job_id: int, of: JobArray | None = None) -> None:
-        """Enter a job, or the array `of` under its number."""
+    def add(self, rank: Rank, job_id: int, of: JobArray | None = None) -> bool:
+        """Enter a job, or the array `of` under its number; says whether it is the first now."""
         place = len(self._numbers)
         if place > self._start and self._at(place - 1) > (rank, job_id):
             place = self._place_of(rank, job_id)
-        self._priorities.insert(place, rank.priority)
-        self._orders.insert(place, rank.order)
-        self._elements.insert(place, rank.element)
-        self._numbers.insert(place, job_id)
+            self._priorities.insert(place, rank.priority)
+            self._orders.insert(place, rank.order)
+            self._elements.insert(place, rank.element)
+            self._numbers.insert(place, job_id)
+        else:
+            self._priorities.append(rank.priority)
+            self._orders.append(rank.order)
+            self._elements.append(rank.element)
+            self._numbers.append(job_id)
         if of is not None:
             self._arrays[job_id] = of
+        return place == self._start
 
     def remove(self, rank: Rank, job_id: int) -> None:
         """Take a job or an array out. Raises KeyError if it is not entered under that rank."""
@@ -147,6 +156,8 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         """Class -> queue -> heap of the first entries of its lines, among those that have been first."""
         self._versions = count(1)
         """No two heads have the same: heaps never compare lines."""
+        self._newest: dict[int, tuple[JobSpec, WaitingLine]] = {}
+        """id(spec) -> the spec, kept so that its id stays its own, and the line of the last job with it."""
         self._shared: dict[RequirementClass, RequirementClass] = {}
         """Class -> the one object that all its buckets hold."""
 
@@ -174,7 +185,29 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
 
     def add(self, job: Job, array: JobArray | None = None) -> None:
         """Enter a job; with `array`, the array that `job` is the template of."""
-        bucket = job.bucket()
+        line = self._line_of_equals(job) or self._line_of(job)
+        if line.add(job.rank(), job.job_id, array):
+            self._note_head(line)
+
+    def _line_of_equals(self, job: Job) -> WaitingLine | None:
+        """The line that a job of the same specification, to which nothing had happened either, was entered into."""
+        if not job.is_untouched() or job.spec.array_limit:
+            return None
+        spec, line = self._newest.get(id(job.spec), (None, None))
+        if spec is not job.spec or line is None or line.is_empty():  # an empty one has been let go
+            return None
+        return line
+
+    def _line_of(self, job: Job) -> WaitingLine:
+        """The line that the job belongs into, made if need be."""
+        line = self._line_in(job.bucket())
+        if job.is_untouched():
+            if len(self._newest) >= _SPECS:
+                self._newest.clear()
+            self._newest[id(job.spec)] = (job.spec, line)
+        return line
+
+    def _line_in(self, bucket: Bucket) -> WaitingLine:
         buckets = self._classes.get(bucket.requirement)
         if buckets is None:
             buckets = self._classes[bucket.requirement] = {}
@@ -187,10 +220,7 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
             line = buckets[bucket] = WaitingLine(bucket)
             queues = self._queues[bucket.requirement]
             queues[bucket.queue] = queues.get(bucket.queue, 0) + 1
-        before = line.first()
-        line.add(job.rank(), job.job_id, array)
-        if line.first() != before:
-            self._note_head(line)
+        return line
 
     def remove(self, job: Job) -> None:
         """Take a job (or the array that `job` is the template of) out. Raises KeyError if it does not wait here."""

@@ -24,7 +24,7 @@ from gsched.master.arraycopy import ArrayCopy, copy_of
 from gsched.master.charged import Charged
 from gsched.master.listing import Listing
 from gsched.model.config import ClusterConfig
-from gsched.model.job import PENDING, JobSpec, JobState
+from gsched.model.job import PENDING, JobSpec, JobState, Usage
 from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.snapshot import Bucket, Rank
 from gsched.model.view import ArrayView, HostView, JobFilter, JobView
@@ -132,17 +132,13 @@ class Board:
 
     def _publish_job(self, job: Job, engine: Engine) -> None:
         number = job.job_id
-        usage = None
-        if job.allocation is not None:
-            told = [engine.observations.of(part.host).usage.get(job.key) for part in job.allocation.hosts]
-            usage = told[0] if len(told) == 1 else together(told[0], filter(None, told[1:]))
         traits = _traits(job, engine.own_reasons(number)) if job.state in PENDING else None
         if traits is not None:
             self._traits[number] = traits
         else:
             self._traits.pop(number, None)
-        is_new = job.happened() is None and job.state is JobState.PEND and not job.attempt
-        self._jobs[number] = Untouched(number, job.spec, job.submitted_at) if is_new else job.view(usage)
+        is_new = job.state is JobState.PEND and not job.attempt and job.happened() is None
+        self._jobs[number] = Untouched(number, job.spec, job.submitted_at) if is_new else job.view(_usage(job, engine))
         if index_of(number):
             self._elements.setdefault(array_of(number), {})[number] = None
 
@@ -323,8 +319,18 @@ def _plain_rank(job_id: int) -> Rank:
     return Rank(0.0, float(array_of(job_id)), index_of(job_id))
 
 
+def _usage(job: Job, engine: Engine) -> Usage | None:
+    """What its hosts say that it uses."""
+    if job.allocation is None:
+        return None
+    told = [engine.observations.of(part.host).usage.get(job.key) for part in job.allocation.hosts]
+    return told[0] if len(told) == 1 else together(told[0], filter(None, told[1:]))
+
+
 def _traits(job: Job, own: tuple[PendingReason, ...]) -> Traits | None:
     """What is special about the pending job; None when nothing is, as for most of a hundred thousand."""
+    if not own and job.is_untouched() and not job.spec.priority and not job.spec.aging_per_s:
+        return None
     rank = job.rank()
     traits = Traits(rank, own, job.avoid_host, job.excluded_hosts, job.waited_s)
     return traits if traits != Traits(_plain_rank(job.job_id)) else None

@@ -40,6 +40,7 @@ from gsched.model.view import (
 from gsched.model.window import minute_of_week
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history import History
+from gsched.wire.alike import add_submitted, read_submissions
 from gsched.wire.auth import Proven
 from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.protocol import HISTORY_LIMIT
@@ -92,23 +93,24 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     @answers
     async def Submit(self, request: Any, context: Any) -> Any:
         caller = self._auth.caller(context)
-        specs, blobs = [], {}
-        shared, environment = frozenset(request.same_environment), b""
-        for place, message in enumerate(request.submissions):
-            if place in shared:
-                message.environment = environment
-            environment = message.environment
-            if message.ByteSize() > MOST_PER_JOB:
-                raise BadRequest(f"a job of {message.ByteSize()} bytes is too large: {MOST_PER_JOB} are the most")
-            spec, texts = _spec(from_proto(message, Submission))
-            if caller.host and caller.way == "door":  # what a host is called that vouches is known, not said
-                spec = msgspec.structs.replace(spec, submit_host=caller.host)
+        specs: list[JobSpec] = []
+        blobs: dict[str, bytes] = {}
+        submissions = list(read_submissions(request))
+        ready: dict[int, JobSpec] = {}  # by id: equal ones are one object
+        for submission, size in submissions:
+            spec = ready.get(id(submission))
+            if spec is None:
+                if size > MOST_PER_JOB:
+                    raise BadRequest(f"a job of {size} bytes is too large: {MOST_PER_JOB} are the most")
+                spec, texts = _spec(submission)
+                if caller.host and caller.way == "door":  # what a host is called that vouches is known, not said
+                    spec = msgspec.structs.replace(spec, submit_host=caller.host)
+                ready[id(submission)] = spec
+                blobs.update(texts)
             specs.append(spec)
-            blobs.update(texts)
         done = await self._desk.ask(Submit(caller.user, request.token, tuple(specs)), blobs)
         reply = scheduler_pb2.SubmitReply()
-        for submitted in done:
-            fill(reply.jobs.add(), submitted)
+        add_submitted(reply, done)
         return reply
 
     @answers

@@ -40,7 +40,7 @@ from gsched.model.view import (
     Submission,
     Submitted,
 )
-from gsched.wire.alike import job_views
+from gsched.wire.alike import add_submissions, job_views, read_submitted
 from gsched.wire.calling import BrokenOff, Calls
 from gsched.wire.cancelling import Cancellable
 from gsched.wire.catalogue import Catalogue
@@ -109,16 +109,8 @@ class Client:
     def submit_many(self, submissions: Sequence[Submission], *, token: str = "") -> list[Submitted]:
         """Submit all or none of the jobs, in one durable step. The same token never makes a second set."""
         request = scheduler_pb2.SubmitRequest(token=token or new_token())
-        last = b""
-        for place, submission in enumerate(submissions):
-            message = request.submissions.add()
-            fill(message, submission)
-            if submission.environment and submission.environment == last:
-                message.ClearField("environment")
-                request.same_environment.append(place)
-            last = submission.environment
-        reply = self._call(self._stub.Submit, request)
-        return [from_proto(job, Submitted) for job in reply.jobs]
+        add_submissions(request, submissions)
+        return read_submitted(self._call(self._stub.Submit, request))
 
     def jobs(self, wanted: JobFilter | None = None) -> Iterator[JobView]:
         """Jobs that the filter admits, in the order gjobs shows them."""

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import tracemalloc
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.core.cluster import ClusterState, replay
+from gsched.core.command import Submit
+from gsched.core.decision import Decision
 from gsched.core.job import Course, Job
-from gsched.core.waiting import WaitingLine
+from gsched.core.observed import Observations
+from gsched.core.specs import REMEMBERED, SpecPool
+from gsched.core.submission import submit
+from gsched.core.waiting import WaitingLine, WaitingRoom
+from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import AnyEvent, JobSubmitted, decode_event, encode_event
 from gsched.model.job import JobSpec, JobState
+from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, Rank, RequirementClass
 
+PLACES = Locations(conf_dir="/c", state_dir="/s", log_dir="/l", server_dir="/e", run_dir="/r", spool_dir="/p")
+CONFIG = ClusterConfig(
+    cluster="test", master_host="a", hosts={}, queues={"normal": Queue(name="normal", priority=3)}, locations=PLACES
+)
 JOBS = 2000
 MOST_BYTES = 400
 """Of a pending job in the state: its record, its place in the line, its entries in the indexes."""
@@ -82,3 +94,57 @@ def test_a_line_is_a_sorted_list(steps: list[tuple[int, tuple[float, int, int], 
         assert list(line) == plain and list(line.entries()) == [number for _, number in plain]
         assert line.first() == (plain[0] if plain else None)
         assert (len(line), line.is_empty()) == (len(plain), not plain)
+
+
+WAITING = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1), st.booleans()), max_size=40)
+
+
+@given(WAITING)
+def test_each_job_waits_in_the_line_of_its_bucket(steps: list[tuple[int, int, bool]]) -> None:
+    """Jobs of a few specifications come and go, some of them with something in their course: no line is mistaken."""
+    specs = [
+        JobSpec(command="true", user="ann", queue="normal", combined_req=req, array_limit=limit)
+        for req, limit in (("", 0), ("rusage[mem=1]", 0), ("", 2))
+    ]
+    room, waiting = WaitingRoom(), []
+    for number, (what, kind, is_touched) in enumerate(steps, 1):
+        if what or not waiting:
+            job = Job(job_id=number, spec=specs[what if kind else 0], state=JobState.PEND, submitted_at=0.0)
+            if is_touched:
+                job.avoid_host = "h1"
+            room.add(job)
+            waiting.append(job)
+        else:
+            room.remove(waiting.pop(0))
+        found = {bucket: list(line.entries()) for bucket, line in room.lines()}
+        expected: dict[Bucket, list[int]] = {}
+        for job in waiting:
+            expected.setdefault(job.bucket(), []).append(job.job_id)
+        assert found == expected
+        heads = {head[3] for key in room for queue in room.queues_of(key) for head in room.heads(queue, key)}
+        assert {line[0] for line in expected.values()} <= heads
+
+
+def test_a_spec_that_is_shared_no_longer_is_still_the_one_that_was_given() -> None:
+    pool = SpecPool()
+    for number in [*range(REMEMBERED + 50), *range(100)]:
+        spec = JobSpec(command=f"run {number}", user="ann", queue="normal")
+        assert pool.shared(spec) == spec
+    known = pool.shared(JobSpec(command="run 99", user="ann", queue="normal"))
+    assert pool.shared(known) is known
+    assert pool.shared(JobSpec(command="run 99", user="ann", queue="normal")) is known
+
+
+def test_equal_jobs_of_one_submission_are_admitted_once() -> None:
+    state, admitted = ClusterState(), []
+    decision = Decision(state, Observations(0.0).of)
+
+    def admit(spec: JobSpec) -> JobSpec:
+        admitted.append(spec)
+        return msgspec.structs.replace(spec, queue="normal", user="ann")
+
+    specs = tuple(JobSpec(command=f"run {number % 2}", user="", queue="") for number in range(20))
+    submit(state, CONFIG, Submit("ann", "t", specs), admit, 1.0, decision)
+    assert [spec.command for spec in admitted] == ["run 0", "run 1"]
+    assert [job.spec.command for job in state.jobs.values()] == [spec.command for spec in specs]
+    assert len({id(job.spec) for job in state.jobs.values()}) == 2

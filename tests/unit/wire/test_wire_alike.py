@@ -1,4 +1,4 @@
-"""Jobs that are read once and copied come out as if each had been read."""
+"""What is read or written once and copied comes out as if each had been read, or written."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from gsched.base.ids import element_id
 from gsched.model.job import JobSpec
 from gsched.model.reason import PendingReason
-from gsched.model.view import JobView
-from gsched.wire.alike import job_views
+from gsched.model.view import JobView, Submission, Submitted
+from gsched.wire.alike import add_submissions, add_submitted, job_views, read_submissions, read_submitted
 from gsched.wire.convert import to_proto
-from gsched.wire.v1 import model_pb2
+from gsched.wire.v1 import model_pb2, scheduler_pb2
 
 SPECS = [
     JobSpec(command="run", user="ann", queue="normal", limits={"MEMLIMIT": 1.0, "CPULIMIT": 2.0}),
@@ -35,3 +35,48 @@ def test_elements_of_an_array_share_what_is_equal() -> None:
     found = list(job_views([to_proto(each, model_pb2.JobView) for each in views]))
     assert found == views
     assert len({id(each.spec) for each in found}) == 1
+
+
+def submission(kind: int, environment: int, script: int) -> Submission:
+    """Equal numbers make equal submissions that share nothing but by chance."""
+    limits = {"MEMLIMIT": float(kind), "CPULIMIT": 2.0}
+    spec = JobSpec(command=f"run {kind}", user="", queue="", limits=limits if kind % 2 else {})
+    text = b"PATH=/bin\0A=%d\0" % environment
+    return Submission(spec=spec, environment=text if environment else b"", script=b"#!" * script)
+
+
+KINDS = st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 1))
+
+
+@given(st.lists(KINDS, max_size=30))
+def test_every_submission_comes_in_as_it_was_sent(kinds: list[tuple[int, int, int]]) -> None:
+    sent = [submission(*kind) for kind in kinds]
+    request = scheduler_pb2.SubmitRequest()
+    add_submissions(request, sent)
+    again = [now for now, before in zip(kinds[1:], kinds, strict=False) if now[1] and now[1] == before[1]]
+    assert len(request.same_environment) == len(again)
+    request.ParseFromString(request.SerializeToString())
+    found = list(read_submissions(request))
+    assert [each for each, _ in found] == sent
+    for each, size in found:
+        assert size >= len(each.environment) + len(each.script)
+
+
+def test_equal_jobs_of_a_submission_are_read_once() -> None:
+    request = scheduler_pb2.SubmitRequest()
+    add_submissions(request, [submission(number % 3, 1, 0) for number in range(60)])
+    found = [each for each, _ in read_submissions(request)]
+    assert len({id(each) for each in found}) == 3
+    assert [each.spec.command for each in found[:4]] == ["run 0", "run 1", "run 2", "run 0"]
+
+
+@given(st.lists(st.tuples(st.integers(1, 2**40), st.sampled_from(["a", "b"]), st.booleans(), st.integers(0, 2))))
+def test_every_answer_comes_out_as_it_was_given(answers: list[tuple[int, str, bool, int]]) -> None:
+    given_ = [
+        Submitted(job_id=number, queue=queue, default_queue=default, warnings=("a warning", "another")[:warnings])
+        for number, queue, default, warnings in answers
+    ]
+    reply = scheduler_pb2.SubmitReply()
+    add_submitted(reply, given_)
+    assert list(reply.jobs) == [to_proto(each, model_pb2.Submitted) for each in given_]
+    assert read_submitted(reply) == given_
