@@ -27,7 +27,7 @@ from gsched.store.quarantine import Quarantine, Quarantined, read_events
 from gsched.store.records import StoredEvent, stream_events
 from gsched.store.schema import JobRow, blob, checkpoint, event, insert_new, job, upsert
 from gsched.store.sqlite import reader_engine, store_path, writer_engine
-from gsched.store.writer import Writer
+from gsched.store.writer import Writer, insert_rows
 
 RESERVE_BYTES = 32 << 20
 """With less room than this new commands are better refused: what still runs must be able to report its end."""
@@ -135,23 +135,14 @@ class EventLog:
         with self._mutex:
             before = self._last_seq
             records = [
-                {
-                    "seq": seq,
-                    "at": entry.at,
-                    "kind": kind_of(entry),
-                    "job_id": getattr(entry, "job_id", None),
-                    "payload": encode_event(entry),
-                }
+                (seq, entry.at, kind_of(entry), getattr(entry, "job_id", None), encode_event(entry))
                 for seq, entry in enumerate(events, before + 1)
             ]
 
             def write(connection: Connection) -> None:
-                if blobs:
-                    connection.execute(_ADD_BLOB, [{"id": name, "data": data} for name, data in blobs.items()])
-                if records:
-                    connection.execute(_ADD_EVENT, records)
-                if rows:
-                    connection.execute(_PUT_JOB, [msgspec.structs.asdict(row) for row in rows])
+                insert_rows(connection, _ADD_BLOB, list((blobs or {}).items()))
+                insert_rows(connection, _ADD_EVENT, records)
+                insert_rows(connection, _PUT_JOB, [msgspec.structs.astuple(row) for row in rows])
 
             self._writer.transact(write, landed=lambda: self._read_last_seq() != before)
             self._last_seq = before + len(records)

@@ -39,6 +39,10 @@ def test_the_migrations_lead_to_the_schema(log: EventLog) -> None:
     assert shape(create_engine(f"sqlite:///{log.path}")) == shape(memory_engine(schema.metadata))
 
 
+def test_a_row_of_a_job_has_its_values_in_the_order_of_the_columns() -> None:
+    assert list(schema.JobRow.__struct_fields__) == list(schema.job.c.keys())
+
+
 def test_a_new_store_knows_its_version_and_its_cluster(store_file: Path) -> None:
     first = EventLog(store_file, clock=ManualClock(1234.5))
     cluster_id = first.cluster_id
