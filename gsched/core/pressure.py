@@ -138,7 +138,8 @@ class Pressure:
     def _may_go_on(
         self, job: Job, queue: Queue, config: ClusterConfig, minute: int, known: dict[str, HostValues]
     ) -> bool:
-        if not is_open(queue.run_window, minute):
+        """Whether nothing stops it any more, and it could begin anew, or may go on by RESUME_COND."""
+        if self._stop_reason(job, queue, config, minute, known):
             return False
         assert job.allocation is not None
         for part in job.allocation.hosts:
@@ -148,8 +149,6 @@ class Pressure:
                 if compile_select(parse(queue.resume_cond).select)(values).holds is not True:
                     return False
                 continue
-            if queue.stop_cond and compile_select(parse(queue.stop_cond).select)(values).holds is True:
-                return False
             both = (queue.thresholds, host.thresholds if host else {})
             if any(any(True for _ in beyond(each, values, config, stop=False)) for each in both):
                 return False

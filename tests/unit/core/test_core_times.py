@@ -212,6 +212,22 @@ def test_stop_and_resume_conditions() -> None:
     assert world.state(job_id) == "RUN"
 
 
+def test_a_job_does_not_go_on_while_what_stops_it_holds() -> None:
+    queues = (
+        Queue(name="normal", thresholds={"r1m": Threshold(None, 2.0)}),
+        Queue(name="eager", thresholds={"r1m": Threshold(None, 2.0)}, resume_cond="select[mem>1]"),
+        Queue(name="either", stop_cond="select[r1m>2]", resume_cond="select[mem>1]"),
+    )
+    world = World(make_config(queues=queues))
+    jobs = world.run(*(spec(queue=queue.name) for queue in queues))
+    world.report(load=load(r1m=3.0))
+    assert [world.state(job) for job in jobs] == ["SSUSP"] * 3
+    world.report(load=load(r1m=2.5))
+    assert [world.state(job) for job in jobs] == ["SSUSP"] * 3
+    world.report(load=load(r1m=1.5))
+    assert [world.state(job) for job in jobs] == ["RUN"] * 3
+
+
 def test_thresholds_of_a_host_concern_all_queues() -> None:
     world = World(make_config([HostConfig(name="a", max_slots=9, thresholds={"ut": Threshold(0.5, 0.9)})]))
     (job_id,) = world.run(spec())
