@@ -17,6 +17,7 @@ from gsched.cli.call import Call
 from gsched.cli.command import CHOSEN_FIELDS, FILTERS, GENERAL, GROUP, chosen_format, program, read_options
 from gsched.cli.job_filters import NARROWING, chosen_filter
 from gsched.cli.job_texts import TEXTS, show_text, wants_text
+from gsched.cli.job_thresholds import JobThresholds
 from gsched.cli.projection import affinity_units, gpus_of, job_record
 from gsched.cli.render import jobs, jobs_long
 from gsched.cli.render.arrays import render_arrays
@@ -184,13 +185,15 @@ class _Listing:
     def records(self) -> Iterator[JobRecord]:
         """To be gone through once."""
         external: tuple[str, ...] | None = None
+        thresholds: JobThresholds | None = None
         for view in self._views:
             self._found.update((view.job_id, array_of(view.job_id)))
             if not self._admits(view):
                 continue
             self.count += 1
-            if self._is_long and external is None:
+            if self._is_long and thresholds is None:
                 external = self._client.cluster().external_resources
+                thresholds = JobThresholds(self._client)
             record = job_record(
                 view,
                 external or (),
@@ -198,6 +201,7 @@ class _Listing:
                 with_hosts=self._is_long,
                 unit=self._unit,
                 now=time.time() if self._is_long else None,
+                thresholds=thresholds.of(view) if thresholds is not None else None,
             )
             yield self._in_detail(record, view)
 

@@ -43,8 +43,9 @@ def job_record(
     with_hosts: bool = False,
     unit: str = "M",
     now: float | None = None,
+    thresholds: Mapping[str, str] | None = None,
 ) -> JobRecord:
-    """A job as gjobs prints it. `external_indices` are the names for the second threshold table of -l; `level` and
+    """A job as gjobs prints it. `external_indices` and `thresholds` are for the threshold tables of -l; `level` and
     `with_hosts` say how much of the pending reasons is told (gsched.cli.render.reasons); `unit`, a letter, is that of
     sizes in requirements. `now`, in seconds since 1970, has it told what a job waits for that should have begun.
     """
@@ -74,6 +75,7 @@ def job_record(
             unit, shown_with_gpus(view.effective_req, view.spec.combined_gpu_req, is_effective=True)
         ),
         external_indices=external_indices,
+        thresholds=dict(thresholds or {}),
         messages=tuple(
             Message(box=each.box, user=each.user, posted_at=each.posted_at, text=each.text) for each in view.messages
         ),

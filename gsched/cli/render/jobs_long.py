@@ -67,7 +67,7 @@ def _record(job: JobRecord, layout: _Layout) -> Iterator[str]:
     memory = job_lines.memory(job.usage)
     if memory:
         yield f"\n MEMORY USAGE:\n {memory}\n"
-    yield "\n SCHEDULING PARAMETERS:\n" + threshold_table(job.external_indices)
+    yield "\n SCHEDULING PARAMETERS:\n" + threshold_table(job.external_indices, job.thresholds)
     if job.messages:
         yield "\n EXTERNAL MESSAGES:\n" + message_table(job.messages, layout.zone)
     yield from _details(job, layout)

@@ -161,6 +161,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     effective_req: str = ""
     external_indices: tuple[str, ...] = ()
     """Names of external load indices, for the second block of the threshold table."""
+    thresholds: dict[str, str] = {}
+    """Load index -> `sched/stop`, `-` for the one that is not set."""
     messages: tuple[Message, ...] = ()
     affinity: tuple[AffinityUnit, ...] | None = None
     """Its processor units; None when they were not asked for."""

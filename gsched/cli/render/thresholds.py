@@ -57,11 +57,19 @@ def _builtin(name: str, pair: list[str] | None, row: int) -> str:
         return unset
     if name in ("tmp", "swp", "mem"):
         text = format_scaled_mib(float(text))
+    elif name not in ("io", "ls", "it"):
+        text = _decimal(text)
     return right(text, len(unset) - 1) + " "
 
 
 def _external(pair: list[str] | None, row: int) -> str:
-    return pair[row] if pair is not None and row < len(pair) and pair[row] != "-" else "- "
+    return _decimal(pair[row]) if pair is not None and row < len(pair) and pair[row] != "-" else "- "
+
+
+def _decimal(text: str) -> str:
+    """With one decimal as LSF has it, unless that would say something else."""
+    rounded = f"{float(text):.1f}"
+    return rounded if float(rounded) == float(text) else text
 
 
 def _blocks(external: Iterable[str]) -> Iterator[list[str]]:

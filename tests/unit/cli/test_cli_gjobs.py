@@ -12,9 +12,10 @@ import msgspec
 import pytest
 from fake_master import FakeCall, FakeMaster, allocation, spec
 
+from gsched.model.catalogue import Definitions, ResourceView
 from gsched.model.job import AttemptResult, Usage
 from gsched.model.reason import PendingReason
-from gsched.model.view import JobView, Message
+from gsched.model.view import HostView, JobView, Message, QueueView
 
 NewCall = Callable[..., FakeCall]
 GOLDEN = Path(__file__).parent.parent / "render" / "golden"
@@ -127,6 +128,37 @@ def test_long_listing_is_the_transcript(master: FakeMaster, call: NewCall) -> No
     wanted = lines((GOLDEN / "bjobs_1153.txt").read_text())
     shared = [line.replace(">, Share group charged </test>", ">") for line in wanted]
     assert lines(gjobs.out) == shared
+
+
+def test_a_job_is_shown_with_the_thresholds_that_it_is_held_to(master: FakeMaster, call: NewCall) -> None:
+    master.queue_views = [QueueView(name="normal", priority=1, thresholds={"r1m": "4/8", "mem": "-/500", "lic": "5/-"})]
+    master.host_views = [
+        HostView(
+            name="ubuntu02", status="ok", thresholds={"r1m": "3/9", "mem": "1000/200", "lic": "7/9", "ut": "0.9/-"}
+        )
+    ]
+    master.definitions = Definitions(resources=(ResourceView(name="lic", type="Numeric", order="Inc"),))
+    master.cluster_view = msgspec.structs.replace(master.cluster_view, external_resources=("lic",))
+    master.views = [pending(1), running(2)]
+
+    def rows(job: str) -> list[list[str]]:
+        gjobs = call("gjobs", "-l", job)
+        assert gjobs.run() == 0
+        return [line.split()[1:] for line in lines(gjobs.out) if line.startswith((" loadSched", " loadStop"))]
+
+    unset = "-"
+    assert rows("1") == [
+        [unset, "4.0", *[unset] * 9],
+        [unset, "8.0", *[unset] * 8, "500M"],
+        ["5.0"],
+        [unset],
+    ]
+    assert rows("2") == [
+        [unset, "3.0", unset, "0.9", *[unset] * 6, "1000M"],
+        [unset, "8.0", *[unset] * 8, "500M"],
+        ["5.0"],
+        ["9.0"],
+    ]
 
 
 def test_sizes_of_requirements_are_in_the_clusters_unit(master: FakeMaster, call: NewCall, folder: Path) -> None:
