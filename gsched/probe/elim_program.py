@@ -174,6 +174,8 @@ class _Run(asyncio.SubprocessProtocol):
         self._parser = ElimParser()
         self._errors = b""
         self._transport: asyncio.SubprocessTransport | None = None
+        self._resting: dict[int, asyncio.TimerHandle] = {}
+        """By pipe: when it is read again."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
@@ -213,7 +215,10 @@ class _Run(asyncio.SubprocessProtocol):
         pipe = self._transport and self._transport.get_pipe_transport(fd)
         if isinstance(pipe, asyncio.ReadTransport) and not pipe.is_closing():
             pipe.pause_reading()
-            asyncio.get_running_loop().call_later(READ_PAUSE_S, _resume, pipe)
+            # Pieces that came before the pipes were connected are told together: there is one rest after them all.
+            if fd in self._resting:
+                self._resting[fd].cancel()
+            self._resting[fd] = asyncio.get_running_loop().call_later(READ_PAUSE_S, _resume, pipe)
 
 
 def _resume(pipe: asyncio.ReadTransport) -> None:

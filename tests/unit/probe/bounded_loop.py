@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def run_async(work: Coroutine[Any, Any, T], limit_s: float = 20.0) -> T:
+def run_async(work: Coroutine[Any, Any, T], limit_s: float = 60.0) -> T:
     """Run a coroutine to its end; a test that hangs fails instead."""
 
     async def bounded() -> T:

@@ -11,12 +11,13 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from bounded_loop import run_async
 
 from gsched.base.clock import ManualClock
+from gsched.probe import elim_program
 from gsched.probe.elim import ElimResource, ElimRunner, find_elims
 from gsched.probe.elim_format import ElimParser, Report
 from gsched.probe.elim_program import READ_PAUSE_S, pause_before_start
@@ -27,22 +28,28 @@ WANTED = {"temp": ElimResource(60.0), "rack": ElimResource(60.0, is_string=True)
 FOREVER = "exec sleep 600\n"
 
 
+class Seen(NamedTuple):
+    values: dict[str, float | str]
+    notes: tuple[str, ...]
+
+
 class Watched:
     """A runner whose changes can be waited for."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
-        self._changed = asyncio.Event()
-        self.changes = 0
-        self.runner = ElimRunner(folder, on_change=self._note, **{"restart_s": 0.1, **options})
+        self._awaited: Callable[[ElimRunner], object] = lambda _: False
+        self._met: asyncio.Future[Seen] | None = None
+        self.runner = ElimRunner(folder, on_change=self._look, **{"restart_s": 0.1, **options})
 
-    def _note(self) -> None:
-        self.changes += 1
-        self._changed.set()
+    def _look(self) -> None:
+        if self._met is not None and not self._met.done() and self._awaited(self.runner):
+            self._met.set_result(Seen(self.runner.values(), self.runner.notes()))
 
-    async def until(self, happened: Callable[[ElimRunner], object]) -> None:
-        while not happened(self.runner):
-            self._changed.clear()
-            await self._changed.wait()
+    async def until(self, happened: Callable[[ElimRunner], object]) -> Seen:
+        """What was seen at the very change that made it so: a slow machine may look again after the next one."""
+        self._awaited, self._met = happened, asyncio.get_running_loop().create_future()
+        self._look()
+        return await self._met
 
 
 def with_runner(folder: Path, story: Callable[[Watched], Coroutine[Any, Any, None]], **options: Any) -> None:
@@ -113,11 +120,11 @@ def test_elim_that_is_killed_makes_its_values_unknown_and_is_started_again(tmp_p
         await watched.until(lambda _: runner.values())
         first = int(runner.values()["temp"])
         os.kill(first, signal.SIGKILL)
-        await watched.until(lambda _: not runner.values())
-        assert runner.notes() == ("elim.a: was ended by signal 9; started again now",)
-        await watched.until(lambda _: runner.values())
-        assert runner.values()["temp"] != first
-        assert runner.notes() == ()
+        seen = await watched.until(lambda _: not runner.values())
+        assert seen.notes == ("elim.a: was ended by signal 9; started again now",)
+        seen = await watched.until(lambda _: runner.values())
+        assert seen.values["temp"] != first
+        assert seen.notes == ()
 
     with_runner(tmp_path / "server", story)
 
@@ -182,7 +189,7 @@ def test_rubbish_ends_the_elim(tmp_path: Path, elim: Make) -> None:
 def test_elim_that_is_not_meant_for_this_host_is_not_started_again(tmp_path: Path, elim: Make) -> None:
     starts = tmp_path / "starts"
     elim("elim.a", f"echo x >> {starts}; exit $ELIM_ABORT_VALUE\n")
-    elim("elim.b", f"sleep 0.5; echo 1 temp 1; {FOREVER}")
+    elim("elim.b", f"while [ ! -s {starts} ]; do sleep 0.05; done; sleep 0.5; echo 1 temp 1; {FOREVER}")
 
     async def story(watched: Watched) -> None:
         await watched.until(lambda runner: runner.values())
@@ -200,8 +207,8 @@ def test_silence_makes_values_unknown_and_is_told(tmp_path: Path, elim: Make) ->
         quick = {"temp": ElimResource(0.1), "rack": ElimResource(60.0, is_string=True)}
         await watched.runner.reconfigure(quick)
         await watched.until(lambda runner: "temp" in runner.values())
-        await watched.until(lambda runner: "temp" not in runner.values())
-        assert watched.runner.values() == {"rack": "A7"}
+        seen = await watched.until(lambda runner: "temp" not in runner.values())
+        assert seen.values == {"rack": "A7"}
 
     with_runner(tmp_path / "server", story)
 
@@ -246,33 +253,73 @@ def test_elim_that_writes_without_end_is_slowed_down(
 ) -> None:
     elim("elim.a", "exec yes 1 temp 1\n")
     rests: list[float] = []
-    pieces: list[int] = []
+    pieces: list[int] = [0]
+    """Between one rest and the next. A slow machine can only make rests longer."""
     enough = asyncio.Event()
+    last_end = 0.0
+    go_on = elim_program._resume
 
-    class Timed(ElimParser):
-        """Notes how long nothing was read before each piece; a slow machine can only make that longer."""
-
-        last_end: float | None = None
-
+    class Counted(ElimParser):
         def feed(self, data: bytes) -> list[Report]:
-            if self.last_end is not None:
-                rests.append(time.monotonic() - self.last_end)
-            pieces.append(len(data))
-            if len(rests) >= 4:
+            nonlocal last_end
+            assert len(data) <= 256 * 1024
+            pieces[-1] += 1
+            if len(rests) >= 4 or pieces[-1] > 200:
                 enough.set()
             reports = super().feed(data)
-            self.last_end = time.monotonic()
+            last_end = time.monotonic()
             return reports
 
-    monkeypatch.setattr("gsched.probe.elim_program.ElimParser", Timed)
+    def resume(pipe: asyncio.ReadTransport) -> None:
+        rests.append(time.monotonic() - last_end)
+        pieces.append(0)
+        go_on(pipe)
+
+    monkeypatch.setattr(elim_program, "ElimParser", Counted)
+    monkeypatch.setattr(elim_program, "_resume", resume)
 
     async def story(_: Watched) -> None:
         await enough.wait()
 
     with_runner(tmp_path / "server", story)
     # 64 KiB at a time, 20 times a second: far from the whole processor it would take unchecked.
-    assert max(pieces) <= 256 * 1024
-    assert min(rests) > 0.9 * READ_PAUSE_S
+    assert len(rests) >= 4 and min(rests) > 0.9 * READ_PAUSE_S
+    assert pieces[0] >= 1, "what came before the pipes were connected is told together"
+    assert max(pieces[1:]) == 1
+
+
+def test_pieces_that_are_told_together_are_followed_by_one_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elim_program, "READ_PAUSE_S", 0.01)
+
+    class Pipe(asyncio.ReadTransport):
+        resumed = 0
+
+        def is_closing(self) -> bool:
+            return False
+
+        def pause_reading(self) -> None:
+            pass
+
+        def resume_reading(self) -> None:
+            self.resumed += 1
+
+    class Program(asyncio.SubprocessTransport):
+        pipe = Pipe()
+
+        def get_pipe_transport(self, fd: int) -> Pipe:
+            return self.pipe
+
+    async def story() -> int:
+        run, program = elim_program._Run(lambda reports: None), Program()
+        run.connection_made(program)
+        for _ in range(3):
+            run.pipe_data_received(1, b"1 temp 1\n")
+        while not program.pipe.resumed:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        return program.pipe.resumed
+
+    assert run_async(story()) == 1
 
 
 def test_reconfigure_leaves_running_elims_alone_unless_something_changed(tmp_path: Path, elim: Make) -> None:
@@ -363,4 +410,4 @@ def test_elims_do_not_outlive_an_agent_that_is_killed(tmp_path: Path, elim: Make
 def _ended(pidfd: int) -> bool:
     waiting = select.poll()
     waiting.register(pidfd, select.POLLIN)
-    return bool(waiting.poll(10_000))
+    return bool(waiting.poll(60_000))
