@@ -16,6 +16,7 @@ from gsched.base.ids import array_of, element_id, index_of, show_job
 from gsched.core.array import JobArray, indices_of
 from gsched.core.cluster import ClusterState
 from gsched.core.dependency import (
+    EXTERNAL,
     AllOf,
     AnyOf,
     Condition,
@@ -119,6 +120,8 @@ class _Resolver:
             raise BadRequest(f"{INVALID}: there is no element {show_job(number.job_id)} {at}")
         if condition.kind.startswith("num") and (array is None or index or number.each):
             raise BadRequest(f"{INVALID}: {condition.kind}() wants an array, job {base} is none {at}")
+        if condition.kind == EXTERNAL and array is not None and not index and not number.each:
+            raise BadRequest(f"{INVALID}: external() wants a job or one element, {base} is an array {at}")
         if number.each:
             if array is None:
                 raise BadRequest(f"{INVALID}: job {base} is not a job array {at}")
@@ -238,6 +241,8 @@ class _Known:
     has_started: bool = False
     is_post_processed: bool = False
     post_failed: bool = False
+    words: frozenset[str] = frozenset()
+    """What its messages begin with."""
 
 
 _GONE = _Known(None)
@@ -253,7 +258,8 @@ def _of_job(job: Job) -> _Known:
     post_failed = job.state is JobState.EXIT
     if result is not None and result.post_code is not None:
         post_failed = result.post_code != 0
-    return _Known(job.state, code, started, job.post_processed, post_failed)
+    words = frozenset(message.text.split(maxsplit=1)[0] for message in job.messages if message.text.strip())
+    return _Known(job.state, code, started, job.post_processed, post_failed, words)
 
 
 def _known(state: ClusterState, number: int) -> _Known:
@@ -311,6 +317,11 @@ def _judge_element(condition: Condition, known: _Known, name: str) -> Answer:
         case "post_done" | "post_err":
             ok = over and known.is_post_processed and known.post_failed is (condition.kind == "post_err")
             final = over and known.is_post_processed
+        case "external":
+            found = condition.word in known.words
+            # Also a job that is over may be sent a message.
+            text = f'external({name},"{condition.word}"): a message of job {name} begins so'
+            return Answer(found, False, text if found else text.replace(": a message", ": no message"))
     status = f"{known.state.value} with exit code {known.code}" if over and known.code else known.state.value
     return Answer(ok, final, f"{condition.kind}({name}): job {name} is {status}")
 

@@ -19,6 +19,7 @@ MAX_LENGTH = 4094
 MAX_DEPTH = 64
 _RESOLVED_LENGTH = 1 << 20
 STATES = ("done", "ended", "exit", "started", "post_done", "post_err")
+EXTERNAL = "external"
 COUNTS = ("numdone", "numended", "numexit", "numhold", "numpend", "numrun", "numstart")
 _RELATIONS = (">=", "<=", "==", "!=", ">", "<")
 _TOKEN = re.compile(
@@ -47,8 +48,8 @@ class JobNumber:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition: `kind` is of STATES or COUNTS. `relation` and `number` belong to exit() and the counts;
-    number -1 stands for `*`, all of the array's elements.
+    """One condition: `kind` is of STATES or COUNTS, or EXTERNAL. `relation` and `number` belong to exit() and the
+    counts; number -1 stands for `*`, all of the array's elements. `word`: what a message begins with, of EXTERNAL.
     """
 
     kind: str
@@ -56,6 +57,7 @@ class Condition:
     relation: str = ""
     number: int | None = None
     position: int = 0
+    word: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,9 @@ def _show_condition(condition: Condition) -> str:
     if condition.number is not None:
         number = "*" if condition.number < 0 else str(condition.number)
         inside += f",{condition.relation}{number}"
+    if condition.word:
+        quote = "'" if '"' in condition.word else '"'
+        inside += f",{quote}{condition.word}{quote}"
     return f"{condition.kind}({inside})"
 
 
@@ -224,24 +229,37 @@ class _Parser:
 
     def _function(self, token: _Token) -> Condition:
         kind = token.text.lower()
-        if kind == "external":
-            self._fail("external() is not supported", token.start)
-        if kind not in STATES and kind not in COUNTS:
-            self._fail(f"'{token.text}' is no condition; these are: {', '.join(STATES + COUNTS)}", token.start)
+        known = (*STATES, EXTERNAL, *COUNTS)
+        if kind not in known:
+            self._fail(f"'{token.text}' is no condition; these are: {', '.join(known)}", token.start)
         self._take()
         target = self._take()
         if target.kind not in ("word", "text"):
             self._fail(f"{kind}() wants a job", target.start)
-        job, relation, number = self._job(target), "", None
+        job, relation, number, word = self._job(target), "", None, ""
         if self._accept(","):
-            if kind not in ("exit", *COUNTS):
+            if kind == EXTERNAL:
+                word = self._first_word()
+            elif kind not in ("exit", *COUNTS):
                 self._fail(f"{kind}() takes a job and nothing else")
-            relation, number = self._comparison(kind)
+            else:
+                relation, number = self._comparison(kind)
         elif kind in COUNTS:
             self._fail(f"{kind}() wants a number after the array")
+        elif kind == EXTERNAL:
+            self._fail("external() wants the first word of a message after the job")
         if not self._accept(")"):
             self._fail("')' is wanted")
-        return Condition(kind, job, relation, number, token.start)
+        return Condition(kind, job, relation, number, token.start, word)
+
+    def _first_word(self) -> str:
+        """Of the text that external() waits for; the rest of it does not count."""
+        token = self._take()
+        text = token.text[1:-1] if token.kind == "text" else token.text if token.kind == "word" else ""
+        words = text.split()
+        if not words or "[*]" in words[0]:  # the mark of conditions that each element has of its own
+            self._fail("the first word of a message is wanted", token.start)
+        return words[0]
 
     def _comparison(self, kind: str) -> tuple[str, int]:
         relation = next((each for each in _RELATIONS if self._accept(each)), "==")

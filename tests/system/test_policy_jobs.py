@@ -117,6 +117,15 @@ def test_a_job_starts_when_its_condition_holds(cluster: Cluster) -> None:
     assert [view.state for view in cluster.wait(first, second)] == ["DONE", "DONE"]
 
 
+def test_a_job_waits_for_a_message_of_another(cluster: Cluster) -> None:
+    first = cluster.submit("-H", "true")
+    second = cluster.submit("-w", f'external({first}, "ready")', "true")
+    assert f"no message of job {first} begins so" in cluster.why_pending(second)
+    cluster.run("gpost", "-i", "7", "-d", "ready for you", str(first))
+    assert cluster.wait(second)[0].state == "DONE"
+    assert cluster.run("gwait", "-w", f"external({first}, ready)").returncode == 0
+
+
 def test_a_job_whose_condition_can_never_hold_ends_and_says_why(cluster: Cluster) -> None:
     first = cluster.submit("sleep 1; exit 3")
     second = cluster.submit("-w", f"done({first})", "true")

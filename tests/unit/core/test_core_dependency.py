@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
+from gsched.base.ids import element_id
 from gsched.core.dependency import (
     COUNTS,
     AllOf,
@@ -29,6 +30,12 @@ NUMBERS = st.builds(JobNumber, st.integers(1, 99), st.just(False)) | st.builds(
 CONDITIONS = st.one_of(
     st.builds(Condition, st.sampled_from(["done", "ended", "started", "exit", "post_done", "post_err"]), NUMBERS),
     st.builds(Condition, st.just("exit"), NUMBERS, st.sampled_from(["==", ">=", "<"]), st.integers(0, 255)),
+    st.builds(
+        Condition,
+        st.just("external"),
+        NUMBERS,
+        word=st.text("abc()|&!,=1*'", min_size=1, max_size=5) | st.text('abc"', min_size=1, max_size=5),
+    ),
     st.builds(Condition, st.sampled_from(COUNTS), NUMBERS, st.sampled_from([">=", "!="]), st.integers(-1, 50)),
 )
 
@@ -62,7 +69,10 @@ def test_no_text_is_more_than_refused(text: str) -> None:
         ("numdone(12)", "numdone() wants a number"),
         ("exit(12, x)", "a number is wanted at position 10"),
         ("done(12) done(13)", "unexpected 'done' at position 10"),
-        ("external(12, ok)", "external() is not supported"),
+        ("external(12)", "external() wants the first word of a message after the job at position 12"),
+        ("external(12, ' ')", "the first word of a message is wanted at position 14"),
+        ("external(12, '[*]')", "the first word of a message is wanted at position 14"),
+        ("external(12, ok, 3)", "')' is wanted"),
         ("(" * 99 + "done(1)", "nested too deeply"),
         ("!" * 99 + "done(1)", "nested too deeply"),
     ],
@@ -149,6 +159,30 @@ def test_exit_codes_and_counts_are_compared() -> None:
         world.ended(element)
     world.settle()
     assert world.state(all_of_it) == "RUN"
+    world.check_replay()
+
+
+def test_a_message_that_a_job_was_sent_is_waited_for() -> None:
+    world = World()
+    first, array = world.run(spec(name="watched"), spec(name="many", indices="1-2"))
+    wishes = ('external("watched", "ready to go")', "external(1,ready) && done(1)", "external(2[2],ready)")
+    named, over, element = world.submit(*(spec(dependency=wish) for wish in wishes))
+    world.settle()
+    assert world.reasons(named) == (
+        'Job dependency condition not satisfied (external(1,"ready"): no message of job 1 begins so)',
+    )
+    world.order("post", first, box=3, text="readying")
+    world.settle()
+    assert world.state(named) == "PEND"
+    world.order("post", first, box=3, text="ready or not")
+    world.settle()
+    assert [world.state(job) for job in (named, over, element)] == ["RUN", "PEND", "PEND"]
+    world.ended(first)
+    world.order("post", element_id(array, 2), box=0, text="ready")
+    world.settle()
+    assert [world.state(job) for job in (over, element)] == ["RUN", "RUN"]
+    with pytest.raises(BadRequest, match=r"external\(\) wants a job or one element, 2 is an array \(position 1\)"):
+        world.submit(spec(dependency="external(2,ready)"))
     world.check_replay()
 
 
