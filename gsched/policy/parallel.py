@@ -10,7 +10,9 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from gsched.model.allocation import Allocation, HostAllocation, courses_together
+from msgspec import structs
+
+from gsched.model.allocation import SHARING, Allocation, HostAllocation, courses_together
 from gsched.model.snapshot import HostValues
 from gsched.policy.balanced import even_shares
 from gsched.policy.demand import Term
@@ -95,6 +97,15 @@ def merge(parts: Sequence[HostAllocation]) -> Allocation:
             courses=courses_together(before, part),
         )
     return Allocation(hosts=tuple(hosts.values()))
+
+
+def apart(part: HostAllocation) -> HostAllocation:
+    """A part of a compound as it stands in the books while the next is tried: none may share a device with another,
+    since each asks for devices of its own.
+    """
+    if not any(gpu.claim in SHARING for gpu in part.gpus):
+        return part
+    return structs.replace(part, gpus=tuple(structs.replace(gpu, claim="ngpus", share=1.0) for gpu in part.gpus))
 
 
 def _groups(term: Term, offers: Sequence[Offer], least: int, first_hosts: Sequence[str]) -> Iterator[Sequence[Offer]]:

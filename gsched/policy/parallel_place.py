@@ -2,7 +2,8 @@
 
 Hosts that can take most tasks come first, so that a job runs on few hosts; with order[] those of the best rank. The
 parts of a compound are placed in their order, each beside what the parts before it take; where that finds no place for
-one of them, each of the others has its turn first. Nothing of it stays taken.
+one of them, each of the others has its turn first, and then they are dealt together (gsched.policy.compound). Nothing
+of it stays taken.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from gsched.model.row_log import Rows
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.columns import FITS, Match
 from gsched.policy.columns_cycle import CycleColumns, Way
+from gsched.policy.compound import HostTry, Part, Tries, deal, is_plain
 from gsched.policy.demand import Choice, Demand, Term
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import Rules, crowded, live_values, try_host
-from gsched.policy.parallel import Fill, Offer, assemble, merge, same_of, short_of, turns_of
+from gsched.policy.parallel import Fill, Offer, apart, assemble, merge, same_of, short_of, turns_of
 from gsched.policy.place_guard import PlaceGuard
 from gsched.policy.units import Units
 
@@ -40,6 +42,7 @@ class Spreader:
         self._rules = rules
         self._field = field
         self._guard = guard
+        self._tries = Tries()
 
     def room(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> int:
         """How many of the way's tasks the hosts could take together, at the most."""
@@ -69,7 +72,31 @@ class Spreader:
                 if not isinstance(found, Reason):
                     return self._allowed(bucket, merge(found))
                 reason = reason or found
+            dealt = self._dealt(bucket, queue, demand, ways, hosts)
+            if dealt is not None:
+                return self._allowed(bucket, merge([part for parts in dealt for part in parts]))
         return reason or short_of(choice.terms[0], demand.slots, 0, 0)
+
+    def _dealt(
+        self, bucket: Bucket, queue: Queue, demand: Demand, ways: list[Way], hosts: Collection[str] | None
+    ) -> list[list[HostAllocation]] | None:
+        """Places for the parts of a compound, chosen for all of them at once."""
+        terms = [way.term for way in ways]
+        if self._tries.left <= 0 or not all(map(is_plain, terms)):
+            return None
+        parts = []
+        for way in ways:
+            offers, _ = self._offers(bucket, queue, demand, way, way.tasks)
+            room = {offer.host: offer.tasks for offer in self._usable(bucket, offers, hosts)}
+            if sum(room.values()) < way.tasks:
+                return None
+            parts.append(Part(way.term, way.tasks, room))
+
+        def is_allowed(part: HostAllocation) -> bool:
+            return self._guard.planned(bucket, part) is None and self._guard.limited(bucket, part) is None
+
+        there = HostTry(self._snapshot, self._rules, self._snapshot.ledger.host, terms, self._tries, is_allowed)
+        return deal(parts, there, demand.first_hosts)
 
     def _allowed(self, bucket: Bucket, allocation: Allocation) -> Allocation | Reason:
         return self._guard.forbids(bucket, allocation) or allocation
@@ -89,13 +116,15 @@ class Spreader:
     ) -> list[HostAllocation] | Reason:
         ledger = self._snapshot.ledger
         taken: list[tuple[int, Allocation]] = []
+        placed: list[tuple[int, tuple[HostAllocation, ...]]] = []
         reason: Reason | None = None
         for number, way in enumerate(ways):
             found = self._place(bucket, queue, demand, way, way.tasks, hosts)
             if isinstance(found, Reason):
                 reason = found
                 break
-            taken.append((_TRIED - number, Allocation(hosts=found)))
+            placed.append((way.place, found))
+            taken.append((_TRIED - number, Allocation(hosts=tuple(map(apart, found)))))
             ledger.take((-1, _TRIED - number), taken[-1][1])
             self._field.follow()
         for attempt, allocation in taken:
@@ -103,8 +132,7 @@ class Spreader:
         self._field.follow()
         if reason is not None:
             return reason
-        placed = sorted(zip(ways, taken, strict=True), key=lambda each: each[0].place)
-        return [part for _, (_, allocation) in placed for part in allocation.hosts]
+        return [part for _, parts in sorted(placed, key=lambda each: each[0]) for part in parts]
 
     # -- one term -------------------------------------------------------------------------------------------------
 
@@ -112,11 +140,7 @@ class Spreader:
         self, bucket: Bucket, queue: Queue, demand: Demand, way: Way, most: int, hosts: Collection[str] | None
     ) -> tuple[HostAllocation, ...] | Reason:
         offers, denied = self._offers(bucket, queue, demand, way, most)
-        only = self._guard.only(bucket)
-        if only is not None:
-            offers = [offer for offer in offers if offer.host in only]
-        if hosts is not None:
-            offers = [offer for offer in offers if offer.host in hosts]
+        offers = self._usable(bucket, offers, hosts)
         if way.term.one_host:
             offers = [offer for offer in offers if offer.tasks >= way.tasks][:_SPARE_OFFERS]
             whole = (assemble(way.term, way.tasks, most, [each], self._filler(bucket, way.term)) for each in offers)
@@ -129,6 +153,12 @@ class Spreader:
         if isinstance(found, Reason) and denied is not None:
             return found._replace(detail=f"{found.detail}; {denied.text} ({denied.detail})")
         return found
+
+    def _usable(self, bucket: Bucket, offers: list[Offer], hosts: Collection[str] | None) -> list[Offer]:
+        """Those on hosts that -U and same[...] of the whole leave to the job."""
+        only = self._guard.only(bucket)
+        sets = [each for each in (only, hosts) if each is not None]
+        return [offer for offer in offers if all(offer.host in each for each in sets)] if sets else offers
 
     def _filler(self, bucket: Bucket, term: Term) -> Fill:
         def fill(name: str, tasks: int, is_first: bool) -> HostAllocation | Reason:

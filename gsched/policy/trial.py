@@ -14,11 +14,12 @@ from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.policy import affinity
 from gsched.policy.columns import Flags
 from gsched.policy.columns_cycle import CycleColumns
+from gsched.policy.compound import HostTry, Part, Tries, deal, is_plain
 from gsched.policy.demand import Choice, Demand, HostNeed, Term, tasks_of
 from gsched.policy.explain import NO_HOST, Reason
 from gsched.policy.feasible import RECENT, Rules, crowded, live_values, standing, try_host
 from gsched.policy.limits import LimitUse
-from gsched.policy.parallel import Fill, Offer, assemble, merge, same_of, turns_of
+from gsched.policy.parallel import Fill, Offer, apart, assemble, merge, same_of, turns_of
 from gsched.policy.releases import Need, needs_of
 from gsched.policy.units import Units
 
@@ -41,6 +42,7 @@ class Trial:
         self._rules = rules
         self._field = field
         self._limits = limits
+        self._tries = Tries()
 
     def candidates(self, bucket: Bucket, demand: Demand) -> list[str]:
         """Hosts that could ever give something to the job: open, in its queue, asked for; by name.
@@ -109,7 +111,25 @@ class Trial:
                 if not isinstance(found, Reason):
                     return merge([part for number in range(len(turns)) for part in found[number]])
                 reason = reason or found
+            dealt = self._dealt(demand, choice, group, books)
+            if dealt is not None:
+                return merge([part for parts in dealt for part in parts])
         return reason or NO_HOST
+
+    def _dealt(
+        self, demand: Demand, choice: Choice, hosts: Sequence[str], books: Books
+    ) -> list[list[HostAllocation]] | None:
+        """Places for the parts of a compound, chosen for all of them at once."""
+        if self._tries.left <= 0 or not all(is_plain(term) for term in choice.terms):
+            return None
+        parts = []
+        for term, tasks in zip(choice.terms, tasks_of(choice, demand.slots), strict=True):
+            room = {offer.host: offer.tasks for offer in self._offers(term, tasks, hosts, books)}
+            if sum(room.values()) < tasks:
+                return None
+            parts.append(Part(term, tasks, room))
+        there = HostTry(self._snapshot, self._rules, books, choice.terms, self._tries)
+        return deal(parts, there, demand.first_hosts)
 
     def _parts(
         self, demand: Demand, choice: Choice, turns: Sequence[int], hosts: Sequence[str], books: Books
@@ -130,7 +150,7 @@ class Trial:
             for part in found:
                 own = tried.get(part.host) or books(part.host).copy()
                 own.exclusive = None  # its own parts do not keep each other out
-                own.take((-1, _TRIED - number), part)
+                own.take((-1, _TRIED - number), apart(part))
                 tried[part.host] = own
             parts[number] = found
         return parts

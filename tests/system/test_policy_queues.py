@@ -298,6 +298,18 @@ def test_requirements_of_every_form_are_honoured(make_cluster: Callable[..., Clu
     assert done.returncode == 255 and "Bad resource name" in done.stderr and "ngpus_excl_p" in done.stderr
 
 
+def test_parts_of_a_compound_leave_each_other_their_hosts(make_cluster: Callable[..., Cluster]) -> None:
+    """Free are 1, 1, 3 and 2 slots; served in turn, the second or the third part takes what the other one needs."""
+    cluster = make_cluster("--sim-gpus", "1:default", "--hosts", "one,two,three,four")
+    for host, slots in (("one", 15), ("two", 15), ("three", 13), ("four", 14)):
+        cluster.starts(cluster.submit("-m", host, "-n", str(slots), "sleep", "600"))
+    parts = "2*{mem>0} + 1*{select[hname==three]} + 3*{select[hname==two || hname==three]}"
+    allocation = cluster.starts(cluster.submit("-R", parts, "sleep", "600")).allocation
+    assert allocation is not None
+    found = {part.host: part.slots for part in allocation.hosts}
+    assert (found["two"], found["three"], sum(found.values())) == (1, 3, 6)
+
+
 def test_pending_reasons_have_levels_and_a_summary(cluster: Cluster) -> None:
     blocker = cluster.submit("-R", "rusage[ngpus_excl_p=4]", "sleep", "600")
     cluster.starts(blocker)
