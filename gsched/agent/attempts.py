@@ -296,6 +296,12 @@ class Attempts:
         reading = partial(self._executor.read_output, *key, stream, offset, most)
         return await self._aside.run(whose, reading, PATH_PATIENCE_S)
 
+    async def read_kept(self, key: AttemptKey, stream: str, offset: int, most: int) -> bytes:
+        """The same of what is kept here alone: nothing of a stream whose file could be opened."""
+        if key not in self.holdings:
+            return self._outputs.read(attempt_name(*key), stream, offset, most)
+        return self._executor.read_output(*key, stream, offset, most, only_kept=True)
+
     def _on_started(self, job_id: int, attempt: int, info: StartedInfo) -> None:
         self._started[job_id, attempt] = info
         self._tell_started((job_id, attempt))

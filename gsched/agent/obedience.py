@@ -95,7 +95,7 @@ class Obedience:
             return
         await answer(
             request,
-            read=self._attempts.read_output,
+            read=self._attempts.read_kept if request.kept else self._attempts.read_output,
             is_over=self._attempts.is_over,
             endings=self._attempts.endings,
             send=self._send_output,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 from gsched import __version__
-from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound, PermissionDenied
+from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound, PermissionDenied, Unavailable
 from gsched.base.ids import show_job
 from gsched.base.patterns import expand_job_id
 from gsched.config.effective import effective_parameters
@@ -303,6 +304,13 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         if job.spec.interactive and not request.terminal:
             raise Conflict(f"Job <{shown}> : an interactive job; what it prints is shown where it was submitted")
         if job.state in FINISHED and job.spec.output_file:
+            is_kept = False
+            with contextlib.suppress(Unavailable):  # of a host that is away nothing is to be had
+                async for chunk in self._sessions.output(job, request.stdout_from, request.stderr_from, kept=True):
+                    is_kept = True
+                    yield to_proto(chunk, model_pb2.OutputChunk)
+            if is_kept:
+                return
             where = expand_job_id(job.spec.output_file, job.job_id)
             raise Conflict(f"Job <{shown}> : Job has already finished; its output is in {where}")
         async for chunk in self._sessions.output(job, request.stdout_from, request.stderr_from, follow=request.follow):

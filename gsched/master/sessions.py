@@ -158,9 +158,10 @@ class Sessions:
         return failed
 
     async def output(
-        self, job: JobView, stdout_from: int = 0, stderr_from: int = 0, *, follow: bool = False
+        self, job: JobView, stdout_from: int = 0, stderr_from: int = 0, *, follow: bool = False, kept: bool = False
     ) -> AsyncIterator[OutputChunk]:
-        """The job's output so far, from those bytes on; with `follow` until the attempt is over. Raises Unavailable.
+        """The job's output so far, from those bytes on; with `follow` until the attempt is over; with `kept` only what
+        could not be written to its file. Raises Unavailable.
 
         The agent is asked for the next piece when the last one has been taken: a slow reader fills no memory.
         """
@@ -178,6 +179,7 @@ class Sessions:
                 most=OUTPUT_PIECE,
                 wait_s=OUTPUT_WAIT_S if follow else 0.0,
                 terminal=bool(job.spec.interactive),
+                kept=kept,
             )
             async for answer in self._ask(host, agent_pb2.MasterMessage(read_output=ask)):
                 if answer.data:

@@ -288,9 +288,16 @@ class ProcessExecutor:
         if self._held.pop(name, None) is not None:
             self._spool.remove(name)
 
-    def read_output(self, job_id: int, attempt: int, stream: str, offset: int, limit: int) -> bytes:
-        """Bytes of "stdout" or "stderr"; empty at the end, for merged standard error, and for unknown attempts."""
+    def read_output(
+        self, job_id: int, attempt: int, stream: str, offset: int, limit: int, *, only_kept: bool = False
+    ) -> bytes:
+        """Bytes of "stdout" or "stderr"; empty at the end, for merged standard error, and for unknown attempts.
+
+        `only_kept`: also for a stream that goes to a file of its own.
+        """
         name = attempt_name(job_id, attempt)
+        if only_kept and not self._spool.keeps(name, stream):
+            return b""
         return self._spool.read_output(name, stream, offset, limit, self._account(name))
 
     def user_of(self, job_id: int, attempt: int) -> str:

@@ -199,7 +199,9 @@ class Opening:
                 self._check(output.fd)
                 return output
             except (OSError, ValueError) as error:
-                self._note(f"output file {path}: {why(error)}; the output is kept on the execution host")
+                self._note(
+                    f"output file {path}: {why(error)}; the output is kept on the execution host, where gpeek finds it"
+                )
         kept = Output(spooled, True, 0o600)
         self._hand_over((kept.fd,))
         return kept

@@ -215,6 +215,13 @@ class Spool:
         except OSError:  # it is gone, or a directory, a pipe, a terminal
             return b""
 
+    def keeps(self, name: str, stream: str) -> bool:
+        """Whether the stream lies in the attempt's folder: it has no file, or that could not be opened."""
+        started = self.started(name)
+        if started is None:
+            return False
+        return (started.stdout if stream == attemptfiles.STDOUT else started.stderr).startswith(f"{self.folder(name)}/")
+
     @contextlib.contextmanager
     def _opened(
         self, name: str, path: str, flags: int, account: Account | None, inode: tuple[int, int]

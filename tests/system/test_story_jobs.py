@@ -359,6 +359,29 @@ def test_gpeek_shows_the_output_so_far(cluster: Cluster) -> None:
     cluster.run("gkill", str(pending))
 
 
+def test_gpeek_shows_what_could_not_be_written_to_its_file(cluster: Cluster) -> None:
+    says = ("sh", "-c", "echo printed; echo trouble >&2")
+    ways = {
+        ("-o", "/nowhere/out"): "<< output from stdout >>\nprinted\ntrouble\n",
+        ("-o", "/nowhere/out", "-e", "/nowhere/err"): (
+            "<< output from stdout >>\nprinted\n\n<< output from stderr >>\ntrouble\n"
+        ),
+        ("-o", "fine.%J", "-e", "/nowhere/err"): "<< output from stderr >>\ntrouble\n",
+    }
+    for options, shown in ways.items():
+        job = cluster.submit(*options, *says)
+        cluster.wait(job)
+        for _ in range(2):  # at once, and when the agent has been told to forget it
+            assert cluster.run("gpeek", str(job)).stdout == shown
+            cluster.until(lambda job=job: any(cluster.folder.glob(f"spool/*/outputs/{job}.1.*")), "it is not kept")  # type: ignore[misc]
+        told = "".join(cluster.run("ghist", "-l", str(job)).stdout.split())
+        assert "theoutputiskeptontheexecutionhost,wheregpeekfindsit" in told
+    job = cluster.submit("-o", "fine.%J", *says)
+    cluster.wait(job)
+    done = cluster.run("gpeek", str(job), check=False)
+    assert done.stdout == "" and done.stderr.endswith(f"already finished; its output is in fine.{job}\n")
+
+
 def test_ctrl_c_on_a_waiting_gsub_leaves_the_job(cluster: Cluster) -> None:
     waiting = subprocess.Popen(
         ["gsub", "-K", "sleep", "600"],

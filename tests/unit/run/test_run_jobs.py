@@ -221,6 +221,15 @@ def test_a_missing_directory_is_the_jobs_own_failure(on_host):
     on_host(scenario)
 
 
+def test_what_is_kept_is_what_its_file_did_not_take(on_host):
+    async def scenario(host):
+        await host.run("echo out; echo err >&2", 1, output_file=str(host.root / "out"), error_file="/nowhere/err")
+        kept = [host.executor.read_output(1, 1, stream, 0, 99, only_kept=True) for stream in ("stdout", "stderr")]
+        assert kept == [b"", b"err\n"] and host.output(1) == "out\n"
+
+    on_host(scenario)
+
+
 def test_a_gpu_of_another_cluster_is_left_alone(on_host):
     async def scenario(host):
         places = gpulock.Places(str(host.locks), "", False)
