@@ -18,7 +18,7 @@ from gsched.master.gate import Gate, LetIn
 from gsched.model.config import ClusterConfig, Locations, Network, Params
 from gsched.model.host import HostConfig
 from gsched.wire.auth import Authenticator
-from gsched.wire.server import SERVER_OPTIONS, SERVER_OPTIONS_FOR_ANYBODY, answers, listen_tls, streams
+from gsched.wire.server import SERVER_OPTIONS, SERVER_OPTIONS_FOR_ANYBODY, answers, bounded, listen_tls, streams
 from gsched.wire.shared import Accounts, ByHost
 from gsched.wire.v1 import (
     agent_pb2,
@@ -84,6 +84,9 @@ class SharedMaster:
 
     accounts: ClassVar[dict[str, int]] = {"ann": 1001, "bob": 1002, "adm": 1003, "root": 0, "toor": 0}
 
+    connections = 1000
+    """How many each port takes."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.tls = folder / "tls"
@@ -125,7 +128,7 @@ class SharedMaster:
         return [self.server(auth, self.config.network.port, hosts_only=True)]
 
     def server(self, auth: Authenticator, port: int, *, hosts_only: bool) -> grpc.aio.Server:
-        options = SERVER_OPTIONS if hosts_only else SERVER_OPTIONS_FOR_ANYBODY
+        options = bounded(SERVER_OPTIONS if hosts_only else SERVER_OPTIONS_FOR_ANYBODY, self.connections)
         server = grpc.aio.server(interceptors=[Gate(auth, lambda: self.config, self.audit)], options=options)
         scheduler_pb2_grpc.add_SchedulerServicer_to_server(Telling(), server)
         waiting_pb2_grpc.add_WaitingServicer_to_server(Ending(), server)

@@ -28,7 +28,7 @@ from gsched.master.ends import Ends
 from gsched.master.feed import Feed
 from gsched.master.gate import Gate, LetIn
 from gsched.master.loop import EngineLoop, Item
-from gsched.master.openfiles import allow_sessions
+from gsched.master.openfiles import allow_sessions, most_connections
 from gsched.master.orders import Orders
 from gsched.master.recovery import recover
 from gsched.master.servicer import Desk
@@ -44,7 +44,7 @@ from gsched.store.history import History
 from gsched.wire.address import MASTER_FILE, MASTER_SOCKET, write_address
 from gsched.wire.auth import Authenticator, OwnerOnly, check_private, user_name
 from gsched.wire.munge import Munge
-from gsched.wire.server import SERVER_OPTIONS, SERVER_OPTIONS_FOR_ANYBODY, listen, listen_tls
+from gsched.wire.server import SERVER_OPTIONS, SERVER_OPTIONS_FOR_ANYBODY, bounded, listen, listen_tls
 from gsched.wire.shared import Accounts, ByHost
 from gsched.wire.stamping import ByMunge
 from gsched.wire.vouching import check_certificate
@@ -138,6 +138,7 @@ class Master:
     async def _listen(self, services: Services, audit: AuditLog) -> list[grpc.aio.Server]:
         """Open every way to this master, each with a server and an authenticator of its own. Raises GschedError."""
         config, throttle = self._config, Throttle()
+        most = most_connections(len(config.hosts))
 
         def open_way(authenticator: Authenticator, options: Any = SERVER_OPTIONS) -> grpc.aio.Server:
             gate = Gate(authenticator, self._config_now, audit, throttle)
@@ -146,13 +147,14 @@ class Master:
         own = open_way(OwnerOnly(agents=not config.is_shared))
         servers = [own]
         if config.network.port is not None:
-            hosts = open_way(ByHost(self._config_now, Accounts(self._config_now), lambda: self._board.leaving))
+            by_host = ByHost(self._config_now, Accounts(self._config_now), lambda: self._board.leaving)
+            hosts = open_way(by_host, bounded(SERVER_OPTIONS, most))
             listen_tls(hosts, config.network.port, config.network.tls_dir, config.master_host, hosts_only=True)
             servers.append(hosts)
         if config.network.munge_port is not None:
             munge = Munge(config.network.munge_socket)
             by_munge = ByMunge(self._config_now, Accounts(self._config_now), munge)
-            users = open_way(by_munge, SERVER_OPTIONS_FOR_ANYBODY)
+            users = open_way(by_munge, bounded(SERVER_OPTIONS_FOR_ANYBODY, most))
             listen_tls(users, config.network.munge_port, config.network.tls_dir, config.master_host, hosts_only=False)
             servers.append(users)
         address = listen(own, str(Path(config.folder_of("master")) / MASTER_SOCKET))

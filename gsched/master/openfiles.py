@@ -1,4 +1,4 @@
-"""How many sessions the system lets the master have: each agent, each command is an open file of it."""
+"""How many connections the master has: each agent, each command is an open file of it, and the system sets a limit."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ log = logging.getLogger(__name__)
 
 OTHERS = 512
 """For commands, programs that follow something, the store."""
+
+
+STORE_AND_LOGS = 256
+"""Open files that no connection may take."""
+
+
+def most_connections(hosts: int) -> int:
+    """How many connections a port takes, for a cluster of so many hosts: an agent and a door of each, twice over while
+    they come again, and as many more as anybody may try in vain at a time.
+    """
+    wanted, limit = 4 * hosts + 1024, raise_limit()
+    return wanted if limit is None else max(hosts, min(wanted, limit - STORE_AND_LOGS))
 
 
 def allow_sessions(hosts: int) -> None:

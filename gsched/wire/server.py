@@ -22,7 +22,8 @@ from gsched.wire.channel import KEEPALIVE_OPTIONS, MESSAGE_LIMIT
 log = logging.getLogger(__name__)
 R = TypeVar("R")
 
-SERVER_OPTIONS = (
+Options = tuple[tuple[str, int], ...]
+SERVER_OPTIONS: Options = (
     ("grpc.max_receive_message_length", MESSAGE_LIMIT),
     ("grpc.max_send_message_length", MESSAGE_LIMIT),
     ("grpc.so_reuseport", 0),
@@ -35,12 +36,21 @@ SERVER_OPTIONS = (
 )
 
 
-SERVER_OPTIONS_FOR_ANYBODY = (
+SERVER_OPTIONS_FOR_ANYBODY: Options = (
     *((name, value) for name, value in SERVER_OPTIONS if name != "grpc.max_receive_message_length"),
     # Who has proven nothing yet must not fill the memory.
     ("grpc.max_receive_message_length", MESSAGE_LIMIT // 8),
     ("grpc.max_concurrent_streams", 100),
+    # Nor keep a place that somebody else could have.
+    ("grpc.max_connection_idle_ms", 60_000),
 )
+
+
+def bounded(options: Options, connections: int) -> Options:
+    """The options of a port that takes no more than so many connections: who comes then is cut off before any work is
+    done for him. Those that are there go on.
+    """
+    return (*options, ("grpc.max_allowed_incoming_connections", connections))
 
 
 def status_of(error: GschedError) -> grpc.StatusCode:

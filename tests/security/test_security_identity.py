@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
+import select
 import socket
 import ssl
 import threading
@@ -343,6 +345,27 @@ def test_who_has_proven_nothing_is_logged_by_address(master: SharedMaster) -> No
     assert refusal(Peer(master, master.tls, "gpu1"), ((USER_KEY, "nobody-of-here"),))[0] is DENIED
     line = logged(master, "nobody-of-here")
     assert re.search(r' user="\?" host=(::1|127\.0\.0\.1) way=unproven action=cluster outcome=refused ', line), line
+
+
+class Narrow(SharedMaster):
+    connections = 4
+
+
+def test_a_flood_of_connections_ends_somewhere_and_leaves_those_that_are_there(tmp_path: Path) -> None:
+    with Narrow(tmp_path) as master, contextlib.ExitStack() as stack:
+        peer = Peer(master, master.tls, "gpu1")
+        assert peer.cluster(ANN) == "ann/gpu1/door/user"
+        address = (MASTER, master.config.network.port or 0)
+        flood = [stack.enter_context(socket.create_connection(address, timeout=30)) for _ in range(10)]
+        ready, _, _ = select.select(flood, [], [], 30)
+        while len(ready) < 7:  # three have a place beside the one that is there
+            more, _, _ = select.select([each for each in flood if each not in ready], [], [], 30)
+            assert more, f"only {len(ready)} of 10 have been cut off"
+            ready += more
+        for each in ready:
+            with contextlib.suppress(ConnectionResetError):
+                assert each.recv(1) == b""
+        assert peer.cluster(ANN) == "ann/gpu1/door/user"
 
 
 def test_two_cas_count_while_one_takes_the_place_of_the_other(master: SharedMaster, tmp_path: Path) -> None:

@@ -37,3 +37,11 @@ def test_the_limit_of_open_files_is_raised(soft: int, hard: int, said: list[str]
     text = PROGRAM.replace("SOFT", str(soft)).replace("HARD", str(hard))
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=30, check=False)
     assert (done.stdout.splitlines(), done.stderr) == (said, "")
+
+
+@pytest.mark.parametrize(("hard", "hosts", "most"), [(20_000, 1000, 5024), (2048, 1000, 1792), (1024, 1000, 1000)])
+def test_connections_leave_files_for_the_store(hard: int, hosts: int, most: int) -> None:
+    text = PROGRAM.replace("SOFT", "128").replace("HARD", str(hard)).replace("allow_sessions(1000)", "")
+    text = text.replace("import allow_sessions", "import most_connections") + f"print(most_connections({hosts}))"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.stdout.splitlines()[-1], done.stderr) == (str(most), "")
