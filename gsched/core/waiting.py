@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from heapq import heapify, heappush, merge
+from heapq import merge
 from itertools import count, groupby
 
 from gsched.base.ids import element_id
@@ -20,7 +20,7 @@ from gsched.model.snapshot import Bucket, Head, Rank, RequirementClass
 
 _rank = tuple.__new__
 _SPARE_HEADS = 64
-"""Entries of a heap of heads that may be out of date, beyond as many as it has lines."""
+"""Entries among the heads that may be out of date, beyond as many as it has lines."""
 _SPECS = 1024
 """Specifications whose lines are remembered."""
 
@@ -50,15 +50,23 @@ class WaitingLine:
             return self._ranked()
         return self._with_elements()
 
-    def _ranked(self, after: int = 0) -> Iterator[tuple[Rank, int]]:
+    def _ranked(self) -> Iterator[tuple[Rank, int]]:
         priorities, orders, elements, numbers = self._priorities, self._orders, self._elements, self._numbers
-        for place in range(self._start + after, len(numbers)):
-            # Rank(...) would take a call in Python: this is done for most jobs that start.
+        for place in range(self._start, len(numbers)):
+            # Rank(...) would take a call in Python.
             yield _rank(Rank, (priorities[place], orders[place], elements[place])), numbers[place]
 
-    def after_first(self) -> Iterator[tuple[Rank, int]] | None:
-        """What comes after the first job; None where an array may be the first."""
-        return None if self._arrays else self._ranked(1)
+    @property
+    def has_arrays(self) -> bool:
+        """See HeadLine."""
+        return bool(self._arrays)
+
+    def entry(self, place: int) -> tuple[float, float, int, int] | None:
+        """See HeadLine."""
+        at, numbers = self._start + place, self._numbers
+        if at >= len(numbers):
+            return None
+        return self._priorities[at], self._orders[at], self._elements[at], numbers[at]
 
     def _at(self, place: int) -> tuple[Rank, int]:
         rank = Rank(self._priorities[place], self._orders[place], self._elements[place])
@@ -152,8 +160,8 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         self._classes: dict[RequirementClass, dict[Bucket, WaitingLine]] = {}
         self._queues: dict[RequirementClass, dict[str, int]] = {}
         """Class -> queue -> buckets in it."""
-        self._heads: dict[RequirementClass, dict[str, list[Head]]] = {}
-        """Class -> queue -> heap of the first entries of its lines, among those that have been first."""
+        self._heads: dict[RequirementClass, dict[str, _Heads]] = {}
+        """Class -> queue -> the first entries of its lines."""
         self._versions = count(1)
         """No two heads have the same: heaps never compare lines."""
         self._newest: dict[int, tuple[JobSpec, WaitingLine]] = {}
@@ -175,8 +183,9 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         return self._queues.get(requirement, {})
 
     def heads(self, queue: str, requirement: RequirementClass) -> list[Head]:
-        """The first jobs of the buckets of a class in a queue, as a heap; see gsched.model.snapshot.Head."""
-        return self._heads.get(requirement, {}).get(queue, []).copy()
+        """The first jobs of the buckets of a class in a queue, in order; see gsched.model.snapshot.Head."""
+        found = self._heads.get(requirement, {}).get(queue)
+        return [] if found is None else found.in_order()
 
     def lines(self) -> Iterator[tuple[Bucket, WaitingLine]]:
         """Every bucket with its line."""
@@ -252,8 +261,34 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
             return
         queue, requirement = line.bucket.queue, line.bucket.requirement
         (priority, order, element), job_id = first
-        heap = self._heads[requirement].setdefault(queue, [])
-        if len(heap) > 2 * self._queues[requirement][queue] + _SPARE_HEADS:
-            heap[:] = [head for head in heap if head[5].version == head[4]]
-            heapify(heap)
-        heappush(heap, (priority, order, element, job_id, line.version, line))
+        heads = self._heads[requirement].get(queue)
+        if heads is None:
+            heads = self._heads[requirement][queue] = _Heads()
+        heads.add((priority, order, element, job_id, line.version, line), self._queues[requirement][queue])
+
+
+class _Heads:
+    """The first entries of lines, among those that have been first."""
+
+    __slots__ = ("_entries", "_sorted")
+
+    def __init__(self) -> None:
+        self._entries: list[Head] = []
+        self._sorted = 0
+        """So many of them are in order; the others came afterwards."""
+
+    def add(self, head: Head, lines: int) -> None:
+        """Another one; `lines`: how many lines there are."""
+        entries = self._entries
+        if len(entries) > 2 * lines + _SPARE_HEADS:
+            self._sorted = 0
+            entries[:] = [each for each in entries if each[5].version == each[4]]
+        entries.append(head)
+
+    def in_order(self) -> list[Head]:
+        """All of them, some out of date; the list is the caller's own."""
+        entries = self._entries
+        if self._sorted < len(entries):
+            entries.sort()  # quick where most of it is in order
+            self._sorted = len(entries)
+        return entries.copy()

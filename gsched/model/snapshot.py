@@ -118,8 +118,13 @@ class HeadLine(Line, Protocol):
     version: int
     """Another one, which no other line ever has, whenever another job becomes the first."""
 
-    def after_first(self) -> Iterator[tuple[Rank, int]] | None:
-        """The jobs after the first, in order; None where the first entry is, or may be, an array."""
+    @property
+    def has_arrays(self) -> bool:
+        """Whether entries stand for arrays; then the line can only be iterated over."""
+        ...
+
+    def entry(self, place: int) -> tuple[float, float, int, int] | None:
+        """Rank, laid open, and number of the job at that place of the line, from 0; None behind its end."""
         ...
 
 
@@ -137,7 +142,7 @@ class QueueIndex(Protocol):
         ...
 
     def heads(self, queue: str, requirement: RequirementClass) -> list[Head]:
-        """The first jobs of the buckets of a class in a queue, as a heap of the caller's own."""
+        """The first jobs of the buckets of a class in a queue, in order; the list is the caller's own."""
         ...
 
 

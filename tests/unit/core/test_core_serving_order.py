@@ -1,0 +1,101 @@
+"""The waiting room tells who comes first without looking at every line: the order is that which a look at all finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gsched.base.ids import element_id
+from gsched.core.waiting import WaitingRoom
+from gsched.model.ledger import Ledger
+from gsched.model.queue import Queue
+from gsched.model.snapshot import Bucket, Rank, RequirementClass, Snapshot
+from gsched.policy.order import ServingOrder
+
+QUEUES = {
+    "low": Queue(name="low", priority=1),
+    "even": Queue(name="even", priority=1),
+    "high": Queue(name="high", priority=2),
+}
+
+
+@dataclass
+class Waiting:
+    """As much of a job as the waiting room looks at."""
+
+    job_id: int
+    of: Bucket
+    at: Rank
+
+    def bucket(self) -> Bucket:
+        return self.of
+
+    def rank(self) -> Rank:
+        return self.at
+
+    def is_untouched(self) -> bool:
+        return False
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> tuple[Bucket, tuple[float, float], int]:
+    """(bucket, priority and order, elements: 0 for a job that is no array)."""
+    requirement = RequirementClass(draw(st.sampled_from(["", "rusage[mem=1]"])))
+    bucket = Bucket(draw(st.sampled_from(sorted(QUEUES))), draw(st.sampled_from(["ann", "bob", "eve"])), requirement)
+    rank = (draw(st.sampled_from([-5.0, 0.0, 0.0, 0.0])), float(draw(st.integers(0, 9))))
+    return bucket, rank, draw(st.sampled_from([0, 0, 0, 0, 3]))
+
+
+def snapshot(pending: Any) -> Snapshot:
+    return Snapshot(queues=QUEUES, hosts={}, ledger=Ledger(), pending=pending)
+
+
+def served(pending: Any, drops: dict[int, str]) -> Iterator[int]:
+    """Jobs in order; `drops`: at which turns the bucket or the class goes."""
+    order = ServingOrder(snapshot(pending))
+    for turn, (job_id, bucket) in enumerate(order):
+        yield job_id
+        if drops.get(turn) == "bucket":
+            order.drop(bucket)
+        elif drops.get(turn) == "another":  # equal, but not the very object, as one whose plan is broken
+            order.drop(bucket._replace(user="bob"))
+        elif drops.get(turn) == "class":
+            order.drop_class(bucket.queue, bucket.requirement)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(jobs() | st.integers(0, 30), max_size=40),
+    st.dictionaries(st.integers(0, 30), st.sampled_from(["bucket", "another", "class"]), max_size=3),
+)
+def test_it_is_that_of_all_lines_whatever_came_and_went(steps: list[Any], drops: dict[int, str]) -> None:
+    room = WaitingRoom()
+    entered: list[tuple[Any, Any]] = []
+    for number, step in enumerate(steps, 1):
+        if isinstance(step, int):  # one of them leaves
+            if entered:
+                room.remove(entered.pop(step % len(entered))[0])
+        else:
+            bucket, rank, elements = step
+            array: Any = (
+                SimpleNamespace(count=elements, waiting=lambda n=elements: range(1, n + 1)) if elements else None
+            )
+            job: Any = Waiting(number, bucket, Rank(*rank))
+            room.add(job, array)
+            entered.append((job, array))
+        if number % 4:
+            continue
+        plain: dict[RequirementClass, dict[Bucket, Any]] = {}
+        for bucket, line in room.lines():
+            plain.setdefault(bucket.requirement, {})[bucket] = list(line)
+        found = list(served(room, drops))
+        assert found == list(served(plain, drops))
+        if not drops:
+            ids = [job.job_id for job, array in entered if array is None]
+            ids += [element_id(job.job_id, each) for job, array in entered if array for each in array.waiting()]
+            assert sorted(found) == sorted(ids)
