@@ -5,7 +5,7 @@ It never changes a column.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,6 +60,25 @@ class Part:
         if found is None:
             found = self._known[key] = compute()
         return found
+
+
+class RowValues(Mapping[str, float | str | bool | None]):
+    """The values of one row, looked up when they are asked for."""
+
+    __slots__ = ("_columns", "_row")
+
+    def __init__(self, columns: HostColumns, row: int) -> None:
+        self._columns = columns
+        self._row = row
+
+    def __getitem__(self, name: str) -> float | str | bool | None:
+        return self._columns.value(self._row, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns.hosts[self._row].values)
+
+    def __len__(self) -> int:
+        return len(self._columns.hosts[self._row].values)
 
 
 class _PartOfText(CodedText):

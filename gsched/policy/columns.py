@@ -6,23 +6,23 @@ found is kept with the columns between cycles, and only rows that changed are lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gsched.model.column_part import Part
+from gsched.model.column_part import Part, RowValues
 from gsched.model.columns import HostColumns, Numbers, singly
 from gsched.model.host_ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.resource import GPU_COUNTERS
 from gsched.model.row_log import Rows
-from gsched.model.snapshot import HostSnapshot, HostValues
+from gsched.model.snapshot import HostSnapshot
 from gsched.policy import affinity, gpus
-from gsched.policy.demand import Demand, DeviceKind, HostNeed, Term
+from gsched.policy.columns_single import Test
+from gsched.policy.demand import Conjunct, Demand, DeviceKind, HostNeed, Term
 from gsched.policy.feasible import Rules, is_beyond
-from gsched.resreq.evaluate import Verdict
 
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.uint8]
@@ -70,7 +70,7 @@ class Match:
         self._read = self._read_standing = 0
         self._recent: Flags | None = None
         self._shape = -1
-        self._conjuncts: list[Callable[[HostValues], Verdict]] = []
+        self._conjuncts: list[Callable[[int], object]] = []
         """Those of select[] that look at what is held, as of that shape of the columns."""
         need, term = asked.need, asked.term
         self._looked_at = term.names | {name for name, _ in term.bounds}
@@ -142,27 +142,38 @@ class Match:
             self.revision += 1  # the words may be others
         self.changed.update(rows.tolist())
 
-    def selects(self, values: HostValues) -> bool:
-        """Whether what select[] and thresholds say of held things holds for a host with these values now; the rest of
-        them is in the codes.
+    def selects(self, row: int) -> bool:
+        """Whether what select[] and thresholds say of held things holds for the row, as the columns show it; the rest
+        of them is in the codes.
         """
         columns, term = self._columns, self.asked.term
         if self._shape != columns.shape:
             self._shape = columns.shape
-            self._conjuncts = [holds for names, holds in term.conjuncts if columns.is_live(names)]
+            self._conjuncts = [self._conjunct(each) for each in term.conjuncts if columns.is_live(each.names)]
         for holds in self._conjuncts:
-            if not holds(values):
+            if not holds(row):
                 return False
-        return not term.bounds or not is_beyond(term.bounds, values, self._rules.increasing)
+        return not term.bounds or not is_beyond(term.bounds, RowValues(columns, row), self._rules.increasing)
 
-    def single_rule(self) -> tuple[Sequence[float], list[tuple[Sequence[float], float]]] | None:
-        """The same for one row at a time: (whether it stands, (values, least) that must be met). None where it cannot
-        be said so. Locked hosts and those that take no more for now are left to the caller.
+    def _conjunct(self, conjunct: Conjunct) -> Callable[[int], object]:
+        """Whether a part of select[] holds for a row: quick where one resource is compared with a number."""
+        columns, simple = self._columns, conjunct.comparison
+        column = None if simple is None else columns.number(simple.name)
+        if simple is None or column is None:
+            return lambda row: conjunct.holds(RowValues(columns, row))
+        values, relation, number = singly(column), simple.relation, simple.number
+        return lambda row: relation(values[row], number)  # of NaN no such relation holds
+
+    def single_rule(self) -> list[Test] | None:
+        """The same for one row at a time: what must be met. None where it cannot be said so. Locked hosts and those
+        that take no more for now are left to the caller.
         """
         if self.guards_cores or self.asked.need.exclusive:
             return None
-        tests: list[tuple[Numbers, float]] = [*self.devices, *self.amounts, (self._columns.free, self.asked.need.slots)]
-        return singly(self._standing == FITS), [(singly(values), wanted) for values, wanted in tests]
+        stands: Flags = self._standing == FITS
+        tests: list[tuple[Numbers | Flags, float]] = [*self.devices, *self.amounts]
+        tests += [(self._columns.free, self.asked.need.slots), (stands, 1)]
+        return [(singly(values), float(wanted)) for values, wanted in tests]
 
     def quick_rule(self, recent: Flags | None) -> Callable[[Rows], Flags]:
         """Which rows could take a job, where only books have changed since the last sync: quicker than the codes.

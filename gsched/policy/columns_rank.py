@@ -8,7 +8,7 @@ from others (gsched.policy.scarce) stands in the place of the fewest devices lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from gsched.model.row_log import Rows
 from gsched.model.snapshot import HostSnapshot, JobKind
 from gsched.policy import gpus
 from gsched.policy.columns import FITS, Flags, Match
+from gsched.policy.columns_single import UNKNOWN, KeyOf, best_of
 from gsched.policy.demand import DeviceKind, SortKey
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import Rules
@@ -28,10 +29,6 @@ from gsched.policy.scarce import ScarceHosts, kind_of
 from gsched.resreq.columns import compile_numbers
 
 _INFINITY = float("inf")
-_UNKNOWN = 1e300
-"""Key of a host whose value nobody knows: behind all others."""
-_FEW = 48
-"""So many changed hosts are looked at one by one."""
 _MOST_PACKED = 2.0**21
 """More than any figure of how well a job packs on a host."""
 _SNUG_STEPS = 1000.0
@@ -74,22 +71,11 @@ class Ranking:
         self._keys: Numbers = np.zeros(0)
         self._least: Least | None = None
         """The keys in order, where they alone are the rank."""
-        self._one_by_one: Callable[[list[int]], None] | None = None
-        """Looks at rows anew one at a time, which for a few is quicker than an array operation for all of them."""
-        self._stands: Sequence[float] = ()
-        self._tests: list[tuple[Sequence[float], float]] = []
-        """Whether each host stands, and (values, least) of what it must have, where rows are looked at so."""
+        self.single: Callable[[], int | None] | None = None
+        """The same as `best`, where no more has a say than free slots, amounts and devices: what changes is looked at
+        host by host."""
         self._read = 0
         self.renew()
-
-    @property
-    def is_single(self) -> bool:
-        """Whether what changes is looked at host by host, since no more has a say than free slots, amounts, devices."""
-        return self._one_by_one is not None
-
-    def selects(self, row: int) -> bool:
-        """Whether what select[] and thresholds say of held things holds for the row, as the columns show it."""
-        return not self.match.is_live or self.match.selects(_RowValues(self._columns, row))
 
     def renew(self) -> None:
         """Look at all hosts anew."""
@@ -102,20 +88,18 @@ class Ranking:
         self._fits = self.match.quick_rule(self._recent)
         if self._scarce is None and (self._by_one_key or not self._order):
             self._least = Least(self._keys)
-            self._one_by_one = self._single_look(self._least)
+            self.single = self._single(self._least)
 
     def best(self) -> int | None:
         """The row of the best host; None when there is none."""
+        if self.single is not None:
+            return self.single()
         changed = self._columns.log.rows
-        read, length = self._read, len(changed)
-        if read != length:
-            self._read = length
-            if self._one_by_one is not None and length - read <= _FEW:
-                self._one_by_one(changed[read:])
-            else:
-                self._look(np.array(changed[read:], dtype=np.int64))
+        if self._read != len(changed):
+            self._look(np.array(changed[self._read :], dtype=np.int64))
+            self._read = len(changed)
         if self._least is not None:
-            return self._least_fitting(self._least)
+            return self._least.row()
         keys = self._keys
         least = keys.min()
         if least == _INFINITY:
@@ -123,19 +107,6 @@ class Ranking:
         if self._scarce is not None:
             return self._least_taken(*self._scarce)
         return self._by_order(np.flatnonzero(keys == least))
-
-    def _least_fitting(self, least: Least) -> int | None:
-        """The row of the least key that could take a job: those that were looked at one by one may not."""
-        tests = self._tests
-        while (row := least.row()) is not None:
-            for values, wanted in tests:
-                if not values[row] >= wanted:
-                    break
-            else:
-                if not tests or not self._is_out(row):
-                    return row
-            least.set(row, _INFINITY)
-        return None
 
     def settled(self, row: int, part: HostAllocation) -> HostAllocation:
         """The part that was found on the best host, for a part of a GPU with the device that is to be taken there."""
@@ -190,62 +161,41 @@ class Ranking:
         for row, key in zip(rows.tolist(), keys.tolist(), strict=True):
             self._least.set(row, key)
 
-    def _single_look(self, least: Least) -> Callable[[list[int]], None] | None:
-        """The same as `_look` for one row after the other; None where only arrays can say it. Most of these rows never
-        become the best, so whether one could take a job is only asked then, but for what mostly says no.
-        """
-        rule, key_of = self.match.single_rule(), self._single_key()
-        if rule is None or key_of is None:
+    def _single(self, least: Least) -> Callable[[], int | None] | None:
+        """The way to look at what changes host by host; None where only arrays can say it."""
+        tests, key_of = self.match.single_rule(), self._single_key()
+        if tests is None or key_of is None:
             return None
-        self._stands, self._tests = rule
-        settle, keys = least.set, least.view
-        values, wanted = self._tests[0]
-
-        def look(rows: list[int]) -> None:
-            for row in rows:
-                if values[row] >= wanted:
-                    key = key_of(row)
-                    if keys[row] != key:
-                        settle(row, key)
-                elif keys[row] != _INFINITY:
-                    keys[row] = _INFINITY
-
-        return look
+        return best_of(self._columns, least, tests, key_of, self._is_out, self._look)
 
     def _is_out(self, row: int) -> bool:
         """Whether a host that has enough for a job of the class takes none for another reason."""
         columns, recent, barred = self._columns, self._recent, self._barred
         return bool(
-            not self._stands[row]
-            or (columns.any_locked and columns.locked[row])
+            (columns.any_locked and columns.locked[row])
             or (recent is not None and recent[row])
             or (barred is not None and barred[row])
         )
 
-    def _single_key(self) -> Callable[[int], float] | None:
-        """The key of one row, by the same steps as for all; None where only arrays can say it."""
+    def _single_key(self) -> KeyOf | None:
+        """The key of one row, as for all; None where only arrays can say it."""
+        nothing = np.zeros(self._columns.size)
         if self._by_one_key:
-            return _single(self.match.asked.term.order or (), self._columns, self._rules)
+            (key,) = self.match.asked.term.order or ()
+            column = None if key.expression is not None else self._columns.number(key.name)
+            sign = 1.0 if _is_upward(key, self._rules) else -1.0
+            return None if column is None else KeyOf(singly(nothing), singly(column), sign)
         if self._sharing:
             return None
-        load = None if self._load is None else singly(self._load)
-        idle = singly(self._idle) if self._packs else None
-        first = None if self._first is None else singly(self._first)
-        size, step = self._size, self._size * _MOST_PACKED
-
-        def key_of(row: int) -> float:
-            key: float = 0.0 if load is None else load[row]
-            if idle is not None:
-                key += idle[row] * size
-            if first is not None:
-                key += first[row] * step
-            return key
-
-        return key_of
+        # All of it are whole numbers and small enough, so it does not matter in which order they are added up.
+        base = nothing if self._load is None else self._load
+        if self._first is not None:
+            base = base + self._first * (self._size * _MOST_PACKED)
+        return KeyOf(singly(base), singly(self._idle if self._packs else nothing), self._size)
 
     def _keys_of(self, rows: Rows) -> Numbers:
         keys = self._order[0](rows)
-        keys[np.isnan(keys)] = _UNKNOWN
+        keys[np.isnan(keys)] = UNKNOWN
         return keys
 
     def _rank(self, rows: Rows | None) -> Numbers:
@@ -320,25 +270,6 @@ class Ranking:
         return int(rows[0])
 
 
-class _RowValues(Mapping[str, float | str | bool | None]):
-    """The values of one row, looked up when they are asked for."""
-
-    __slots__ = ("_columns", "_row")
-
-    def __init__(self, columns: HostColumns, row: int) -> None:
-        self._columns = columns
-        self._row = row
-
-    def __getitem__(self, name: str) -> float | str | bool | None:
-        return self._columns.value(self._row, name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns.hosts[self._row].values)
-
-    def __len__(self) -> int:
-        return len(self._columns.hosts[self._row].values)
-
-
 def _of_kind(
     compute: Callable[[HostLedger, DeviceKind], float], kind: DeviceKind
 ) -> Callable[[HostSnapshot, HostLedger], float]:
@@ -367,7 +298,7 @@ class _LoadRanks(NamedTuple):
 
 def _sorter(key: SortKey, columns: HostColumns, rules: Rules) -> Callable[[Rows], Numbers]:
     """What gives a sort key that is small for the better host, and NaN where nobody knows."""
-    is_upward = (key.name in rules.increasing) != key.is_reversed
+    is_upward = _is_upward(key, rules)
     compute = None if key.expression is None else compile_numbers(key.expression)
 
     def keys(rows: Rows) -> Numbers:
@@ -381,17 +312,6 @@ def _sorter(key: SortKey, columns: HostColumns, rules: Rules) -> Callable[[Rows]
     return keys
 
 
-def _single(order: Iterable[SortKey], columns: HostColumns, rules: Rules) -> Callable[[int], float] | None:
-    """What gives the key of one row where one value is the rank; None where that is an expression, or nobody has it."""
-    (key,) = order
-    column = None if key.expression is not None else columns.number(key.name)
-    if column is None:
-        return None
-    values = singly(column)
-    sign = 1.0 if (key.name in rules.increasing) != key.is_reversed else -1.0
-
-    def key_of(row: int) -> float:
-        value: float = values[row]
-        return sign * value if value == value else _UNKNOWN
-
-    return key_of
+def _is_upward(key: SortKey, rules: Rules) -> bool:
+    """Whether the host with less of it is the better one."""
+    return (key.name in rules.increasing) != key.is_reversed

@@ -104,6 +104,24 @@ class Bound(NamedTuple):
     value: float
 
 
+class Comparison(NamedTuple):
+    """A resource compared with a number; of an unknown value it does not hold."""
+
+    name: str
+    relation: Callable[[float, float], bool]
+    number: float
+
+
+class Conjunct(NamedTuple):
+    """A part of a select[]."""
+
+    names: frozenset[str]
+    """Resources that it looks at."""
+    holds: Callable[[HostValues], Verdict]
+    comparison: Comparison | None
+    """The same where it says no more than that, of a resource that is no text."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Term:
     """A part of a requirement whose tasks all need the same; a job that is no compound has one."""
@@ -115,8 +133,8 @@ class Term:
     mask: Callable[[Columns], Mask]
     names: frozenset[str]
     """Resources that select looks at."""
-    conjuncts: tuple[tuple[frozenset[str], Callable[[HostValues], Verdict]], ...]
-    """The parts of select that must all hold, with the resources that each looks at."""
+    conjuncts: tuple[Conjunct, ...]
+    """The parts of select that must all hold."""
     order: tuple[SortKey, ...] | None
     """None when none was given."""
     per_host: Mapping[str, float]

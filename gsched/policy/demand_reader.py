@@ -5,6 +5,7 @@ Once per class, then remembered; it never looks at a host. Source of the rules: 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +14,20 @@ from gsched.base.errors import RequirementError
 from gsched.model.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM, MIG_CLAIM, PROCESS_CLAIM, SHARED_CLAIM
 from gsched.model.resource import gpu_counter_claims
 from gsched.model.snapshot import RequirementClass
-from gsched.policy.demand import PHYSICAL, Bound, Choice, Demand, DeviceKind, Devices, SortKey, Term, tasks_of
+from gsched.policy.demand import (
+    PHYSICAL,
+    Bound,
+    Choice,
+    Comparison,
+    Conjunct,
+    Demand,
+    DeviceKind,
+    Devices,
+    SortKey,
+    Term,
+    tasks_of,
+)
+from gsched.resreq import ast
 from gsched.resreq.ast import (
     AllOf,
     Alternatives,
@@ -22,6 +36,7 @@ from gsched.resreq.ast import (
     Expression,
     Group,
     Name,
+    Number,
     OrderKey,
     Requirement,
     Reservation,
@@ -38,6 +53,7 @@ from gsched.resreq.simple import with_rusage
 from gsched.resreq.syntax import parse_combined_any
 
 CACHED_CLASSES = 4096
+_RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 HONOURED: frozenset[Feature] = frozenset(Feature) - {Feature.GPU_DURATION}
 """Forms of the language that placing understands; admission refuses the others by name."""
@@ -135,10 +151,7 @@ class _Reader:
             select=compile_select(part.select, local_type=self.local_type),
             mask=compile_mask(part.select, local_type=self.local_type),
             names=names,
-            conjuncts=tuple(
-                (frozenset(name for name, _ in select_names(each)), compile_select(each, local_type=self.local_type))
-                for each in _conjuncts(part.select)
-            ),
+            conjuncts=tuple(self._conjunct(each) for each in _conjuncts(part.select)),
             order=_sort_keys(part.order),
             per_host=reserved.amounts[""],
             per_task=reserved.amounts["task"],
@@ -155,6 +168,10 @@ class _Reader:
             courses=reserved.courses,
             is_first=place == 0,
         )
+
+    def _conjunct(self, select: Expression) -> Conjunct:
+        names = frozenset(name for name, _ in select_names(select))
+        return Conjunct(names, compile_select(select, local_type=self.local_type), _comparison(select))
 
 
 class _Reserved:
@@ -222,6 +239,15 @@ def kind_of(asked: GpuRequirement) -> DeviceKind:
         asked.gpack or share < 1.0,
         asked.mig,
     )
+
+
+def _comparison(select: Expression) -> Comparison | None:
+    """The expression if it compares a resource with a number, by a relation that holds of nothing unknown."""
+    match select:
+        case ast.Comparison(op, Name(name), Number(number)) if op in _RELATIONS:
+            return Comparison(canonical(name), _RELATIONS[op], number)
+        case _:
+            return None
 
 
 def _conjuncts(select: Expression | None) -> Iterator[Expression]:

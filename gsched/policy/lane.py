@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gsched.model.allocation import HeldGpu, HostAllocation
+from gsched.model.allocation import HostAllocation
 from gsched.policy import gpus
 from gsched.policy.columns_cycle import CycleColumns
 from gsched.policy.columns_rank import Ranking
@@ -20,41 +20,13 @@ from gsched.policy.place_guard import PlaceGuard
 class Lane:
     """The short way for the jobs of one class in one queue."""
 
-    __slots__ = (
-        "_amounts",
-        "_claim",
-        "_columns",
-        "_count",
-        "_field",
-        "_guard",
-        "_is_live",
-        "_ledger",
-        "_note",
-        "_ranking",
-        "_shape",
-        "_slots",
-        "effective",
-        "ends_at",
-    )
+    __slots__ = ("effective", "ends_at", "take")
 
     def __init__(
         self, field: CycleColumns, ranking: Ranking, guard: PlaceGuard, effective: str, ends_at: float
     ) -> None:
-        need = ranking.match.asked.need
-        self._field = field
-        self._columns = field.columns
-        self._ledger = field.columns.ledger
-        self._ranking = ranking
-        self._guard = guard
-        self._slots = need.slots
-        self._amounts = dict(need.amounts)
-        self._claim, self._count = "", 0
-        for kind, count in need.devices:
-            self._claim, self._count = kind.claim, count
-        self._shape = -1
-        """Of the columns, when what depends on it was found out last."""
-        self._is_live = True
-        self._note: Callable[[int, Mapping[str, float]], None] | None = None
+        self.take = taker(field, ranking, guard)
+        """The next job's part, by its number; the part counts as taken then. None: ask the long way."""
         self.effective = effective
         """See Placement."""
         self.ends_at = ends_at
@@ -66,42 +38,59 @@ class Lane:
         is_plain = need == HostNeed(need.slots, need.amounts, need.devices, auto_gpu=False, exclusive=False)
         return is_plain and len(need.devices) < 2 and all(gpus.is_plain(kind) for kind, _ in need.devices)
 
-    def take(self, job_id: int) -> HostAllocation | None:
-        """The next job's part, which counts as taken then; None: ask the long way."""
-        columns, field = self._columns, self._field
-        row = self._best()
+
+def taker(field: CycleColumns, ranking: Ranking, guard: PlaceGuard) -> Callable[[int], HostAllocation | None]:
+    """What takes for a lane. It is called for each job of a mass dispatch, so what it needs is looked up here."""
+    columns, shelves, best = field.columns, field.shelves, _chooser(field, ranking, guard)
+    need = ranking.match.asked.need
+    slots, amounts, enter = need.slots, dict(need.amounts), columns.ledger.take_later
+    claim, count = "", 0
+    for kind, wanted in need.devices:
+        claim, count = kind.claim, wanted
+    shape = -1
+    note: Callable[[int, Mapping[str, float]], None] | None = None
+    """As of that shape of the columns."""
+
+    def take(job_id: int) -> HostAllocation | None:
+        nonlocal shape, note
+        row = best()
         if row is None:
             return None
-        shelf = field.shelves.get(row) or field.shelf(row)
+        shelf = shelves.get(row) or field.shelf(row)
         if shelf is None:
             return None
-        free, count, amounts = shelf.free, self._count, self._amounts
-        held: tuple[HeldGpu, ...] = ()
-        if count:
-            if len(free) < count:
-                return None
-            held = gpus.held_whole(free[:count], self._claim)
-            del free[:count]
-        part = HostAllocation(host=shelf.host, slots=self._slots, gpus=held, amounts=amounts)
+        free = shelf.free
+        if len(free) < count:
+            return None
+        held = gpus.held_whole(free[:count], claim) if count else ()
+        del free[:count]
+        part = HostAllocation(host=shelf.host, slots=slots, gpus=held, amounts=amounts)
         reserved = shelf.reserved
         for name, amount in amounts.items():
             reserved[name] = reserved.get(name, 0.0) + amount
-        self._ledger.take_later((job_id, -1), part)
+        enter((job_id, -1), part)
         if field.recent:
             field.took(row)
-        if self._note is None or columns.shape != self._shape:
-            self._note = columns.taking(part)
-            self._shape, self._is_live = columns.shape, self._ranking.match.is_live
-        self._note(row, reserved)
+        if note is None or columns.shape != shape:
+            note = columns.taking(part)
+            shape = columns.shape
+        note(row, reserved)
         return part
 
-    def _best(self) -> int | None:
-        ranking, columns, guarded = self._ranking, self._columns, self._guard.guarded
+    return take
+
+
+def _chooser(field: CycleColumns, ranking: Ranking, guard: PlaceGuard) -> Callable[[], int | None]:
+    """What gives the row of the best host; None where somebody else must be asked."""
+    names, tried, match = field.columns.names, field.columns.tried, ranking.match
+
+    def best() -> int | None:
         while True:
             row = ranking.best()
-            if row is None or (guarded and columns.names[row] in guarded):
+            if row is None or (guard.guarded and names[row] in guard.guarded):
                 return None
-            is_live = self._is_live or columns.shape != self._shape
-            if not is_live or row not in columns.tried or ranking.selects(row):
+            if row not in tried or match.selects(row):
                 return row
             ranking.drop(row)
+
+    return best

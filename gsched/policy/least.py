@@ -22,45 +22,44 @@ _INFINITY = float("inf")
 class Least:
     """Keys without NaN; infinite ones are no candidates. Nobody else may change the array."""
 
-    __slots__ = ("_again", "_at", "_bound", "_is_begun", "_keys", "_line", "_rows", "view")
+    __slots__ = ("_bound", "_is_begun", "_keys", "again", "line", "view")
 
     def __init__(self, keys: Numbers) -> None:
         self._keys = keys
         self.view = singly(keys)
         """The keys, for reading one at a time."""
-        self._rows: list[int] = []
-        self._line: list[float] = []
-        """The keys that `_rows` had when they were put in order, ascending."""
-        self._at = 0
+        self.line: list[tuple[float, int]] = []
+        """(key, row) of those that were put in order, the least last; out of date unless it is the row's key."""
         self._bound = -_INFINITY
-        """All rows whose keys have not changed since are in `_rows`, up to this key."""
+        """All rows whose keys have not changed since are in `line`, up to this key."""
         self._is_begun = False
-        self._again: list[tuple[float, int]] = []
-        """(key, row) of what has changed; out of date unless it is the row's key."""
+        self.again: list[tuple[float, int]] = []
+        """Heap of (key, row) of what has changed; out of date as above. Infinite keys are never in it."""
 
     def set(self, row: int, key: float) -> None:
         """The row has this key now."""
         if self.view[row] != key:
             self.view[row] = key
             if key != _INFINITY:
-                heappush(self._again, (key, row))
+                heappush(self.again, (key, row))
 
     def row(self) -> int | None:
         """The row of the least key; None when all are infinite."""
-        view, again = self.view, self._again
+        top = self.top()
+        return None if top is None else top[1]
+
+    def top(self) -> tuple[float, int] | None:
+        """The least key and its row; None when all are infinite."""
+        view, again, line = self.view, self.again, self.line
         while again and view[again[0][1]] != again[0][0]:
             heappop(again)
         while True:
-            rows, line, at = self._rows, self._line, self._at
-            while at < len(rows) and view[rows[at]] != line[at]:
-                at += 1
-            self._at = at
-            if at < len(rows):
-                if again and again[0] < (line[at], rows[at]):
-                    return again[0][1]
-                return rows[at]
+            while line and view[line[-1][1]] != line[-1][0]:
+                line.pop()
+            if line:
+                return again[0] if again and again[0] < line[-1] else line[-1]
             if again and again[0][0] <= self._bound and self._is_begun:
-                return again[0][1]
+                return again[0]
             if self._bound == _INFINITY:
                 return None
             self._put_in_order()
@@ -78,6 +77,6 @@ class Least:
             self._bound = float(np.partition(those, _AT_ONCE - 1)[_AT_ONCE - 1])
             near = those <= self._bound
             rows, those = rows[near], those[near]
-        order = np.argsort(those, kind="stable")
-        self._rows, self._line, self._at = rows[order].tolist(), those[order].tolist(), 0
+        order = np.argsort(those, kind="stable")[::-1]
+        self.line[:] = zip(those[order].tolist(), rows[order].tolist(), strict=True)
         self._is_begun = True

@@ -183,7 +183,7 @@ class Placer:
             return None
         if kind.ranking is None:
             kind.ranking = self._field.ranking(kind.queue, kind.requirement, kind.demand, way)
-        if not kind.ranking.is_single:
+        if kind.ranking.single is None:
             return None
         return Lane(self._field, kind.ranking, self._guard, choice.text, self._guard.ends_at(bucket))
 
@@ -283,7 +283,7 @@ class Placer:
                     ranking.drop(out)
                 continue
             books = columns.books(row)
-            if row in columns.tried and match.is_live and not match.selects(live_values(columns.hosts[row], books)):
+            if row in columns.tried and match.is_live and not match.selects(row):
                 # Its code will say so when it is looked at anew; for a host that the cycle has not used it says so now.
                 ranking.drop(row)
                 continue

@@ -12,15 +12,15 @@ from placing_cluster import PROCESS, SHARED, Cluster, host, kind, places
 from gsched.model.host import Gpu
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, Plan
+from gsched.policy import lane
 from gsched.policy.cycle import schedule
-from gsched.policy.lane import Lane
 from gsched.policy.place import Placer
 
 TEXTS = ("", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=2,mem=150]", "rusage[mem=300]", "rusage[ngpus=1]",
          "select[ngpus>1] rusage[ngpus=1]", "select[mem>400] rusage[mem=200]", "order[mem] rusage[mem=100]",
          "order[-slots]", "rusage[ngpus_shared=1]", "rusage[mem=100:ngpus_excl_p=1] span[hosts=1]",
          "affinity[core(1)]")  # fmt: skip
-TAKE = Lane.take
+TAKER = lane.taker
 GPUS = ("", "", "num=1", "num=2:mode=exclusive_process", "share=0.5", "num=1:gpack=yes")
 
 
@@ -73,13 +73,18 @@ def both(cluster: Cluster) -> tuple[Plan, Plan, int]:
     """(plan with the short way, plan without it, how many jobs took it)."""
     taken = 0
 
-    def take(lane: Lane, job_id: int) -> Any:
-        nonlocal taken
-        part = TAKE(lane, job_id)
-        taken += part is not None
-        return part
+    def taker(*known: Any) -> Any:
+        take = TAKER(*known)
 
-    with mock.patch.object(Lane, "take", take):
+        def counted(job_id: int) -> Any:
+            nonlocal taken
+            part = take(job_id)
+            taken += part is not None
+            return part
+
+        return counted
+
+    with mock.patch.object(lane, "taker", taker):
         short = cluster.plan()
     with mock.patch.object(Placer, "lane", return_value=None):
         return short, cluster.plan(), taken
