@@ -18,13 +18,14 @@ import random
 import secrets
 import sys
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import grpc
 import grpc.aio
 
 from gsched import __version__
+from gsched.agent.pace import rest_s
 from gsched.base.errors import GschedError
 from gsched.config.files import load
 from gsched.master.openfiles import allow_sessions
@@ -159,16 +160,20 @@ class VirtualAgent:
     # -- reports --------------------------------------------------------------------------------------------------
 
     async def _report(self) -> None:
-        """Loads, and readings at the same pace but at another time. Who reports needs no heartbeat."""
+        """Loads and readings, each at its own moment of the interval. Who reports needs no heartbeat."""
         self._send(gpus=self._gpus)
-        first = True
+        self._send(load=self._load())
+        await asyncio.gather(
+            self._repeat("load", lambda: self._send(load=self._load())),
+            self._repeat("readings", lambda: self._send(gpus=self._read())),
+        )
+
+    async def _repeat(self, what: str, tell: Callable[[], None]) -> None:
+        if what == "readings" and self._fleet.is_steady:
+            return
         while True:
-            self._send(load=self._load())
-            await asyncio.sleep(self._settings.gpu_probe_s)
-            if not self._fleet.is_steady and not first:
-                self._send(gpus=self._read())
-            first = False
-            await asyncio.sleep(self._settings.exchange_s - self._settings.gpu_probe_s)
+            await asyncio.sleep(rest_s(self._host, what, self._settings.exchange_s, time.time()))
+            tell()
 
     def _read(self) -> model_pb2.GpuReport:
         for gpu in self._gpus.gpus:

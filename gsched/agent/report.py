@@ -15,6 +15,7 @@ import msgspec
 
 from gsched.agent.gpuowners import Given, GpuOwners, Held, Owners, any_gpu
 from gsched.agent.gpuwatch import GpuWatch
+from gsched.agent.pace import rest_s, turn_of
 from gsched.base.clock import Clock
 from gsched.base.gpulock import Places
 from gsched.model.devices import offer_of
@@ -56,14 +57,15 @@ class HostReporter:
         held: Held = any_gpu,
         locks: Places | None = None,
     ) -> None:
+        self._host = host
         self._conf_dir = conf_dir
         self._send = send
         self._clock = clock
         self._sampler = LoadSampler(clock)
         self._settings: agent_pb2.Settings | None = None
         self._elims: ElimRunner | None = None
-        self._sent: tuple[float, GpuReport | None] = (0.0, None)
-        """When (monotonic) and what the master was told of the GPUs last."""
+        self._sent: tuple[int, GpuReport | None] = (0, None)
+        """In which turn, and what the master was told of the GPUs last."""
         self.gpus = GpuWatch(host, cluster, GpuOwners(owners, given, held), on_look=self._tell_gpus, locks=locks)
         self.remarks: list[Callable[[], tuple[str, ...]]] = []
         """What else is to be said of the host, asked at each report of the load."""
@@ -124,27 +126,34 @@ class HostReporter:
         while True:
             assert self._settings is not None
             try:  # the driver has no event for all that can change
-                async with asyncio.timeout(self._settings.gpu_probe_s):
+                async with asyncio.timeout(self._rest_s("looks", self._settings.gpu_probe_s)):
                     await self._interval_due.wait()
             except TimeoutError:
                 await self.gpus.look()
             else:  # another interval holds from now on
                 self._interval_due.clear()
 
+    def _rest_s(self, what: str, interval_s: float) -> float:
+        return rest_s(self._host, what, interval_s, self._clock.now())
+
     def _tell_gpus(self, report: GpuReport) -> None:
         if self._is_news(report):
             self._send_gpus(report)
 
     def _is_news(self, report: GpuReport) -> bool:
-        """Readings move all the time and go at the load's pace; what else changes is told at once."""
-        at, before = self._sent
+        """Readings move all the time and go once in each of the load's intervals; what else changes is told at once."""
+        turn, before = self._sent
         if report == before:
             return False
-        is_due = self._settings is None or self._clock.monotonic() - at >= self._settings.exchange_s
-        return is_due or shown_of(report) != shown_of(before)
+        return self._turn() != turn or shown_of(report) != shown_of(before)
+
+    def _turn(self) -> int:
+        if self._settings is None:
+            return 0
+        return turn_of(self._host, "readings", self._settings.exchange_s, self._clock.now())
 
     def _send_gpus(self, report: GpuReport) -> None:
-        self._sent = (self._clock.monotonic(), report)
+        self._sent = (self._turn(), report)
         message = agent_pb2.AgentMessage()
         fill(message.gpus, report)
         message.gpus.SetInParent()
@@ -156,7 +165,7 @@ class HostReporter:
         while True:
             assert self._settings is not None
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._settings.exchange_s):
+                async with asyncio.timeout(self._rest_s("load", self._settings.exchange_s)):
                     await self._load_due.wait()
             self._load_due.clear()
             try:
