@@ -47,8 +47,9 @@ RECONNECT_S = (0.1, 0.5)
 class Fleet:
     """What all of them share."""
 
-    def __init__(self, conf: str, hosts: int, gpus: int, run_s: float, is_steady: bool) -> None:
+    def __init__(self, conf: str, hosts: int, gpus: int, run_s: float, is_steady: bool, address: str) -> None:
         self._config = load(conf).required()
+        self._address = address
         self.gpus = gpus
         self.run_s = run_s
         self.is_steady = is_steady
@@ -63,7 +64,7 @@ class Fleet:
         if not config.is_shared:
             return grpc.aio.insecure_channel(read_address(config.locations.conf_dir), options=options)
         options += (("grpc.ssl_target_name_override", config.master_host),)
-        target = f"127.0.0.1:{config.network.port}"
+        target = f"{self._address}:{config.network.port}"
         credentials = self._credentials.get(host)
         if credentials is None:  # looking at them costs as much as a connection, and is not the master's to pay
             credentials = self._credentials[host] = host_credentials(config, host)
@@ -299,12 +300,14 @@ def main() -> int:
     parser.add_argument("--gpus", type=int, default=8, help="of each host")
     parser.add_argument("--run-s", type=float, default=0.0, help="how long a job runs")
     parser.add_argument("--steady", action="store_true", help="readings of GPUs never change")
+    parser.add_argument("--address", default="127.0.0.1", help="where the master of a shared cluster listens")
     asked = parser.parse_args()
     hosts = list(_hosts(asked.hosts))
     allow_sessions(len(hosts))
     gc.set_threshold(100_000, 50, 50)
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_live(Fleet(asked.conf, len(hosts), asked.gpus, asked.run_s, asked.steady), hosts))
+        fleet = Fleet(asked.conf, len(hosts), asked.gpus, asked.run_s, asked.steady, asked.address)
+        asyncio.run(_live(fleet, hosts))
     return 0
 
 
