@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ if ROOT not in sys.path:
     sys.path.insert(0, ROOT)
 
 from tests.fakenvml.build import NoCompiler, build  # noqa: E402 - the line above makes it importable
+from tests.folders import new_folder  # noqa: E402
 from tests.hangingfs import HangingFile  # noqa: E402
 
 
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A short private folder: sockets lie in it."""
-    path = Path(tempfile.mkdtemp(prefix="gs-"))
+    path = new_folder()
     yield path
     shutil.rmtree(path, ignore_errors=True)
 

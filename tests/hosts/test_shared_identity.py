@@ -6,13 +6,13 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from netlab import BIN, Host, Lab, unavailable
-from netlab_cluster import ENVDIR, FOLDERS, PORT, SERVICE_USER, SharedCluster, shared_cluster
+from netlab_cluster import ENVDIR, FOLDERS, PATIENCE_S, PORT, SERVICE_USER, SharedCluster, shared_cluster
+
+from tests.folders import new_folder
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
@@ -30,11 +30,11 @@ try:
     if host:
         hello = agent_pb2.AgentMessage(hello=agent_pb2.Hello(host=host, protocol=PROTOCOL))
         batches = iter([agent_pb2.AgentBatch(messages=[hello])])
-        answers = agent_pb2_grpc.AgentServiceStub(channel).Session(batches, timeout=10, metadata=metadata)
+        answers = agent_pb2_grpc.AgentServiceStub(channel).Session(batches, timeout=60, metadata=metadata)
         print("refused", next(answers).messages[0].refusal.text)
     else:
         request = scheduler_pb2.HostControlRequest(action="close", hosts=["h1"])
-        scheduler_pb2_grpc.SchedulerStub(channel).HostControl(request, timeout=10, metadata=metadata)
+        scheduler_pb2_grpc.SchedulerStub(channel).HostControl(request, timeout=60, metadata=metadata)
         print("done")
 except grpc.RpcError as error:
     print(error.code().name, error.details())
@@ -58,9 +58,9 @@ def two() -> Iterator[SharedCluster]:
     """Hosts h1, with the master, and h2, the same for most of the tests."""
     if unavailable():
         pytest.skip(unavailable())
-    folder = Path(tempfile.mkdtemp(prefix="gs-"))
+    folder = new_folder()
     with Lab(folder) as lab:
-        yield shared_cluster(lab, [lab.host("h1"), lab.host("h2")], settings={"GSCHED_COMMAND_WAIT": "3"})
+        yield shared_cluster(lab, [lab.host("h1"), lab.host("h2")], settings={"GSCHED_COMMAND_WAIT": "60"})
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -100,7 +100,7 @@ def test_what_runs_outside_the_door_is_its_users_too(two: SharedCluster) -> None
 
 def test_who_waits_outside_the_door_outlives_door_and_master(two: SharedCluster) -> None:
     a, b = two.hosts
-    words = ["env", "GSCHED_DOOR=off", "GSCHED_COMMAND_WAIT=60", "gsub", "-K", "-m", "h1", "sleep 3; exit 4"]
+    words = ["env", "GSCHED_DOOR=off", "gsub", "-K", "-m", "h1", "until [ -e ended ]; do sleep 0.1; done; exit 4"]
     waiting = b.popen(words, user="alice", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert waiting.stderr is not None
     while "Starting on" not in waiting.stderr.readline():
@@ -109,7 +109,8 @@ def test_who_waits_outside_the_door_outlives_door_and_master(two: SharedCluster)
     two.kill(a, "master")
     two.start_daemon(a, "master")
     two.start_daemon(b, "door")
-    assert waiting.wait(50) == 4
+    two.run("touch", "ended")
+    assert waiting.wait(PATIENCE_S) == 4
     two.until(lambda: set(two.states().values()) == {"ok"}, "the hosts do not come back")
 
 
@@ -136,7 +137,7 @@ def test_the_door_does_not_follow_its_callers_elsewhere(two: SharedCluster) -> N
 def test_without_a_door_a_user_is_told_so(two: SharedCluster) -> None:
     b = two.hosts[1]
     two.kill(b, "door", 15)
-    done = two.run("gjobs", user="alice", host=b, check=False)
+    done = two.run("env", "GSCHED_COMMAND_WAIT=2", "gjobs", user="alice", host=b, check=False)
     two.start_daemon(b, "door")
     assert done.returncode == 255
     assert "no door is open on this host" in done.stderr
@@ -169,7 +170,7 @@ def test_a_master_without_certificates_does_not_begin(lab: Lab) -> None:
     cluster = shared_cluster(lab, [a], start=False)
     (a.path(f"{ENVDIR}/tls/h1.key")).chmod(0o644)
     process: subprocess.Popen[bytes] = cluster.start_daemon(a, "master")
-    assert process.wait(20) == 255
+    assert process.wait(PATIENCE_S) == 255
     assert (
         cluster.log(a, "master")
         .splitlines()[-1]
@@ -199,7 +200,7 @@ def test_a_host_without_a_door_proves_its_users_by_munge(lab: Lab) -> None:
         files = [f"--{name}-file=/run/munged.{name}" for name in ("pid", "log", "seed")]
         words = ["munged", "--force", "--foreground", "--key-file=/etc/munge.key", "--socket=/run/munged.sock"]
         host.popen([*words, *files], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    settings = {"GSCHED_MUNGE_PORT": "6883", "GSCHED_MUNGE_SOCKET": "/run/munged.sock", "GSCHED_COMMAND_WAIT": "5"}
+    settings = {"GSCHED_MUNGE_PORT": "6883", "GSCHED_MUNGE_SOCKET": "/run/munged.sock", "GSCHED_COMMAND_WAIT": "60"}
     cluster = shared_cluster(lab, [a, b], settings=settings)
     cluster.kill(b, "door", 15)
     (b.path(f"{ENVDIR}/tls/h2.key")).unlink()  # a host of users alone need prove nothing

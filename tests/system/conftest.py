@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from live_cluster import Cluster
+
+from tests.folders import new_folder
 
 
 @pytest.fixture
@@ -47,12 +48,12 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 @pytest.fixture(scope="module")
 def module_cluster() -> Iterator[Callable[..., Cluster]]:
     """Makes clusters that the tests of one file share; arguments go to `gsched up`. No log may hold a traceback."""
-    base = Path(tempfile.mkdtemp(prefix="gs-"))
+    base = new_folder()
     made: list[Cluster] = []
 
     def make(*words: str, name: str = "", **env: str) -> Cluster:
         cluster = Cluster(base / (name or f"c{len(made)}"))
-        cluster.env.update({"GSCHED_COMMAND_WAIT": "15", **env})
+        cluster.env.update(env)
         made.append(cluster)
         cluster.up(*words)
         return cluster
