@@ -19,8 +19,8 @@ from types import FrameType
 
 BIN = Path(sys.executable).parent
 LOOK_S = 0.2
-PATIENCE_S = 30.0
-ENDING_S = 5.0
+PATIENCE_S = 120.0
+ENDING_S = 60.0
 OTHER_CLUSTERS = ("LSF_", "LSB_", "GSCHED_ENVDIR", "GSCHED_DOOR", "GSCHED_COMMAND", "GSCHED_GPU", "GSCHED_HOST")
 """Beginnings of variables that would lead the commands elsewhere."""
 LONGEST_FOLDER = 60

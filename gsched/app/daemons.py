@@ -20,7 +20,7 @@ from gsched.base.errors import Conflict, GschedError, Unavailable
 STOP_TIMEOUT_S = 15.0
 KILL_TIMEOUT_S = 5.0
 LOOK_S = 0.02
-LOCK_PATIENCE_S = 0.3
+LOCK_PATIENCE_S = 2.0
 LOG_TAIL = 6
 
 
@@ -62,7 +62,7 @@ def _take(descriptor: int) -> bool:
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 return False
-        time.sleep(LOCK_PATIENCE_S / 100)
+        time.sleep(0.003)
 
 
 @contextlib.contextmanager

@@ -32,8 +32,9 @@ from gsched.wire.auth import user_name
 from gsched.wire.client import Client
 
 SIMULATED_SLOTS = 16
-READY_S = 30.0
+READY_S = 90.0
 HELLO_S = 3.0
+FIRST_ASK_S = 0.2
 LONGEST_SOCKET = "master.sock.new"
 CLUSTER = "private"
 
@@ -195,11 +196,15 @@ def _start(home: Home, config: ClusterConfig, words: list[str], name: str, is_re
 
 
 def _master_answers(home: Home) -> Callable[[], bool]:
+    wait_s = FIRST_ASK_S
+
     def ask() -> bool:
+        nonlocal wait_s
         try:
-            with Client(read_address(str(home.conf)), wait_s=0.2) as client:
+            with Client(read_address(str(home.conf)), wait_s=wait_s) as client:
                 client.cluster()
         except GschedError:
+            wait_s = min(1.5 * wait_s, HELLO_S)  # where everything is slow, so is an answer
             return False
         return True
 

@@ -20,6 +20,7 @@
  *   init_err=9                     nvmlInit fails
  *   err.FUNCTION=CODE              this function fails
  *   delay_ms.FUNCTION=MS           this function takes so long
+ *   late_ms.nvmlDeviceSetComputeMode=MS   it returns so long after it has set the mode
  *
  * Layouts and codes as in NVIDIA's NVML API reference; functions are those that nvidia-ml-py looks up.
  */
@@ -100,13 +101,17 @@ static code text(device gpu, const char *name, const char *otherwise, char *out,
     return OK;
 }
 
+static void rest(long delay_ms) {
+    struct timespec pause = {delay_ms / 1000, delay_ms % 1000 * 1000000};
+    if (delay_ms > 0) nanosleep(&pause, NULL);
+}
+
 static code enter(const char *function, device gpu) {
     char key[128];
     snprintf(key, sizeof key, "delay_ms.%s", function);
     long delay = number(key, 0);
     if (gpu) delay += of_gpu(gpu, "delay_ms", 0);
-    struct timespec pause = {delay / 1000, delay % 1000 * 1000000};
-    if (delay > 0) nanosleep(&pause, NULL);
+    rest(delay);
     snprintf(key, sizeof key, "err.%s", function);
     code result = (code)number(key, OK);
     if (result == OK && gpu) result = (code)of_gpu(gpu, "err", OK);
@@ -236,6 +241,7 @@ EXPORT code nvmlDeviceSetComputeMode(device gpu, unsigned mode) {
     if (!file) return NO_PERMISSION;
     fprintf(file, "gpu.%u.mode=%u\n", gpu->index, mode);
     fclose(file);
+    rest(number("late_ms.nvmlDeviceSetComputeMode", 0));
     return OK;
 }
 

@@ -28,7 +28,7 @@ from booted_system import System
 
 TOOLS = ("unshare", "nsenter", "ip", "systemd-nspawn", "debootstrap")
 NETWORK = "10.78.0"
-BOOT_S = 60.0
+BOOT_S = 300.0
 REBOOTS = 133
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _COUNT = itertools.count()
@@ -191,7 +191,7 @@ class Host:
         def is_up() -> bool:
             assert self.is_on, f"{self.name}: {(self.folder / 'console').read_text(errors='replace')[-2000:]}"
             with contextlib.suppress(subprocess.TimeoutExpired):  # entered a moment before it ended
-                return bool(self.leader) and self.run("systemctl is-system-running", timeout_s=5).stdout == "running\n"
+                return bool(self.leader) and self.run("systemctl is-system-running", timeout_s=60).stdout == "running\n"
             return False
 
         try:
@@ -224,7 +224,7 @@ class Host:
         *,
         user: str = "root",
         check: bool = False,
-        timeout_s: float = 60.0,
+        timeout_s: float = 180.0,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run a script in it, as at a login."""
@@ -256,12 +256,12 @@ class Host:
         for pid in (leader, *_descendants(self._nspawn.pid)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, 9)
-        self._nspawn.wait(20)
+        self._nspawn.wait(120)
         self._nspawn = None
         self.fleet.outside(f"ip link del vb-{self.name} 2>/dev/null || true")
 
 
-def until(is_true: Callable[[], object], problem: str, limit_s: float = 30.0) -> None:
+def until(is_true: Callable[[], object], problem: str, limit_s: float = 120.0) -> None:
     """Wait for what nothing tells of."""
     deadline = time.monotonic() + limit_s
     while not is_true():

@@ -277,7 +277,7 @@ class Host:
         user: str = "root",
         check: bool = False,
         stdin: str = "",
-        timeout: float = 60.0,
+        timeout: float = 120.0,
         **options: Any,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end; with `check` its exit code must be 0."""
@@ -315,7 +315,7 @@ class Host:
     def kill(self, process: subprocess.Popen[Any], number: int = signal.SIGKILL) -> None:
         """End such a command and wait until it is gone."""
         self.send(process, number)
-        process.wait(30)
+        process.wait(120)
 
     @property
     def _running(self) -> int:

@@ -26,7 +26,7 @@ while True:
 """
 
 
-def reaches(host: Host, other: str, patience_s: float = 2.0) -> bool:
+def reaches(host: Host, other: str, patience_s: float = 60.0) -> bool:
     return host.run(["python", "-c", REACH, other, str(patience_s)]).returncode == 0
 
 
@@ -57,7 +57,7 @@ def test_network_is_cut_and_mended(lab: Lab) -> None:
     second.cut()
     assert not reaches(second, "h1", 0.3)
     second.mend()
-    assert reaches(second, "h1", 5)
+    assert reaches(second, "h1")
 
 
 def test_network_loses_packets_and_is_slow(lab: Lab) -> None:
@@ -66,7 +66,7 @@ def test_network_loses_packets_and_is_slow(lab: Lab) -> None:
     second.lose(100)
     assert not reaches(second, "h1", 0.3)
     second.lose(0)
-    assert reaches(second, "h1", 5)
+    assert reaches(second, "h1")
     second.slow(128)
     fetch = "import socket\nc = socket.create_connection(('h1', 7777))\nwhile c.recv(9999): pass"
     began = time.monotonic()
@@ -82,7 +82,7 @@ def test_power_cut_ends_everything_but_the_disk(lab: Lab) -> None:
     second.run(["sh", "-c", "echo disk > /var/lib/x; echo memory > /run/x"], check=True)
     running = second.popen(["sleep", "1000"])
     second.power_off()
-    assert running.wait(10) != 0
+    assert running.wait(120) != 0
     second.boot()
     assert second.run(["cat", "/var/lib/x"]).stdout == "disk\n"
     assert second.run(["cat", "/run/x"]).returncode != 0
@@ -107,7 +107,7 @@ def test_nothing_is_left_of_a_lab_whose_maker_was_killed(folder: Path) -> None:
     pid, name = maker.stdout.readline().split()
     os.kill(maker.pid, signal.SIGKILL)
     maker.communicate()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while machine.start_of(int(pid)):
         assert time.monotonic() < deadline, "the host runs on"
         time.sleep(0.01)

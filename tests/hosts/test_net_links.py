@@ -7,9 +7,12 @@ import time
 
 import pytest
 from netlab import Host, Lab
-from netlab_cluster import ENVDIR, SharedCluster, shared_cluster
+from netlab_cluster import ENVDIR, PATIENCE_S, SharedCluster, shared_cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
+
+LOST_S = "8"
+"""Of tests in which a host is lost. On a busy machine the agent of another one may say nothing for seconds."""
 
 
 def sleeping(host: Host, seconds: str) -> bool:
@@ -23,6 +26,11 @@ def starts(cluster: SharedCluster, job_id: int) -> int:
     return len(re.findall(r"Starting \(Pid", " ".join(history.split())))
 
 
+def goes_on(host: Host, seconds: str) -> None:
+    """Let the job that `runs` has submitted go on before its time."""
+    host.run(["pkill", "-f", f"^sleep {seconds}$"], check=True)
+
+
 def runs(cluster: SharedCluster, host: Host, seconds: str, *words: str) -> int:
     """Submit `sleep SECONDS` to the host as alice and wait until it runs there."""
     job_id = cluster.submit(*words, "-m", host.name, "-o", "out.%J", f"sleep {seconds}; echo over")
@@ -34,33 +42,34 @@ def test_link_is_cut_for_seconds_and_nothing_is_lost(lab: Lab) -> None:
     """The host is unreach and ok again; its job never notices, and its output and result arrive."""
     a, b = lab.host("h1"), lab.host("h2")
     cluster = shared_cluster(lab, [a, b], settings={"GSCHED_HOST_LOST": "60"})
-    job_id = runs(cluster, b, "8.5")
+    job_id = runs(cluster, b, "1000.16")
     b.cut()
-    cluster.host_becomes(b, "unreach", 15)
+    cluster.host_becomes(b, "unreach")
     assert cluster.field(job_id, "stat") == "RUN"
+    goes_on(b, "1000.16")
     b.mend()
-    cluster.host_becomes(b, "ok", 10)
+    cluster.host_becomes(b, "ok")
     cluster.becomes(job_id, "DONE")
     assert starts(cluster, job_id) == 1
-    assert a.run(["cat", f"out.{job_id}"], user="alice").stdout.startswith("over\n")
+    assert "over" in a.run(["cat", f"out.{job_id}"], user="alice").stdout.splitlines()
 
 
 def test_link_is_cut_for_longer_than_a_host_may_be_silent(lab: Lab) -> None:
     """UNKWN, and RUN again; a rerunnable job starts once elsewhere, and what is left of it here is ended."""
     a, b, c = lab.host("h1"), lab.host("h2"), lab.host("h3")
-    cluster = shared_cluster(lab, [a, b, c], settings={"GSCHED_HOST_LOST": "3"})
+    cluster = shared_cluster(lab, [a, b, c], settings={"GSCHED_HOST_LOST": LOST_S})
     plain = runs(cluster, b, "1000.1")
     again = cluster.submit("-r", "-m", "h2 h3", "-R", "order[r1m]", "sleep 1000.2")
     cluster.until(lambda: sleeping(b, "1000.2") or sleeping(c, "1000.2"), "the job does not run")
     first, other = (b, c) if sleeping(b, "1000.2") else (c, b)
     first.cut()
-    cluster.host_becomes(first, "unavail", 15)
+    cluster.host_becomes(first, "unavail")
     cluster.until(lambda: sleeping(other, "1000.2"), "the rerunnable job does not start again")
     if first is b:
         assert cluster.field(plain, "stat") == "UNKWN"
     assert sleeping(first, "1000.2"), "nobody could end the first attempt yet"
     first.mend()
-    cluster.host_becomes(first, "ok", 10)
+    cluster.host_becomes(first, "ok")
     cluster.until(lambda: not sleeping(first, "1000.2"), "the first attempt still runs")
     assert cluster.field(plain, "stat") == "RUN" and sleeping(b, "1000.1")
     assert cluster.field(again, "stat exec_host").split() == ["RUN", other.name] and sleeping(other, "1000.2")
@@ -98,7 +107,7 @@ def test_slow_link_is_not_taken_for_a_dead_one(lab: Lab) -> None:
     began = time.monotonic()
     readers = [a.popen(["gpeek", str(job_id)], user="alice", stdout=-1, stderr=-1, text=True) for _ in range(3)]
     for reader in readers:
-        shown, problem = reader.communicate(timeout=90)
+        shown, problem = reader.communicate(timeout=PATIENCE_S)
         assert shown.count("x" * 1000) == 300, problem
     assert time.monotonic() - began > 5, "the link was not slow"
     other = cluster.submit("-m", "h2", "true")
@@ -110,7 +119,7 @@ def test_slow_link_is_not_taken_for_a_dead_one(lab: Lab) -> None:
 def test_two_machines_with_one_name(lab: Lab) -> None:
     """The first keeps the host, the second is told so, and both logs say it once; when the first has gone it may."""
     a, b, impostor = lab.host("h1"), lab.host("h2"), lab.host("h3")
-    cluster = shared_cluster(lab, [a, b], settings={"GSCHED_HOST_LOST": "3"})
+    cluster = shared_cluster(lab, [a, b], settings={"GSCHED_HOST_LOST": "60"})
     job_id = runs(cluster, b, "1000.4")
     cluster.prepare(impostor)
     for path in b.path(ENVDIR).rglob("*"):
@@ -137,12 +146,12 @@ def test_two_machines_with_one_name(lab: Lab) -> None:
 def test_power_of_a_host_with_running_jobs_fails(lab: Lab) -> None:
     """Unknown while it is off; when it is back the jobs are over, or start again where they may."""
     a, b = lab.host("h1"), lab.host("h2")
-    cluster = shared_cluster(lab, [a, b], settings={"GSCHED_HOST_LOST": "3"})
+    cluster = shared_cluster(lab, [a, b], settings={"GSCHED_HOST_LOST": LOST_S})
     plain = runs(cluster, b, "1000.5")
     again = runs(cluster, b, "1000.6", "-r")
     cluster.power_off(b)
-    cluster.becomes(plain, "UNKWN", 15)
-    cluster.becomes(again, "PEND", 15)
+    cluster.becomes(plain, "UNKWN")
+    cluster.becomes(again, "PEND")
     assert cluster.states()["h2"] == "unavail"
     cluster.boot(b)
     cluster.becomes(plain, "EXIT")
@@ -160,13 +169,13 @@ def test_link_of_the_master_is_cut(lab: Lab) -> None:
     """Commands wait and say so; jobs go on and end, and what happened meanwhile is told when it is back."""
     a, b, c = lab.host("h1"), lab.host("h2"), lab.host("h3")
     cluster = shared_cluster(lab, [a, b, c], settings={"GSCHED_HOST_LOST": "60"})
-    long, short = runs(cluster, b, "1000.7"), runs(cluster, c, "3.7")
+    long, short = runs(cluster, b, "1000.7"), runs(cluster, c, "1000.17")
     a.cut()
     waiting = b.popen(["gsub", "-m", "h2", "true"], user="bob", stdout=-1, stderr=-1, text=True)
     assert waiting.stderr is not None and (said := waiting.stderr.readline())
-    cluster.until(lambda: not sleeping(c, "3.7"), "the job does not end")
+    goes_on(c, "1000.17")
     a.mend()
-    out, err = waiting.communicate(timeout=20)
+    out, err = waiting.communicate(timeout=PATIENCE_S)
     assert "is submitted" in out, (said, err)
     cluster.becomes(short, "DONE")
     assert cluster.field(long, "stat") == "RUN" and sleeping(b, "1000.7")
@@ -176,12 +185,13 @@ def test_link_of_the_master_is_cut(lab: Lab) -> None:
 def test_host_is_added_and_removed_while_jobs_run(lab: Lab) -> None:
     a, b = lab.host("h1"), lab.host("h2")
     cluster = shared_cluster(lab, [a, b])
-    staying, leaving = runs(cluster, a, "1000.8"), runs(cluster, b, "5.9")
+    staying, leaving = runs(cluster, a, "1000.8"), runs(cluster, b, "1000.18")
     c = lab.host("h3")
     cluster.add(c)
     added = runs(cluster, c, "1000.9")
     cluster.remove(b)
     assert "h2" not in cluster.states()
+    goes_on(b, "1000.18")
     cluster.becomes(leaving, "DONE")
     assert [cluster.field(job_id, "stat") for job_id in (staying, added)] == ["RUN", "RUN"]
     refused = cluster.run("gsub", "-m", "h2", "true", check=False)
@@ -191,17 +201,17 @@ def test_host_is_added_and_removed_while_jobs_run(lab: Lab) -> None:
 def test_job_is_killed_while_its_host_cannot_be_reached(lab: Lab) -> None:
     """ZOMBI until the host is back and has ended it; with -r the job is over at once, and ended there all the same."""
     a, b = lab.host("h1"), lab.host("h2")
-    cluster = shared_cluster(lab, [a, b], settings={"GSCHED_HOST_LOST": "3"})
+    cluster = shared_cluster(lab, [a, b], settings={"GSCHED_HOST_LOST": LOST_S})
     kept, removed = runs(cluster, b, "1000.11"), runs(cluster, b, "1000.12")
     b.cut()
-    cluster.becomes(kept, "UNKWN", 15)
+    cluster.becomes(kept, "UNKWN")
     cluster.run("gkill", str(kept))
     cluster.run("gkill", "-r", str(removed))
     cluster.becomes(kept, "ZOMBI")
     cluster.becomes(removed, "EXIT")
     assert cluster.field(kept, "stat") == "ZOMBI", "its host has not said that it is over"
     b.mend()
-    cluster.becomes(kept, "EXIT", 15)
+    cluster.becomes(kept, "EXIT")
     for seconds in ("1000.11", "1000.12"):
         cluster.until(lambda seconds=seconds: not sleeping(b, seconds), "a killed job runs on")
 
@@ -209,7 +219,7 @@ def test_job_is_killed_while_its_host_cannot_be_reached(lab: Lab) -> None:
 def test_host_of_a_part_of_a_job_is_lost(lab: Lab) -> None:
     """Such a job is UNKWN meanwhile and one job again afterwards; a rerunnable one starts elsewhere, as a whole."""
     a, b, c = lab.host("h1"), lab.host("h2"), lab.host("h3")
-    cluster = shared_cluster(lab, [a, b, c], settings={"GSCHED_HOST_LOST": "3"})
+    cluster = shared_cluster(lab, [a, b, c], settings={"GSCHED_HOST_LOST": LOST_S})
     spread = ["-n", "2", "-R", "span[ptile=1]"]
     plain = cluster.submit(*spread, "-m", "h1! h3", "sleep 1000.13")
     again = cluster.submit(*spread, "-r", "-m", "h1! h3", "sleep 1000.14")
@@ -217,12 +227,12 @@ def test_host_of_a_part_of_a_job_is_lost(lab: Lab) -> None:
         cluster.until(lambda seconds=seconds: sleeping(a, seconds), "the job does not run")
     first = a.run(["pgrep", "-f", "^sleep 1000.14$"]).stdout.split()
     c.cut()
-    cluster.becomes(plain, "UNKWN", 15)
+    cluster.becomes(plain, "UNKWN")
     assert sleeping(a, "1000.13")
     cluster.until(lambda: a.run(["pgrep", "-f", "^sleep 1000.14$"]).stdout.split() != first, "its first run goes on")
     cluster.becomes(again, "PEND")
     c.mend()
-    cluster.becomes(plain, "RUN", 15)
+    cluster.becomes(plain, "RUN")
     cluster.until(lambda: sleeping(a, "1000.14"), "the rerunnable job does not start again")
     assert (starts(cluster, plain), starts(cluster, again)) == (1, 2)
 
@@ -230,21 +240,21 @@ def test_host_of_a_part_of_a_job_is_lost(lab: Lab) -> None:
 def test_power_of_the_host_of_a_part_fails(lab: Lab) -> None:
     """The job is over on all its hosts when that one is back without its part."""
     a, b = lab.host("h1"), lab.host("h2")
-    cluster = shared_cluster(lab, [a, b], settings={"GSCHED_HOST_LOST": "3"})
+    cluster = shared_cluster(lab, [a, b], settings={"GSCHED_HOST_LOST": LOST_S})
     job_id = cluster.submit("-n", "2", "-R", "span[ptile=1]", "-m", "h1! h2", "sleep 1000.15")
     cluster.until(lambda: sleeping(a, "1000.15"), "the job does not run")
     cluster.power_off(b)
-    cluster.becomes(job_id, "UNKWN", 15)
+    cluster.becomes(job_id, "UNKWN")
     cluster.boot(b)
-    cluster.becomes(job_id, "EXIT", 20)
+    cluster.becomes(job_id, "EXIT")
     cluster.until(lambda: not sleeping(a, "1000.15"), "the job is over on one of its hosts only")
 
 
 def test_terminal_of_a_job_outlives_a_cut(lab: Lab) -> None:
     """Of gsub -I and gpeek -f: one line says that the host is away, and when it is back nothing is missing."""
     a, b = lab.host("h1"), lab.host("h2")
-    cluster = shared_cluster(lab, [a, b], settings={"GSCHED_HOST_LOST": "3"})
-    count = "for i in $(seq 1 18); do echo $i; sleep 0.5; done"
+    cluster = shared_cluster(lab, [a, b], settings={"GSCHED_HOST_LOST": LOST_S})
+    count = "i=0; until [ -e stop ]; do i=$((i + 1)); echo $i; sleep 0.5; done"
     sitting = a.popen(["gsub", "-I", "-m", "h2", count], user="alice", stdin=-3, stdout=-1, stderr=-1, text=True)
     other = cluster.submit("-m", "h2", count, user="bob")
     cluster.becomes(other, "RUN")
@@ -252,11 +262,15 @@ def test_terminal_of_a_job_outlives_a_cut(lab: Lab) -> None:
     assert sitting.stdout is not None and sitting.stdout.readline().startswith("Job <")
     assert sitting.stdout.readline() == "1\n"
     b.cut()
-    cluster.becomes(other, "UNKWN", 15)
+    cluster.becomes(other, "UNKWN")
     time.sleep(5.5)
     b.mend()
+    cluster.becomes(other, "RUN")
+    for user in ("alice", "bob"):
+        cluster.run("touch", "stop", user=user)
     for command, first in ((sitting, 2), (peek, 1)):
-        out, err = command.communicate(timeout=30)
+        out, err = command.communicate(timeout=PATIENCE_S)
         assert command.returncode == 0, err
-        assert [int(word) for word in out.split() if word.isdigit()] == list(range(first, 19)), out
+        said = [int(word) for word in out.split() if word.isdigit()]
+        assert said == list(range(first, first + len(said))) and len(said) > 5, out
         assert err.count("gsched: host h2 is not responding") == 1, err

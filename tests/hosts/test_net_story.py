@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from netlab import Host, Lab
-from netlab_cluster import SharedCluster, shared_cluster
+from netlab_cluster import PATIENCE_S, SharedCluster, shared_cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
@@ -29,7 +29,7 @@ def submit(cluster: SharedCluster, host: Host, user: str) -> int:
 def test_users_of_three_hosts_share_them_and_outlive_the_death_of_every_daemon(lab: Lab) -> None:
     a, b, c = hosts = [lab.host(name) for name in ("h1", "h2", "h3")]
     cluster = shared_cluster(
-        lab, hosts, sim_gpus=f"{GPUS_PER_HOST}:exclusive_process", settings={"GSCHED_HOST_LOST": "60"}
+        lab, hosts, sim_gpus=f"{GPUS_PER_HOST}:exclusive_process", settings={"GSCHED_HOST_LOST": "120"}
     )
     cluster.until(lambda: cluster.run("gload", "-gpu").stdout.count(f" {GPUS_PER_HOST} ") >= 3, "no GPUs")
 
@@ -65,7 +65,7 @@ def test_users_of_three_hosts_share_them_and_outlive_the_death_of_every_daemon(l
     waiting = c.popen(["gjobs", "-noheader"], user="bob", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert waiting.stderr is not None and "Please wait" in waiting.stderr.readline()
     cluster.start_daemon(c, "door")
-    assert str(bobs) in waiting.communicate(timeout=30)[0]
+    assert str(bobs) in waiting.communicate(timeout=PATIENCE_S)[0]
     cluster.until(lambda: set(cluster.states().values()) == {"ok"}, "not all agents are back")
     states = cluster.run("gjobs", "-noheader", "-o", "stat", "-u", "alice").stdout.split()
     assert states == ["RUN"] * len(alices)

@@ -62,7 +62,7 @@ def test_a_job_is_its_users(lab: Lab) -> None:
 def test_users_do_not_reach_each_others_jobs(lab: Lab) -> None:
     cluster = shared_cluster(lab, [lab.host("h1")])
     sleeper = cluster.submit("-o", "long", "echo hidden; exec sleep 1000", user="alice")
-    cluster.becomes(sleeper, "RUN")
+    cluster.until(lambda: "hidden" in cluster.run("gpeek", str(sleeper), check=False).stdout, "it does not run")
     spool = f"{FOLDERS.spool_dir}/h1/attempts"
     attacks = (
         f"ls {FOLDERS.spool_dir} {spool}; cat {spool}/{sleeper}.1/order {spool}/{sleeper}.1/script /home/alice/long",
@@ -81,9 +81,9 @@ def test_users_do_not_reach_each_others_jobs(lab: Lab) -> None:
 def test_an_agent_that_comes_back_has_its_users_jobs(lab: Lab) -> None:
     host = lab.host("h1")
     cluster = shared_cluster(lab, [host])
-    job_id = cluster.submit("-o", "out", "id -un; read line < /home/alice/go; echo $line", user="alice")
     os.mkfifo(home(lab, "alice") / "go", 0o600)
     os.chown(home(lab, "alice") / "go", USERS["alice"], USERS["alice"])
+    job_id = cluster.submit("-o", "out", "id -un; read line < /home/alice/go; echo $line", user="alice")
     cluster.becomes(job_id, "RUN")
     cluster.kill(host, "agent")
     cluster.start_daemon(host, "agent")

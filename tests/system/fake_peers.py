@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 from fault_tools import run_dir
-from live_cluster import Cluster
+from live_cluster import PATIENCE_S, Cluster
 
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.job import JobSpec
@@ -19,9 +19,8 @@ from gsched.wire.address import MASTER_FILE, read_address, write_address
 from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.convert import fill
 from gsched.wire.protocol import PROTOCOL
+from gsched.wire.server import SERVER_OPTIONS
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
-
-PATIENCE_S = 15.0
 
 
 class _Heard:
@@ -31,12 +30,17 @@ class _Heard:
         self.messages: list[Any] = []
         self.is_over = False
         self._changed = threading.Condition()
+        self.is_noise: Callable[[Any], object] = lambda message: False
+        """What is not kept, only counted."""
+        self.noise = 0
 
     def take(self, batches: Iterator[Any]) -> None:
         try:
             for batch in batches:
                 with self._changed:
-                    self.messages.extend(batch.messages)
+                    heard = [message for message in batch.messages if not self.is_noise(message)]
+                    self.noise += len(batch.messages) - len(heard)
+                    self.messages.extend(heard)
                     self._changed.notify_all()
         except grpc.RpcError:
             pass
@@ -117,7 +121,7 @@ class FakeMaster(agent_pb2_grpc.AgentServiceServicer):
         self.cluster = cluster
         self.sessions: queue.SimpleQueue[MasterSession] = queue.SimpleQueue()
         self._opened: list[MasterSession] = []
-        self._server = grpc.server(futures.ThreadPoolExecutor(8))
+        self._server = grpc.server(futures.ThreadPoolExecutor(8), options=SERVER_OPTIONS)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(self, self._server)
         address = f"unix:{run_dir(cluster)}/fake.sock"
         self._server.add_insecure_port(address)

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import psutil
-from live_cluster import Cluster
+from live_cluster import PATIENCE_S, Cluster
 
 from gsched.app import daemons
 from gsched.base.errors import GschedError
@@ -25,7 +25,7 @@ from gsched.model.job import JobSpec
 from gsched.model.view import JobFilter, JobView, Submission
 from gsched.wire.client import Client
 
-COMMAND_WAIT_S = 30.0
+COMMAND_WAIT_S = 120.0
 MOST_HISTORIES = 5000
 """A query for histories answers about 10,000 jobs at most."""
 
@@ -169,7 +169,7 @@ class Stream:
         self._stop.wait(self._rng.random() * 0.05)
 
     def _kill(self, client: Client) -> None:
-        command = self.book.command(("exit", 0), "sleep 30")
+        command = self.book.command(("exit", 0), "sleep 600")
         job_id = client.submit(submission(command, self.book.cluster.folder)).job_id
         self._note(job_id, None)
         self._stop.wait(self._rng.random() * 0.2)
@@ -187,14 +187,10 @@ class Stream:
 @contextlib.contextmanager
 def lent(cluster: Cluster) -> Iterator[Cluster]:
     """A cluster that several tests use one after the other: whole and idle before and after, its files as they were."""
-    files = (path for path in cluster.conf.iterdir() if path.is_file() and not path.name.startswith("."))
-    before = {path: path.read_bytes() for path in files}
     complete(cluster)
-    yield cluster
-    complete(cluster)
-    for path in [path for path, data in before.items() if path.read_bytes() != data]:
-        path.write_bytes(before[path])
-        cluster.run("gadmin", "reconfig")
+    with cluster.files_as_they_are():
+        yield cluster
+        complete(cluster)
     with cluster.client() as client:
         left = [job.job_id for job in client.jobs(JobFilter(user="all"))]
         if left:
@@ -237,7 +233,7 @@ def kill_and_wait(pid: int) -> None:
     """SIGKILL a process that is not our child and wait until it is gone."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while _lives(pid):
         assert time.monotonic() < deadline, f"process {pid} does not die"
         time.sleep(0.01)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from gsched.app import daemons
@@ -19,7 +20,8 @@ from gsched.wire.address import read_address
 from gsched.wire.client import Client
 
 BIN = Path(sys.executable).parent
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
+"""Catches a hang only: a machine may be slow, and busy with other tests."""
 
 
 def told(reason: PendingReason) -> str:
@@ -50,7 +52,13 @@ class Cluster:
     def run(self, *words: str, stdin: str = "", check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
         """Run an installed command to its end; with `check` its exit code must be 0."""
         done = subprocess.run(
-            words, input=stdin, capture_output=True, text=True, env={**self.env, **env}, cwd=self.folder, timeout=60
+            words,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env={**self.env, **env},
+            cwd=self.folder,
+            timeout=PATIENCE_S,
         )
         if check:
             assert done.returncode == 0, f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -115,6 +123,23 @@ class Cluster:
             path.write_text(old + "\n" + text.removeprefix("="))
         done = self.run("gadmin", "reconfig", check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+
+    @contextlib.contextmanager
+    def files_as_they_are(self) -> Iterator[None]:
+        """What the block changes in the configuration is undone at its end."""
+        before = self._files()
+        yield
+        after = self._files()
+        for path in after.keys() - before.keys():
+            path.unlink()
+        for path, data in before.items():
+            path.write_bytes(data)
+        if after != before:
+            self.run("gadmin", "reconfig")
+
+    def _files(self) -> dict[Path, bytes]:
+        paths = (path for path in self.conf.iterdir() if path.is_file() and not path.name.startswith("."))
+        return {path: path.read_bytes() for path in paths}
 
     def state(self, job_id: int) -> str:
         """STAT of the job."""

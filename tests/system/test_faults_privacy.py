@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from fault_tools import end_of, kill_everything, lent, run_dir
-from live_cluster import Cluster
+from live_cluster import PATIENCE_S, Cluster
 
 from gsched.app import daemons
 
@@ -111,7 +111,7 @@ def test_up_twice_at_the_same_time_makes_one_of_each(cluster: Cluster):
             for _ in range(3)
         ]
         for process in ups:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=PATIENCE_S)
             assert process.returncode == 0, (out, err)
         for name in ("master", f"agent-{cluster.host}", "door"):
             words = ["gsched.app.entry", name.partition("-")[0], "--envdir", str(cluster.conf)]

@@ -9,12 +9,21 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from fault_tools import Book, end_of, kill_and_wait, kill_everything, lent, state_of, submission, supervisor_of
-from live_cluster import Cluster
+from fault_tools import (
+    Book,
+    end_of,
+    kill_and_wait,
+    kill_everything,
+    lent,
+    settings,
+    state_of,
+    submission,
+    supervisor_of,
+)
+from live_cluster import PATIENCE_S, Cluster
 
 from gsched.app import daemons
 from gsched.app.private import Home
@@ -27,7 +36,9 @@ STUCK = "the master cannot store anything now ("
 
 @pytest.fixture(scope="module")
 def shared(module_cluster: Callable[..., Cluster]) -> Cluster:
-    return module_cluster("--sim-gpus", "4:exclusive_process")
+    cluster = module_cluster("--sim-gpus", "4:exclusive_process")
+    settings(cluster, GSCHED_HOST_LOST=120)  # no host is lost because an agent takes its time to come back
+    return cluster
 
 
 @pytest.fixture
@@ -80,11 +91,11 @@ def test_without_room_commands_are_refused_queries_answered_and_work_goes_on_aft
         cluster.until((attempt / "status").exists, "the job did not end")
         assert stuck.poll() is None
         assert state_of(cluster, first) == "RUN"
-    out, _ = stuck.communicate(timeout=30)
+    out, _ = stuck.communicate(timeout=PATIENCE_S)
     book.expected[int(out.split("<")[1].split(">")[0])] = ("exit", 4)
-    cluster.wait(*book.expected, timeout_s=30.0 + len(book.expected) / 40)
+    cluster.wait(*book.expected)
     book.expected[cluster.submit("-o", "/dev/null", book.command(("exit", 0)))] = ("exit", 0)
-    cluster.wait(*book.expected, timeout_s=30.0 + len(book.expected) / 40)
+    cluster.wait(*book.expected)
     book.check()
     assert "Traceback" not in cluster.logs()
 
@@ -97,9 +108,7 @@ def test_a_master_that_ends_without_room_goes_on_where_it_was(cluster: Cluster, 
         (cluster.folder / "go").touch()
         with cluster.client() as client:
             cluster.until(lambda: client.cluster().store_problem, "the master does not notice")
-        begun = time.monotonic()
         cluster.kill("master", number)
-        assert time.monotonic() - begun < 5
         cluster.up()
         assert end_of(cluster.wait(job_id)[0]) == ("exit", 3)
     assert "Traceback" not in cluster.logs()
@@ -149,7 +158,7 @@ def test_a_disk_that_fills_up(on_small_disk: Cluster):
     ballast.unlink()
     cluster.wait(1)
     book.expected[cluster.submit("-o", "/dev/null", book.command(("exit", 0)))] = ("exit", 0)
-    cluster.wait(*book.expected, timeout_s=30.0 + len(book.expected) / 40)
+    cluster.wait(*book.expected)
     book.check()
 
 
@@ -174,7 +183,7 @@ def start_master_alone(cluster: Cluster) -> None:
 
 
 def _answers(cluster: Cluster) -> bool:
-    return cluster.run("gjobs", "-a", check=False, GSCHED_COMMAND_WAIT="1").returncode == 0
+    return cluster.run("gjobs", "-a", check=False, GSCHED_COMMAND_WAIT="10").returncode == 0
 
 
 def running(cluster: Cluster, ids: list[int]) -> int:
@@ -208,7 +217,7 @@ def test_an_unreadable_record_sets_its_job_aside(cluster: Cluster, kind: str):
 
 
 def test_gpus_of_a_job_set_aside_are_free_once_its_agent_says_that_it_is_gone(cluster: Cluster):
-    bad = cluster.submit("-o", "/dev/null", *ONE_GPU, "sleep 60")
+    bad = cluster.submit("-o", "/dev/null", *ONE_GPU, "sleep 600")
     cluster.until(lambda: running(cluster, [bad]), "the job did not start")
     supervisor, pid = supervisor_of(cluster.job(bad)), cluster.job(bad).pid
     kill_everything(cluster)
@@ -235,7 +244,7 @@ def test_a_queue_is_not_short_of_the_slots_of_a_job_set_aside(cluster: Cluster):
     (cluster.folder / "go").touch()
     cluster.up()
     after = cluster.submit("-o", "/dev/null", "exit 4")
-    assert end_of(cluster.wait(after, timeout_s=10)[0]) == ("exit", 4)
+    assert end_of(cluster.wait(after)[0]) == ("exit", 4)
 
 
 def test_a_lost_script_or_environment_holds_up_its_job_alone(cluster: Cluster):

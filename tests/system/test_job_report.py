@@ -22,9 +22,9 @@ def report(cluster: Cluster, name: str) -> str:
     [
         (("true",), None, "", "Successfully completed."),
         (("exit 3",), None, "", "Exited with exit code 3."),
-        (("exec sleep 60",), "gkill", "TERM_OWNER: job killed by owner", r"Exited with signal termination: \d+."),
+        (("exec sleep 600",), "gkill", "TERM_OWNER: job killed by owner", r"Exited with signal termination: \d+."),
         (
-            ("-M", "20", "python3 -c 'import time; held = bytearray(90 << 20); time.sleep(60)'"),
+            ("-M", "20", "python3 -c 'import time; held = bytearray(90 << 20); time.sleep(600)'"),
             None,
             "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit",
             "Exited with .*",
@@ -48,7 +48,7 @@ def test_the_end_is_told_alike_everywhere(cluster: Cluster, words, ending, reaso
 
 
 def test_a_requeued_job_says_so_and_reports_each_run(cluster: Cluster) -> None:
-    job = cluster.submit("-o", "again", "echo run; mkdir once && exec sleep 60; true")
+    job = cluster.submit("-o", "again", "echo run; mkdir once && exec sleep 600; true")
     cluster.until((cluster.folder / "once").exists, "it does not run")
     cluster.run("grequeue", str(job))
     cluster.wait(job)
@@ -69,9 +69,10 @@ def test_the_report_is_no_output(cluster: Cluster) -> None:
 
 
 def test_the_agent_that_died_before_the_report_leaves_it_to_the_next(cluster: Cluster) -> None:
-    job = cluster.submit("-o", "later", "echo out; sleep 1")
+    job = cluster.submit("-o", "later", "echo out; until [ -e end ]; do sleep 0.05; done")
     cluster.starts(job)
     cluster.kill(f"agent-{cluster.host}")
+    (cluster.folder / "end").touch()
     cluster.until(lambda: not _lives(cluster.job(job).pid), "the job does not end")
     cluster.up()
     cluster.wait(job)
@@ -80,7 +81,7 @@ def test_the_agent_that_died_before_the_report_leaves_it_to_the_next(cluster: Cl
 
 
 def test_messages_conditions_and_jobs_that_are_done_by_being_killed(cluster: Cluster) -> None:
-    job = cluster.submit("-J", "메시지", "sleep 60")
+    job = cluster.submit("-J", "메시지", "sleep 600")
     waiting = cluster.submit("-w", f"done({job})", "true")
     cluster.starts(job)
     assert cluster.run("gpost", "-i", "3", "-d", "에폭 12", str(job)).stdout == f"Message posted to job <{job}>\n"

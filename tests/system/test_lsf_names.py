@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from live_cluster import Cluster
+from live_cluster import PATIENCE_S, Cluster
 
 import gsched
 
@@ -26,7 +26,14 @@ def run(cluster: Cluster, *words: str, stdin: str = "", **env: str) -> subproces
     """One of the commands with just these variables, in another directory."""
     path = cluster.folder / "bin" / words[0]
     return subprocess.run(
-        [str(path), *words[1:]], env=env, cwd="/", input=stdin, capture_output=True, text=True, timeout=60, check=False
+        [str(path), *words[1:]],
+        env=env,
+        cwd="/",
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
 
 

