@@ -1,8 +1,8 @@
 """Stopping, restarting and starting the daemons of a shared cluster's hosts.
 
-What runs is told through its own session with the master, so no way into the host is needed, only an administrator of
-the cluster. What does not run is started by its host's systemd: here, or by LSF_RSH (ssh) as in LSF, whose keys and
-rights are the caller's. Jobs go on in any case.
+What has a session with the master is told through that, so no way into the host is needed, only an administrator of
+the cluster. What has none, because it does not run or is a door, is started and stopped by its host's systemd: here, or
+by LSF_RSH (ssh) as in LSF, whose keys and rights are the caller's. Jobs go on in any case.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gsched.model.fleet import STOP
 from gsched.wire.client import Client
 
 DEFAULT_RSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
-START_S = 60.0
+PATIENCE_S = 60.0
 AT_A_TIME = 16
 
 
@@ -32,14 +32,18 @@ def units_of(config: ClusterConfig, host: str) -> list[str]:
 
 def start(config: ClusterConfig, units: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Start units, host by host; host -> what is wrong, empty where all is well."""
+    return _each(config, "start", units)
+
+
+def _each(config: ClusterConfig, word: str, units: Mapping[str, Sequence[str]]) -> dict[str, str]:
     rsh = shlex.split(read_setting(config.locations.conf_dir, "LSF_RSH") or DEFAULT_RSH)
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        problems = pool.map(lambda host: _start(rsh, host, units[host]), units)
+        problems = pool.map(lambda host: _systemctl(rsh, host, [word, *units[host]]), units)
     return dict(zip(units, problems, strict=True))
 
 
-def _start(rsh: list[str], host: str, units: Sequence[str]) -> str:
-    words = ["systemctl", "start", *units]
+def _systemctl(rsh: list[str], host: str, words: Sequence[str]) -> str:
+    words = ["systemctl", *words]
     if host != host_name():
         words = [*rsh, host, shlex.join(words)]
     try:
@@ -49,7 +53,7 @@ def _start(rsh: list[str], host: str, units: Sequence[str]) -> str:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=START_S,
+            timeout=PATIENCE_S,
             check=False,
         )
     except FileNotFoundError:
@@ -57,7 +61,7 @@ def _start(rsh: list[str], host: str, units: Sequence[str]) -> str:
     except OSError as problem:
         return f"{words[0]}: {problem.strerror}"
     except subprocess.TimeoutExpired:
-        return f"{shlex.join(words)}: no answer within {START_S:.0f} s"
+        return f"{shlex.join(words)}: no answer within {PATIENCE_S:.0f} s"
     if done.returncode == 0:
         return ""
     said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
@@ -89,12 +93,17 @@ def start_all(config: ClusterConfig) -> dict[str, str]:
 
 
 def stop_all(client: Client, config: ClusterConfig) -> dict[str, str]:
-    """Every agent that runs, then the master; doors go on and say that nobody answers. Host -> what is wrong."""
+    """Every agent that runs, then the master. Host -> what is wrong."""
     servers = [host.name for host in config.hosts.values() if host.server]
     away = {daemon.host for daemon in client.fleet.versions() if daemon.kind == "agent" and daemon.pid == 0}
     found = order(client, STOP, [host for host in servers if host not in away])
     end_master(client, STOP)
     return found
+
+
+def stop_doors(config: ClusterConfig) -> dict[str, str]:
+    """The door of every host, after all that is told through one. Host -> what is wrong."""
+    return _each(config, "stop", dict.fromkeys(config.hosts, (DOOR_UNIT,)))
 
 
 def here(config: ClusterConfig, word: str) -> int:

@@ -17,7 +17,7 @@ from gsched.app import private
 from gsched.app.administration import connect
 from gsched.app.daemon_control import cluster_of
 from gsched.app.entry import FAILURE
-from gsched.app.fleet_control import here, start_all, stop_all
+from gsched.app.fleet_control import here, start_all, stop_all, stop_doors
 from gsched.app.lsf_words import asked
 from gsched.app.private import Home
 from gsched.base.envdir import conf_dir
@@ -47,8 +47,14 @@ def _stop() -> None:
         private.down(home, kill=False, say=click.echo)
         return
     with connect(None) as client:
-        _say_each(stop_all(client, config), "stopped")
-    click.echo(f"the master on {config.master_host} ends; doors go on (systemctl stop gsched-door)")
+        found = stop_all(client, config)
+    # The doors last: the words to all others may have gone through one.
+    doors = stop_doors(config)
+    for host, problem in doors.items():
+        if problem and not found.get(host):
+            found[host] = f"its door goes on: {problem}"
+    click.echo(f"the master on {config.master_host} ends")
+    _say_each(found, "stopped")
 
 
 def _say_each(problems: Mapping[str, str], done: str) -> None:
@@ -71,7 +77,7 @@ def lsfstartup(force: bool) -> None:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @OPTION_FORCE
 def lsfshutdown(force: bool) -> None:
-    """Stop the daemons of the cluster; jobs go on."""
+    """Stop the daemons of the cluster, on all hosts of a shared cluster (doors by LSF_RSH); jobs go on."""
     if not asked("Do you really want to shut down the daemons of the cluster?", force=force):
         sys.exit(LSF_FAILURE)
     _stop()

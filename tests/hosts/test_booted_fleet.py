@@ -234,6 +234,7 @@ def test_daemons_of_other_hosts(fleet: Fleet) -> None:
     until(lambda: main_pid(h1, "master") == 0, "the master does not end", SOON_S)
     for host in fleet.hosts.values():
         until(lambda host=host: main_pid(host, "agent") == 0, f"the agent of {host.name} does not end")
+        assert main_pid(host, "door") == 0, f"the door of {host.name} goes on"
     h1.run("/usr/local/lsf/lsfstartup -f", check=True)
     until(lambda: states(fleet) == ["ok"] * 3, "the hosts are not back", SOON_S)
     finish(h2, "ordered", job)

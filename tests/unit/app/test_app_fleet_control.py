@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
+import msgspec
 import pytest
+from click.testing import CliRunner
 
-from gsched.app import fleet_control
-from gsched.model.config import ClusterConfig, Locations
+from gsched.app import fleet_control, lsf_startup
+from gsched.model.config import ClusterConfig, Locations, Network
 from gsched.model.host import HostConfig
 from gsched.model.queue import Queue
 
@@ -54,6 +58,38 @@ def test_everything_is_started_where_it_belongs(config: ClusterConfig, tmp_path:
     ]
     assert problems == {"h1": "", "h2": "", "desk": "", "far": "no route to far"}
     assert (tmp_path / "log").read_text().startswith("here "), "the master comes first"
+
+
+def test_doors_are_stopped_as_they_are_started(config: ClusterConfig, tmp_path: Path) -> None:
+    problems = fleet_control.stop_doors(config)
+    assert called(tmp_path) == [
+        "desk systemctl stop gsched-door.service",
+        "h2 systemctl stop gsched-door.service",
+        "here stop gsched-door.service",
+    ]
+    assert problems == {"h1": "", "h2": "", "desk": "", "far": "no route to far"}
+
+
+def test_all_daemons_go_down_and_the_doors_last(
+    config: ClusterConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop_all(client: object, config: ClusterConfig) -> dict[str, str]:
+        assert not (tmp_path / "log").exists()
+        return {"h1": "", "h2": ""}
+
+    monkeypatch.setattr(lsf_startup, "_home", lambda: SimpleNamespace(config=lambda: config))
+    monkeypatch.setattr(lsf_startup, "connect", lambda envdir: contextlib.nullcontext())
+    monkeypatch.setattr(lsf_startup, "stop_all", stop_all)
+    config = msgspec.structs.replace(config, network=Network(port=1))
+    done = CliRunner().invoke(lsf_startup.lsfshutdown, ["-f"])
+    assert done.exit_code == 255
+    assert done.output.splitlines() == [
+        "the master on h1 ends",
+        "h1: stopped",
+        "h2: stopped",
+        "far: its door goes on: no route to far",
+    ]
+    assert len(called(tmp_path)) == 3
 
 
 def test_agents_alone(config: ClusterConfig, tmp_path: Path) -> None:
