@@ -135,7 +135,7 @@ def played(tmp_path: Path) -> Played:
             await server.start()
             limit = [("grpc.max_send_message_length", 64 << 20)]
             async with grpc.aio.insecure_channel(address, options=limit) as setting.channel:
-                await asyncio.wait_for(story(setting), 30)
+                await asyncio.wait_for(story(setting), 60)
             await server.stop(0)
 
         asyncio.run(main())
@@ -166,7 +166,7 @@ def test_an_agent_answers_no_question_that_another_was_asked(played: Played) -> 
         await liar.say(Message(heartbeat=agent_pb2.Heartbeat()))
         await until(lambda: len(setting.inbox.items) == 3)  # what was said before has been dropped
         await honest.say(piece(number, b"true"), piece(number, b"", last=True))
-        assert await asyncio.wait_for(asyncio.shield(honest_next(honest, reading)), 20) == b"true"
+        assert await asyncio.wait_for(asyncio.shield(honest_next(honest, reading)), 60) == b"true"
 
     async def honest_next(honest: Liar, reading: asyncio.Task[bytes]) -> bytes:
         number = await honest.question()  # is there more?

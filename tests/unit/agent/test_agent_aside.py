@@ -30,20 +30,20 @@ def test_results_and_errors_come_back() -> None:
 
 def test_many_pieces_wait_for_each_other_and_all_are_done() -> None:
     busy, most = 0, 0
-    lock = threading.Lock()
+    lock, two = threading.Lock(), threading.Barrier(2)
 
     def work() -> None:
         nonlocal busy, most
         with lock:
             busy += 1
             most = max(most, busy)
-        time.sleep(0.002)
+        two.wait(60)  # one by itself waits for a second
         with lock:
             busy -= 1
 
     async def story() -> None:
         aside = Aside(3)
-        await asyncio.gather(*(aside.run("ann", work, 20) for _ in range(40)))
+        await asyncio.gather(*(aside.run("ann", work, 60) for _ in range(40)))
 
     asyncio.run(story())
     assert 1 < most <= 3
@@ -56,12 +56,12 @@ def test_what_hangs_keeps_nobody_else_waiting_nor_the_end() -> None:
         aside = Aside(2)
         for _ in range(3):
             with pytest.raises(TimeoutError):
-                await aside.run("ann", hangs.wait, 0.05)
-        assert await aside.run("bob", lambda: "done", 5) == "done"
+                await aside.run("ann", lambda: hangs.wait(120), 0.05)
+        assert await aside.run("bob", lambda: "done", 60) == "done"
 
     began = time.monotonic()
     asyncio.run(story())
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     hangs.set()
 
 

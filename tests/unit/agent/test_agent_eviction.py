@@ -66,7 +66,7 @@ def test_it_is_told_to_go_and_then_killed(
     assert said.endswith(" of eve on GPU 0 (GPU-0) belongs to no job and gets SIGTERM")
     assert child.poll() is None
     act.consider([gpu(child.pid)], 30.0, 140.0)
-    assert child.wait(10) == -signal.SIGKILL
+    assert child.wait(60) == -signal.SIGKILL
 
 
 def test_who_goes_in_between_begins_anew(

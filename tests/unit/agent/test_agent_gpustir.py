@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
@@ -43,14 +44,15 @@ def test_a_storm_of_errors_is_looked_at_twice(monkeypatch: pytest.MonkeyPatch) -
         watch = GpuWatch("h", "c", GpuOwners(lambda pids: {}))
         await watch.use("nvml", "")
         probe.stirred()
-        await asyncio.wait_for(probe.sampled.wait(), 5.0)
+        await asyncio.wait_for(probe.sampled.wait(), 60)
         assert probe.samples == 1
         probe.sampled.clear()
+        began = time.monotonic()
         for _ in range(1000):
             probe.stirred()
             await asyncio.sleep(0)
-        await asyncio.wait_for(probe.sampled.wait(), 5.0)  # what came meanwhile is not forgotten
-        assert probe.samples == 2
+        await asyncio.wait_for(probe.sampled.wait(), 60)  # what came meanwhile is not forgotten
+        assert 2 <= probe.samples <= 2 + (time.monotonic() - began) / 0.5
         await watch.close()
 
     asyncio.run(story())

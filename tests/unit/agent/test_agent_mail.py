@@ -125,7 +125,7 @@ def test_a_server_is_given_the_mail(server):
     thread = threading.Thread(target=serve, args=(server, heard, b"220 hello\r\n"))
     thread.start()
     send(mail(server=f"127.0.0.1:{server.getsockname()[1]}"), "Job 7", "report\n")
-    thread.join(20)
+    thread.join(60)
     assert b"rcpt TO:<ann@site>" in heard and b"Subject: Job 7" in heard and b"report" in heard
 
 
@@ -134,4 +134,4 @@ def test_a_server_that_refuses_is_told_of(server):
     thread.start()
     with pytest.raises(OSError, match="go away"):
         send(mail(server=f"127.0.0.1:{server.getsockname()[1]}"), "Job 7", "report\n")
-    thread.join(20)
+    thread.join(60)

@@ -108,7 +108,7 @@ def part(claim: str, *indexes: int) -> HostAllocation:
 
 def play(story: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        await asyncio.wait_for(story(), 20)
+        await asyncio.wait_for(story(), 60)
 
     asyncio.run(bounded())
 

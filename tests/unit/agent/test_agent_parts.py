@@ -33,7 +33,7 @@ class Told(list[agent_pb2.AgentMessage]):
         self._changed.set()
 
     async def of(self, kind: str) -> agent_pb2.AgentMessage:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 for each in self:
                     if each.WhichOneof("kind") == kind:

@@ -26,7 +26,7 @@ from gsched.app import launch
 
 ROOT = Path(__file__).parents[3]
 DOOR_TESTS = ROOT / "tests" / "unit" / "door"
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 LINKED = ("noop", "show", "cat", "slurp", "stream", "code", "hold", "deaf", "refuse", "fault", "yes", "gsub", "gjobs")
 
 # Test commands are put into the registry of every process of this installation that has `site`, door or not.

@@ -190,7 +190,7 @@ def test_bash_completes_what_is_typed(place: Path) -> None:
 
 def test_bash_takes_the_script_as_a_completion_of_every_command(place: Path) -> None:
     script = "source completion.bash; complete -p gsub bsub elim.gpu gadmin badmin lsfstartup >/dev/null && echo all"
-    done = subprocess.run(["bash", "-c", script], cwd=place, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(["bash", "-c", script], cwd=place, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("all\n", "")
 
 
@@ -217,7 +217,7 @@ def test_each_shell_can_read_its_script(shell: str, place: Path) -> None:
     if not shutil.which(shell):
         pytest.skip(f"there is no {shell}")
     words = [shell, "-n", f"completion.{shell}"]
-    done = subprocess.run(words, cwd=place, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(words, cwd=place, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 

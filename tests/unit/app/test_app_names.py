@@ -35,7 +35,7 @@ def put(folder: Path, conf: Path | None = None, **environment: str) -> list[str]
 
 
 def run(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words, env=environment, cwd="/", capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(words, env=environment, cwd="/", capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_every_command_has_its_lsf_name(tmp_path: Path, conf: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_directory_as_standard_input_is_refused_in_one_line(tmp_path: Path, co
     put(tmp_path / "bin", conf)
     (conf / ".master").write_text(f"unix:{tmp_path}/nobody\n")
     done = subprocess.run(
-        ["/bin/sh", "-c", f"{tmp_path}/bin/bsub < /"], env={}, capture_output=True, text=True, timeout=30, check=False
+        ["/bin/sh", "-c", f"{tmp_path}/bin/bsub < /"], env={}, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout) == (255, "")
     assert (

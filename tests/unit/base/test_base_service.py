@@ -17,7 +17,7 @@ from gsched.base.service import NOBODY, ServiceManager, keep_fed
 def systemd(tmp_path: Path) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(str(tmp_path / "notify"))
-        listening.settimeout(5)
+        listening.settimeout(60)
         yield listening
 
 
@@ -44,7 +44,7 @@ def test_what_is_told(systemd: socket.socket) -> None:
 def test_an_abstract_socket() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(f"\0gsched-test-{os.getpid()}")
-        listening.settimeout(5)
+        listening.settimeout(60)
         ServiceManager.take({"NOTIFY_SOCKET": f"@gsched-test-{os.getpid()}"}).feed()
         assert listening.recv(100) == b"WATCHDOG=1"
 
@@ -70,7 +70,7 @@ def test_nobody_is_told_and_nothing_breaks(tmp_path: Path) -> None:
         manager.ready("x")
     gone = ServiceManager(str(tmp_path / "gone"), 8.0)
     gone.feed()
-    asyncio.run(asyncio.wait_for(keep_fed(NOBODY, lambda: True), 5))
+    asyncio.run(asyncio.wait_for(keep_fed(NOBODY, lambda: True), 60))
 
 
 def test_the_watchdog_is_fed_only_while_all_is_well(systemd: socket.socket) -> None:

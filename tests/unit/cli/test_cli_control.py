@@ -144,6 +144,6 @@ def test_peek_follows_a_job_into_its_next_attempt(master: FakeMaster, call: NewC
     other = threading.Thread(target=happen)
     other.start()
     assert peek.run() == 0
-    other.join(5)
+    other.join(60)
     assert peek.out == "<< output from stdout >>\nfirst\nsecond\n"
     assert master.followed == [True, True]

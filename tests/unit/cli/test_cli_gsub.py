@@ -412,9 +412,9 @@ def test_ctrl_c_while_waiting_leaves_the_job(master: FakeMaster, call: NewCall) 
     codes: list[int] = []
     thread = threading.Thread(target=lambda: codes.append(gsub.run()))
     thread.start()
-    assert waiting.wait(5)
+    assert waiting.wait(60)
     gsub.cancel()
-    thread.join(5)
+    thread.join(60)
     assert codes == [130]
     assert gsub.err == ("<<Waiting for dispatch ...>>\nNo longer waiting; job <220> stays in the cluster (gkill 220)\n")
     assert not master.controls

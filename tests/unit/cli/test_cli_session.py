@@ -29,7 +29,7 @@ def test_a_master_that_stays_away(folder: Path, call: NewCall) -> None:
     gid = call("gid", GSCHED_COMMAND_WAIT="0.3")
     began = time.monotonic()
     assert gid.run() == 255
-    assert 0.25 < time.monotonic() - began < 5
+    assert 0.25 < time.monotonic() - began < 60
     first, second = gid.err.splitlines()
     assert first + "\n" == PLEASE_WAIT
     assert second.startswith(f"the master at unix:{folder}/m.sock has not answered for 0.3 s")
@@ -51,9 +51,9 @@ def test_a_master_that_comes_back_is_waited_for(folder: Path, call: NewCall, arg
     codes: list[int] = []
     thread = threading.Thread(target=lambda: codes.append(command.run()))
     thread.start()
-    assert says_so.wait(5)
+    assert says_so.wait(60)
     with serve(FakeMaster(), folder):
-        thread.join(10)
+        thread.join(60)
     assert codes == [0]
     assert command.err.count(PLEASE_WAIT) == 1
 
@@ -61,7 +61,7 @@ def test_a_master_that_comes_back_is_waited_for(folder: Path, call: NewCall, arg
 @pytest.mark.parametrize("argv", [["gid"], ["gjobs"]], ids=["unary", "stream"])
 def test_ctrl_c_ends_the_waiting_at_once(folder: Path, call: NewCall, argv: list[str]) -> None:
     (folder / MASTER_FILE).write_text(f"unix:{folder}/m.sock\n")
-    command = call(*argv, GSCHED_COMMAND_WAIT="60")
+    command = call(*argv, GSCHED_COMMAND_WAIT="600")
     put = command._put
 
     def cancel_when_it_waits(stream: int, data: bytes) -> None:
@@ -71,7 +71,7 @@ def test_ctrl_c_ends_the_waiting_at_once(folder: Path, call: NewCall, argv: list
     command._put = cancel_when_it_waits  # type: ignore[method-assign]
     began = time.monotonic()
     assert command.run() == 130
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     assert command.err == PLEASE_WAIT
 
 
@@ -175,22 +175,22 @@ def test_waiting_for_a_job_survives_a_restart_of_the_master(folder: Path, call: 
     first.live.put(record(2, STARTED))
     with serve(first, folder):
         waiter = Waiter(gsub, b"<<Starting")
-        assert waiter.reached.wait(5)
+        assert waiter.reached.wait(60)
     second.live.put(record(3, FINISHED))
     with serve(second, folder):
-        waiter.thread.join(10)
+        waiter.thread.join(60)
     assert waiter.codes == [4]
     assert gsub.err.replace(PLEASE_WAIT, "").endswith("<<Starting on >>\n<<Job is finished>>\n")
 
 
 def test_waiting_for_a_job_gives_up_on_a_master_that_stays_away(folder: Path, call: NewCall) -> None:
-    gsub = call("gsub", "-K", "true", GSCHED_COMMAND_WAIT="0.3")
+    gsub = call("gsub", "-K", "true", GSCHED_COMMAND_WAIT="2")
     master = FakeMaster()
     master.live.put(record(2, STARTED))
     with serve(master, folder):
         waiter = Waiter(gsub, b"<<Starting")
-        assert waiter.reached.wait(5)
-    waiter.thread.join(10)
+        assert waiter.reached.wait(60)
+    waiter.thread.join(60)
     assert waiter.codes == [255]
     assert gsub.err.count(PLEASE_WAIT) == 1
-    assert "has not answered for 0.3 s" in gsub.err
+    assert "has not answered for 2 s" in gsub.err

@@ -14,7 +14,7 @@ from gsched.dialect.command_line import drops_environment, join_words
 def through_sh(words: list[str]) -> list[str]:
     """The words that printf gets when sh runs the joined line."""
     line = join_words(["printf", "%s\\0", *words], quote_first=False)
-    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, check=True, timeout=10)
+    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, check=True, timeout=60)
     return done.stdout.decode("utf-8").split("\0")[:-1]
 
 

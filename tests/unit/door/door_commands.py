@@ -103,7 +103,7 @@ def deaf(call: Call) -> int:
     """Take no notice of being cancelled, but say that it happened."""
     call.write("holding\n")
     call.flush()
-    call.cancelled.wait(30)
+    call.cancelled.wait(60)
     call.write("cancelled\n")
     call.flush()
     while not release.wait(0.02):  # until nobody is there to read

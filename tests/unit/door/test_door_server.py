@@ -24,7 +24,7 @@ from gsched.door.protocol import Decoder, Request, frame
 from gsched.door.server import Door
 from gsched.wire.peer import Peer
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 class Client:
@@ -118,7 +118,7 @@ def client(path: str) -> Iterator[Callable[[], Client]]:
         clients.append(Client(path))
         return clients[-1]
 
-    with open_door(path, request_timeout_s=0.3):
+    with open_door(path):
         yield connect
         for one in clients:
             one.close()
@@ -263,12 +263,13 @@ def test_rubbish_after_the_request_cancels_the_call(client: Connect) -> None:
     until(lambda: door_commands.ended == ["Cancelled"])
 
 
-def test_a_silent_caller_is_given_up_and_a_slow_one_is_not_waited_for(client: Connect) -> None:
-    silent = client()
-    assert silent.next()[0] == protocol.HELLO
-    silent.socket.sendall(b"R\x00")
-    assert client().ask("code", "5").result()[2] == 5
-    assert silent.next() == (protocol.REFUSED, b"the request took too long to arrive")
+def test_a_silent_caller_is_given_up_and_a_slow_one_is_not_waited_for(path: str) -> None:
+    with open_door(path, request_timeout_s=1.0):
+        silent = Client(path)
+        assert silent.next()[0] == protocol.HELLO
+        silent.socket.sendall(b"R\x00")
+        assert Client(path).ask("code", "5").result()[2] == 5
+        assert silent.next() == (protocol.REFUSED, b"the request took too long to arrive")
 
 
 def test_a_caller_that_goes_away_cancels_its_command(client: Connect) -> None:

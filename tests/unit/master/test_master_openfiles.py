@@ -35,7 +35,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 )
 def test_the_limit_of_open_files_is_raised(soft: int, hard: int, said: list[str]) -> None:
     text = PROGRAM.replace("SOFT", str(soft)).replace("HARD", str(hard))
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.splitlines(), done.stderr) == (said, "")
 
 

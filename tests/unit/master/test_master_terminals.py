@@ -45,7 +45,7 @@ def live(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[House], Awaitab
     def run(story: Callable[[House], Awaitable[None]]) -> House:
         async def main() -> House:
             house = House()
-            await asyncio.wait_for(story(house), 20)
+            await asyncio.wait_for(story(house), 60)
             return house
 
         return asyncio.run(main())

@@ -13,7 +13,7 @@ from gsched.run import contain
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Key, Order, StartedInfo, Unkillable
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 CLUSTER = f"test-{os.getpid()}"
 """Runs of these tests beside each other must not end each other's processes."""
 

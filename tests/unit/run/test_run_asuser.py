@@ -206,7 +206,7 @@ def test_a_link_that_takes_the_place_of_the_output_leads_nobody(on_host):
         await host.executor.start(
             host.order("echo mine; mv out kept; ln -s ../secret out; sleep 60", output_file="out")
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not out.is_symlink():
                 await asyncio.sleep(0.01)
         assert host.output() == ""
@@ -325,7 +325,7 @@ def test_steps_after_a_killed_supervisor_are_the_users(on_host):
         await host.executor.start(host.order("exec sleep 60", last=(last,), granted=granted))
         await host.start_of(1)
         os.kill(host.supervisor_pid(), 9)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while host.executor._held["1.1"].orphan is None:
                 await asyncio.sleep(0.01)
         await host.executor.terminate(1, 1, 0.1)
@@ -362,7 +362,7 @@ def test_a_mark_counts_for_processes_of_the_jobs_user_alone(on_host):
             await appears(lambda: host.executor._held["1.1"].orphan is not None)
             await host.executor.terminate(1, 1, 0.1)
             await host.end_of(1)
-            assert friend.wait(10) != 0 and stranger.poll() is None
+            assert friend.wait(60) != 0 and stranger.poll() is None
         finally:
             for process in (stranger, friend):
                 process.kill()

@@ -18,8 +18,10 @@ if os.fork() == 0:
     if os.fork() == 0:
         os.setsid()
         {ignore}
-        open("escaped", "w").write(str(os.getpid()))
-        time.sleep(60)
+        with open("escaping", "w") as file:
+            file.write(str(os.getpid()))
+        os.rename("escaping", "escaped")  # whole when it is there; Python swallows a signal that comes in a close
+        time.sleep(600)
     os._exit(0)
 os.wait()
 {then}
@@ -42,8 +44,9 @@ def test_terminate_begins_with_an_interrupt(on_host):
     on_host(scenario)
 
 
-def test_an_interrupt_finds_a_shell_that_is_just_starting_its_next_command(on_host):
+def test_an_interrupt_finds_a_shell_that_is_just_starting_its_next_command(on_host, monkeypatch):
     """A shell puts an interrupt off until the command has ended that it started behind our back."""
+    monkeypatch.setattr(ending, "_LOOKS_S", (0.02, 0.1, 0.5, 2.0, 5.0, 15.0))  # on a busy machine one comes late
 
     async def scenario(host):
         count = 120
@@ -132,7 +135,7 @@ def test_what_a_job_leaves_behind_is_ended_with_it(on_host):
         assert (result.exit_code, result.problem) == (0, "")
         escaped = int((host.root / "escaped").read_text())
         assert contain.read_process(escaped) is None
-        assert result.run_s < 5
+        assert result.run_s < 60
 
     on_host(scenario)
 
@@ -140,8 +143,9 @@ def test_what_a_job_leaves_behind_is_ended_with_it(on_host):
 def test_the_run_limit_warns_then_ends(on_host):
     async def scenario(host):
         await host.executor.start(host.order("sleep 60", 1, run_limit_s=1, terminate_interval_s=30))
-        deaf = "trap 'echo warned' USR2\ntrap 'echo int' INT\ntrap 'exit 5' TERM\nwhile :; do sleep 0.02; done\n"
-        await host.executor.start(host.order(job_id=2, script=deaf, run_limit_s=1, terminate_interval_s=0.1))
+        deaf = "trap 'echo warned' USR2\ntrap 'echo int' INT\ntrap 'exit 5' TERM\n"
+        waits = "(trap '' USR2 INT TERM; exec sleep 600) &\nwhile :; do wait; done\n"  # traps are run at once
+        await host.executor.start(host.order(job_id=2, script=deaf + waits, run_limit_s=2, terminate_interval_s=0.5))
         plain, warned = await host.end_of(1), await host.end_of(2)
         assert (plain.signal, plain.term_reason) == (signal.SIGUSR2, "TERM_RUNLIMIT")
         assert (warned.exit_code, warned.term_reason) == (5, "TERM_RUNLIMIT")
@@ -153,17 +157,17 @@ def test_the_run_limit_warns_then_ends(on_host):
 
 def test_suspended_time_does_not_count_towards_the_run_limit(on_host):
     async def scenario(host):
-        await host.executor.start(host.order("sleep 60", run_limit_s=1, terminate_interval_s=0.1))
+        await host.executor.start(host.order("sleep 60", run_limit_s=2, terminate_interval_s=0.1))
         await host.start_of(1)
         await host.executor.suspend(1, 1)
-        await asyncio.sleep(1.3)
+        await asyncio.sleep(2.1)
         assert host.ended == {}
         await host.executor.resume(1, 1)
         await host.executor.suspend(1, 1)
         await host.executor.resume(1, 1)
         result = await host.end_of(1)
         assert result.term_reason == "TERM_RUNLIMIT"
-        assert result.run_s >= 2.2
+        assert result.run_s >= 4
 
     on_host(scenario)
 

@@ -47,8 +47,8 @@ def test_times_and_cpu_are_measured(on_host):
         burn = "python3 -c 'import time\nwhile time.process_time() < 0.3: pass' & wait"
         result = await host.run(burn)
         assert before <= result.ended_at <= time.time()
-        assert 0.3 <= result.run_s < 20
-        assert 0.3 <= result.usage.cpu_s < 5
+        assert 0.3 <= result.run_s < 60
+        assert 0.3 <= result.usage.cpu_s < 50
         assert result.usage.pgid == host.started[1, 1].pid
 
     on_host(scenario)

@@ -36,7 +36,7 @@ def test_a_job_that_takes_too_much_is_ended(on_host, command, allowed, reason):
     async def scenario(host):
         result = await host.run(command, limits=allowed, terminate_interval_s=0.2)
         assert result.term_reason == reason
-        assert result.run_s < 20
+        assert result.run_s < 50
 
     on_host(scenario)
 
@@ -46,7 +46,7 @@ def test_cpu_time_counts_for_all_processes_together(on_host):
         burn = f"{PYTHON} -c 'while True: pass'"
         result = await host.run(f"{burn} & {burn} & wait", limits={"CPULIMIT": 1.0}, terminate_interval_s=0.2)
         assert result.term_reason == "TERM_CPULIMIT"
-        assert 0.9 <= result.usage.cpu_s < 15
+        assert 0.9 <= result.usage.cpu_s < 50
 
     on_host(scenario)
 
@@ -102,8 +102,9 @@ def test_limits_of_a_running_job_are_changed(on_host, lost):
 
 def test_a_run_limit_is_given_shortened_and_taken_away(on_host):
     async def scenario(host):
-        for job, before in ((1, None), (2, 60), (3, 1)):
-            await host.executor.start(host.order("sleep 3; true", job, run_limit_s=before, terminate_interval_s=0.1))
+        for job, before, runs_s in ((1, None, 60), (2, 60, 60), (3, 3, 4)):
+            command = f"sleep {runs_s}; true"
+            await host.executor.start(host.order(command, job, run_limit_s=before, terminate_interval_s=0.1))
             await host.start_of(job)
         for job, after in ((1, 1), (2, 1), (3, None)):
             await host.executor.limit(job, 1, Limits(run_limit_s=after))
@@ -114,14 +115,16 @@ def test_a_run_limit_is_given_shortened_and_taken_away(on_host):
 
 def test_more_cpu_time_is_given_to_what_runs(on_host):
     async def scenario(host):
+        burn = 'import os, time\nwhile not os.path.exists("go"): time.sleep(0.01)\nwhile True: pass'
         await host.executor.start(
-            host.order(f"exec {PYTHON} -c 'while True: pass'", limits={"CPULIMIT": 2.0}, terminate_interval_s=0.1)
+            host.order(f"exec {PYTHON} -c '{burn}'", limits={"CPULIMIT": 1.0}, terminate_interval_s=0.1)
         )
         pid = (await host.start_of(1)).pid
-        await host.executor.limit(1, 1, Limits(limits={"CPULIMIT": 3.0}))
-        await appears(lambda: resource.prlimit(pid, resource.RLIMIT_CPU)[0] == 3)
+        await host.executor.limit(1, 1, Limits(limits={"CPULIMIT": 2.0}))
+        await appears(lambda: resource.prlimit(pid, resource.RLIMIT_CPU)[0] == 2)
+        (host.root / "go").touch()
         result = await host.end_of(1)
-        assert result.term_reason == "TERM_CPULIMIT" and result.usage.cpu_s > 2.5
+        assert result.term_reason == "TERM_CPULIMIT" and result.usage.cpu_s > 1.5
 
     on_host(scenario)
 

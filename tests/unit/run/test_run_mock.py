@@ -142,7 +142,7 @@ def test_on_a_clock_that_ticks_ends_come_by_themselves():
         executor = MockExecutor(SystemClock(), on_started=lambda *_: None, on_ended=lambda *_: ended.set())
         await executor.start(Order(job_id=1, attempt=1, command="sleep 0.02"))
         assert not ended.is_set()
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), 60)
         executor.close()
 
     asyncio.run(scenario())

@@ -43,9 +43,9 @@ def test_a_part_is_there_until_it_is_told_to_end(on_host):
         assert (usage.mem_mib, usage.pids, usage.pgid) == (0.0, (), None)
         assert not host.ended
         began = time.monotonic()
-        await host.executor.terminate(1, 1, 10.0)
+        await host.executor.terminate(1, 1, 300.0)
         result = await host.end_of(1)
-        assert time.monotonic() - began < 5  # nothing runs there: no signal is waited for
+        assert time.monotonic() - began < 60  # nothing runs there: no signal is waited for
         assert result.succeeded and result.started and result.usage.pgid is None
         gpulock.release(gpulock.lock_gpus(["GPU-p"], "others", gpulock.Places(str(host.locks), "", False)))
 

@@ -73,7 +73,7 @@ def test_what_follows_a_killed_job_runs_to_its_end(on_host):
         log = host.root / "log"
         await host.executor.start(host.order("sleep 60", last=(step(f"sleep 1; echo cleaned >> {log}"),)))
         await host.start_of(1)
-        await host.executor.terminate(1, 1, 0.2)
+        await host.executor.terminate(1, 1, 30)
         result = await host.end_of(1)
         assert lines(log) == ["cleaned"]
         assert (result.signal, result.post_code) == (signal.SIGINT, 0)
@@ -85,10 +85,10 @@ def test_a_step_after_the_job_can_be_ended(on_host):
     async def scenario(host):
         mark = host.root / "mark"
         await host.executor.start(host.order("true", last=(step(f"touch {mark}; exec sleep 60"),)))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not mark.exists():
                 await asyncio.sleep(0.01)
-        await host.executor.terminate(1, 1, 0.2)
+        await host.executor.terminate(1, 1, 30)
         result = await host.end_of(1)
         assert (result.exit_code, result.post_code) == (0, 130)
         assert result.problem == "the job's pre-exec command exited with non-zero status (130)"
@@ -121,7 +121,7 @@ def test_the_login_shells_files_are_read(on_host):
 def test_a_job_is_warned_before_its_end(on_host):
     async def scenario(host):
         trap = "trap 'echo warned; exit 5' USR1; while :; do sleep 0.05; done"
-        result = await host.run(trap, run_limit_s=61, warning_signal=int(signal.SIGUSR1), warning_s=60)
+        result = await host.run(trap, run_limit_s=62, warning_signal=int(signal.SIGUSR1), warning_s=60)
         assert (result.exit_code, result.term_reason) == (5, "")
         assert host.executor.read_output(1, 1, "stdout", 0, 100) == b"warned\n"
 

@@ -52,12 +52,12 @@ class Asking:
         return str((await self.ask(name, start=start)).error)
 
     async def read(self, name: str, out: int = 0, err: int = 0, most: int = PIECE) -> agent_pb2.TaskReply:
-        return await self.ask(name, read=agent_pb2.ReadTask(stdout_from=out, stderr_from=err, most=most, wait_s=5))
+        return await self.ask(name, read=agent_pb2.ReadTask(stdout_from=out, stderr_from=err, most=most, wait_s=60))
 
     async def all_of(self, name: str, had: int = 0) -> tuple[bytes, bytes, int]:
         """What it prints to its end, and its wait status; so many bytes of it were had before."""
         out, err = b"up\n"[:had], b""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 reply = await self.read(name, len(out), len(err))
                 assert not reply.error or reply.later, reply.error
@@ -112,7 +112,7 @@ async def test_what_is_asked_twice_is_done_once(host: Host) -> None:
     await asking.ask("a-0", release=agent_pb2.ReleaseTask())
     assert not (host.folder() / "tasks/a-0").exists()
     await asking.sh("a-1", "true")  # its supervisor has looked
-    await asyncio.wait_for(asking.tasks.answer(_late(asking, line)), 30)
+    await asyncio.wait_for(asking.tasks.answer(_late(asking, line)), 60)
     assert (host.root / "ran").read_text() == "run\n"
 
 
@@ -190,12 +190,14 @@ async def test_signals_reach_its_whole_session(host: Host) -> None:
 @on_a_host
 async def test_one_that_nobody_wants_is_killed_at_last_and_nothing_kept_of_it(host: Host) -> None:
     asking = await begin(host)
-    assert await asking.start("a-0", "/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.1; done") == ""
+    assert (
+        await asking.start("a-0", "/bin/sh", "-c", "trap 'touch told' TERM; echo up; while :; do sleep 0.1; done") == ""
+    )
     assert (await asking.read("a-0")).stdout == b"up\n"
     pid = json.loads((host.folder() / "tasks/a-0/started").read_text())["pid"]
     await asking.ask("a-0", signal=agent_pb2.SignalTask(signal=signal.SIGTERM, ends=True))
-    assert contain.read_process(pid) is not None, "it does not end by SIGTERM"
     await appears(lambda: contain.read_process(pid) is None)
+    assert (host.root / "told").exists(), "it does not end by SIGTERM"
     await appears(lambda: not (host.folder() / "tasks/a-0").exists())
     assert (1, 1) not in host.ended
 
@@ -309,7 +311,12 @@ async def test_of_a_suspended_job_they_start_when_it_goes_on(host: Host) -> None
 @on_a_host
 async def test_an_agent_that_comes_back_finds_them_as_they_are(host: Host) -> None:
     asking = await begin(host)
-    assert await asking.start("a-0", "/bin/sh", "-c", "echo first; sleep 0.5; echo second; exit 3") == ""
+    assert (
+        await asking.start(
+            "a-0", "/bin/sh", "-c", "echo first; until [ -e go ]; do sleep 0.05; done; echo second; exit 3"
+        )
+        == ""
+    )
     assert (await asking.read("a-0")).stdout == b"first\n"
     host.executor.close()
     again = Host(host.root)
@@ -317,6 +324,7 @@ async def test_an_agent_that_comes_back_finds_them_as_they_are(host: Host) -> No
     try:
         asking = Asking(again)
         assert await asking.start("a-0", "/bin/sh", "-c", "echo never") == ""
+        (host.root / "go").touch()
         reply = await asking.read("a-0", 6)
         out, _, status = await asking.all_of("a-0") if not reply.stdout else (reply.stdout, b"", 0)
         assert out == b"second\n"

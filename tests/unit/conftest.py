@@ -1,0 +1,18 @@
+"""How unit tests run: without limits of time that a slow machine could miss, and without walking over what stays."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The parent is what hypothesis takes by itself, which in CI is another one.
+settings.register_profile("gsched", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("gsched")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Thousands of tests stay to the end: no collection looks at them again."""
+    gc.collect()
+    gc.freeze()
