@@ -369,7 +369,9 @@ class Engine:
         gone = f"; {len(refused)} placements did not fit: {_told(refused[0])}" if refused else ""
         self.summary = plan.summary + gone
         self._tried = reasons if plan.truncated else {}
-        self.needs_cycle = plan.truncated or self._news or is_cut
+        # Cores that were kept for GPUs which are taken now may be what a job wants that was served before.
+        opens_cores = self.config.params.reserve_cores_per_gpu > 0 and plan.takes_gpus
+        self.needs_cycle = plan.truncated or self._news or is_cut or opens_cores
 
     # -- what others look at --------------------------------------------------------------------------------------
 

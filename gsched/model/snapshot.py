@@ -333,3 +333,8 @@ class Plan:
     preempted: tuple[Preempted, ...] = ()
     resumed: tuple[int, ...] = ()
     """Preempted jobs that may go on."""
+
+    @property
+    def takes_gpus(self) -> bool:
+        """Whether a placement holds any device."""
+        return any(part.gpus for placement in self.placements for part in placement.allocation.hosts)

@@ -201,6 +201,13 @@ def test_a_job_starts_in_the_cycle_after_its_submission() -> None:
     assert world.state(job_id) == "RUN" and not world.engine.needs_cycle
 
 
+def test_cores_that_were_kept_for_a_gpu_are_used_as_soon_as_it_is_taken() -> None:
+    world = World(make_config([HostConfig(name="a", max_slots=8)], params=Params(reserve_cores_per_gpu=4)), devices=2)
+    waiting, taking = world.submit(spec(), gpu_spec())
+    world.settle()
+    assert (world.state(waiting), world.state(taking)) == ("RUN", "RUN")
+
+
 def test_a_pass_that_the_budget_cuts_short_goes_on_and_reaches_everybody() -> None:
     hosts = [HostConfig(name=f"h{i}", max_slots=1) for i in range(5)]
     world = World(make_config(hosts))
