@@ -113,12 +113,12 @@ class SharedMaster:
 
     def __enter__(self) -> SharedMaster:
         self._thread.start()
-        assert self._is_up.wait(10)
+        assert self._is_up.wait(120)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        self._thread.join(120)
         self.audit.close()
 
     def open(self) -> list[grpc.aio.Server]:

@@ -12,7 +12,7 @@ import time
 from dask.distributed import Client
 from dask_jobqueue import LSFCluster
 
-PATIENCE_S = 60
+PATIENCE_S = 240
 
 
 def where(_: int) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from parsl.executors import HighThroughputExecutor
 from parsl.jobs.states import JobState
 from parsl.providers import LSFProvider
 
-PATIENCE_S = 60
+PATIENCE_S = 240
 
 
 @parsl.python_app

@@ -13,7 +13,7 @@ from pathlib import Path
 from psij import Job, JobAttributes, JobExecutor, JobSpec, JobState, ResourceSpecV1
 from psij.executors.batch.lsf import LsfExecutorConfig
 
-PATIENCE = datetime.timedelta(seconds=60)
+PATIENCE = datetime.timedelta(seconds=300)
 FOLDER = Path.cwd()
 
 
@@ -51,8 +51,9 @@ def main() -> None:
     )
     say = 'echo "$LSB_JOBID $GREETING ${GSCHED_GPU_UUIDS-none}"'
     plain = job(say, "plain", memory=200 << 20, Jd="described")
-    both = job(f"{say}; sleep 2", "both", gpus=2)
-    one = job(f"{say}; sleep 2", "one", gpus=1)
+    together = "until [ -e met.both ] && [ -e met.one ]; do sleep 0.1; done"
+    both = job(f"{say}; touch met.both; {together}", "both", gpus=2)
+    one = job(f"{say}; touch met.one; {together}", "one", gpus=1)
     bad = job("exit 3", "bad")
     long = job("exec sleep 300", "long")
     for each in (plain, both, one, bad, long):

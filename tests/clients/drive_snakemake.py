@@ -21,7 +21,7 @@ def snakemake(target: str) -> subprocess.CompletedProcess[str]:
     words += [f"lsf_queue={queue}", "lsf_project=snakes", "--", target]
     # The jobs call snakemake by its name again.
     env = {**os.environ, "PATH": f"{os.environ['PATH']}:{SNAKEMAKE.parent}"}
-    return subprocess.run(words, env=env, capture_output=True, text=True, timeout=240, check=False)
+    return subprocess.run(words, env=env, capture_output=True, text=True, timeout=600, check=False)
 
 
 def main() -> None:

@@ -52,7 +52,7 @@ def test_a_client_of_lsf_gets_its_work_done(cluster: Cluster, client: str) -> No
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0 and f"OK {client}" in done.stdout.splitlines(), done.stdout + done.stderr
