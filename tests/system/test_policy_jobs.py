@@ -108,12 +108,13 @@ def test_a_hundred_thousand_elements_are_one_submission(cluster: Cluster) -> Non
 
 
 def test_a_job_starts_when_its_condition_holds(cluster: Cluster) -> None:
-    first = cluster.submit("-J", "prepare", "sleep 1")
+    first = cluster.submit("-J", "prepare", "until [ -e prepared ]; do sleep 0.05; done")
     second = cluster.submit("-w", 'done("prepare")', "true")
     assert cluster.why_pending(second).startswith("Job dependency condition not satisfied (done(")
     assert f"Dependency Condition <done({first})>" in cluster.run("gjobs", "-UF", str(second)).stdout or (
         'Dependency Condition <done("prepare")>' in cluster.run("gjobs", "-UF", str(second)).stdout
     )
+    (cluster.folder / "prepared").touch()
     assert [view.state for view in cluster.wait(first, second)] == ["DONE", "DONE"]
 
 
@@ -127,9 +128,10 @@ def test_a_job_waits_for_a_message_of_another(cluster: Cluster) -> None:
 
 
 def test_a_job_whose_condition_can_never_hold_ends_and_says_why(cluster: Cluster) -> None:
-    first = cluster.submit("sleep 1; exit 3")
+    first = cluster.submit("until [ -e bad ]; do sleep 0.05; done; exit 3")
     second = cluster.submit("-w", f"done({first})", "true")
     third = cluster.submit("-w", f"done({second})", "true")
+    (cluster.folder / "bad").touch()
     assert [view.state for view in cluster.wait(first, second, third)] == ["EXIT", "EXIT", "EXIT"]
     text = cluster.run("ghist", "-l", str(second)).stdout
     assert "TERM_ORPHAN_SYSTEM" in text and "exit code 3" in re.sub(r"\n {21}", "", text)
@@ -237,7 +239,7 @@ def test_requeue_exit_values(cluster: Cluster) -> None:
 def test_a_rerunnable_job_runs_again_when_its_host_is_lost(make_cluster: Callable[..., Cluster]) -> None:
     cluster = make_cluster("--sim-gpus", "1:exclusive_process", "--hosts", "one,two")
     conf = cluster.conf / "lsf.conf"
-    conf.write_text(re.sub(r"GSCHED_HOST_LOST=\S+", "GSCHED_HOST_LOST=2", conf.read_text()))
+    conf.write_text(re.sub(r"GSCHED_HOST_LOST=\S+", "GSCHED_HOST_LOST=6", conf.read_text()))
     cluster.run("gadmin", "reconfig")
     job = cluster.submit("-r", "-m", "one+2 two", "-R", "rusage[ngpus_excl_p=1]", "sleep", "600")
     plain = cluster.submit("-m", "one", "sleep", "600")
@@ -246,9 +248,7 @@ def test_a_rerunnable_job_runs_again_when_its_host_is_lost(make_cluster: Callabl
     pid = cluster.pid("agent-one")
     os.kill(pid, signal.SIGSTOP)
     try:
-        cluster.until(
-            lambda: cluster.job(job).attempt == 2 and cluster.state(job) == "RUN", "it does not run again", 60
-        )
+        cluster.until(lambda: cluster.job(job).attempt == 2 and cluster.state(job) == "RUN", "it does not run again")
         assert cluster.job(job).allocation.first_host == "two"  # type: ignore[union-attr]
         cluster.becomes(plain, "UNKWN")
     finally:

@@ -97,7 +97,7 @@ def test_what_could_have_no_effect_is_refused(cluster: Cluster, words: tuple[str
 
 
 def test_every_alternative_tells_why_it_waits(cluster: Cluster) -> None:
-    text = "{mem>900T} || {select[hname==three] rusage[mem=2]} || {rusage[ngpus_excl_p=4]}@2 || {mem>3}@3600"
+    text = "{mem>900T} || {select[hname==three] rusage[mem=2]} || {rusage[ngpus_excl_p=4]}@1800 || {mem>3}@3600"
     full = [cluster.submit("-m", host, "-gpu", EXCLUSIVE, "sleep", "600") for host in ("one", "two")]
     for job in full:
         cluster.starts(job)
@@ -107,13 +107,14 @@ def test_every_alternative_tells_why_it_waits(cluster: Cluster) -> None:
     assert lines[0].startswith(" Job's resource requirements not satisfied: 2 hosts (mem>")
     assert lines[1].startswith(" Alternative 2: Job's resource requirements not satisfied: 2 hosts (hname==three")
     assert lines[2:] == [
-        " Alternative 3 will be tried 2 seconds after submission;",
+        " Alternative 3 will be tried 1800 seconds after submission;",
         " Alternative 4 will be tried 3600 seconds after submission;",
     ]
+    soon = cluster.submit("-R", text.replace("@1800", "@2"), "sleep", "600")
     cluster.until(
-        lambda: "Alternative 3: Job's requirements" in cluster.run("gjobs", "-p", str(job)).stdout, "not tried"
+        lambda: "Alternative 3: Job's requirements" in cluster.run("gjobs", "-p", str(soon)).stdout, "not tried"
     )
-    assert "Alternative 3 will" not in (told := cluster.run("gjobs", "-p", str(job)).stdout)
+    assert "Alternative 3 will" not in (told := cluster.run("gjobs", "-p", str(soon)).stdout)
     assert "(4 wanted, 2 of 4 free on one);\n Alternative 4 will be" in told
 
 
@@ -287,11 +288,12 @@ def test_memory_with_a_duration_is_given_back_while_the_job_runs(cluster: Cluste
     first, second = (
         cluster.submit("-m", "one", "-R", f"rusage[mem={most}M{held}]", "sleep", "600") for held in (":duration=5s", "")
     )
-    assert "Job's requirements for reserving resource (mem) not satisfied" in cluster.why_pending(second)
     one, two = cluster.starts(first), cluster.starts(second)
     assert one.dispatched_at is not None and two.dispatched_at is not None
     assert two.dispatched_at >= one.dispatched_at + 5.0
     assert cluster.state(first) == "RUN"
+    third = cluster.submit("-m", "one", "-R", f"rusage[mem={most}M]", "true")
+    assert "Job's requirements for reserving resource (mem) not satisfied" in cluster.why_pending(third)
     assert ":duration=5s:decay=0]" in shown(cluster, first)
     both = refused(cluster, "-R", "rusage[mem=1:ngpus_excl_p=1:duration=5]")
     assert "a device is held until the job ends at position 14 of" in both

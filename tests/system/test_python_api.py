@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from live_cluster import PATIENCE_S
 from live_cluster import Cluster as Live
 
 import gsched
@@ -67,7 +68,7 @@ def test_options_mean_what_gsubs_mean(cluster: gsched.Cluster, live: Live, tmp_p
     assert spec.dependency == f"done({first})" and spec.limits["MEMLIMIT"] == 2048
     assert spec.output_overwrite and spec.error_overwrite and "mem>1" in spec.res_req and "mem=1" in spec.res_req
     first.resume()
-    assert job.wait(20).succeeded
+    assert job.wait(PATIENCE_S).succeeded
     assert job.output().startswith("two words $HOME\n")
     assert job.queue == "night"
 
@@ -76,7 +77,7 @@ def test_a_script_with_directives(cluster: gsched.Cluster) -> None:
     job = cluster.submit(
         script="#!/bin/sh\n#BSUB -J of-the-script -n 1\necho $0 ran; printenv ONLY\n", env={"ONLY": "1"}
     )
-    assert job.wait(20).name == "of-the-script"
+    assert job.wait(PATIENCE_S).name == "of-the-script"
     assert job.output().endswith("ran\n1\n")
 
 
@@ -84,7 +85,7 @@ def test_environments_of_one_call_are_told_apart(cluster: gsched.Cluster) -> Non
     here = dict(os.environ)
     requests = (api.JobRequest(command="echo $SEED", env={**here, "SEED": seed}) for seed in "1122")
     jobs = cluster.submit_many(requests)
-    cluster.wait(jobs, 20)
+    cluster.wait(jobs, PATIENCE_S)
     assert [job.output() for job in jobs] == ["1\n", "1\n", "2\n", "2\n"]
 
 
@@ -117,12 +118,13 @@ def test_jobs_that_are_not_there(cluster: gsched.Cluster) -> None:
         with pytest.raises(api.NotFound, match="4711"):
             ask()
     with pytest.raises(api.NotFound, match="4711"):
-        cluster.wait([cluster.submit("true"), ghost], 20)
+        cluster.wait([cluster.submit("true"), ghost], PATIENCE_S)
 
 
 def test_time_limits_name_who_is_late(cluster: gsched.Cluster) -> None:
     slow = cluster.submit("sleep 600", hold=True)
     quick = cluster.submit("true")
+    quick.wait(PATIENCE_S)
     with pytest.raises(TimeoutError, match=f"Job <{slow}> has not finished"):
         slow.wait(0.01)
     seen = []
@@ -132,7 +134,7 @@ def test_time_limits_name_who_is_late(cluster: gsched.Cluster) -> None:
     with pytest.raises(TimeoutError, match=f"jobs {slow} have not"):
         cluster.wait([quick, slow], 0.01)
     slow.kill()
-    end = slow.wait(20)
+    end = slow.wait(PATIENCE_S)
     assert (end.state, end.exit_code) == ("EXIT", 126)
     with pytest.raises(gsched.JobFailed, match="was ended before it started: TERM_OWNER, job killed by owner"):
         slow.result()
@@ -140,17 +142,17 @@ def test_time_limits_name_who_is_late(cluster: gsched.Cluster) -> None:
 
 def test_ends_are_told_as_they_are(cluster: gsched.Cluster) -> None:
     killed = cluster.submit("kill -USR1 $$")
-    assert killed.wait(20).exit_code == 128 + signal.SIGUSR1
+    assert killed.wait(PATIENCE_S).exit_code == 128 + signal.SIGUSR1
     with pytest.raises(gsched.JobFailed, match=rf"Job <{killed}> .* was ended by signal 10"):
         killed.result()
     array = cluster.submit("true", name="gone", array="1-5%1", hold=True)
     array.kill()
-    assert array.wait(20).counts == {"EXIT": 5}
+    assert array.wait(PATIENCE_S).counts == {"EXIT": 5}
     with pytest.raises(gsched.JobFailed, match=rf"Job <{array}> \(gone\): 5 of 5 elements failed"):
         array.result()
     element = cluster.job(array.elements()[2].job_id)
     assert str(element) == f"{array}[3]"
-    assert element.wait(5).state == "EXIT"
+    assert element.wait(PATIENCE_S).state == "EXIT"
 
 
 def test_an_element_that_is_waited_for_ends_with_its_array(cluster: gsched.Cluster) -> None:
@@ -158,7 +160,7 @@ def test_an_element_that_is_waited_for_ends_with_its_array(cluster: gsched.Clust
     waiting = cluster.job(array.elements()[1].job_id).future()
     assert not waiting.done()
     array.kill()
-    assert waiting.result(10).state == "EXIT"
+    assert waiting.result(PATIENCE_S).state == "EXIT"
 
 
 def test_many_threads_share_a_cluster(cluster: gsched.Cluster) -> None:
@@ -166,7 +168,7 @@ def test_many_threads_share_a_cluster(cluster: gsched.Cluster) -> None:
 
     def work() -> None:
         job = cluster.submit("true")
-        states.append(job.wait(30).state)
+        states.append(job.wait(PATIENCE_S).state)
 
     threads = [threading.Thread(target=work) for _ in range(12)]
     for thread in threads:
@@ -182,14 +184,14 @@ def test_closing_ends_the_wait_and_not_the_job(live: Live) -> None:
     future = job.future()
     cluster.close()
     with pytest.raises(api.Unavailable, match="closed"):
-        future.result(10)
+        future.result(PATIENCE_S)
     with pytest.raises(api.Unavailable, match="closed"):
         job.wait()
     with gsched.Cluster(live.conf) as other:
         again = other.job(job.id)
         assert again.state in ("PEND", "RUN")
         again.kill()
-        again.wait(20)
+        again.wait(PATIENCE_S)
 
 
 def test_a_forked_process_is_told_to_make_its_own(cluster: gsched.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,14 +216,15 @@ def test_importing_costs_nothing() -> None:
 
 def test_who_waits_survives_the_master(cluster: gsched.Cluster, live: Live) -> None:
     events = cluster.events()
-    job = cluster.submit("sleep 2")
+    job = cluster.submit("until [ -e end ]; do sleep 0.05; done", cwd=live.folder)
     other = cluster.submit("true", hold=True)
     futures = cluster.futures([job, other])
     live.starts(job.id)
     live.kill("master")
     live.up()
-    assert futures[0].result(60).succeeded
+    (live.folder / "end").touch()
+    assert futures[0].result(PATIENCE_S).succeeded
     other.kill()
-    assert futures[1].result(20).exit_code == 126
+    assert futures[1].result(PATIENCE_S).exit_code == 126
     ends = (event.job_id for event in events if event.kind == "job_finished")
     assert [next(ends), next(ends)] == [job.id, other.id]

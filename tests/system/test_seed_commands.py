@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from live_cluster import Cluster
+from live_cluster import PATIENCE_S, Cluster
 
 pytestmark = pytest.mark.system
 
@@ -71,7 +71,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert done.returncode == 0, done.stdout
@@ -125,7 +125,7 @@ def test_the_commands_of_the_walk_through_answer_as_lsf_does(server: Server) -> 
 
 
 def a_server_is_looked_at(server: Server) -> None:
-    told = server.types("timeout 5 elim.gpu | head -1")
+    told = server.types("timeout 60 elim.gpu | head -1")
     assert told == "4 ngpus 4 ngpus_shared 0 ngpus_excl_t 0 ngpus_excl_p 4\n"
     assert server.types(". $(dirname $(command -v bsub))/profile.lsf; cd $LSF_ENVDIR; ls lsf.shared lsf.cluster.*")
     told = server.types("lsadmin reconfig", "n\ny\n")
