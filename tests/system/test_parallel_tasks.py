@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,21 @@ from live_cluster import Cluster, printed
 pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def shared(module_cluster: Callable[..., Cluster]) -> Cluster:
+    return module_cluster("--sim-gpus", "4:exclusive_process")
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Iterator[Cluster]:
+    """The shared cluster, idle; the files that jobs write go with the test."""
+    yield shared
+    shared.end_jobs()
+    for path in shared.folder.iterdir():
+        if path.is_file() and not path.name.startswith("."):
+            path.unlink()
 
 
 def script(cluster: Cluster, text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from live_cluster import Cluster
@@ -16,10 +16,18 @@ def queue(name: str, priority: int, *lines: str) -> str:
     return "\n".join(["Begin Queue", f"QUEUE_NAME = {name}", f"PRIORITY = {priority}", *lines, "End Queue", ""])
 
 
-@pytest.fixture
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+@pytest.fixture(scope="module")
+def shared(module_cluster: Callable[..., Cluster]) -> Cluster:
     """One host with 16 slots and 4 GPUs."""
-    return make_cluster("--sim-gpus", "4:exclusive_process")
+    return module_cluster("--sim-gpus", "4:exclusive_process")
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Iterator[Cluster]:
+    """The shared cluster, idle; what a test has configured is undone."""
+    with shared.files_as_they_are():
+        yield shared
+        shared.end_jobs()
 
 
 def started(cluster: Cluster, jobs: list[int]) -> list[int]:
@@ -74,7 +82,8 @@ def test_limits_of_lsb_resources_hold_and_are_shown(cluster: Cluster) -> None:
     )
 
 
-def test_a_budget_of_gpu_hours_runs_out(cluster: Cluster) -> None:
+def test_a_budget_of_gpu_hours_runs_out(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster("--sim-gpus", "4:exclusive_process")  # on which nobody has spent anything
     cluster.configure(
         lsb_resources="Begin Limit\nNAME = budget\nUSERS = all\nGPU_HOURS = 0.0003\nWINDOW = 7d\nEnd Limit\n"
     )
@@ -245,10 +254,11 @@ def test_preemption_suspends_for_slots(cluster: Cluster) -> None:
     cluster.configure(lsb_queues=queue("urgent", 90, "PREEMPTION = PREEMPTIVE[normal]"))
     low = cluster.submit("-n", "16", "sleep", "600")
     cluster.starts(low)
-    urgent = cluster.submit("-q", "urgent", "-n", "4", "sleep", "2")
+    urgent = cluster.submit("-q", "urgent", "-n", "4", "until [ -e go ]; do sleep 0.05; done")
     cluster.starts(urgent)
     assert cluster.state(low) == "SSUSP"
     assert "preempted" in cluster.run("gjobs", "-s", str(low)).stdout
+    (cluster.folder / "go").touch()
     cluster.wait(urgent)
     cluster.becomes(low, "RUN")
 
