@@ -93,6 +93,12 @@ class Kind:
         if following is not None:
             heappush(later, following)
 
+    def close(self) -> None:
+        """Let go of its jobs, which hold on to it."""
+        self._first = None
+        self._heads.clear()
+        self._later.clear()
+
     def _next(self) -> Entry | None:
         """The least of heads and heap."""
         heads, later = self._heads, self._later

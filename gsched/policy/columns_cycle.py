@@ -139,7 +139,9 @@ class CycleColumns:
             recent[row] = True
 
     def close(self) -> None:
-        """Forget matches that are no longer needed."""
+        """Forget matches that are no longer needed, and what of the rankings holds on to each other."""
+        for ranking in self._rankings.values():
+            ranking.single = None
         if len(self._matches) > len(self._used) + _MOST_UNUSED:
             for key in [key for key in self._matches if key not in self._used]:
                 del self._matches[key]

@@ -8,14 +8,13 @@ hosts at once), but one job is always served, so that passes that are cut short 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from gsched.base.errors import RequirementError
 from gsched.model.allocation import Allocation
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, Placement, Plan, Preempted, RequirementClass, Snapshot, queues_of
 from gsched.policy.columns_cycle import CycleColumns
 from gsched.policy.demand import Demand
+from gsched.policy.demands import Demands
 from gsched.policy.feasible import Rules
 from gsched.policy.heads import Kind
 from gsched.policy.limit_sections import BUCKET, CLASS, QUEUE
@@ -39,7 +38,8 @@ def schedule(snapshot: Snapshot, now: float, budget: int = DEFAULT_BUDGET) -> Pl
 
 
 class _Cycle:
-    """The parts of a cycle put together."""
+    """The parts of a cycle put together. None of them holds on to who uses it, so that all of it is gone with the plan:
+    a ring of objects would stay until the collector finds it, and it would go through each job that was placed."""
 
     def __init__(self, snapshot: Snapshot, now: float, budget: int) -> None:
         self._snapshot = snapshot
@@ -48,12 +48,13 @@ class _Cycle:
         self._served = 0
         rules = Rules.of(snapshot, now)
         self._field = CycleColumns(snapshot, rules)
-        self._limits = LimitUse(snapshot, self._least)
+        self._demands = Demands(snapshot.local_type)
+        self._limits = LimitUse(snapshot, self._demands.least)
         trial = Trial(snapshot, rules, self._field, self._limits)
         self._reservations = Reservations(snapshot, now, trial)
         self._guard = PlaceGuard(snapshot, now, self._limits, self._reservations)
         self._preemptor = Preemptor(snapshot, now, trial, self._reservations)
-        self._placer = Placer(snapshot, rules, self._field, self._limits, self._guard)
+        self._placer = Placer(snapshot, rules, self._field, self._demands, self._limits, self._guard)
         self._placements: list[Placement] = []
         self._preempted: list[Preempted] = []
         self._reasons: _Reasons = {}
@@ -75,6 +76,7 @@ class _Cycle:
             started = {placement.job_id for placement in self._placements}
             self._reservations.reserve_rest(waiting, self._plannable, order.trees, started)
         self._field.close()
+        order.close()
         return Plan(
             tuple(self._placements),
             self._reasons,
@@ -160,7 +162,7 @@ class _Cycle:
 
     def _make_room(self, job_id: int, bucket: Bucket) -> Found | None:
         """A place that preemption makes free at once; None if there is none, or not yet."""
-        demand = self._placer.demand(bucket.requirement)
+        demand = self._demands.of(bucket.requirement)
         if isinstance(demand, RequirementError):
             return None
         displaced = self._preemptor.find(job_id, bucket, demand)
@@ -173,7 +175,7 @@ class _Cycle:
         return None if found is None else Found(found, self._placer.effective(demand, found))
 
     def _plan_start(self, job_id: int, bucket: Bucket) -> None:
-        demand = self._placer.demand(bucket.requirement)
+        demand = self._demands.of(bucket.requirement)
         if not isinstance(demand, RequirementError):
             self._reservations.reserve(job_id, bucket, demand)
             self._guard.renew()
@@ -220,14 +222,10 @@ class _Cycle:
 
     def _plannable(self, bucket: Bucket) -> Demand | None:
         """The demand of a bucket whose next job waits for nothing but a place."""
-        demand = self._placer.demand(bucket.requirement)
+        demand = self._demands.of(bucket.requirement)
         if isinstance(demand, RequirementError) or self._limits.reason(bucket) is not None:
             return None
         return demand
-
-    def _least(self, requirement: RequirementClass) -> Mapping[str, float]:
-        demand = self._placer.demand(requirement)
-        return {} if isinstance(demand, RequirementError) else demand.least()
 
     def _sentence(self) -> str:
         hosts, usable = len(self._snapshot.hosts), self._field.usable_hosts()

@@ -89,4 +89,5 @@ def _by_turns(
             continue
         found.append((job_id, bucket))
         order.drop_class(bucket.queue, bucket.requirement)
+    order.close()
     return found

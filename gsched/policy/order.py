@@ -126,6 +126,12 @@ class ServingOrder:
             if not kind.dead
         ]
 
+    def close(self) -> None:
+        """It is over: what of it holds on to each other lets go."""
+        for kinds in self._kinds.values():
+            for kind in kinds.values():
+                kind.close()
+
     def _sort_in(self, requirement: RequirementClass, buckets: Mapping[Bucket, Line]) -> None:
         for queue in queues_of(self._snapshot.pending, requirement):
             self._kinds.setdefault(queue, {})[requirement] = Kind(queue, requirement, buckets)

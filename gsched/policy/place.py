@@ -20,7 +20,7 @@ from gsched.policy.chosen import choice_of
 from gsched.policy.columns_cycle import CycleColumns, Way
 from gsched.policy.columns_rank import Ranking
 from gsched.policy.demand import Choice, Demand, tasks_of
-from gsched.policy.demand_reader import demand_of
+from gsched.policy.demands import Demands
 from gsched.policy.explain import Reason, not_yet, of_alternative, ranked
 from gsched.policy.feasible import Rules, fill, is_chosen, live_values
 from gsched.policy.lane import Lane
@@ -97,7 +97,13 @@ class Placer:
     """Places the jobs of one cycle."""
 
     def __init__(
-        self, snapshot: Snapshot, rules: Rules, field: CycleColumns, limits: LimitUse, guard: PlaceGuard
+        self,
+        snapshot: Snapshot,
+        rules: Rules,
+        field: CycleColumns,
+        demands: Demands,
+        limits: LimitUse,
+        guard: PlaceGuard,
     ) -> None:
         self._snapshot = snapshot
         self._rules = rules
@@ -105,7 +111,7 @@ class Placer:
         self._limits = limits
         self._guard = guard
         self._spreader = Spreader(snapshot, rules, field, guard)
-        self._demands: dict[RequirementClass, Demand | RequirementError] = {}
+        self._demands = demands
         self._kinds: dict[tuple[str, RequirementClass], _Kind] = {}
         self._kinds_by_id: dict[tuple[str, int], _Kind] = {}
         """The same by the identity of the class, which costs less than its hash."""
@@ -114,24 +120,13 @@ class Placer:
 
     # -- classes --------------------------------------------------------------------------------------------------
 
-    def demand(self, requirement: RequirementClass) -> Demand | RequirementError:
-        """What a job of the class needs, or what is wrong with its requirement."""
-        found = self._demands.get(requirement)
-        if found is None:
-            try:
-                found = demand_of(requirement, self._snapshot.local_type)
-            except RequirementError as error:
-                found = error
-            self._demands[requirement] = found
-        return found
-
     def _kind(self, queue: Queue, requirement: RequirementClass) -> _Kind:
         kind = self._kinds_by_id.get((queue.name, id(requirement)))
         if kind is None:
             kind = self._kinds.get((queue.name, requirement))
             if kind is None:
                 is_promised = self._guard.is_promised(queue.name, requirement)
-                kind = _Kind(queue, requirement, self.demand(requirement), is_promised)
+                kind = _Kind(queue, requirement, self._demands.of(requirement), is_promised)
                 self._kinds[queue.name, requirement] = kind
             self._kinds_by_id[queue.name, id(requirement)] = kind
         return kind

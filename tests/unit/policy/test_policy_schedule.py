@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from placing_cluster import (
     told,
 )
 
+from gsched.model.columns import HostColumns
 from gsched.model.host import ComputeMode, Gpu
 from gsched.model.queue import Preemption, Queue
 from gsched.model.snapshot import Bucket, Running
@@ -489,3 +492,25 @@ def test_a_plan_fits_explains_everybody_and_is_always_the_same(cluster: Cluster)
     cluster.pending = {bucket: ids for bucket, ids in cluster.pending.items() if ids}
     # But for a job that a plan found a place for where serving, which takes the best host for each part, did not.
     assert places(cluster.plan()).keys() <= plan.planned.keys()
+
+
+@pytest.mark.parametrize(
+    "asked", ["", "rusage[ngpus_excl_p=1]", "order[mem:ut] rusage[mem=1]", "select[mem>200] rusage[mem=100]"]
+)
+def test_what_a_cycle_made_is_gone_with_its_plan_and_needs_no_collector(asked: str) -> None:
+    cluster = Cluster(host("a"), host("b")).devices("a").devices("b")
+    cluster.add(kind(asked), 30)
+    cluster.add(kind("rusage[mem=5000]"), 3)
+    snapshots = [cluster.snapshot() for _ in range(2)]
+    columns = HostColumns(cluster.hosts, snapshots[0].ledger)  # kept from cycle to cycle, as the master does
+    placed = []
+    gc.disable()
+    try:
+        for each in snapshots:
+            columns.show(each.ledger, ())
+            gc.collect()  # what is kept for good has been made with the first of them
+            placed.append(len(cluster.schedule(replace(each, columns=columns)).placements))
+        assert placed[0] == placed[1] > 0
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
