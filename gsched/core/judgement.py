@@ -14,7 +14,6 @@ from gsched.core.device_wishes import Wishes, wishes_of
 from gsched.core.known import GPUS_OF_LSF, check_gpu, check_requirement, check_units, has_type, is_increasing
 from gsched.model.config import ClusterConfig, GpuUnrequested
 from gsched.model.resource import GPU_COUNTERS, ResourceType, gpu_counter_claims
-from gsched.policy.demand_reader import HONOURED
 from gsched.resreq.ast import (
     Alternatives,
     AnyRequirement,
@@ -25,7 +24,6 @@ from gsched.resreq.ast import (
 )
 from gsched.resreq.combine import combine
 from gsched.resreq.course import at_start
-from gsched.resreq.features import refuse_beyond
 from gsched.resreq.gpu import (
     GpuRequirement,
     gpu_of,
@@ -52,6 +50,7 @@ class Usage:
 
 
 _IGNORED = "resource requirement does not count beside this one"
+_HELD = "does not count: a GPU is held until the job ends"
 KEPT = "the requirement of before the reconfiguration holds"
 """How the warning begins of a job that could not follow its queue (gsched.core.rejudging)."""
 
@@ -94,7 +93,7 @@ RequirementError or BadRequest."""
 
 def lasting(warnings: Iterable[str]) -> list[str]:
     """Those of a job's warnings that are not about its requirement: another judgement does not take them back."""
-    return [text for text in warnings if not text.endswith(_IGNORED) and not text.startswith(KEPT)]
+    return [text for text in warnings if not text.endswith((_IGNORED, _HELD)) and not text.startswith(KEPT)]
 
 
 def judge_for(config: ClusterConfig) -> Judge:
@@ -117,7 +116,6 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
     for text in (res_req, queue_req):
         requirement = parse_any(text, is_increasing=increasing)
         check_requirement(requirement, config)
-        refuse_beyond(requirement, HONOURED)
     combined = combine(
         _with_methods(res_req, config),
         _with_methods(queue_req, config),
@@ -132,6 +130,7 @@ def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots:
     _check_spread(whole, gpu, slots, gives_unasked=config.params.gpu_unrequested is GpuUnrequested.AUTO)
     per_host, tiling = _per_host(whole)
     warnings = [f"the {level}'s {_IGNORED}" for level in combined.ignored]
+    warnings += [f"the duration of {name} in rusage[...] {_HELD}" for name in _gpus_for_a_time(whole)]
     return Judged(
         text=combined.text,
         gpu_text=gpu_text,
@@ -226,6 +225,12 @@ def _check_spread(whole: AnyRequirement, gpu: GpuRequirement | None, slots: int,
             if item.method == "job" and slots > 1 and (part.span is None or part.span.hosts != 1):
                 detail = f"{item.name}={item.amount:.10g}/job: GPUs are claimed per host or per task"
                 refuse(detail, whole.source, item.position, BAD_SYNTAX)
+
+
+def _gpus_for_a_time(whole: AnyRequirement) -> list[str]:
+    """GPU resources of rusage that are given a duration. What is on a device while its job runs nobody can know."""
+    items = (item for part in simple_parts(whole) for usage in part.every_rusage for item in usage)
+    return sorted({item.name for item in items if is_gpus(item) and (item.phases or item.duration_s is not None)})
 
 
 def is_gpus(item: Reservation) -> bool:

@@ -126,7 +126,7 @@ def _check_reservable(item: Reservation, source: str, config: ClusterConfig) -> 
         detail = "ngpuprohibited cannot be reserved: a prohibited GPU is never used"
         refuse(detail, source, item.position, BAD_NAME)
     if name in GPU_COUNTERS or name == GPUS_OF_LSF:
-        if item.amount != int(item.amount):
+        if any(amount != int(amount) for amount in (item.amount, *(phase.amount for phase in item.phases))):
             detail = f"{item.name}={item.text}: GPUs are claimed whole; a part of one is asked for by -gpu share="
             refuse(detail, source, item.position, BAD_SYNTAX)
         if name == GPUS_OF_LSF and item.amount:

@@ -45,7 +45,6 @@ from gsched.resreq.ast import (
 from gsched.resreq.columns import compile_mask
 from gsched.resreq.course import Steps, at_start, course
 from gsched.resreq.evaluate import DEFAULT_ORDER, compile_select
-from gsched.resreq.features import Feature
 from gsched.resreq.gpu import GpuRequirement, gpu_of, parse_gpu
 from gsched.resreq.names import canonical, select_names
 from gsched.resreq.printer import print_combined
@@ -54,9 +53,6 @@ from gsched.resreq.syntax import parse_combined_any
 
 CACHED_CLASSES = 4096
 _RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-
-HONOURED: frozenset[Feature] = frozenset(Feature) - {Feature.GPU_DURATION}
-"""Forms of the language that placing understands; admission refuses the others by name."""
 
 
 @lru_cache(maxsize=CACHED_CLASSES)
@@ -197,7 +193,7 @@ class _Reserved:
             # With -gpu this is how its number shows in the combined requirement.
             self._gpu = self._gpu or gpu_of(item)
         elif name in gpu_counter_claims():
-            self._claim("task" if method == "task" else "", DeviceKind(name, tile=self._gtile), int(item.amount))
+            self._claim("task" if method == "task" else "", DeviceKind(name, tile=self._gtile), int(amount))
         else:
             # Nothing is reserved twice in one rusage, so that an amount has one method and one course.
             self.amounts[method][name] = amount

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from gsched.resreq.ast import Reservation
+from gsched.resreq.course import at_start
 from gsched.resreq.lexer import one_line, read_number, refuse
 
 BAD_GPU = "Bad GPU requirement"
@@ -318,7 +319,8 @@ def gpu_of(item: Reservation) -> GpuRequirement:
 
     Raises RequirementError for an amount that is not a whole number of at least 1.
     """
-    amount = f"{item.amount:.0f}" if item.amount.is_integer() else item.text
+    most = at_start(item)
+    amount = f"{most:.0f}" if most.is_integer() else item.text
     per = "/task" if item.method == "task" else ""
     asked = parse_gpu(":".join([f"num={amount}{per}", *(f"{key}={value}" for key, value in item.gpu_options)]))
     return asked or GpuRequirement()

@@ -295,8 +295,10 @@ def test_memory_with_a_duration_is_given_back_while_the_job_runs(cluster: Cluste
     third = cluster.submit("-m", "one", "-R", f"rusage[mem={most}M]", "true")
     assert "Job's requirements for reserving resource (mem) not satisfied" in cluster.why_pending(third)
     assert ":duration=5s:decay=0]" in shown(cluster, first)
-    both = refused(cluster, "-R", "rusage[mem=1:ngpus_excl_p=1:duration=5]")
-    assert "a device is held until the job ends at position 14 of" in both
+    both = cluster.run("gsub", "-R", "rusage[mem=1:ngpus_excl_p=1:duration=5]", "sleep", "600")
+    assert both.stderr == (
+        "the duration of ngpus_excl_p in rusage[...] does not count: a GPU is held until the job ends\n"
+    )
 
 
 def test_a_host_that_is_gone_is_a_reason_and_load_is_not_waited_for_in_vain(cluster: Cluster) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from core_world import World, make_config, spec
+from core_world import World, gpu_spec, make_config, spec
 
 from gsched.base.errors import GschedError
 from gsched.core.views import host_view
@@ -145,11 +145,31 @@ def test_a_requeued_job_holds_everything_again() -> None:
     assert reserved(world) == 0.0
 
 
-@pytest.mark.parametrize("resource", ["ngpus_excl_p", "ngpus_physical"])
-def test_a_gpu_is_held_to_the_end(resource: str) -> None:
+@pytest.mark.parametrize("resource", ["ngpus_excl_p", "ngpus"])
+@pytest.mark.parametrize("wish", ["{}=2:duration=5:decay=1", "{}=(1 2):duration=(5)"])
+def test_a_gpu_is_held_to_the_end_and_the_job_says_so(resource: str, wish: str) -> None:
     world = World(make_config("a"))
-    text = f"rusage[mem=1:{resource}=1:duration=5]"
-    said = r"a duration of a GPU resource in rusage\[...\] is not supported; a device is held until the job ends"
-    with pytest.raises(GschedError, match=said + " at position 14"):
-        world.submit(spec(res_req=text))
+    text = f"rusage[mem=500:{wish.format(resource)}]" if "(" not in wish else f"rusage[{wish.format(resource)}]"
+    (job,) = world.run(spec(res_req=text))
+    assert world.job(job).spec.warnings == (
+        f"the duration of {resource} in rusage[...] does not count: a GPU is held until the job ends",
+    )
+    world.wait(6 * MIN)
+    assert reserved(world) == 0.0
+    (waiting,) = world.submit(gpu_spec(3))
+    world.settle()
+    assert (world.state(job), world.state(waiting)) == ("RUN", "PEND")
+    world.ended(job)
+    world.settle()
+    assert world.state(waiting) == "RUN"
+
+
+def test_the_warning_goes_with_the_duration() -> None:
+    world = World(make_config("a"))
+    (job,) = world.submit(spec(res_req="rusage[ngpus_excl_p=1:duration=5]", hold=True))
+    assert len(world.job(job).spec.warnings) == 1
+    assert world.modify(job, res_req="rusage[ngpus_excl_p=1]") == [""]
+    assert world.job(job).spec.warnings == ()
     assert world.submit(spec(res_req="rusage[mem=1:duration=5, ngpus_excl_p=1]"))
+    with pytest.raises(GschedError, match="GPUs are claimed whole"):
+        world.submit(spec(res_req="rusage[ngpus_excl_p=(2 0.5):duration=(5)]"))

@@ -174,6 +174,8 @@ def test_what_agents_cannot_do_is_named() -> None:
 
 def test_a_gpu_resource_in_rusage_is_a_gpu_requirement() -> None:
     items = parse("rusage[ngpus_physical=2/task:gmodel=K80-12G:gmem=1G:gtile='!',ngpus=0.5]").rusage
+    most = parse("rusage[ngpus_physical=(1 2):duration=(5)]").rusage[0]
+    assert gpu_of(most) == read("num=2")
     assert gpu_of(items[0]) == read("num=2/task:gmodel=K80-12G:gmem=1G:gtile=!")
     with pytest.raises(RequirementError, match="num= takes a whole number"):
         gpu_of(items[1])

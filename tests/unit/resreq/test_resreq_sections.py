@@ -16,12 +16,10 @@ from gsched.resreq.ast import (
     Number,
     OrderKey,
     Phase,
-    Requirement,
     Reservation,
     Span,
 )
 from gsched.resreq.evaluate import compile_number
-from gsched.resreq.features import Feature, features, refuse_beyond
 from gsched.resreq.names import check_names, names_in
 from gsched.resreq.printer import format_duration, print_requirement
 from gsched.resreq.syntax import BAD_SYNTAX, parse, parse_any
@@ -272,36 +270,3 @@ def test_wrong_sections_say_what_and_where(text: str, position: int, words: str)
 def test_names_in_expressions_are_checked_where_they_stand() -> None:
     with pytest.raises(RequirementError, match=r"Bad resource name: mme \(did you mean mem\?\) at position 10 "):
         check_names(parse("order[2*(mme+1)]"), lambda name: name == "mem", ["mem"])
-
-
-def test_features_tell_what_a_requirement_uses() -> None:
-    text = (
-        "a order[mem/2:!ut] rusage[mem=(2 1):duration=(5 5):decay=(1)||ngpus=1:gmem=1G:threshold=1]"
-        " span[ptile='!',gtile=1] same[type] cu[excl] affinity[core]"
-    )
-    found = features(parse(text))
-    assert {feature.name: text[position:].split("[")[0] for feature, position in found.items()}["CU"] == "cu"
-    expected = {*Feature} - {
-        Feature.ALTERNATIVES,
-        Feature.COMPOUND,
-        Feature.BLOCK,
-        Feature.STRIPE,
-        Feature.GPU_DURATION,
-    }
-    assert set(found) == expected
-    assert set(features(parse("span[stripe]"))) == {Feature.STRIPE}
-    assert set(features(parse("span[block=2]"))) == {Feature.BLOCK}
-    assert features(parse("a order[-mem] rusage[mem=1/host:duration=5] span[hosts=1]")) == {Feature.DURATION: 21}
-    joined = features(parse("rusage[mem=1:ngpus_excl_p=1:duration=5]"))
-    assert joined == {Feature.DURATION: 7, Feature.GPU_DURATION: 13}
-    assert Feature.GPU_DURATION not in features(parse("rusage[mem=1:duration=5, ngpus_excl_p=1]"))
-    assert features(Requirement()) == {}
-
-
-def test_what_a_caller_does_not_honour_is_refused_by_name() -> None:
-    requirement = parse_any("{2*{cu[type=rack]}+1*{a}} same[type] ")
-    refuse_beyond(requirement, {Feature.COMPOUND, Feature.CU, Feature.SAME})
-    with pytest.raises(RequirementError, match=r"cu\[...\] is not supported at position 5 of <\{2"):
-        refuse_beyond(requirement, {Feature.COMPOUND})
-    with pytest.raises(RequirementError, match=r"a GPU option in rusage\[...\] is not supported; -gpu takes it"):
-        refuse_beyond(parse("rusage[ngpus_physical=1:gmem=1G]"), set())
