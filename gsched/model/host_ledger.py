@@ -384,18 +384,18 @@ class HostLedger:
             self.slots_used += part.slots
 
     def _may_claim(self, gpu: Gpu, claim: str, share: float = 1.0, gmem_mib: float = 0.0) -> bool:
+        holders = self.holders.get(gpu.uuid)
+        if holders and claim not in SHARING:
+            return False
         if gpu.problem or gpu.mode is None or gpu.mode is ComputeMode.PROHIBITED or board_of(gpu) in self.torn:
             return False
         if isinstance(gpu, GpuPart) is not (claim in MIG_CLAIMS) or gpu.mig:
             return False
         if gmem_mib and not self._has_room(gpu, gmem_mib):
             return False
-        holders = self.holders.get(gpu.uuid)
         if claim == "ngpus":
-            return not holders
-        if not suits(gpu, claim):
-            return False
-        return not holders or (claim in SHARING and self._can_share(gpu, share, gmem_mib))
+            return True
+        return suits(gpu, claim) and (not holders or self._can_share(gpu, share, gmem_mib))
 
     def _can_share(self, gpu: Gpu, share: float, gmem_mib: float) -> bool:
         """Whether one more fits beside those who hold a part of the GPU already."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.allocation import SHARING, Allocation, HeldGpu, HostAllocation
 from gsched.model.devices import held_of
 from gsched.model.host_ledger import AttemptKey, HostLedger
 from gsched.model.snapshot import AdvanceReservation, Bucket, Running, Snapshot
@@ -318,8 +318,8 @@ class Future:
             else:
                 homeless.append(held)
         for held in homeless:
-            old = books.gpus.get(held.uuid)
-            others = (gpu for gpu in books.gpus.values() if gpu.uuid not in chosen)
+            old, taken = books.gpus.get(held.uuid), () if held.claim in SHARING else books.holders
+            others = (gpu for gpu in books.gpus.values() if gpu.uuid not in taken and gpu.uuid not in chosen)
             for gpu in sorted(others, key=lambda gpu: gpu.index):
                 other = held_of(gpu, held.claim, held.share, held.gmem_mib)
                 is_alike = (old is None or gpu.model == old.model) and other.profile == held.profile
