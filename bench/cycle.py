@@ -13,7 +13,6 @@ The last line is JSON.
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import random
 import statistics
@@ -24,6 +23,7 @@ from typing import NamedTuple
 from gsched.core.cluster import ClusterState
 from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
+from gsched.master.collector import settle_in, undisturbed
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobSubmitted
@@ -99,9 +99,7 @@ class World:
         self._hold(free)
         for number in range(1, jobs + 1):
             self._submit(number)
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 50)  # both as the master does
+        settle_in()
 
     def _host(self, name: str) -> None:
         devices = (
@@ -148,7 +146,7 @@ class World:
 
     def cycle(self) -> Plan:
         """One cycle. Its plans are kept for the next, as the engine does; its placements are not carried out."""
-        plan = schedule(self.snapshot(), NOW, BUDGET)
+        plan = undisturbed(schedule)(self.snapshot(), NOW, BUDGET)
         self.planned = plan.planned
         return plan
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -24,6 +23,7 @@ from gsched.core.instruction import Instruction, StartJob
 from gsched.master import auditlog
 from gsched.master.auditlog import AuditLog
 from gsched.master.board import Board
+from gsched.master.collector import settle_in, undisturbed
 from gsched.master.ends import Ends
 from gsched.master.feed import Feed
 from gsched.master.gate import Gate, LetIn
@@ -39,6 +39,7 @@ from gsched.master.throttle import Throttle
 from gsched.model.config import ClusterConfig
 from gsched.model.event import AnyEvent, JobDispatched
 from gsched.model.job import FINISHED, AttemptResult
+from gsched.policy.cycle import schedule
 from gsched.store.eventlog import EventLog
 from gsched.store.history import History
 from gsched.wire.address import MASTER_FILE, MASTER_SOCKET, write_address
@@ -84,14 +85,10 @@ class Master:
         self._config = config
         self._store = store
         self._manager = manager
-        self._engine = Engine(recover(store), config, clock.now())
+        self._engine = Engine(recover(store), config, clock.now(), schedule=undisturbed(schedule))
         jobs = self._engine.state.jobs.values()
         self._interactive = [job.job_id for job in jobs if job.spec.interactive and job.state not in FINISHED]
-        # What was replayed lives long: keep it out of every later collection.
-        gc.collect()
-        gc.freeze()
-        # A cycle makes hundreds of thousands of small objects that end with it: rings among them are looked for rarely.
-        gc.set_threshold(50_000, 20, 50)
+        settle_in()  # what was replayed lives long
         self._board = Board(config)
         self._feed = Feed()
         self._ends = Ends(self._board)
