@@ -26,7 +26,7 @@ from gsched.model.config import ClusterConfig
 from gsched.model.event import JobModified, JobSwitched
 from gsched.model.job import FINISHED, PENDING, JobSpec, JobState
 from gsched.model.view import Control, JobFilter
-from gsched.policy.planner import show_time
+from gsched.policy.planned_words import show_time
 
 FIXED = frozenset(
     {"user", "combined_req", "combined_gpu_req", "conditions", "auto_gpu", "aging_per_s", "warnings", "indices"}

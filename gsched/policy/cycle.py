@@ -50,8 +50,8 @@ class _Cycle:
         self._field = CycleColumns(snapshot, rules)
         self._demands = Demands(snapshot.local_type)
         self._limits = LimitUse(snapshot, self._demands.least)
-        trial = Trial(snapshot, rules, self._field, self._limits)
-        self._reservations = Reservations(snapshot, now, trial)
+        trial = Trial(snapshot, rules, self._field)
+        self._reservations = Reservations(snapshot, now, trial, self._limits)
         self._guard = PlaceGuard(snapshot, now, self._limits, self._reservations)
         self._preemptor = Preemptor(snapshot, now, trial, self._reservations)
         self._placer = Placer(snapshot, rules, self._field, self._demands, self._limits, self._guard)
@@ -114,6 +114,8 @@ class _Cycle:
     def _serve(self, job_id: int, bucket: Bucket, order: ServingOrder) -> None:
         denial = self._limits.reason(bucket)
         if denial is not None:
+            if self._reservations.is_kept(bucket):
+                self._plan_start(job_id, bucket)
             self._refuse(bucket, (denial.reason,), denial.scope, order)
             return
         inactive = self._reservations.guard.refusal(bucket) if bucket.requirement.reservation else None
@@ -123,6 +125,11 @@ class _Cycle:
         if (bucket.queue, bucket.requirement) in self._only_planned:
             self._plan_start(job_id, bucket)
             order.drop_class(bucket.queue, bucket.requirement)  # its reason is asked for when all has been placed
+            return
+        kept = self._guard.left(bucket, bucket.requirement.slots)
+        if kept is not None:
+            self._plan_start(job_id, bucket)
+            self._refuse(bucket, (kept.pending(),), BUCKET, order)
             return
         found = self._placer.place(bucket)
         if isinstance(found, Refused):
@@ -145,6 +152,7 @@ class _Cycle:
         if is_promised:
             self._placer.fulfilled(bucket)
         self._limits.count(bucket, allocation)
+        self._reservations.ahead.placed(bucket, allocation, ends_at)
         order.placed(bucket, allocation)
         self._placements.append(Placement(job_id, allocation, effective))
 
@@ -223,9 +231,9 @@ class _Cycle:
     def _plannable(self, bucket: Bucket) -> Demand | None:
         """The demand of a bucket whose next job waits for nothing but a place."""
         demand = self._demands.of(bucket.requirement)
-        if isinstance(demand, RequirementError) or self._limits.reason(bucket) is not None:
+        if isinstance(demand, RequirementError):
             return None
-        return demand
+        return demand if self._limits.reason(bucket) is None or self._reservations.is_kept(bucket) else None
 
     def _sentence(self) -> str:
         hosts, usable = len(self._snapshot.hosts), self._field.usable_hosts()

@@ -11,7 +11,8 @@ from gsched.model.allocation import HostAllocation
 from gsched.model.snapshot import Bucket
 from gsched.policy.explain import Reason
 from gsched.policy.future import Future
-from gsched.policy.planner import Planner, show_time
+from gsched.policy.planned_words import show_time
+from gsched.policy.planner import Planner
 
 INACTIVE = "Job's reservation is inactive"
 SUSPENDED_FIRST = "Higher or equal priority jobs already suspended by system"

@@ -14,6 +14,7 @@ from gsched.model.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Consumer
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.model.view import LimitView
+from gsched.policy.limit_claims import OF_SECTION, Claim, Counter
 from gsched.policy.limit_counts import CycleCounts, Member, Section, budget_key, concerns
 
 BUCKET: Final = "bucket"
@@ -88,6 +89,42 @@ class SectionUse:
                 if denial is not None:
                     return denial
         return None
+
+    def claims(self, bucket: Bucket, parts: Sequence[HostAllocation], minute: int) -> Iterator[Claim]:
+        """What a job of the bucket with those parts takes of the sections that hold at that minute of the week. A part
+        without a host counts for those that look at no hosts.
+        """
+        for section in self._of(bucket):
+            if section.by_host and not all(part.host for part in parts):
+                continue
+            for member, taken in section.takes(bucket, parts).items():
+                for resource, want in taken.items():
+                    allowed = section.allowed(resource, minute) if want > 0 else None
+                    if allowed is not None:
+                        counter = Counter(OF_SECTION, section=section, member=member, resource=resource)
+                        used = self._counts.of_section(section.name, member, resource)
+                        yield Claim(
+                            counter,
+                            want,
+                            used,
+                            self._amount(resource, allowed, member),
+                            _reached(section.limit, resource),
+                        )
+
+    def may_share(self, one: Bucket, other: Bucket) -> bool:
+        """Whether a section concerns both."""
+        concerning = self._of(other)
+        return any(section in concerning for section in self._of(one))
+
+    def has_spent(self, bucket: Bucket) -> bool:
+        """Whether a budget of GPU hours keeps its jobs from starting."""
+        wanted = self._needs(bucket.requirement) if self._needs is not None else {}
+        return self._budget_denial(bucket, wanted) is not None
+
+    def until_change_min(self, bucket: Bucket, minute: int) -> int | None:
+        """Minutes until an amount may change that concerns the bucket; None: none does."""
+        amounts = (each for section in self._of(bucket) for some in section.limit.amounts.values() for each in some)
+        return min((window.until_change_min(minute) for each in amounts for window in each.windows), default=None)
 
     def need_a_place(self, bucket: Bucket) -> bool:
         """Whether `place_reason` may say more than `reason`."""

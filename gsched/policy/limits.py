@@ -24,36 +24,28 @@ The core keeps what the started jobs hold: `LimitCounts.of(rules)`, then `add(ru
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.model.view import LimitView
+from gsched.policy.limit_claims import (
+    GROUP_TEXTS,
+    OF_ARRAY,
+    OF_JOB_GROUP,
+    OF_QUEUE,
+    OF_QUEUE_USER,
+    OF_USERS,
+    QUEUE_TEXTS,
+    QUEUE_USER_TEXTS,
+    USER_TEXTS,
+    Claim,
+    Counter,
+)
 from gsched.policy.limit_counts import CycleCounts
+from gsched.policy.limit_members import EVERYBODY, groups_above, limit_of
 from gsched.policy.limit_sections import BUCKET, CLASS, QUEUE, Denial, Needs, SectionUse
-
-EVERYBODY, DEFAULT = "all", "default"
-
-
-def limit_of(limits: Mapping[str, float], groups: Mapping[str, tuple[str, ...]], user: str) -> float | None:
-    """A user's limit among rows of lsb.users: his own row's, else the smallest of his groups' `group@` rows, else
-    that of `default`; None: none. An infinite one is that of a row that sets none.
-    """
-    found = _row_of(limits, groups, user)
-    return None if found == math.inf else found
-
-
-def _row_of(limits: Mapping[str, float], groups: Mapping[str, tuple[str, ...]], user: str) -> float | None:
-    own = limits.get(user)
-    if own is not None:
-        return own
-    of_groups = [
-        amount
-        for name, amount in limits.items()
-        if name.endswith("@") and (user in groups.get(name[:-1], ()) or EVERYBODY in groups.get(name[:-1], ()))
-    ]
-    return min(of_groups) if of_groups else limits.get(DEFAULT)
 
 
 class LimitUse:
@@ -120,7 +112,7 @@ class LimitUse:
         """Slots that one more job of the bucket may take, all hosts together; infinite without limits."""
         if bucket.queue in self._snapshot.inactive_queues or self._counted_denial(bucket) is not None:
             return 0
-        left = min((allowed - used for _, used, allowed in self._slot_limits(bucket)), default=math.inf)
+        left = min((allowed - used for _, _, used, allowed in self._slot_limits(bucket)), default=math.inf)
         return max(0, min(left, self._sections.room(bucket)))
 
     def says_nothing(self, bucket: Bucket) -> bool:
@@ -165,7 +157,7 @@ class LimitUse:
         """Slots that one more job of the bucket may take on the host, as far as limits of hosts go."""
         if self._foreign_denial(bucket, host) is not None:
             return 0
-        left = min((allowed - used for _, used, allowed in self._host_slot_limits(bucket, host)), default=math.inf)
+        left = min((allowed - used for _, _, used, allowed in self._host_slot_limits(bucket, host)), default=math.inf)
         return max(0, min(left, self._sections.room(bucket, host)))
 
     def host_reason(self, bucket: Bucket, host: str, part: HostAllocation) -> Denial | None:
@@ -173,7 +165,7 @@ class LimitUse:
         denial = self._foreign_denial(bucket, host)
         if denial is not None:
             return denial
-        for text, used, allowed in self._host_slot_limits(bucket, host):
+        for text, _, used, allowed in self._host_slot_limits(bucket, host):
             if used + part.slots > allowed:
                 return Denial(text, f"{part.slots} wanted, {used} of {allowed:g} used on {host}")
         return self._sections.place_reason(bucket, (part,))
@@ -211,32 +203,80 @@ class LimitUse:
         """The rows of glimits: sections of lsb.resources and budgets, as they are used after this cycle."""
         return self._sections.views()
 
+    # -- later times ----------------------------------------------------------------------------------------------
+
+    def claims(self, bucket: Bucket, parts: Sequence[HostAllocation], minute: int) -> Iterator[Claim]:
+        """What a job of the bucket with those parts takes of all that is counted, with what is allowed of it at that
+        minute of the week. A part without a host stands for those that are not known yet.
+        """
+        slots = sum(part.slots for part in parts)
+        for texts, counter, used, allowed in self._slot_limits(bucket):
+            yield Claim(counter, slots, used, allowed, texts[0])
+        for text, counter, used, allowed in self._counted_limits(bucket):
+            yield Claim(counter, 1, used, allowed, text)
+        for part in parts:
+            for text, counter, used, allowed in self._host_slot_limits(bucket, part.host) if part.host else ():
+                yield Claim(counter, part.slots, used, allowed, text)
+        yield from self._sections.claims(bucket, parts, minute)
+
+    def bars(self, bucket: Bucket, host: str) -> bool:
+        """Whether the host takes no job of the bucket, however little it holds."""
+        return self._foreign_denial(bucket, host) is not None
+
+    def is_stopped(self, bucket: Bucket) -> bool:
+        """Whether something keeps the bucket's jobs from starting that does not end with those that run."""
+        return (
+            bucket.queue in self._snapshot.inactive_queues
+            or bucket.queue not in self._snapshot.queues
+            or self._profile_denial(bucket) is not None
+            or self._sections.has_spent(bucket)
+        )
+
+    def may_share(self, one: Bucket, other: Bucket) -> bool:
+        """Whether jobs of the two may count for the same limit. False is sure."""
+        if self.says_nothing(one) or self.says_nothing(other):
+            return False
+        if one.queue == other.queue or one.user == other.user or (one.job_group and other.job_group):
+            return True
+        groups = [*(members for members, _ in self._snapshot.group_limits.values())]
+        groups += [self._snapshot.user_groups.get(name, ()) for name in self._snapshot.processor_limits]
+        if any({one.user, EVERYBODY} & {*members} and {other.user, EVERYBODY} & {*members} for members in groups):
+            return True
+        return self._sections.may_share(one, other)
+
+    def until_change_min(self, bucket: Bucket, minute: int) -> int | None:
+        """Minutes until what is allowed of a section that concerns the bucket may change; None: it does not."""
+        return self._sections.until_change_min(bucket, minute)
+
     # -- slots ----------------------------------------------------------------------------------------------------
 
     def _slots_denial(self, bucket: Bucket, slots: int) -> Denial | None:
-        for texts, used, allowed in self._slot_limits(bucket):
+        for texts, _, used, allowed in self._slot_limits(bucket):
             if used + slots > allowed:
                 text = texts[0] if used >= allowed or slots == 1 else texts[1]
                 detail = f"{slots} wanted, {used} of {allowed:g} used{texts[2]}"
                 return Denial(text, detail, BUCKET)
         return self._counted_denial(bucket)
 
-    def _slot_limits(self, bucket: Bucket) -> Iterator[tuple[tuple[str, str, str], float, float]]:
-        """(texts: full, not enough, whose), used, allowed: of the queue and of the user, all hosts together."""
+    def _slot_limits(self, bucket: Bucket) -> Iterator[tuple[tuple[str, str, str], Counter, float, float]]:
+        """(texts: full, not enough, whose), counter, used, allowed: of the queue and of the user on all hosts."""
         queue = self._snapshot.queues.get(bucket.queue)
         if queue is not None and queue.job_limit is not None:
-            yield _QUEUE_TEXTS, self._queue_used(queue.name), queue.job_limit
+            yield QUEUE_TEXTS, Counter(OF_QUEUE, queue.name), self._queue_used(queue.name), queue.job_limit
         if queue is not None and queue.user_limit is not None:
             owner = (bucket.queue, bucket.user)
             used = self._snapshot.queue_user_slots.get(owner, 0) + self._owner.get(owner, 0)
-            yield (*_QUEUE_USER_TEXTS, f" by {bucket.user}"), used, queue.user_limit
+            counter = Counter(OF_QUEUE_USER, queue.name, (bucket.user,))
+            yield (*QUEUE_USER_TEXTS, f" by {bucket.user}"), counter, used, queue.user_limit
         if not self._has_user_limits:
             return
         limit = self._user_limit(bucket.user)
         if limit is not None:
-            yield (*_USER_TEXTS, f" by {bucket.user}"), self._counts.of_user(bucket.user), limit
+            used, counter = self._counts.of_user(bucket.user), Counter(OF_USERS, members=(bucket.user,))
+            yield (*USER_TEXTS, f" by {bucket.user}"), counter, used, limit
         for group in self._limited_groups(bucket.user):
-            yield (*_GROUP_TEXTS, f" by {group}"), self._group_used(group), self._snapshot.group_limits[group][1]
+            members, limit = self._snapshot.group_limits[group]
+            yield (*GROUP_TEXTS, f" by {group}"), Counter(OF_USERS, members=members), self._group_used(group), limit
 
     def _foreign_denial(self, bucket: Bucket, host: str) -> Denial | None:
         """An agent that is not root's cannot start the jobs of others than its own user."""
@@ -245,54 +285,70 @@ class LimitUse:
             return None
         return Denial(f"Agent runs only jobs of user {there.only_user}", f"job of user {bucket.user}, {host}")
 
-    def _host_slot_limits(self, bucket: Bucket, host: str) -> Iterator[tuple[str, float, float]]:
-        """Text, used, allowed: of the queue and of the user on the host."""
+    def _host_slot_limits(self, bucket: Bucket, host: str) -> Iterator[tuple[str, Counter, float, float]]:
+        """Text, counter, used, allowed: of the queue and of the user on the host."""
         snapshot = self._snapshot
         queue = snapshot.queues.get(bucket.queue)
         there = snapshot.hosts.get(host)
         ncpus = max(1, there.ncpus) if there is not None else 1
         if queue is not None and (queue.host_limit is not None or queue.processor_limit is not None):
-            used = self._counts.of_queue_on(bucket.queue, host)
+            used, counter = self._counts.of_queue_on(bucket.queue, host), Counter(OF_QUEUE, bucket.queue, host=host)
             if queue.host_limit is not None:
-                yield "Queue's per-host job slot limit reached", used, queue.host_limit
+                yield "Queue's per-host job slot limit reached", counter, used, queue.host_limit
             if queue.processor_limit is not None:
-                yield "Queue's per-CPU job slot limit reached", used, math.ceil(queue.processor_limit * ncpus)
+                allowed = math.ceil(queue.processor_limit * ncpus)
+                yield "Queue's per-CPU job slot limit reached", counter, used, allowed
+        counter = Counter(OF_USERS, host=host, members=(bucket.user,))
         if there is not None and there.user_limit is not None:
             used = self._counts.of_user_on(bucket.user, host)
-            yield "Host's per-user job slot limit reached", used, there.user_limit
+            yield "Host's per-user job slot limit reached", counter, used, there.user_limit
         if snapshot.processor_limits:
             limit = self._processor_limit(bucket.user)
             if limit is not None:
                 used = self._counts.of_user_on(bucket.user, host)
-                yield "User's per-CPU job slot limit reached", used, math.ceil(limit * ncpus)
+                yield "User's per-CPU job slot limit reached", counter, used, math.ceil(limit * ncpus)
             yield from self._group_processor_limits(bucket.user, host, ncpus)
 
-    def _group_processor_limits(self, user: str, host: str, ncpus: int) -> Iterator[tuple[str, float, float]]:
+    def _group_processor_limits(self, user: str, host: str, ncpus: int) -> Iterator[tuple[str, Counter, float, float]]:
         for group, limit in self._snapshot.processor_limits.items():
             members = self._snapshot.user_groups.get(group, ())
             if user in members:
                 used = sum(self._counts.of_user_on(each, host) for each in members)
-                yield "User group's per-CPU job slot limit reached", used, math.ceil(limit * ncpus)
+                counter = Counter(OF_USERS, host=host, members=tuple(members))
+                yield "User group's per-CPU job slot limit reached", counter, used, math.ceil(limit * ncpus)
 
     # -- jobs: job groups and arrays ------------------------------------------------------------------------------
 
+    def _profile_denial(self, bucket: Bucket) -> Denial | None:
+        profiles = self._snapshot.applications
+        if not bucket.application or profiles is None or bucket.application in profiles:
+            return None
+        return Denial(f"The application profile {bucket.application} no longer exists")
+
     def _counted_denial(self, bucket: Bucket) -> Denial | None:
+        gone = self._profile_denial(bucket)
+        if gone is not None:
+            return gone
+        for text, counter, started, limit in self._counted_limits(bucket):
+            if started >= limit:
+                of = "elements started" if counter.kind == OF_ARRAY else f"jobs started in {counter.name}"
+                return Denial(text, f"{started} of {limit} {of}")
+        return None
+
+    def _counted_limits(self, bucket: Bucket) -> Iterator[tuple[str, Counter, int, int]]:
+        """Text, counter, started, allowed: of the array and the job groups."""
         snapshot = self._snapshot
-        if bucket.application and snapshot.applications is not None and bucket.application not in snapshot.applications:
-            return Denial(f"The application profile {bucket.application} no longer exists")
-        if bucket.array:
-            limit = snapshot.array_limits.get(bucket.array)
+        array = snapshot.array_limits.get(bucket.array) if bucket.array else None
+        if array is not None:
             started = snapshot.array_jobs.get(bucket.array, 0) + self._arrays.get(bucket.array, 0)
-            if limit is not None and started >= limit:
-                return Denial("The job array has reached its job slot limit", f"{started} of {limit} elements started")
+            yield "The job array has reached its job slot limit", Counter(OF_ARRAY, str(bucket.array)), started, array
         if bucket.job_group and snapshot.job_group_limits:
             for group in groups_above(bucket.job_group):
                 limit = snapshot.job_group_limits.get(group)
-                started = snapshot.job_group_jobs.get(group, 0) + self._job_groups.get(group, 0)
-                if limit is not None and started >= limit:
-                    text = "The specified job group has reached its job limit"
-                    return Denial(text, f"{started} of {limit} jobs started in {group}")
-        return None
+                if limit is not None:
+                    started = snapshot.job_group_jobs.get(group, 0) + self._job_groups.get(group, 0)
+                    counter = Counter(OF_JOB_GROUP, group)
+                    yield "The specified job group has reached its job limit", counter, started, limit
 
     # -- what is in use -------------------------------------------------------------------------------------------
 
@@ -348,31 +404,6 @@ class LimitUse:
                 or self._limits_users_of_hosts()
             )
         return self._is_counting
-
-
-_QUEUE_TEXTS = (
-    "The queue has reached its job slot limit",
-    "The queue has not enough job slots for the parallel job",
-    "",
-)
-_QUEUE_USER_TEXTS = (
-    "User has reached the per-user job slot limit of the queue",
-    "Not enough per-user job slots of the queue for the parallel job",
-)
-_USER_TEXTS = (
-    "The user has reached his/her job slot limit",
-    "The user has not enough job slots for the parallel job",
-)
-_GROUP_TEXTS = (
-    "One of the user's groups has reached its job slot limit",
-    "One of user's groups has not enough job slots for the parallel job",
-)
-
-
-def groups_above(job_group: str) -> list[str]:
-    """A job group and all those it lies in: `/a/b/c` gives `/a/b/c`, `/a/b`, `/a` and `/`."""
-    names = [name for name in job_group.split("/") if name]
-    return [f"/{'/'.join(names[:depth])}" for depth in range(len(names), -1, -1)]
 
 
 def _limits_users(host: HostSnapshot) -> bool:

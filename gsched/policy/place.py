@@ -238,9 +238,12 @@ class Placer:
         full = way if most == way.tasks else way._replace(tasks=most)
         for each in (full, way) if most > way.tasks and way.term.one_host else (full,):
             if not needs_several(each):
+                refused = dict(self._guard.own.get(bucket, ()))
                 part = self._on_one_host(bucket, queue, demand, each)
                 if part is not None:
                     return Allocation(hosts=(part,))
+                if each is not way and bucket in self._guard.own:  # a limit that refuses all of it may allow the least
+                    self._guard.own[bucket] = refused
         return self._spreader.spread(bucket, queue, demand, way, most) if may_spread(full) else None
 
     def _on_one_host(self, bucket: Bucket, queue: Queue, demand: Demand, way: Way) -> HostAllocation | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
 from gsched.policy.explain import Reason
+from gsched.policy.limit_sections import Denial
 from gsched.policy.limits import LimitUse
 from gsched.policy.reserve import Reservations
 
@@ -62,28 +64,35 @@ class PlaceGuard:
         return self._reservations.allows(part, self.ends_at(bucket), bucket)
 
     def limited(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
-        """Why limits of the host forbid the part."""
-        if not self._has_limits(bucket):
+        """Why limits forbid the part: those of the host, or what planned jobs will need of any."""
+        if self._limits.says_nothing(bucket):
             return None
-        denial = self._limits.host_reason(bucket, part.host, part)
-        if denial is None:
-            return None
-        self.limited_buckets.add(bucket)
-        return Reason(denial.text, denial.detail)
+        denial = self._limits.host_reason(bucket, part.host, part) if self._has_limits(bucket) else None
+        return self._denied(bucket, denial, (part,))
 
     def forbids(self, bucket: Bucket, allocation: Allocation) -> Reason | None:
-        """Why limits forbid the allocation as a whole."""
-        if not self._has_limits(bucket):
+        """Why limits forbid the allocation as a whole, now or for what planned jobs will need of them."""
+        if self._limits.says_nothing(bucket):
             return None
-        denial = self._limits.allocation_reason(bucket, allocation)
+        denial = self._limits.allocation_reason(bucket, allocation) if self._has_limits(bucket) else None
+        return self._denied(bucket, denial, allocation.hosts)
+
+    def _denied(self, bucket: Bucket, denial: Denial | None, parts: Sequence[HostAllocation]) -> Reason | None:
         if denial is None:
+            reason = self._reservations.keeps_limits(parts, self.ends_at(bucket), bucket)
+        else:
+            reason = Reason(denial.text, denial.detail)
+        if reason is not None:
+            self.limited_buckets.add(bucket)
+        return reason
+
+    def left(self, bucket: Bucket, slots: int) -> Reason | None:
+        """Why no place for so many slots is to be looked for: planned jobs will need what is left of a limit."""
+        if self._limits.says_nothing(bucket):
             return None
-        self.limited_buckets.add(bucket)
-        return Reason(denial.text, denial.detail)
+        return self._denied(bucket, None, (HostAllocation(host="", slots=slots),))
 
     def _has_limits(self, bucket: Bucket) -> bool:
-        if self._limits.says_nothing(bucket):
-            return False
         found = self._limited.get(id(bucket))
         if found is None:
             found = (bucket, self._limits.has_host_limits(bucket))

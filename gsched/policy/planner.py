@@ -8,14 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from gsched.base.ids import show_job
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host_ledger import HostLedger
 from gsched.model.snapshot import AdvanceReservation, Bucket
@@ -23,6 +21,9 @@ from gsched.policy.demand import Demand
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import UNSATISFIED
 from gsched.policy.future import Booking, Future, idle_gpus
+from gsched.policy.limits_ahead import LimitsAhead, Standing
+from gsched.policy.planned_words import blocker
+from gsched.policy.release_table import Floats
 from gsched.policy.releases import Need, Releases, alone_of
 
 Books = Callable[[str], HostLedger]
@@ -55,8 +56,13 @@ class Trial(Protocol):
         """The same as flags in the order of all hosts' names; None where only `candidates` knows."""
         ...
 
-    def place(self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: Books) -> Allocation | Reason:
-        """What one job would hold on some of `hosts` if they had these books; earlier ones are preferred if alike."""
+    def place(
+        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: Books, then: Standing | None = None
+    ) -> Allocation | Reason:
+        """What one job would hold on some of `hosts` if they had these books; earlier ones are preferred if alike.
+
+        `then`: what limits leave to it; None: all.
+        """
         ...
 
     def needs(self, bucket: Bucket, demand: Demand) -> Sequence[Need]:
@@ -67,8 +73,9 @@ class Trial(Protocol):
 class Planner:
     """The search, for one cycle."""
 
-    def __init__(self, future: Future, trial: Trial) -> None:
+    def __init__(self, future: Future, trial: Trial, ahead: LimitsAhead | None = None) -> None:
         self._future = future
+        self._ahead = ahead if ahead is not None else LimitsAhead(future, None)
         self._snapshot = future.snapshot
         self._trial = trial
         self._known: Releases | None = None
@@ -82,7 +89,7 @@ class Planner:
         return Booking(job_id, bucket, self._future.priority(bucket), start, end, allocation)
 
     def fits(self, booking: Booking) -> bool:
-        """Whether the planned job fits on all its hosts beside whatever else is planned there."""
+        """Whether the planned job fits on all its hosts beside whatever else is planned there, and in its limits."""
         future = self._future
         for part in booking.allocation.parts:
             if not isinstance(future.settle(part.host, [*future.booked(part.host), booking]), list):
@@ -91,7 +98,7 @@ class Planner:
                 is_beside = booking.start < window.end and booking.end > window.start
                 if is_beside and self.in_the_way(window, part, booking.start):
                     return False
-        return True
+        return self._ahead.fits(booking)
 
     def _is_allowed(self, booking: Booking) -> bool:
         """Whether it may be planned so: without BACKFILL only where nothing is planned for afterwards."""
@@ -135,7 +142,8 @@ class Planner:
             return None
         hosts = [part.host for part in kept.allocation.hosts]
         held = [part.host for part in kept.allocation.parts]
-        ends = {end for host in held for end in self._future.releases(host) if self._future.now < end < kept.start}
+        free = [*self._ahead.times(kept.bucket), *(end for host in held for end in self._future.releases(host))]
+        ends = {end for end in free if self._future.now < end < kept.start}
         needs = self._trial.needs(kept.bucket, demand) if ends and len(held) == 1 else []
         for end in sorted(ends, reverse=True)[:MOST_TRIALS]:
             start, booked = self._start_after(end), self._future.booked(hosts[0])
@@ -161,7 +169,8 @@ class Planner:
         """The job on some of the hosts as soon as whatever ends at `end` has ended; None if it does not fit then."""
         future, at = self._future, self._start_after(end)
         priority = future.priority(bucket)
-        found = self._trial.place(bucket, demand, hosts, lambda host: future.books(host, at, priority))
+        then = self._ahead.then(bucket, at, job_id)
+        found = self._trial.place(bucket, demand, hosts, lambda host: future.books(host, at, priority), then)
         if isinstance(found, Reason):
             return None
         booking = self.booking(job_id, bucket, found, at)
@@ -189,19 +198,26 @@ class Planner:
             usable = usable & ~self._known.mask(self._future.booked_hosts())
         before = math.inf if kept is None else kept.start
         on_one = all(need.on_one for need in needs)
+        limits = self._let_in(bucket, needs, usable) if self._ahead.concerns(bucket) else None
         if on_one:
             bounds = _earliest(self._known, needs, usable)
+            if limits is not None:
+                bounds = np.maximum(bounds, limits)
             found = self._on_one_host(job_id, bucket, demand, needs, bounds, before)
         else:
-            found = self._on_several(job_id, bucket, demand, needs, usable, before)
+            found = self._on_several(job_id, bucket, demand, needs, usable, before, limits)
         if found is not None:
             return found, ""
         if kept is not None:
-            return None, "" if kept.start < math.inf else self.blocker(kept)
+            return None, "" if kept.start < math.inf else blocker(self._future, kept)
         order = np.flatnonzero(~np.isnan(bounds)) if on_one else np.flatnonzero(usable)
+        if limits is not None:
+            order = order[limits[order] < math.inf]  # nothing is held where nobody knows when a limit lets it in
         found = self._at_unknown_time(job_id, bucket, demand, order, needs)
         if found is not None:
-            return found, self.blocker(found)
+            return found, blocker(self._future, found)
+        if limits is not None and usable.any() and not (limits[usable] < math.inf).any():
+            return None, self._ahead.closed_by(bucket, needs, self._known.names[int(usable.argmax())])
         return None, OTHERS_FIRST if apart else self._never(bucket, demand, usable)
 
     def _on_one_host(
@@ -218,18 +234,20 @@ class Planner:
         """
         assert self._known is not None
         soon = self._future.soon
+        more = self._ahead.times(bucket)
         starts = bounds.copy()
         early = np.flatnonzero(bounds <= soon)
         starts[early] = np.minimum(self._start_after(soon), self._known.next_ends(early, soon))
         for host in self._future.booked_hosts():
             row = self._known.index.get(host)
             if row is not None and starts[row] < before:
-                starts[row] = next(self._times(row, needs, float(bounds[row]), before), (math.nan, 0.0))[0]
+                times = self._times(row, needs, float(bounds[row]), before, more)
+                starts[row] = next(times, (math.nan, 0.0))[0]
         best: Booking | None = None
         for row in _least(starts, before, MOST_HOSTS):
             if starts[row] >= before:
                 break
-            for _, end in islice(self._times(row, needs, float(bounds[row]), before), MOST_TIMES):
+            for _, end in islice(self._times(row, needs, float(bounds[row]), before, more), MOST_TIMES):
                 found = self._try(job_id, bucket, demand, [self._known.names[row]], end)
                 if found is not None:
                     best, before = found, found.start
@@ -241,15 +259,16 @@ class Planner:
         future = self._future
         return end if end > future.soon else max(future.soon, future.now + self._snapshot.terminate_s)
 
-    def _times(self, row: int, needs: Sequence[Need], first: float, before: float) -> Iterator[tuple[float, float]]:
+    def _times(
+        self, row: int, needs: Sequence[Need], first: float, before: float, more: Collection[float] = ()
+    ) -> Iterator[tuple[float, float]]:
         """(start, end that it waits for) on the host from `first` on, of starts before `before`, ascending; only those
-        at which there are slots and devices enough.
+        at which there are slots and devices enough. `more`: times at which limits change.
         """
         assert self._known is not None
         future, host = self._future, self._known.names[row]
-        ends = {end for end in future.releases(host) if max(first, future.soon) <= end < before}
-        if first <= future.soon:
-            ends.add(future.soon)
+        first = max(first, future.soon)
+        ends = {end for end in (first, *future.releases(host), *more) if first <= end < before}
         booked = future.booked(host)
         free = self._known.steps(row) if booked else None
         for start, end in sorted((self._start_after(end), end) for end in ends):
@@ -259,15 +278,25 @@ class Planner:
                 yield start, end
 
     def _on_several(
-        self, job_id: int, bucket: Bucket, demand: Demand, needs: Sequence[Need], usable: Mask, before: float
+        self,
+        job_id: int,
+        bucket: Bucket,
+        demand: Demand,
+        needs: Sequence[Need],
+        usable: Mask,
+        before: float,
+        limits: Floats | None,
     ) -> Booking | None:
         """The first time found at which the job fits: steps that double, then halves between the last two."""
         assert self._known is not None
         early: list[float] = []
         if self._snapshot.ledger.giving_back():
             early = self._future.given_back({self._known.names[number] for number in np.flatnonzero(usable)})
-        early = [*early, *self._ends_of_plans(usable)]
+        early = [*early, *self._ends_of_plans(usable), *self._ahead.times(bucket)]
         ends = np.concatenate([*(self._known.soonest(need, usable) for need in needs), early])
+        if limits is not None:
+            opens = limits[usable]
+            ends = np.maximum(np.concatenate([ends, opens]), opens.min(initial=math.inf))
         ends = np.unique(np.maximum(ends, self._future.soon))
         times = ends[ends < before].tolist()
         found: Booking | None = None
@@ -323,32 +352,18 @@ class Planner:
                 return found
         return None
 
+    def _let_in(self, bucket: Bucket, needs: Sequence[Need], usable: Mask) -> Floats:
+        """For each host: when limits let the job in there, as far as the ends of what runs tell; minus infinity for now
+        and infinite for an unknown time.
+        """
+        assert self._known is not None
+        found = np.full(len(usable), self._ahead.opens(bucket, needs))
+        if found.size and found[0] < math.inf:
+            for row in np.flatnonzero(usable).tolist():
+                found[row] = max(found[row], self._ahead.opens(bucket, needs, self._known.names[row]))
+        return found
+
     # -- words ----------------------------------------------------------------------------------------------------
-
-    def blocker(self, booking: Booking) -> str:
-        """Why nobody knows when the planned job starts: one job in its way whose end is not known."""
-        wants_gpus = any(part.gpus for part in booking.allocation.hosts)
-        blocking = sorted(self._unknown_on(booking, wants_gpus))
-        if not blocking:
-            return "unknown: it waits for another planned job"
-        _, job_id = blocking[0]
-        running = self._snapshot.running.get(job_id)
-        if running is not None and running.state in ("USUSP", "SSUSP"):
-            return f"unknown: job {show_job(job_id)} is suspended"
-        if running is not None and running.ends_at < math.inf:
-            return f"unknown: job {show_job(job_id)} has overrun its run limit"
-        return f"unknown: no run limit on job {show_job(job_id)}"
-
-    def _unknown_on(self, booking: Booking, wants_gpus: bool) -> Iterator[tuple[bool, int]]:
-        """(it holds nothing that the job lacks, job id) of those on its hosts whose end is not known."""
-        for part in booking.allocation.parts:
-            books = self._snapshot.ledger.host(part.host)
-            for key, held in books.held.items():
-                if math.isinf(self._future.end_of(part.host, key, held)):
-                    yield wants_gpus and not held.gpus, key[0]
-            for other in self._future.booked(part.host):
-                if other.job_id != booking.job_id and math.isinf(other.end):
-                    yield wants_gpus and not other.part_on(part.host).gpus, other.job_id
 
     def _never(self, bucket: Bucket, demand: Demand, usable: Mask) -> str:
         assert self._known is not None
@@ -390,8 +405,3 @@ def _least(starts: npt.NDArray[np.float64], before: float, most: int) -> list[in
         rows = rows[starts[rows] <= np.partition(starts[rows], most - 1)[most - 1]]
     found: list[int] = rows[np.argsort(starts[rows], kind="stable")][:most].tolist()
     return found
-
-
-def show_time(at: float) -> str:
-    """`2026-01-31 12:00:00 UTC`."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

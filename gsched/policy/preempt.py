@@ -96,6 +96,9 @@ class Preemptor:
 
     def _find(self, job_id: int, bucket: Bucket, demand: Demand, queues: dict[str, int]) -> Displacement | None:
         names = [name for name in self._trial.candidates(bucket, demand) if name in self._snapshot.hosts]
+        if self._reservations.ahead.concerns(bucket):  # nobody is displaced for a job that a limit keeps from the host
+            needs, opens = self._trial.needs(bucket, demand), self._reservations.ahead.opens
+            names = [name for name in names if opens(bucket, needs, name) == -math.inf]
         if self._is_coming(bucket, demand, names):
             return None
         ripe = self._ripe_jobs(bucket.queue, queues)
@@ -314,7 +317,8 @@ class Preemptor:
             ledger.suspend(victim.key, victim.allocation)
         run_s = bucket.requirement.run_s
         ends_at = math.inf if run_s is None else self._now + run_s
-        if any(self._reservations.allows(part, ends_at, bucket) is not None for part in allocation.parts):
+        refused = any(self._reservations.allows(part, ends_at, bucket) is not None for part in allocation.parts)
+        if refused or self._reservations.keeps_limits(allocation.hosts, ends_at, bucket) is not None:
             for victim in victims:
                 ledger.resume(victim.key, victim.allocation)
             return None

@@ -10,11 +10,10 @@ itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from gsched.base.ids import show_job
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
@@ -22,12 +21,15 @@ from gsched.policy.columns import is_closed
 from gsched.policy.demand import Demand
 from gsched.policy.explain import Reason
 from gsched.policy.fairshare import ShareTree
-from gsched.policy.future import CANDIDATE, Booking, Future
+from gsched.policy.future import Booking, Future
 from gsched.policy.guard import Guard
 from gsched.policy.heads import Kind, first_jobs, is_first, kind_of
+from gsched.policy.limits import LimitUse
+from gsched.policy.limits_ahead import LimitsAhead
 from gsched.policy.places import Lacking, Places
-from gsched.policy.planner import OTHERS_FIRST, Planner, Trial, show_time
+from gsched.policy.planner import OTHERS_FIRST, Planner, Trial
 from gsched.policy.promise import NOT_LOOKED_AT, Obstacles, Promise, start_of
+from gsched.policy.respect import Respect
 
 MOST_SEARCHES = 8
 """Searches over the whole cluster in one cycle."""
@@ -38,13 +40,16 @@ SEARCH_AGAIN_S = 60.0
 class Reservations:
     """The planned jobs of one cycle: those of the cycle before that still hold, and those made in this one."""
 
-    def __init__(self, snapshot: Snapshot, now: float, trial: Trial) -> None:
+    def __init__(self, snapshot: Snapshot, now: float, trial: Trial, limits: LimitUse | None = None) -> None:
+        """`limits`: those that hold in the cycle."""
         self._snapshot = snapshot
         self._now = now
         self.future = Future(snapshot, now)
-        self._planner = Planner(self.future, trial)
+        self.ahead = LimitsAhead(self.future, limits)
+        self._planner = Planner(self.future, trial, self.ahead)
         self.guard = Guard(self.future, self._planner)
         self._places = Places(self.future, self._planner, trial)
+        self._respect = Respect(self.future, self.ahead, self._places)
         self._served: set[Kind] = set()
         self._sought: dict[Kind, float] = {}
 
@@ -65,8 +70,14 @@ class Reservations:
             self.guard.within(bucket, part)
             or self.guard.after_windows(part, ends_at, inside)
             or self.guard.after_suspended(part, bucket)
-            or (None if inside else self._after_planned(part, ends_at, bucket))
+            or (None if inside else self._respect.after_planned(part, ends_at, bucket))
         )
+
+    def keeps_limits(self, parts: Sequence[HostAllocation], ends_at: float, bucket: Bucket) -> Reason | None:
+        """Why a job that all limits let in now must not take the parts until `ends_at`: a planned job would find too
+        little left of a limit. A part without a host stands for those that are not known yet.
+        """
+        return self._respect.after_limits(parts, ends_at, bucket)
 
     def ready(self, bucket: Bucket, ends_at: float) -> Allocation | None:
         """The planned place of the bucket's class if it is free by now: to be taken before any other is looked for.
@@ -90,6 +101,14 @@ class Reservations:
         """Whether the cycle before planned for a job of the class, and this one has not yet come to it."""
         return self._places.of_class((queue, requirement)) is not None
 
+    def is_kept(self, bucket: Bucket) -> bool:
+        """Whether the plan of the cycle before for a job of the bucket may be kept though a limit is full now: others
+        may use it until the job starts.
+        """
+        return not self.ahead.is_stopped(bucket) and any(
+            each.bucket == bucket and each.allocation is not None for each in self._places.promises.values()
+        )
+
     def wanting_plans(self, kinds: Iterable[Kind], able: Collection[Kind]) -> set[Kind]:
         """Those of the classes, which fit nowhere, whose first job must have its turn before others take what it will
         wait for: nothing was planned for them yet. None while as much is reserved for as may be, unless a job of the
@@ -103,7 +122,7 @@ class Reservations:
         """Whether a preempted job of the bucket may have its slots (`part`) again, which are free now."""
         if self.guard.after_windows(part, ends_at, bucket.requirement.reservation) is not None:
             return False
-        return self._after_planned(part, ends_at, bucket, goes_on=True) is None
+        return self._respect.after_planned(part, ends_at, bucket, goes_on=True) is None
 
     def took(
         self, part: HostAllocation, ends_at: float, bucket: Bucket | None = None, *, may_fulfil: bool = True
@@ -343,51 +362,3 @@ class Reservations:
     def _victims_at(self, job_id: int, bucket: Bucket) -> float:
         kind = kind_of(bucket)
         return self._sought[kind] if kind in self._sought else self.victims_sought_at(job_id, bucket)
-
-    # -- guards ---------------------------------------------------------------------------------------------------
-
-    def _after_planned(
-        self, part: HostAllocation, ends_at: float, bucket: Bucket, *, goes_on: bool = False
-    ) -> Reason | None:
-        """Whether all planned jobs that the candidate must respect still fit on the host beside it.
-
-        One that goes on after a preemption is reckoned with in the plans of its own and lower queues already; and a
-        plan whose time nobody knows may wait for its very end.
-        """
-        priority = self.future.priority(bucket)
-        kind = kind_of(bucket)
-        queue = self._snapshot.queues.get(bucket.queue)
-        backfills = queue is not None and queue.backfill
-        own = [each for each in self.future.booked(part.host) if kind_of(each.bucket) == kind]
-        end = ends_at if backfills or own else math.inf  # what is planned beside its own plan reckons with its end
-        respected = [
-            each
-            for each in self.future.booked(part.host)
-            if (not goes_on or (each.priority > priority and each.start < math.inf))
-            and (each.job_id in self._places.confirmed or (each.priority >= priority and kind_of(each.bucket) != kind))
-        ]
-        if all(each.start >= end and end < math.inf for each in respected):
-            return None
-        candidate = Booking(CANDIDATE, bucket, priority, self._now, end, Allocation(hosts=(part,)))
-        sinces = [self._places.promises[each.job_id].since for each in respected if math.isinf(each.start)]
-        staying = self.future.staying(part.host, min(sinces)) if sinces and math.isinf(end) else []
-        settled = self.future.settle(part.host, [candidate, *staying, *respected])
-        if isinstance(settled, list):
-            return None
-        return _delays(settled, part, ends_at, backfills=backfills)
-
-
-def _delays(booking: Booking, part: HostAllocation, ends_at: float, *, backfills: bool) -> Reason:
-    wanted = booking.part_on(part.host)
-    gpus = f" and {len(wanted.gpus)} GPUs" if wanted.gpus else ""
-    start = "as soon as it can" if math.isinf(booking.start) else show_time(booking.start)
-    if math.isinf(ends_at):
-        why = "this job has no run limit"
-    elif backfills:
-        why = f"this job may run until {show_time(ends_at)}"
-    else:
-        why = "this job's queue has no BACKFILL"
-    return Reason(
-        f"Resources are reserved for job <{show_job(booking.job_id)}>",
-        f"{f'{wanted.slots} slots{gpus}' if wanted.slots else 'all'} on {part.host}, planned start {start}; {why}",
-    )

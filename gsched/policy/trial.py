@@ -6,8 +6,9 @@ It follows the same rule as placing (gsched.policy.feasible, gsched.policy.paral
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host_ledger import HostLedger
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
@@ -18,62 +19,57 @@ from gsched.policy.compound import HostTry, Part, Tries, deal, is_plain
 from gsched.policy.demand import Choice, Demand, HostNeed, Term, tasks_of
 from gsched.policy.explain import NO_HOST, Reason
 from gsched.policy.feasible import RECENT, Rules, crowded, live_values, standing, try_host
-from gsched.policy.limits import LimitUse
+from gsched.policy.limits_ahead import Standing
 from gsched.policy.parallel import Fill, Offer, apart, assemble, merge, same_of, turns_of
 from gsched.policy.releases import Need, needs_of
 from gsched.policy.units import Units
 
 Books = Callable[[str], HostLedger]
 """Name of a host -> the books that are asked."""
-_SOME = tuple(HeldGpu(uuid="", index=number, claim="ngpus") for number in range(64))
-"""Devices of no host, to ask limits about their number."""
 _TRIED = -9
 """Attempt number under which the parts of a compound stand in books while the next part is tried."""
+
+
+class _Asked(NamedTuple):
+    """What is asked of all hosts alike."""
+
+    demand: Demand
+    books: Books
+    then: Standing | None
+
+    @property
+    def most_slots(self) -> int:
+        """The most that the job may take."""
+        demand = self.demand
+        if self.then is None or demand.max_slots <= demand.slots:
+            return demand.max_slots
+        return int(max(demand.slots, min(demand.max_slots, self.then.slots_left())))
+
+    def lets_have(self, part: HostAllocation) -> bool:
+        return self.then is None or self.then.part_reason(part) is None
 
 
 class Trial:
     """See the module. One for each cycle."""
 
-    def __init__(
-        self, snapshot: Snapshot, rules: Rules, field: CycleColumns | None = None, limits: LimitUse | None = None
-    ) -> None:
-        """`field`: the cycle's columns, to tell open hosts apart quickly. `limits`: those that hold in the cycle."""
+    def __init__(self, snapshot: Snapshot, rules: Rules, field: CycleColumns | None = None) -> None:
+        """`field`: the cycle's columns, to tell open hosts apart quickly."""
         self._snapshot = snapshot
         self._rules = rules
         self._field = field
-        self._limits = limits
         self._tries = Tries()
 
     def candidates(self, bucket: Bucket, demand: Demand) -> list[str]:
-        """Hosts that could ever give something to the job: open, in its queue, asked for; by name.
-
-        Those that a limit keeps from it are not among them: nobody knows when the limit will let it in, so nothing is
-        held for it there, and nobody is displaced.
-        """
+        """Hosts that could ever give something to the job: open, in its queue, asked for; by name."""
         queue = self._snapshot.queues.get(bucket.queue)
-        if queue is None:
-            return []
-        found = self._open_hosts(bucket, demand, queue)
-        if self._limits is None or not self._limits.has_host_limits(bucket):
-            return found
-        return [name for name in found if self._lets_in(self._limits, bucket, demand, name)]
+        return [] if queue is None else self._open_hosts(bucket, demand, queue)
 
     def usable(self, bucket: Bucket, demand: Demand) -> Flags | None:
         """The same as flags in the order of all hosts' names; None where only `candidates` knows."""
         queue = self._snapshot.queues.get(bucket.queue)
         if queue is None or self._field is None:
             return None
-        if self._limits is not None and self._limits.has_host_limits(bucket):
-            return None
         return self._field.open_rows(queue, bucket.requirement, demand)
-
-    def _lets_in(self, limits: LimitUse, bucket: Bucket, demand: Demand, name: str) -> bool:
-        """Whether limits would let the job have the least that it can do with on the host."""
-        for need in needs_of(demand):
-            least = HostAllocation(host=name, slots=need.slots, gpus=_SOME[: need.gpus])
-            if limits.host_reason(bucket, name, least) is None:
-                return True
-        return False
 
     def _open_hosts(self, bucket: Bucket, demand: Demand, queue: Queue) -> list[str]:
         if self._field is not None:
@@ -85,66 +81,70 @@ class Trial:
         """The least that the job takes, for each of its alternatives."""
         return needs_of(demand)
 
-    def place(self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: Books) -> Allocation | Reason:
-        """What one job would hold on some of `hosts` if they had these books; earlier ones are preferred if alike."""
+    def place(
+        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: Books, then: Standing | None = None
+    ) -> Allocation | Reason:
+        """What one job would hold on some of `hosts` if they had these books; earlier ones are preferred if alike.
+
+        `then`: what limits leave to it; None: all.
+        """
         first: Reason | None = None
+        asked = _Asked(demand, books, then)
         for choice in demand.choices:
-            found = self._choice(demand, choice, hosts, books)
+            found = self._choice(asked, choice, hosts)
             if isinstance(found, Allocation):
-                return found
+                over = then.reason(found.hosts) if then is not None else None
+                if over is None:
+                    return found
+                found = over
             first = first or found
         return first or NO_HOST
 
-    def _choice(self, demand: Demand, choice: Choice, hosts: Sequence[str], books: Books) -> Allocation | Reason:
+    def _choice(self, asked: _Asked, choice: Choice, hosts: Sequence[str]) -> Allocation | Reason:
         if len(choice.terms) == 1:
-            term, (least,) = choice.terms[0], tasks_of(choice, demand.slots)
-            most = max(least, demand.max_slots - demand.max_slots % term.block)
-            found = self._term(demand, term, least, most, hosts, books)
+            term, (least,) = choice.terms[0], tasks_of(choice, asked.demand.slots)
+            most = asked.most_slots
+            found = self._term(asked, term, least, max(least, most - most % term.block), hosts)
             return found if isinstance(found, Reason) else self._units(term).whole(merge(found))
-        return self._compound(demand, choice, hosts, books)
+        return self._compound(asked, choice, hosts)
 
-    def _compound(self, demand: Demand, choice: Choice, hosts: Sequence[str], books: Books) -> Allocation | Reason:
+    def _compound(self, asked: _Asked, choice: Choice, hosts: Sequence[str]) -> Allocation | Reason:
         reason: Reason | None = None
         for group in self._alike(choice.same, hosts):
             for turns in turns_of(len(choice.terms)):
-                found = self._parts(demand, choice, turns, group, books)
+                found = self._parts(asked, choice, turns, group)
                 if not isinstance(found, Reason):
                     return merge([part for number in range(len(turns)) for part in found[number]])
                 reason = reason or found
-            dealt = self._dealt(demand, choice, group, books)
+            dealt = self._dealt(asked, choice, group)
             if dealt is not None:
                 return merge([part for parts in dealt for part in parts])
         return reason or NO_HOST
 
-    def _dealt(
-        self, demand: Demand, choice: Choice, hosts: Sequence[str], books: Books
-    ) -> list[list[HostAllocation]] | None:
+    def _dealt(self, asked: _Asked, choice: Choice, hosts: Sequence[str]) -> list[list[HostAllocation]] | None:
         """Places for the parts of a compound, chosen for all of them at once."""
         if self._tries.left <= 0 or not all(is_plain(term) for term in choice.terms):
             return None
         parts = []
-        for term, tasks in zip(choice.terms, tasks_of(choice, demand.slots), strict=True):
-            room = {offer.host: offer.tasks for offer in self._offers(term, tasks, hosts, books)}
+        for term, tasks in zip(choice.terms, tasks_of(choice, asked.demand.slots), strict=True):
+            room = {offer.host: offer.tasks for offer in self._offers(asked, term, tasks, hosts)}
             if sum(room.values()) < tasks:
                 return None
             parts.append(Part(term, tasks, room))
-        there = HostTry(self._snapshot, self._rules, books, choice.terms, self._tries)
-        return deal(parts, there, demand.first_hosts)
+        there = HostTry(self._snapshot, self._rules, asked.books, choice.terms, self._tries, asked.lets_have)
+        return deal(parts, there, asked.demand.first_hosts)
 
     def _parts(
-        self, demand: Demand, choice: Choice, turns: Sequence[int], hosts: Sequence[str], books: Books
+        self, asked: _Asked, choice: Choice, turns: Sequence[int], hosts: Sequence[str]
     ) -> dict[int, tuple[HostAllocation, ...]] | Reason:
         """Places for the parts of a compound, each beside those whose turn came before."""
         tried: dict[str, HostLedger] = {}
         parts: dict[int, tuple[HostAllocation, ...]] = {}
-        shares = tasks_of(choice, demand.slots)
-
-        def scratch(name: str) -> HostLedger:
-            return tried.get(name) or books(name)
-
+        shares, books = tasks_of(choice, asked.demand.slots), asked.books
+        beside = asked._replace(books=lambda name: tried.get(name) or books(name))
         for number in turns:
             tasks = shares[number]
-            found = self._term(demand, choice.terms[number], tasks, tasks, hosts, scratch)
+            found = self._term(beside, choice.terms[number], tasks, tasks, hosts)
             if isinstance(found, Reason):
                 return found
             for part in found:
@@ -164,10 +164,10 @@ class Trial:
         return list(groups.values())
 
     def _term(
-        self, demand: Demand, term: Term, least: int, most: int, hosts: Sequence[str], books: Books
+        self, asked: _Asked, term: Term, least: int, most: int, hosts: Sequence[str]
     ) -> tuple[HostAllocation, ...] | Reason:
         reason: Reason | None = None
-        firsts = demand.first_hosts if term.is_first else ()
+        firsts = asked.demand.first_hosts if term.is_first else ()
         tile = most if not term.is_tiled else 0
         alone = dict.fromkeys((most, least)) if term.one_host else (most,)
         for tasks in alone if term.cu is None and (not term.is_striped or most == 1) else ():
@@ -176,41 +176,45 @@ class Trial:
                 host = self._snapshot.hosts[name]
                 if (firsts and name not in firsts) or (term.is_tiled and 1 < tasks > (term.tile(host.values) or tile)):
                     continue
-                found = self._try(term, host, books(name), need)
+                found = self._try(asked, term, host, need)
                 if isinstance(found, HostAllocation):
                     return (found,)
                 reason = reason or found
         if term.cu is None and (most == 1 or term.one_host):
             return reason or NO_HOST
-        offers = self._offers(term, most, hosts, books)
+        offers, fill = self._offers(asked, term, most, hosts), self._filler(asked, term)
         if not term.one_host:
-            return assemble(term, least, most, offers, self._filler(term, books), first_hosts=firsts)
+            return assemble(term, least, most, offers, fill, first_hosts=firsts)
         for offer in offers:
-            whole = assemble(term, least, most, [offer], self._filler(term, books), first_hosts=firsts)
+            whole = assemble(term, least, most, [offer], fill, first_hosts=firsts)
             if not isinstance(whole, Reason):
                 return whole
         return reason or NO_HOST
 
-    def _try(self, term: Term, host: HostSnapshot, ledger: HostLedger, need: HostNeed) -> HostAllocation | Reason:
-        return try_host(term, host, ledger, live_values(host, ledger), need, self._rules)
+    def _try(self, asked: _Asked, term: Term, host: HostSnapshot, need: HostNeed) -> HostAllocation | Reason:
+        ledger = asked.books(host.name)
+        found = try_host(term, host, ledger, live_values(host, ledger), need, self._rules)
+        if asked.then is None or isinstance(found, Reason):
+            return found
+        return asked.then.part_reason(found) or found
 
-    def _filler(self, term: Term, books: Books) -> Fill:
+    def _filler(self, asked: _Asked, term: Term) -> Fill:
         def fill(name: str, tasks: int, is_first: bool) -> HostAllocation | Reason:
-            return self._try(term, self._snapshot.hosts[name], books(name), term.need(tasks, first=is_first))
+            return self._try(asked, term, self._snapshot.hosts[name], term.need(tasks, first=is_first))
 
         return fill
 
-    def _offers(self, term: Term, most: int, hosts: Sequence[str], books: Books) -> list[Offer]:
+    def _offers(self, asked: _Asked, term: Term, most: int, hosts: Sequence[str]) -> list[Offer]:
         """What each host could give at the most, by its slots; filling it says what it gives in fact."""
         units = self._units(term)
         one = term.need(1, first=False)
         offers = []
         for name in hosts:
-            host, ledger = self._snapshot.hosts[name], books(name)
+            host, ledger = self._snapshot.hosts[name], asked.books(name)
             same = same_of(term.same, host.values)
             if same is None or (units.number is not None and name not in units.number):
                 continue
-            if isinstance(self._try(term, host, ledger, one), Reason):
+            if isinstance(self._try(asked, term, host, one), Reason):
                 continue
             room = most if ledger.free_slots is None else min(most, ledger.free_slots)
             for kind, per_task in term.task_devices:
@@ -219,7 +223,7 @@ class Trial:
                 room = affinity.room(ledger, term.affinity, room)
             unit = 0 if units.number is None else units.number[name]
             offers.append(Offer(name, term.share(room), term.tile(host.values), same, unit))
-        denied = units.denied((each.unit for each in offers), lambda part: crowded(books(part.host), alone=True))
+        denied = units.denied((each.unit for each in offers), lambda part: crowded(asked.books(part.host), alone=True))
         return [each for each in offers if each.unit not in denied]
 
     def _units(self, term: Term) -> Units:

@@ -214,6 +214,27 @@ def test_a_big_job_gets_its_turn_and_short_ones_fill_the_gap(cluster: Cluster) -
     assert cluster.state(long) == "PEND"
 
 
+def test_starts_are_planned_with_limits_as_they_will_stand_then(make_cluster: Callable[..., Cluster]) -> None:
+    """On `one` the queue may hold 4 slots, and does for ten minutes; `two` is full for an hour."""
+    cluster = make_cluster("--sim-gpus", "2:default", "--hosts", "one,two")
+    cluster.configure(lsb_queues=queue("few", 40, "HJOB_LIMIT = 4", "BACKFILL = Y"))
+    runs = cluster.submit("-q", "few", "-m", "one", "-n", "4", "-W", "10", "sleep", "600")
+    cluster.starts(runs)
+    cluster.starts(cluster.submit("-m", "two", "-n", "16", "-W", "60", "sleep", "600"))
+    first = cluster.submit("-q", "few", "-n", "3", "-R", "span[hosts=1]", "-W", "10", "sleep", "600")
+    second = cluster.submit("-q", "few", "-n", "2", "-R", "span[hosts=1]", "-W", "10", "sleep", "600")
+    cluster.why_pending(second)
+    planned = [cluster.job(job).planned for job in (first, second)]
+    assert planned[0] is not None and planned[1] is not None
+    assert planned[0].hosts == planned[1].hosts == ("one",)
+    at, later = planned[0].at, planned[1].at
+    assert at is not None and later is not None and later - at >= 600.0
+    assert "will start no sooner than" in cluster.run("gjobs", "-l", str(first)).stdout
+    cluster.run("gkill", str(runs))
+    cluster.starts(first)
+    assert cluster.state(second) == "PEND"
+
+
 def test_the_first_queue_that_accepts_a_job_takes_it(cluster: Cluster) -> None:
     cluster.configure(lsb_queues=queue("alone", 40, "EXCLUSIVE = Y", "RUNLIMIT = 10"))
     said = cluster.run("gsub", "-x", "-q", "normal alone", "true").stdout

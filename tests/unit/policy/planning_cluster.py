@@ -66,7 +66,7 @@ class PlainTrial:
         return [Need(1, demand.gpus, demand.slots)]
 
     def place(
-        self, bucket: Bucket, demand: Ask, hosts: Sequence[str], books: Callable[[str], HostLedger]
+        self, bucket: Bucket, demand: Ask, hosts: Sequence[str], books: Callable[[str], HostLedger], then: Any = None
     ) -> Allocation | Reason:
         self.calls += 1
         parts: list[HostAllocation] = []

@@ -18,7 +18,8 @@ from gsched.model.snapshot import Bucket, HostSnapshot, RequirementClass, Runnin
 from gsched.model.view import LimitView
 from gsched.model.window import Window
 from gsched.policy.limit_counts import LimitCounts, budget_key
-from gsched.policy.limits import LimitUse, groups_above, limit_of
+from gsched.policy.limit_members import groups_above, limit_of
+from gsched.policy.limits import LimitUse
 
 ALL, EACH = Consumers(), Consumers(per=True)
 NAMES = ("h1", "h2", "h3")

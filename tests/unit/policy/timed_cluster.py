@@ -1,0 +1,120 @@
+"""A small cluster in time: whole cycles one after the other, whose jobs start and end as they are decided."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from placing_cluster import Cluster, Line
+
+from gsched.model.allocation import Allocation
+from gsched.model.ledger import miscounts
+from gsched.model.reason import PlannedStart
+from gsched.model.snapshot import Bucket, Plan, RequirementClass, Running, Snapshot
+from gsched.policy.cycle import schedule
+from gsched.policy.limit_members import groups_above
+
+SUNDAY_MIN = 7 * 24 * 60
+
+
+class TimedCluster(Cluster):
+    """See the module. Times are seconds, and at 0 it is Sunday 00:00; a job ends by its run limit, or before."""
+
+    def __init__(self, *hosts: Any, **more: Any) -> None:
+        super().__init__(*hosts, **more)
+        self.planned: dict[int, PlannedStart] = {}
+        self.first_promise: dict[int, float] = {}
+        """Job -> the first time that it was planned for."""
+        self.started: dict[int, float] = {}
+        self.arrived: dict[int, float] = {}
+        self.lasts: dict[int, float] = {}
+        self._ends: list[tuple[float, int]] = []
+
+    def hold_until(self, ends_at: float, bucket: Bucket, allocation: Allocation) -> int:
+        """A job that runs from the beginning."""
+        self.last += 1
+        self.ledger.take((self.last, 1), allocation)
+        self._run(self.last, bucket, allocation, 0.0, ends_at)
+        return self.last
+
+    def _run(self, job_id: int, bucket: Bucket, allocation: Allocation, now: float, ends_at: float) -> None:
+        self.running[job_id] = Running(job_id, 1, bucket, allocation, "RUN", now, ends_at)
+        heapq.heappush(self._ends, (min(ends_at, now + self.lasts.get(job_id, math.inf)), job_id))
+
+    def snapshot(self, now: float = 0.0) -> Snapshot:
+        pending: dict[RequirementClass, dict[Bucket, Line]] = {}
+        for bucket, ids in self.pending.items():
+            if ids:
+                pending.setdefault(bucket.requirement, {})[bucket] = Line(ids)
+        queues: Counter[str] = Counter()
+        owners: Counter[tuple[str, str]] = Counter()
+        arrays: Counter[int] = Counter()
+        groups: Counter[str] = Counter()
+        for each in self.running.values():
+            queues[each.bucket.queue] += each.allocation.slots
+            owners[each.bucket.queue, each.bucket.user] += each.allocation.slots
+            arrays[each.bucket.array] += 1
+            groups.update(groups_above(each.bucket.job_group) if each.bucket.job_group else ())
+        return Snapshot(
+            queues=self.queues,
+            hosts=self.hosts,
+            ledger=self.ledger.fork(),
+            pending=pending,
+            running=self.running,
+            local_type="LINUX",
+            planned=self.planned,
+            queue_slots=queues,
+            queue_user_slots=owners,
+            array_jobs=arrays,
+            job_group_jobs=groups,
+            minute_of_week=int(now // 60) % SUNDAY_MIN,
+            terminate_s=0.0,
+            **self.options,
+        )
+
+    def step(self, now: float) -> Plan:
+        """End what ends by now, then one cycle, carried out."""
+        while self._ends and self._ends[0][0] <= now:
+            _, job_id = heapq.heappop(self._ends)
+            ended = self.running.pop(job_id)
+            self.ledger.give(ended.key, ended.allocation)
+        plan = schedule(self.snapshot(now), now, 10_000)
+        buckets = {job_id: bucket for bucket, ids in self.pending.items() for job_id in ids}
+        for placement in plan.placements:
+            bucket, job_id = buckets[placement.job_id], placement.job_id
+            assert not self.ledger.misfit((job_id, 1), placement.allocation)
+            self.ledger.take((job_id, 1), placement.allocation)
+            self.pending[bucket].remove(job_id)
+            self.started[job_id] = now
+            run_s = bucket.requirement.run_s
+            self._run(job_id, bucket, placement.allocation, now, math.inf if run_s is None else now + run_s)
+        self.planned = {job_id: each for job_id, each in plan.planned.items() if job_id not in self.started}
+        self._audit(now)
+        return plan
+
+    def play(self, jobs: Iterable[tuple[float, Bucket, float]]) -> None:
+        """`jobs`: arrival, what, how long it lasts. Plays until all have ended that can, and keeps to every promise."""
+        coming = sorted(jobs, key=lambda each: each[0])
+        while coming or self._ends:
+            now = min([*(each[0] for each in coming[:1]), *(self._ends[0][:1] if self._ends else ())])
+            if math.isinf(now):
+                return
+            while coming and coming[0][0] <= now:
+                at, bucket, lasts = coming.pop(0)
+                (job_id,) = self.add(bucket)
+                self.arrived[job_id], self.lasts[job_id] = at, lasts
+            self.step(now)
+
+    def _audit(self, now: float) -> None:
+        for books in self.ledger.hosts.values():
+            assert not list(miscounts(books))
+        for job_id, plan in self.planned.items():
+            if plan.at is not None:
+                first = self.first_promise.setdefault(job_id, plan.at)
+                assert plan.at <= first, f"job {job_id} was planned for {first}, at {now} for {plan.at}"
+        waiting = {job_id for ids in self.pending.values() for job_id in ids}
+        for job_id, first in self.first_promise.items():
+            assert job_id not in waiting or now < first, f"job {job_id} was planned for {first} and waits at {now}"
