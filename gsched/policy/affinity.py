@@ -1,8 +1,9 @@
 """Which processor units: chosen on one host for the tasks of a job with affinity[], from what its books say is free.
 
-It takes nothing. Units are given in the order in which they lie; distribute=balance takes from where most is free, and
-distribute=pack from the smallest core, socket or NUMA node that can hold all tasks. Each task keeps to one NUMA node
-where it can. Source: affinity string of LSF's administration guide; bsub(1), option -R.
+It takes nothing. Units near the job's GPUs go before all others. They are given in the order in which they lie;
+distribute=balance takes from where most is free, and distribute=pack from the smallest core, socket or NUMA node that
+can hold all tasks. Each task keeps to one NUMA node where it can.
+Source: affinity string of LSF's administration guide; bsub(1), option -R.
 """
 
 from __future__ import annotations
@@ -50,10 +51,14 @@ _Units = list[_Unit]
 _Task = _Units
 
 
-def choose(ledger: HostLedger, affinity: Affinity, tasks: int) -> CpuBinding | Reason:
-    """Units for so many tasks, or why they cannot be had."""
+def choose(
+    ledger: HostLedger, affinity: Affinity, tasks: int, near: frozenset[int] = frozenset()
+) -> CpuBinding | Reason:
+    """Units for so many tasks, or why they cannot be had. They lie in the NUMA nodes `near` if all of them can."""
     picker = _Picker(ledger, affinity)
-    found = picker.tasks(tasks)
+    found = picker.tasks_within(near, tasks) if near else []
+    if len(found) < tasks:
+        found = picker.tasks(tasks)
     if len(found) < tasks:
         return picker.shortage(tasks)
     return picker.binding(found)
@@ -142,6 +147,14 @@ class _Picker:
             if len(found) > len(best):
                 best = found
         return best
+
+    def tasks_within(self, nodes: frozenset[int], wanted: int) -> list[_Task]:
+        """The same, of units that lie in these NUMA nodes alone."""
+        everywhere = self.free
+        self.free = [unit for unit in everywhere if unit.within("numa") <= nodes]
+        found = self.tasks(wanted)
+        self.free = everywhere
+        return found
 
     def _regions(self, wanted: int) -> Iterator[_Units]:
         """Where the tasks are packed into: with pack(level=number) only in so many units of the level."""

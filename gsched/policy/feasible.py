@@ -175,7 +175,9 @@ def fill(need: HostNeed, ledger: HostLedger) -> HostAllocation | Reason:
     )
     if need.affinity is None:
         return part
-    binding = affinity.choose(ledger, need.affinity, need.slots)
+    nodes = (ledger.gpus[gpu.uuid].numa for gpu in held if gpu.uuid in ledger.gpus)
+    near = frozenset(node for node in nodes if node is not None)
+    binding = affinity.choose(ledger, need.affinity, need.slots, near)
     return binding if isinstance(binding, Reason) else replace(part, bindings=(binding,))
 
 

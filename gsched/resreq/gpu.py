@@ -336,7 +336,6 @@ def unsupported_by_agent(asked: GpuRequirement) -> str:
         for key, is_asked in (
             ("mps", asked.mps.startswith("per_") and (asked.num > 1 or asked.per == "task")),
             ("gvendor", asked.gvendor == "amd"),
-            ("aff", asked.aff and "aff" in asked.given),
             ("block", asked.block),
         )
         if is_asked

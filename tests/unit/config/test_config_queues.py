@@ -264,7 +264,7 @@ def test_the_unit_of_reservations_is_not_without_effect():
 
 def test_gpu_options_that_do_nothing_yet_are_refused():
     assert checked_queue("GPU_REQ = num=1:block=yes:aff=yes").errors == [
-        "lsb.queues:3: GPU_REQ: 'num=1:block=yes:aff=yes': aff=yes, block=yes is not supported yet"
+        "lsb.queues:3: GPU_REQ: 'num=1:block=yes:aff=yes': block=yes is not supported yet"
     ]
 
 

@@ -11,15 +11,17 @@ from hypothesis import strategies as st
 from placing_cluster import NOW, Cluster, host, kind, places, spreads, told
 
 from gsched.model.allocation import Allocation, CpuBinding, HostAllocation
+from gsched.model.host import ComputeMode, Gpu, GpuReport
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import Ledger, double_owners
 from gsched.model.queue import Preemption, Queue
 from gsched.model.snapshot import Running
 from gsched.model.topology import offered
 from gsched.policy import affinity
+from gsched.policy.demand import DeviceKind, Devices, HostNeed
 from gsched.policy.demand_reader import demand_of
 from gsched.policy.explain import Reason
-from gsched.policy.feasible import Rules
+from gsched.policy.feasible import Rules, fill
 from gsched.policy.trial import Trial
 
 SHORT = affinity.NOT_ENOUGH
@@ -104,6 +106,33 @@ def test_what_a_host_can_never_give_is_said_with_numbers(text: str, tasks: int, 
     ledger = books()
     assert shortage(ledger, text, tasks) == said
     assert affinity.room(ledger, affinity.affinity_of(f"affinity[{text}]")) < tasks
+
+
+def test_processors_are_near_the_devices_of_the_job_where_that_can_be() -> None:
+    ledger = books()
+    gpus = (
+        Gpu(uuid=f"g{node}", index=node, mode=ComputeMode.EXCLUSIVE_PROCESS, numa=node or None) for node in (2, 1, 0)
+    )
+    ledger.observe_gpus(GpuReport(gpus=tuple(gpus)))
+    given = [(0, [[0, 16], [1, 17]]), (1, [[4, 20], [5, 21]]), (2, [[8, 24], [9, 25]])]
+    for number, (index, cpus) in enumerate(given):
+        part = fill(need("core", 2), ledger)
+        assert isinstance(part, HostAllocation)
+        assert ([gpu.index for gpu in part.gpus], task_cpus(part)) == ([index], cpus)
+        ledger.take((200 + number, 1), part)
+    ledger.give((202, 1))
+    balanced = fill(need("core(2):distribute=balance", 2), ledger)
+    assert isinstance(balanced, HostAllocation)
+    assert task_cpus(balanced) == [[8, 9, 24, 25], [10, 11, 26, 27]]
+    far = fill(need("core(3)", 2), ledger)
+    assert isinstance(far, HostAllocation), "it does not wait for what is near"
+    assert task_cpus(far) == [[8, 9, 10, 24, 25, 26], [12, 13, 14, 28, 29, 30]]
+
+
+def need(text: str, tasks: int) -> HostNeed:
+    """A GPU and units for so many tasks."""
+    devices = (Devices(DeviceKind("ngpus_excl_p"), 1),)
+    return HostNeed(tasks, {}, devices, False, False, affinity.affinity_of(f"affinity[{text}]"))
 
 
 def test_exclusive_keeps_other_jobs_out_and_is_kept_out_by_them() -> None:
