@@ -28,10 +28,11 @@ from gsched.master.servicer import ask
 from gsched.master.sessions import Sessions
 from gsched.master.speakers import Refusals, Speaker
 from gsched.model.allocation import HostAllocation
-from gsched.model.host import GpuReport, LoadReport
+from gsched.model.host import LoadReport
 from gsched.model.job import AttemptResult, Usage
 from gsched.model.topology import Topology, checked
 from gsched.wire.address import address_of
+from gsched.wire.alike import GpuReports
 from gsched.wire.auth import Caller, Proven
 from gsched.wire.batch import next_batch
 from gsched.wire.convert import from_proto
@@ -57,6 +58,7 @@ class _Heard:
         """Messages since the engine was last known to have taken in all of them."""
         self.is_held_up = False
         """The agent is not listened to for now."""
+        self.gpus = GpuReports()
 
 
 class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
@@ -161,7 +163,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self, host: str, session: int, messages: Iterable[agent_pb2.AgentMessage], heard: _Heard
     ) -> None:
         for message in messages:
-            self._take(host, session, message)
+            self._take(host, session, message, heard)
             heard.untaken += 1
             if heard.untaken >= MOST_UNTAKEN:
                 await self._caught_up(host, session, heard)
@@ -188,7 +190,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
                 log.warning("agent of %s has been silent for %.0f s", host, patience_s)
                 return
 
-    def _take(self, host: str, session: int, message: agent_pb2.AgentMessage) -> None:
+    def _take(self, host: str, session: int, message: agent_pb2.AgentMessage, heard: _Heard) -> None:
         """One message of an agent. What cannot be understood is logged and dropped; the stream goes on."""
         kind = message.WhichOneof("kind")
         try:
@@ -202,7 +204,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
             if kind == "task_reply":
                 self._sessions.tasks.answered(host, message.task_reply)
                 return
-            command = _command(host, session, kind or "", message)
+            command = _command(host, session, kind or "", message, heard.gpus)
         except (GschedError, ValueError, TypeError) as error:
             if self._refusals.is_news(host, f"a {kind} message", time.monotonic()):
                 log.warning("a %s message of %s is dropped (and others like it): %s", kind, host, error)
@@ -222,7 +224,7 @@ def _note_failure(way: asyncio.Task[None]) -> None:
         log.error("a session with an agent broke", exc_info=error)
 
 
-def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage) -> Any:
+def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage, gpus: GpuReports) -> Any:
     match kind:
         case "started":
             return _started(host, message.started)
@@ -233,7 +235,7 @@ def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage
         case "load":
             return HostReported(host, session, load=from_proto(message.load, LoadReport))
         case "gpus":
-            return HostReported(host, session, gpus=checked_gpus(from_proto(message.gpus, GpuReport)))
+            return HostReported(host, session, gpus=checked_gpus(gpus.read(message.gpus)))
         case "usage":
             usage = {(item.job_id, item.attempt): from_proto(item.usage, Usage) for item in message.usage.attempts}
             return HostReported(host, session, usage=usage)

@@ -1,7 +1,8 @@
 """What is alike is read and written once and then copied: waiting elements of an array, equal jobs of one submission.
 
 A hundred thousand of them come in one message: reading each anew would take five times as long and forty times the
-room. Equal means equal bytes on the wire; nothing is ever taken for equal because it looks so.
+room. So are the GPUs of a host, whose readings move while all else stays. Equal means equal bytes on the wire; nothing
+is ever taken for equal because it looks so.
 """
 
 from __future__ import annotations
@@ -11,11 +12,17 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gsched.model.host import Gpu, GpuReport
 from gsched.model.view import JobView, Submission, Submitted
 from gsched.wire.convert import from_proto, to_proto
 from gsched.wire.v1 import model_pb2, scheduler_pb2
 
 V = TypeVar("V", JobView, Submitted)
+READINGS = (
+    *("used_mib", "foreign_mib", "utilization_percent", "memory_utilization_percent"),
+    *("temperature_c", "power_w", "pstate"),
+)
+"""What moves at a GPU while nothing happens to it: numbers, absent when unknown."""
 
 
 def job_views(messages: Iterable[model_pb2.JobView]) -> Iterator[JobView]:
@@ -88,3 +95,30 @@ def read_submissions(request: scheduler_pb2.SubmitRequest) -> Iterator[tuple[Sub
             submission = msgspec.structs.replace(from_proto(message, Submission), environment=environment)
             found = known[key] = (submission, len(key[0]) + len(environment))
         yield found
+
+
+class GpuReports:
+    """Reads the reports of one host: of a GPU of which readings alone have moved, only these are read."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Gpu] = {}
+        """What the last report said of each GPU beside its readings -> the GPU without them."""
+
+    def read(self, message: model_pb2.GpuReport) -> GpuReport:
+        """The message as a report. The readings are taken out of it on the way. Raises BadRequest."""
+        known: dict[bytes, Gpu] = {}
+        gpus = []
+        each: Any
+        for each in message.gpus:
+            readings = {}
+            for name in READINGS:
+                value = getattr(each, name)
+                if value or each.HasField(name):
+                    readings[name] = value
+                    each.ClearField(name)
+            data = each.SerializeToString()
+            gpu = known[data] = self._known.get(data) or from_proto(each, Gpu)
+            gpus.append(msgspec.structs.replace(gpu, **readings))
+        self._known = known
+        del message.gpus[:]
+        return msgspec.structs.replace(from_proto(message, GpuReport), gpus=tuple(gpus))

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import typing
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.base.ids import element_id
+from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
 from gsched.model.job import JobSpec
 from gsched.model.reason import PendingReason
 from gsched.model.view import JobView, Submission, Submitted
-from gsched.wire.alike import add_submissions, add_submitted, job_views, read_submissions, read_submitted
-from gsched.wire.convert import to_proto
+from gsched.wire import alike
+from gsched.wire.alike import (
+    READINGS,
+    GpuReports,
+    add_submissions,
+    add_submitted,
+    job_views,
+    read_submissions,
+    read_submitted,
+)
+from gsched.wire.convert import from_proto, to_proto
 from gsched.wire.v1 import model_pb2, scheduler_pb2
 
 SPECS = [
@@ -80,3 +94,48 @@ def test_every_answer_comes_out_as_it_was_given(answers: list[tuple[int, str, bo
     add_submitted(reply, given_)
     assert list(reply.jobs) == [to_proto(each, model_pb2.Submitted) for each in given_]
     assert read_submitted(reply) == given_
+
+
+NUMBERS = st.none() | st.integers(0, 3)
+GPUS = st.builds(
+    Gpu,
+    uuid=st.sampled_from(["GPU-1", "GPU-2"]),
+    index=st.integers(0, 1),
+    mode=st.none() | st.sampled_from(ComputeMode),
+    problem=st.sampled_from(["", "lost"]),
+    memory_mib=NUMBERS,
+    process_count=NUMBERS,
+    processes=st.lists(st.builds(GpuProcess, pid=st.integers(1, 2), used_mib=NUMBERS), max_size=2).map(tuple),
+    **dict.fromkeys(READINGS, NUMBERS),
+)
+REPORTS = st.builds(
+    GpuReport, known=st.booleans(), driver=st.sampled_from(["", "570"]), gpus=st.lists(GPUS, max_size=3).map(tuple)
+)
+
+
+@given(st.lists(REPORTS, max_size=6))
+def test_every_report_of_gpus_comes_out_as_it_was_sent(reports: list[GpuReport]) -> None:
+    reading = GpuReports()
+    for report in reports:
+        assert reading.read(to_proto(report, model_pb2.GpuReport)) == report
+
+
+def test_a_gpu_of_which_readings_alone_have_moved_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def counted(message: Any, kind: Any) -> Any:
+        read.append(kind)
+        return from_proto(message, kind)
+
+    monkeypatch.setattr(alike, "from_proto", counted)
+    reading = GpuReports()
+    for number in range(5):
+        gpus = tuple(Gpu(uuid=f"GPU-{index}", index=index, model="H100", power_w=number * index) for index in range(8))
+        report = GpuReport(known=True, gpus=gpus)
+        assert reading.read(to_proto(report, model_pb2.GpuReport)) == report
+    assert read.count(Gpu) == 8
+
+
+def test_readings_are_numbers_that_may_be_unknown() -> None:
+    hints = typing.get_type_hints(Gpu)
+    assert {hints[name] for name in READINGS} == {int | None}
