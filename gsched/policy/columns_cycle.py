@@ -102,6 +102,11 @@ class CycleColumns:
         """How many hosts are not closed."""
         return self.columns.size - int(self.columns.standing("closed", is_closed).sum())
 
+    def dissolve(self) -> None:
+        """The cycle is over: its rankings and their ways to look at a host let go of each other."""
+        for ranking in self._rankings.values():
+            ranking.single = None
+
     def follow(self) -> None:
         """The books of the cycle have changed: look at those hosts anew."""
         changed = self._snapshot.ledger.changed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import msgspec
@@ -17,9 +18,16 @@ from gsched.core.views import host_view
 from gsched.model.config import Params
 from gsched.model.event import JobForgotten
 from gsched.model.host import Gpu, GpuReport, HostConfig
+from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Plan, Snapshot
 from gsched.policy import cycle as policy
+from gsched.policy.columns_cycle import CycleColumns
+from gsched.policy.columns_rank import Ranking
+from gsched.policy.limits import LimitUse
+from gsched.policy.place import Placer
+from gsched.policy.reserve import Reservations
+from gsched.policy.trial import Trial
 
 # -- submissions ------------------------------------------------------------------------------------------------------
 
@@ -474,3 +482,31 @@ def test_hosts_that_are_full_or_closed_say_so() -> None:
     assert [status("a"), status("b")] == ["closed_Full", "ok"]
     world.hosts("close", "a", "b", comment="fan")
     assert [status("a"), status("b")] == ["closed_Adm", "closed_Adm"]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        gpu_spec(1),
+        gpu_spec(3),
+        spec(slots=2),
+        spec(slots=16),
+        spec(res_req="order[mem] rusage[mem=1]"),
+        spec(res_req="{rusage[mem=5]} || {span[hosts=1]}", slots=2),
+    ],
+)
+def test_nothing_of_a_cycle_outlives_it(wanted: JobSpec) -> None:
+    """On a large cluster it is thousands of objects for each job; looking for rings of them stops the master."""
+    world = World()
+    parts = (CycleColumns, LimitUse, Placer, Ranking, Reservations, Snapshot, Trial)
+    gc.collect()
+    before = {id(each) for each in gc.get_objects() if isinstance(each, parts)}  # of other tests, if any
+    gc.disable()
+    try:
+        for _ in range(2):
+            world.submit(wanted, spec())
+            world.engine.cycle(world.now)
+        left = [each for each in gc.get_objects() if isinstance(each, parts) and id(each) not in before]
+    finally:
+        gc.enable()
+    assert not left
