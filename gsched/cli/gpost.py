@@ -17,7 +17,10 @@ TABLE = OptionTable(
         *FILTERS,
         GROUP,
         *GENERAL,
-        *unsupported("a", "N"),
+        Option(
+            "a", "FILE", "a file that goes with it, for gread -a; all of a job's hold 16 MiB at most", "-a loss.png"
+        ),
+        *unsupported("N"),
     ),
     interspersed=True,
     examples=("PROGRAM -i 1 -d 'epoch 12 of 90' 1153",),
@@ -30,13 +33,23 @@ def main(call: Call) -> int:
     options = read_options(call, TABLE)
     box = box_number(program(call), options.last("i", "0"))
     text = options.last("d", UNSAID)
+    attachment = _content(call, options.last("a")) if options.has("a") else None
     return do_to_jobs(
         call,
         options,
         options.rest,
-        lambda session, job_ids, wanted: session.client.control("post", job_ids, wanted=wanted, text=text, box=box),
+        lambda session, job_ids, wanted: session.client.control(
+            "post", job_ids, wanted=wanted, text=text, box=box, attachment=attachment
+        ),
         Said("Message posted to job <{job}>", nothing="No matching job found"),
     )
+
+
+def _content(call: Call, path: str) -> bytes:
+    try:
+        return call.read_file(path)
+    except OSError as problem:
+        raise BadRequest(f"{program(call)}: -a {path}: {problem.strerror}") from None
 
 
 def box_number(name: str, text: str) -> int:

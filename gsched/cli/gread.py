@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.base.ids import show_job
 from gsched.cli.call import Call
 from gsched.cli.command import FILTERS, GENERAL, GROUP, program, read_options
 from gsched.cli.control import FILTER_OPTIONS
 from gsched.cli.gpost import box_number
+from gsched.cli.links import serves_others
 from gsched.cli.projection import job_record
 from gsched.cli.render.jobs_long import message_table
 from gsched.cli.selection import not_found, parse_job_ids
@@ -22,10 +25,11 @@ TABLE = OptionTable(
     options=(
         Option("i", "BOX", "only this message box", "-i 1"),
         Option("w", help="do not cut the messages"),
+        Option("a", "FILE", "write what goes with the message (of box 0 without -i) to this file", "-a loss.png"),
         *FILTERS,
         GROUP,
         *GENERAL,
-        *unsupported("a", "N"),
+        *unsupported("N"),
     ),
     interspersed=True,
     examples=("PROGRAM 1153", "PROGRAM -i 1 1153"),
@@ -35,10 +39,12 @@ TABLE = OptionTable(
 def main(call: Call) -> int:
     """Run `gread`."""
     options = read_options(call, TABLE)
+    if options.has("a"):
+        call.take_over()  # only the caller's own process writes files of his
     job_ids = parse_job_ids(options.rest)
     if len(job_ids) > 1 or 0 in job_ids or (not job_ids and not options.has(*FILTER_OPTIONS)):
         raise BadRequest(f"{program(call)}: name one job")
-    box = box_number(program(call), options.last("i")) if options.has("i") else None
+    box = box_number(program(call), options.last("i", "0")) if options.has("i") or options.has("a") else None
     wanted = JobFilter(
         ids=job_ids,
         user="all" if job_ids else options.last("u", call.user),
@@ -50,6 +56,8 @@ def main(call: Call) -> int:
     )
     with connected(call) as session:
         view = max(session.client.jobs(wanted), key=lambda each: each.job_id, default=None)
+        if view is not None and box is not None and options.has("a"):
+            _write(call, options.last("a"), session.client.attachment(view.job_id, box))
     if view is None:
         call.error(not_found(job_ids) or "No matching job found\n")
         return LSF_FAILURE
@@ -60,3 +68,13 @@ def main(call: Call) -> int:
         return LSF_FAILURE
     call.write(message_table(messages, zone_of(call.env), wide=options.has("w")))
     return 0
+
+
+def _write(call: Call, path: str, content: bytes) -> None:
+    if serves_others():
+        raise BadRequest(f"{program(call)}: -a: the door of this host writes no files; GSCHED_DOOR=off does without it")
+    try:
+        with open(os.path.join(call.cwd, path), "wb") as file:
+            file.write(content)
+    except OSError as problem:
+        raise BadRequest(f"{program(call)}: -a {path}: {problem.strerror}") from None

@@ -77,7 +77,14 @@ def job_record(
         external_indices=external_indices,
         thresholds=dict(thresholds or {}),
         messages=tuple(
-            Message(box=each.box, user=each.user, posted_at=each.posted_at, text=each.text) for each in view.messages
+            Message(
+                box=each.box,
+                user=each.user,
+                posted_at=each.posted_at,
+                text=each.text,
+                attached=bool(each.attachment),
+            )
+            for each in view.messages
         ),
         warnings=(
             *view.spec.warnings,

@@ -48,6 +48,9 @@ class ControlJobs:
     """post: the message box."""
     as_done: bool = False
     """kill: started jobs are DONE by it."""
+    attachment: str = ""
+    """post: id of the blob that goes with the message; empty: nothing does."""
+    attached_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ from gsched.model.view import Control, JobFilter
 MOST_BOX = 128
 """MAX_JOB_MSG_NUM of LSF's lsb.params."""
 MOST_TEXT = 512
+MOST_ATTACHED = 16 * 1024 * 1024
+"""Bytes of all attachments of a job: they stay in the store, where nothing is ever replaced."""
 
 
 def control_jobs(
@@ -162,8 +164,21 @@ def _run(desk: Desk, job: Job) -> str:
 
 def _post(desk: Desk, job: Job) -> str:
     command = desk.command
+    if command.attachment:
+        if any(each.box == command.box and each.attachment for each in job.messages):
+            return f"Message box {command.box} has an attachment already, which stays there"
+        if sum(each.attached_bytes for each in job.messages) + command.attached_bytes > MOST_ATTACHED:
+            return f"The attachments of a job hold {MOST_ATTACHED >> 20} MiB at most"
     desk.decision.record(
-        JobMessagePosted(at=desk.now, job_id=job.job_id, user=command.user, box=command.box, text=command.text)
+        JobMessagePosted(
+            at=desk.now,
+            job_id=job.job_id,
+            user=command.user,
+            box=command.box,
+            text=command.text,
+            attachment=command.attachment,
+            attached_bytes=command.attached_bytes,
+        )
     )
     return ""
 

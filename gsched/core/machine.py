@@ -165,7 +165,16 @@ def _part_ended(state: ClusterState, event: JobPartEnded) -> None:
 
 def _message_posted(state: ClusterState, event: JobMessagePosted) -> None:
     job = state.job(event.job_id)
-    message = Message(box=event.box, user=event.user, posted_at=event.at, text=event.text)
+    before = next((old for old in job.messages if old.box == event.box), None)
+    attached = event if event.attachment or before is None else before
+    message = Message(
+        box=event.box,
+        user=event.user,
+        posted_at=event.at,
+        text=event.text,
+        attachment=attached.attachment,
+        attached_bytes=attached.attached_bytes,
+    )
     kept = (old for old in job.messages if old.box != event.box)
     job.messages = tuple(sorted([*kept, message], key=lambda item: item.box))
 

@@ -121,6 +121,7 @@ _WANTED: dict[str, Callable[[Any], Facts]] = {
     "Scheduler.Reconfigure": lambda request: {"action": "reconfigure" if request.apply else "check configuration"},
     "Scheduler.Output": _of_job("read output"),
     "Scheduler.Texts": _of_job("read script"),
+    "Scheduler.Attachment": _of_job("read attachment"),
     "Administration.Modify": _modify,
     "Administration.QueueControl": _queues,
     "Administration.GroupControl": _groups,

@@ -228,7 +228,8 @@ class EngineLoop:
                 item.reply(None, error)
             return
         batch.add(decision)
-        batch.blobs.update(item.blobs)
+        if decision.events:  # what was not accepted leaves nothing behind
+            batch.blobs.update(item.blobs)
         if item.reply is not None:
             batch.replies.append((item.reply, decision.reply))
 

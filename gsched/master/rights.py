@@ -58,6 +58,7 @@ RULES: dict[str, Rule] = {
     "Scheduler.Events": _READ,
     "Scheduler.Output": _CONTROL,
     "Scheduler.Texts": Rule(Who.OWNER, changes=True),
+    "Scheduler.Attachment": _CONTROL,
     "Administration.Modify": _CONTROL_MANY,
     "Administration.QueueControl": _CONTROL,
     "Administration.GroupControl": _CONTROL,

@@ -19,6 +19,7 @@ from gsched.config.effective import effective_parameters
 from gsched.config.files import load
 from gsched.core import roles
 from gsched.core.command import Command, ControlHosts, ControlJobs, Reconfigure, Submit
+from gsched.core.control import MOST_ATTACHED
 from gsched.master.board import Board
 from gsched.master.feed import Feed
 from gsched.master.histories import Histories, is_followed
@@ -117,6 +118,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     @answers
     async def Control(self, request: Any, context: Any) -> Any:
         caller = self._auth.caller(context)
+        attached = _attached(request)
         command = ControlJobs(
             caller.user,
             caller.is_admin,
@@ -131,8 +133,10 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             text=request.text,
             box=request.box,
             as_done=request.as_done,
+            attachment="".join(attached),
+            attached_bytes=len(request.attachment),
         )
-        return filled(scheduler_pb2.ControlReply(), "results", await self._desk.ask(command))
+        return filled(scheduler_pb2.ControlReply(), "results", await self._desk.ask(command, attached))
 
     @answers
     async def HostControl(self, request: Any, context: Any) -> Any:
@@ -288,6 +292,19 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         texts = JobTexts(script=blobs.get(spec.script, b""), environment=blobs.get(spec.environment, b""))
         return to_proto(texts, model_pb2.JobTexts)
 
+    @answers
+    async def Attachment(self, request: Any, context: Any) -> Any:
+        caller, shown = self._auth.caller(context), show_job(request.job_id)
+        job = self._board.job(request.job_id)
+        if job is None:
+            raise NotFound(f"Job <{shown}> is not found")
+        if not roles.Caller(caller.user, caller.is_admin).may_touch(job.spec, self._board.config):
+            raise PermissionDenied(f"Job <{shown}>: {roles.DENIED}")
+        name = next((each.attachment for each in job.messages if each.box == request.box), "")
+        if not name:
+            raise NotFound(f"Job <{shown}>: No attachment available in message box {request.box}")
+        return scheduler_pb2.AttachmentReply(data=await asyncio.to_thread(self._store.get_blob, name))
+
     @streams
     async def Output(self, request: Any, context: Any) -> AsyncIterator[Any]:
         job, shown = self._board.job(request.job_id), show_job(request.job_id)
@@ -335,6 +352,15 @@ async def ask(loop: EngineLoop, command: Command, blobs: Mapping[str, bytes] | N
 
     loop.put(Item(command, reply, blobs or {}))
     return await future
+
+
+def _attached(request: Any) -> dict[str, bytes]:
+    """What goes with a message, by its id. Raises BadRequest."""
+    if not request.HasField("attachment"):
+        return {}
+    if request.action != "post" or len(request.attachment) > MOST_ATTACHED:
+        raise BadRequest(f"Bad argument: attachments go with messages, and hold {MOST_ATTACHED >> 20} MiB at most")
+    return {blob_id(request.attachment): request.attachment}
 
 
 def _spec(submission: Submission) -> tuple[JobSpec, dict[str, bytes]]:

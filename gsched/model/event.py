@@ -123,6 +123,9 @@ class JobMessagePosted(JobEvent, frozen=True, kw_only=True, tag="job_message_pos
     user: str
     box: int
     text: str
+    attachment: str = ""
+    """Id of the blob that goes with it; empty: one that the box has stays there."""
+    attached_bytes: int = 0
 
 
 class JobNoted(JobEvent, frozen=True, kw_only=True, tag="job_noted"):

@@ -25,6 +25,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     posted_at: float
     text: str
+    attachment: str = ""
+    """Id of the blob in the store that goes with it; empty: nothing does."""
+    attached_bytes: int = 0
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):

@@ -150,18 +150,21 @@ class Client:
         text: str = "",
         box: int = 0,
         as_done: bool = False,
+        attachment: bytes | None = None,
     ) -> list[Control]:
         """`kill`, `signal`, `stop`, `resume`, `requeue`, `top`, `bottom`, `run` or `post` to jobs: the given ids, or
         those of the caller that the filter admits. An array's number stands for all its elements.
 
         `position` counts from 1 (top, bottom); `hosts` is where to run; `hold` and `states` are for requeue; `text` is
         the message that is put into `box` (post), or why jobs are ended (kill); with `as_done` a job that is killed
-        counts as DONE.
+        counts as DONE. `attachment` goes with the message (post).
         """
         request = scheduler_pb2.ControlRequest(
             action=action, job_ids=job_ids, signal=signal, position=position, hosts=hosts, hold=hold, states=states
         )
         request.text, request.box, request.as_done = text, box, as_done
+        if attachment is not None:
+            request.attachment = attachment
         _set_filter(request, wanted)
         return [from_proto(item, Control) for item in self._call(self._stub.Control, request).results]
 
@@ -352,6 +355,11 @@ class Client:
     def texts(self, job_id: int) -> JobTexts:
         """What the job was submitted with. Raises NotFound, PermissionDenied for somebody else's."""
         return from_proto(self._call(self._stub.Texts, scheduler_pb2.TextsRequest(job_id=job_id)), JobTexts)
+
+    def attachment(self, job_id: int, box: int) -> bytes:
+        """What was posted with the message in that box. Raises NotFound, PermissionDenied."""
+        request = scheduler_pb2.AttachmentRequest(job_id=job_id, box=box)
+        return bytes(self._call(self._stub.Attachment, request).data)
 
     def reconfigure(self, *, apply: bool) -> ReconfigResult:
         """Check the configuration files; with `apply` switch to them if they are good."""

@@ -87,6 +87,16 @@ def test_messages_conditions_and_jobs_that_are_done_by_being_killed(cluster: Clu
     assert cluster.run("gpost", "-i", "3", "-d", "에폭 12", str(job)).stdout == f"Message posted to job <{job}>\n"
     assert re.search(r"^ 3 .* 에폭 12 ", cluster.run("gread", str(job)).stdout, re.MULTILINE)
     assert re.search(r"^ 3 .* 에폭 12 ", cluster.run("gjobs", "-l", str(job)).stdout, re.MULTILINE)
+    assert cluster.run("gread", "-a", "copied", str(job), check=False).stderr == (
+        f"Job <{job}>: No attachment available in message box 0\n"
+    )
+    content = bytes(range(256)) * 4096
+    (cluster.folder / "그림").write_bytes(content)
+    cluster.run("gpost", "-i", "5", "-a", "그림", str(job))
+    shown = cluster.run("gread", "-i", "5", "-a", "copied", str(job)).stdout
+    assert shown.endswith(" Y\n") and (cluster.folder / "copied").read_bytes() == content
+    again = cluster.run("gpost", "-i", "5", "-a", "그림", str(job), check=False)
+    assert again.returncode == 255 and "which stays there" in again.stderr
     assert 'External Message "에폭 12" was posted' in cluster.run("ghist", "-UF", str(job)).stdout
     assert re.search(
         rf"^{waiting} +{job} +RUN +메시지 +1$", cluster.run("gjdepinfo", str(waiting)).stdout, re.MULTILINE

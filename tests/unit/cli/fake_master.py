@@ -200,6 +200,10 @@ class FakeMaster(
         results = [Control(job_id=each, error=self.control_errors.get(each, "")) for each in ids]
         return scheduler_pb2.ControlReply(results=[to_proto(each, model_pb2.Control) for each in results])
 
+    def Attachment(self, request, context):
+        self.requests.append(request)
+        return scheduler_pb2.AttachmentReply(data=f"{request.job_id}/{request.box}".encode())
+
     def Modify(self, request, context):
         self.requests.append(request)
         return self._controlled(request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from fake_master import FakeCall, FakeMaster, record
@@ -41,6 +42,28 @@ def test_messages_are_read_as_gjobs_shows_them(master: FakeMaster, call: NewCall
     assert (one.run(), one.out) == (0, HEADER + f" 3      test       Jul  7 18:03   {long}     N\n")
     none = call("bread", "-i", "1", "8")
     assert (none.run(), none.err) == (255, "Job <8>: No message available in message box 1\n")
+
+
+def test_what_goes_with_a_message_is_read_and_written_by_the_caller(
+    master: FakeMaster, call: NewCall, tmp_path: Path
+) -> None:
+    post = call("bpost", "-a", "plot", "7")
+    post.files["plot"] = b"\x89PNG"
+    assert post.run() == 0
+    assert (master.requests[-1].attachment, master.requests[-1].text) == (b"\x89PNG", "no description")
+    master.views = [
+        running(8, messages=(Message(box=0, user="test", posted_at=at("Jul 7 18:03:00"), text="x", attachment="f00"),))
+    ]
+    read = call("bread", "-a", str(tmp_path / "copy"), "8")
+    assert (read.run(), read.err) == (0, "")
+    assert read.out.endswith(f" x{' ' * 39}Y\n")
+    assert (tmp_path / "copy").read_bytes() == b"8/0"
+    for words, problem in (
+        (("bpost", "-a", "/nowhere/x", "7"), "bpost: -a /nowhere/x: No such file or directory\n"),
+        (("bread", "-a", "/nowhere/x", "8"), "bread: -a /nowhere/x: No such file or directory\n"),
+    ):
+        wrong = call(*words)
+        assert (wrong.run(), wrong.err) == (255, problem)
 
 
 def test_waiting_goes_on_until_the_condition_is_decided(master: FakeMaster, call: NewCall) -> None:

@@ -42,6 +42,27 @@ def test_an_element_can_be_told_and_strangers_cannot_tell() -> None:
     assert order(world, "post", element_id(array, 2), user="eve", text="y") == ["User permission denied"]
 
 
+def test_an_attachment_stays_in_its_box() -> None:
+    """Nothing of the store is ever removed: who could put another one there could fill it."""
+    world = World()
+    (job_id,) = world.run()
+
+    def attach(box: int, name: str, size: int) -> str:
+        (error,) = order(world, "post", job_id, text="x", box=box, attachment=name, attached_bytes=size)
+        return error
+
+    def held() -> list[tuple[int, str, str, int]]:
+        return [(each.box, each.text, each.attachment, each.attached_bytes) for each in world.job(job_id).messages]
+
+    assert attach(1, "a", 10) == "" and attach(0, "empty", 0) == ""
+    assert attach(1, "b", 10) == "Message box 1 has an attachment already, which stays there"
+    assert order(world, "post", job_id, text="newer", box=1) == [""]
+    assert held() == [(0, "x", "empty", 0), (1, "newer", "a", 10)]
+    assert attach(2, "c", 16 * 1024 * 1024 - 9) == "The attachments of a job hold 16 MiB at most"
+    assert attach(2, "c", 16 * 1024 * 1024 - 10) == ""
+    world.check_replay()
+
+
 @pytest.mark.parametrize("more", [{"box": 129}, {"box": -1}, {"text": "x" * 513}])
 def test_boxes_and_texts_have_limits(more: dict[str, object]) -> None:
     world = World()
