@@ -118,7 +118,8 @@ class Planner:
         if free is not None and free - part.slots < slots:
             return f"{window.name} keeps {slots} slots on {part.host}, {free} free; {part.slots} wanted"
         if idle < gpus and part.whole_gpus:
-            return f"{window.name} keeps {gpus} GPUs on {part.host}, {idle + part.whole_gpus} idle"
+            kept = f"{gpus} GPU{'s' if gpus > 1 else ''}"
+            return f"{window.name} keeps {kept} on {part.host}, {idle + part.whole_gpus} idle"
         return ""
 
     # -- keeping a plan -------------------------------------------------------------------------------------------

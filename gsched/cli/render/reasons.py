@@ -28,13 +28,13 @@ def reason_texts(
     """The lines of one level; never empty when there are reasons.
 
     0: every reason, `with_hosts` by the names of its hosts; 1: the key reason alone; 2: those of the hosts that the job
-    could use, most hosts first; 3: those of the other hosts too.
+    could use, most hosts first, or of all hosts where it could use none; 3: those of the other hosts too.
     """
     if level == KEY_REASON:
         return tuple(reason_text(reason) for reason in reasons[:1])
     if level == EVERY_REASON:
         return tuple(_by_name(reason) if with_hosts else reason_text(reason) for reason in reasons)
-    wanted = [reason for reason in reasons if reason.candidate] or list(reasons[:1])
+    wanted = [reason for reason in reasons if reason.candidate] or list(reasons)
     ordered = _most_hosts_first(wanted)
     if level == ALL_HOSTS:
         ordered += _most_hosts_first([reason for reason in reasons if reason not in wanted])

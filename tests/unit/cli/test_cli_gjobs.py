@@ -202,6 +202,14 @@ def test_pending_reasons_follow_the_row(
     assert row.startswith("1271 ") and rest == told
 
 
+def test_where_no_host_could_be_used_all_of_them_say_why(master: FakeMaster, call: NewCall) -> None:
+    outside = PendingReason("Not part of the job's advance reservation", 1, candidate=False)
+    master.views = [pending(7, pending_reasons=(REASONS[1], outside))]
+    gjobs = call("gjobs", "-p2", "-noheader", "7")
+    assert gjobs.run() == 0
+    assert gjobs.out.endswith(f"{NOT_ASKED} Not part of the job's advance reservation: 1 host;\n")
+
+
 def test_reasons_name_hosts_in_the_long_form_and_are_never_none(master: FakeMaster, call: NewCall) -> None:
     master.views = [pending(1271)]
     gjobs = call("gjobs", "-UF", "-p0")
