@@ -7,7 +7,8 @@ import pytest
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.devices import offer_of
 from gsched.model.host import ComputeMode, Gpu, GpuReport
-from gsched.model.host_ledger import Counter, HostLedger
+from gsched.model.host_devices import Counter
+from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import Ledger, double_owners, miscounts
 
 SHARED = ComputeMode.DEFAULT

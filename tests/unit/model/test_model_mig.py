@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from gsched.model.allocation import MIG_ALONE_CLAIM, MIG_CLAIM, Allocation, HeldGpu, HostAllocation
 from gsched.model.devices import devices_of, held_of, islands_of
 from gsched.model.host import ComputeMode, Gpu, GpuReport, MigDevice
-from gsched.model.host_ledger import Counter, HostLedger
+from gsched.model.host_devices import Counter
+from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import double_owners
 
 WHOLE_CLAIMS = ("ngpus", "ngpus_shared", "gpu_shared", "gpu_jexcl")

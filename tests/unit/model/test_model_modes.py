@@ -9,7 +9,8 @@ from msgspec import structs
 
 from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, HeldGpu, HostAllocation
 from gsched.model.host import ComputeMode, Gpu, GpuReport
-from gsched.model.host_ledger import Counter, HostLedger
+from gsched.model.host_devices import Counter
+from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import double_owners, miscounts
 
 SHARED, THREAD = ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_THREAD
