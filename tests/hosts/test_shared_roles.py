@@ -82,6 +82,11 @@ def test_what_is_private_of_a_job_is_for_its_owner_and_those_who_control_it(
         told = shared.run(f"{BIN}/python", "-c", TEXTS, str(running), user=user, check=False)
         assert ("HUSH=sesame" in told.stdout) is may and (DENIED in told.stderr) is not may, told.stderr
     assert "echo the word is" in shared.run("gjobs", "-l", str(running), user="bob").stdout
+    shared.run("sh", "-c", f"echo attached > secret && gpost -i 9 -a secret {running}", user="alice")
+    for user, may in (("alice", True), ("carol", True), ("bob", False)):
+        reads = f'cd "$(mktemp -d)" && gread -i 9 -a got {running} && cat got'
+        told = shared.run("sh", "-c", reads, user=user, check=False)
+        assert ("attached" in told.stdout) is may and (DENIED in told.stderr) is not may, told.stderr
 
 
 def test_nothing_of_it_lies_open_on_any_host(shared: SharedCluster, running: int) -> None:
