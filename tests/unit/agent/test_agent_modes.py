@@ -491,7 +491,7 @@ _deeds = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(mode=st.sampled_from([DEFAULT, PROCESS]), deeds=st.lists(_deeds, min_size=4, max_size=20))
 def test_whatever_happens_the_administrators_modes_come_back(mode: ComputeMode, deeds: list[tuple[Any, ...]]) -> None:
     async def story() -> None:

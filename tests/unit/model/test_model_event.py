@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing
 from typing import Any
 
@@ -17,6 +18,7 @@ from gsched.model.job import JobSpec
 KINDS = AnyEvent.__args__
 
 
+@functools.cache
 def instances(kind: Any) -> st.SearchStrategy[Any]:
     """Any value of a struct or of one of its fields' types; numbers are those that JSON knows."""
     arguments = typing.get_args(kind)

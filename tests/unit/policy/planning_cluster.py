@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -42,7 +43,12 @@ def kind(ask: Ask, queue: str = "q", run_s: float | None = 100.0, user: str = "a
 
 
 def ask_of(bucket: Bucket) -> Ask:
-    found = eval(bucket.requirement.requirement)
+    return _read(bucket.requirement.requirement)
+
+
+@functools.cache
+def _read(requirement: str) -> Ask:
+    found = eval(requirement)
     assert isinstance(found, Ask)
     return found
 

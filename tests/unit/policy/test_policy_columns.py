@@ -177,7 +177,7 @@ def is_exact(demand: Demand) -> bool:
     return len(demand.choices[0].terms[0].need(demand.slots).devices) < 2
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(clusters(), buckets())
 def test_all_at_once_say_what_each_host_says(cluster: Cluster, bucket: Bucket) -> None:
     snapshot = cluster.snapshot()
@@ -197,7 +197,7 @@ def test_all_at_once_say_what_each_host_says(cluster: Cluster, bucket: Bucket) -
             assert cluster.ledger.host(part.host).misfit(part) == ""
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(clusters(), buckets())
 def test_reasons_are_those_of_the_hosts_counted(cluster: Cluster, bucket: Bucket) -> None:
     snapshot = cluster.snapshot()
@@ -217,7 +217,7 @@ def test_reasons_are_those_of_the_hosts_counted(cluster: Cluster, bucket: Bucket
         assert all(reason.detail in details for reason in told if reason.hosts)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(clusters(), st.lists(buckets(), min_size=1, max_size=4), st.data())
 def test_columns_that_are_kept_say_what_new_ones_say(
     cluster: Cluster, kinds: list[Bucket], data: st.DataObject
@@ -247,7 +247,7 @@ def test_columns_that_are_kept_say_what_new_ones_say(
                 cluster.ledger.give(ended.key, ended.allocation)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters(), st.lists(buckets(), max_size=4), st.randoms(use_true_random=False))
 def test_the_order_in_which_hosts_were_added_does_not_matter(cluster: Cluster, kinds: list[Bucket], rng: Any) -> None:
     for bucket in kinds:

@@ -90,7 +90,7 @@ def both(cluster: Cluster) -> tuple[Plan, Plan, int]:
         return short, cluster.plan(), taken
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(clusters(), st.lists(st.tuples(kinds(), st.integers(1, 6)), min_size=1, max_size=5))
 def test_each_job_gets_what_it_would_get_by_itself(cluster: Cluster, asked: list[tuple[Bucket, int]]) -> None:
     known: dict[Any, Any] = {}

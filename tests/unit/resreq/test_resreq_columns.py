@@ -79,7 +79,7 @@ _expressions = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=400, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=200, suppress_health_check=list(HealthCheck))
 @given(_expressions, _hosts, st.sampled_from([None, "LINUX"]), st.booleans())
 def test_the_mask_is_each_hosts_verdict(
     text: str, hosts: list[dict[str, Value]], local_type: str | None, is_coded: bool

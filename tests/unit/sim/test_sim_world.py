@@ -12,7 +12,7 @@ from gsched.sim.trace import Recipe, TraceJob, random_trace
 from gsched.sim.world import START, Fate, World, simulated_config
 
 FILLING = (Queue(name="normal", backfill=True),)
-ROUNDS, NIGHTS = 30, 4000
+ROUNDS, NIGHTS = 18, 4000
 
 
 def job(arrives: float = 0.0, runs: float = 10.0, **more: object) -> TraceJob:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,19 +108,29 @@ def test_many_numbers_are_asked_for_in_parts(log: EventLog, monkeypatch: pytest.
     history.close()
 
 
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EventLog, Iterator[int]]]:
+    """A store for all names there are, and the numbers of its jobs."""
+    log = EventLog(tmp_path_factory.mktemp("names") / "s.db")
+    yield log, itertools.count(1)
+    log.close()
+
+
 @settings(max_examples=50, deadline=None)
 @given(name=st.text(st.sampled_from("aA_%/\\*b"), min_size=1, max_size=5))
-def test_a_name_without_stars_finds_itself_alone(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
-    log = EventLog(tmp_path_factory.mktemp("names") / "s.db")
+def test_a_name_without_stars_finds_itself_alone(names: tuple[EventLog, Iterator[int]], name: str) -> None:
+    log, numbers = names
+    one, two, three = (next(numbers) for _ in range(3))
+    name = f"{one}{name}"  # another one in each round
     literal = name.replace("*", "b")
     log.append(
-        [], [job_row(1, name=literal), job_row(2, name=literal + "c"), job_row(3, name=literal.swapcase() + "d")]
+        [],
+        [job_row(one, name=literal), job_row(two, name=literal + "c"), job_row(three, name=literal.swapcase() + "d")],
     )
     history = History(log.path)
-    assert ids(history, name=literal) == [1]
-    assert 1 in ids(history, name=name)
+    assert ids(history, name=literal) == [one]
+    assert one in ids(history, name=name)
     history.close()
-    log.close()
 
 
 def test_reading_cannot_write(history: History) -> None:

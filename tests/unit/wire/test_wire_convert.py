@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing
 
 import msgspec
@@ -27,6 +28,7 @@ _NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
+@functools.cache
 def values_of(kind: type, descriptor: typing.Any) -> st.SearchStrategy[typing.Any]:
     """Instances of `kind` whose integers fit the mirror's fields."""
     hints = typing.get_type_hints(kind)
@@ -69,7 +71,7 @@ def test_fields_are_equal_by_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MIRRORED)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_what_is_sent_arrives(name: str, data: st.DataObject) -> None:
     message = getattr(model_pb2, name)
