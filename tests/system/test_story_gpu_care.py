@@ -9,12 +9,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from live_cluster import Cluster
+from live_cluster import PATIENCE_S, Cluster
 
 from gsched.model.event import JobRequeued, decode_event
 from gsched.model.view import JobFilter
@@ -115,16 +114,15 @@ def restarted(cluster: Cluster, name: str) -> None:
 
 @contextlib.contextmanager
 def rarely_looking(cluster: Cluster) -> Iterator[None]:
-    """The agent looks at its GPUs on its own account only now and then: what it sees meanwhile it has a reason for."""
+    """The agent looks at its GPUs on its own account only when it starts: what it sees later it has a reason for."""
     path = cluster.conf / "lsf.conf"
     before = path.read_text()
     cluster.configure(lsf_conf="=" + before.replace("GSCHED_GPU_INTERVAL=1\n", "GSCHED_GPU_INTERVAL=3600\n"))
-    time.sleep(1.2)  # the pause that has begun is of the old length
+    restarted(cluster, f"agent-{cluster.host}")
     try:
         yield
     finally:
         cluster.configure(lsf_conf="=" + before)
-        restarted(cluster, f"agent-{cluster.host}")
 
 
 def test_a_stranger_between_cycle_and_start(
@@ -290,7 +288,7 @@ def test_kill_after_ends_persons_and_spares_services(
     cluster.configure(lsb_params="=" + before.replace("End Parameters", "GPU_FOREIGN = kill-after:1\nEnd Parameters"))
     try:
         machine.now(0, 1400, some_one.pid, service.pid)
-        some_one.wait(30)
+        some_one.wait(PATIENCE_S)
         machine.now(0, 700, service.pid)
         cluster.until(lambda: "is not ended: it is root's or a service's" in cluster.logs(), "it is not said")
         assert (

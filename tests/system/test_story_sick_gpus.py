@@ -117,15 +117,15 @@ def test_a_program_that_fails_with_its_gpu_is_run_again(cluster: Cluster, machin
 
 
 def test_fatal_errors_are_heard_at_once_and_others_are_harmless(cluster: Cluster, machine: Machine) -> None:
-    cluster.configure(lsf_conf=probed_every(cluster, 30))
+    cluster.configure(lsf_conf=probed_every(cluster, 3600))
     harmless, fatal = (cluster.starts(cluster.submit(*ONE, "sleep", "600")) for _ in range(2))
     machine.say(f"event={index_of(harmless)}:8:94", f"event={index_of(fatal)}:8:79")
-    over = cluster.wait(fatal.job_id, timeout_s=15)[0]
+    over = cluster.wait(fatal.job_id)[0]
     assert over.state == "EXIT" and len(over.notes) == 1
     assert over.notes[0].endswith("has failed: XID 79 (it has fallen off the bus)")
     told = " ".join(cluster.run("ghist", "-l", str(fatal.job_id)).stdout.split())
     assert "The system ends the job because a GPU of it has failed" in told and "_system_" not in told
-    cluster.until(lambda: cluster.job(harmless.job_id).notes != (), "the other one is told nothing", 15)
+    cluster.until(lambda: cluster.job(harmless.job_id).notes != (), "the other one is told nothing")
     now = cluster.job(harmless.job_id)
     where = f"of GPU {index_of(harmless)} ({machine.uuid(index_of(harmless))}) on {cluster.host}"
     assert (now.state, now.notes) == ("RUN", (f"Run 1 had XID 94 (a contained memory error) {where}",))

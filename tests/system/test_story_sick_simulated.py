@@ -15,6 +15,11 @@ def probed_every(cluster: Cluster, seconds: float) -> None:
     cluster.configure(lsf_conf="=" + re.sub(r"GSCHED_GPU_INTERVAL=.*", f"GSCHED_GPU_INTERVAL={seconds:g}", text))
 
 
+def clean_after(cluster: Cluster, probes: int) -> None:
+    text = (cluster.conf / "lsb.params").read_text()
+    cluster.configure(lsb_params="=" + re.sub(r"GPU_CLEAN_PROBES = .*", f"GPU_CLEAN_PROBES = {probes}", text))
+
+
 def failed(cluster: Cluster) -> set[int]:
     with cluster.client() as client:
         return {each.gpu.index for host in client.hosts() for each in host.gpus if each.gpu.fault}
@@ -28,6 +33,7 @@ def test_the_next_agent_has_not_forgotten(make_cluster: Callable[..., Cluster]) 
         cluster.run("gsched", "sim-gpu", str(index), *settings, "--dir", str(cluster.folder))
 
     cluster.configure(lsb_params="Begin Parameters\nJOB_TERMINATE_INTERVAL = 0.2\nEnd Parameters\n")
+    clean_after(cluster, 1_000_000)  # nothing gets clean meanwhile
     probed_every(cluster, 0.3)
     jobs = [cluster.starts(cluster.submit(*more, *ONE, "sleep", "600")) for more in [("-rn",), ("-r",)]]
     ends, again = (view.allocation.hosts[0].gpus[0].index for view in jobs if view.allocation is not None)
@@ -37,11 +43,10 @@ def test_the_next_agent_has_not_forgotten(make_cluster: Callable[..., Cluster]) 
     assert over.notes[0].endswith("has failed: its fan stands still")
     say(again, "xid=79")
     cluster.becomes(jobs[1].job_id, "PEND")
-    probed_every(cluster, 30)  # nothing gets clean meanwhile
     cluster.kill(f"agent-{cluster.host}")
     cluster.up()
     cluster.until(lambda: failed(cluster) == {ends, again}, "the next agent knows nothing of it")
     say(ends, "fault=")
-    probed_every(cluster, 0.3)
+    clean_after(cluster, 3)
     view = cluster.starts(jobs[1].job_id)
     assert view.attempt == 2 and view.notes[0].endswith("has failed: XID 79 (it has fallen off the bus)")
