@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from live_cluster import Cluster
+from live_cluster import PATIENCE_S, Cluster
 
 pytestmark = pytest.mark.system
 
@@ -38,7 +38,7 @@ class Names:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
 

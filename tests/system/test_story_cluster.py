@@ -39,7 +39,7 @@ def test_each_host_has_its_own_gpus(cluster: Cluster) -> None:
     text = cluster.run("ghosts", "-l").stdout
     assert re.findall(r"^HOST  (\S+)$", text, re.MULTILINE) == ["gpu-a", "gpu-b"]
     assert [line.split()[0] for line in cluster.run("ghosts").stdout.splitlines()] == ["HOST_NAME", "gpu-a", "gpu-b"]
-    jobs = [cluster.submit("-R", "rusage[ngpus_excl_p=2]", "sleep", "60") for _ in range(2)]
+    jobs = [cluster.submit("-R", "rusage[ngpus_excl_p=2]", "sleep", "600") for _ in range(2)]
     views = [cluster.starts(job) for job in jobs]
     assert {view.messages[0].text for view in views} == {"gpu-a:gpus=0,1;", "gpu-b:gpus=0,1;"}
     third = cluster.submit("-R", "rusage[ngpus_excl_p=2]", "true")

@@ -112,7 +112,7 @@ def test_a_bare_cluster_is_taught_its_gpus_while_a_job_runs(bare: Cluster) -> No
     assert column(bare, "ngpus") is None
     said = refusal(bare, "-R", ONE_GPU)
     assert said == f"Bad resource name: ngpus_excl_p at position 8 of <{ONE_GPU}>"
-    running = bare.submit("sleep", "60")
+    running = bare.submit("sleep", "600")
     bare.starts(running)
 
     append(bare.conf / "lsf.shared", SEED_RESOURCES)
@@ -126,7 +126,7 @@ def test_a_bare_cluster_is_taught_its_gpus_while_a_job_runs(bare: Cluster) -> No
     assert applied.stderr.endswith("No errors found.\n\n")
     assert applied.stdout == "Reconfiguration initiated\n"
 
-    bare.until(lambda: column(bare, "ngpus_excl_p") == ("4.0", "0.0"), "no GPUs", 3.0)
+    bare.until(lambda: column(bare, "ngpus_excl_p") == ("4.0", "0.0"), "no GPUs")
     assert column(bare, "ngpus") == ("4.0", "0.0")
     assert [view.state for view in bare.wait(bare.submit("-R", "select[ngpus>0] " + ONE_GPU, "true"))] == ["DONE"]
     assert bare.job(running).state == "RUN"
@@ -197,7 +197,7 @@ def test_a_suggestion_stands_beside_an_unknown_name(cluster: Cluster) -> None:
 
 
 def test_a_resource_is_unmapped_and_changed_under_a_running_job(cluster: Cluster) -> None:
-    job = cluster.submit("-R", "rusage[ngpus_excl_p=2]", "sleep", "60")
+    job = cluster.submit("-R", "rusage[ngpus_excl_p=2]", "sleep", "600")
     cluster.starts(job)
     held = cluster.job(job).allocation
     assert column(cluster, "ngpus_excl_p") == ("2.0", "2.0")
@@ -217,7 +217,7 @@ def test_a_resource_is_unmapped_and_changed_under_a_running_job(cluster: Cluster
 
 
 def test_a_waiting_job_follows_what_its_queue_asks_for(cluster: Cluster) -> None:
-    holder = cluster.submit("-R", "rusage[ngpus_excl_p=4]", "sleep", "60")
+    holder = cluster.submit("-R", "rusage[ngpus_excl_p=4]", "sleep", "600")
     waiting = cluster.submit("-R", ONE_GPU, "true")
     cluster.why_pending(waiting)
 
@@ -245,14 +245,14 @@ def test_a_resource_that_no_host_has_is_refused(cluster: Cluster) -> None:
 def test_a_shared_gpu_takes_as_many_jobs_as_gpu_shared_jobs_says(cluster: Cluster) -> None:
     cluster.run("gsched", "sim-gpu", "0-3", "compute_mode=default")
     cluster.until(lambda: column(cluster, "ngpus_shared") == ("4.0", "0.0"), "the GPUs are not shared")
-    all_four = ("-R", "rusage[ngpus_shared=4]", "sleep", "60")
+    all_four = ("-R", "rusage[ngpus_shared=4]", "sleep", "600")
     jobs = [cluster.submit(*all_four)]
     cluster.starts(jobs[0])
     jobs.append(cluster.submit(*all_four))
     cluster.why_pending(jobs[1])
     assert cluster.job(jobs[1]).state == "PEND"
     with changed(cluster, "lsb.params", "GPU_SHARED_JOBS = 1", "GPU_SHARED_JOBS = 2"):
-        cluster.until(lambda: cluster.job(jobs[1]).state == "RUN", "the second does not run", 3.0)
+        cluster.until(lambda: cluster.job(jobs[1]).state == "RUN", "the second does not run")
         jobs.append(cluster.submit(*all_four))
         cluster.why_pending(jobs[2])
         assert [cluster.job(job).state for job in jobs] == ["RUN", "RUN", "PEND"]

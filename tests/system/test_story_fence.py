@@ -106,7 +106,7 @@ def test_the_fence_outlives_agent_and_supervisor(cluster: Cluster) -> None:
 
 def test_a_job_that_cannot_be_fenced_waits_and_says_why(cluster: Cluster) -> None:
     """Its group's folder is blocked: it goes back to PEND, and starts when it can be fenced."""
-    job = cluster.submit("-R", ONE, "sleep 100")
+    job = cluster.submit("-R", ONE, "sleep 600")
     pid = cluster.starts(job).pid
     assert pid is not None
     group = group_of(pid)

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from fake_peers import FakeAgent
-from live_cluster import Cluster
+from live_cluster import PATIENCE_S, Cluster
 
 pytestmark = pytest.mark.system
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("fleet"))
-    made.up("--hosts", "a,b", "--sim-gpus", "1:shared")
-    yield made
-    made.down()
+def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
+    return module_cluster("--hosts", "a,b", "--sim-gpus", "1:shared")
 
 
 def held(cluster: Cluster, folder: Path, *options: str) -> int:
@@ -44,7 +41,7 @@ def test_a_host_is_drained(cluster: Cluster, tmp_path: Path) -> None:
         assert process.stdout.readline() == shown
         (tmp_path / "end").touch()
         assert process.stdout.readline() == "host a is drained\n"
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert cluster.state(job) == "DONE"
     cluster.run("gadmin", "hopen", "a")
 
@@ -59,7 +56,7 @@ def test_a_queue_is_drained_of_what_it_has(cluster: Cluster, tmp_path: Path) -> 
         assert cluster.run("gsub", "-q", "night", "true", check=False).returncode == 255
         (tmp_path / "end").touch()
         assert process.stdout.read().splitlines()[-1] == "queue night is drained"
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert cluster.state(waiting) == "DONE"
     cluster.run("gadmin", "qopen", "night")
 

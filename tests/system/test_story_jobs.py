@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from live_cluster import Cluster, printed
+from live_cluster import PATIENCE_S, Cluster, printed
 
 USER = getpass.getuser()
 HEADER = "JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME"
@@ -397,7 +397,7 @@ def test_ctrl_c_on_a_waiting_gsub_leaves_the_job(cluster: Cluster) -> None:
     while "Starting" not in waiting.stderr.readline():
         assert waiting.poll() is None
     waiting.send_signal(signal.SIGINT)
-    _, said = waiting.communicate(timeout=10)
+    _, said = waiting.communicate(timeout=PATIENCE_S)
     assert waiting.returncode == 130
     assert f"job <{job}> stays in the cluster (gkill {job})" in said
     assert "Traceback" not in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import os, signal, sys, time
 
 def hear(number, frame):
     with open("heard", "a") as file:
-        file.write(f"{sys.argv[1]} {number} {time.monotonic()}\\n")
+        file.write(f"{sys.argv[1]} {number}\\n")
 
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, hear)
@@ -32,7 +33,7 @@ os.rename(f"pid.{sys.argv[1]}.new", f"pid.{sys.argv[1]}")
 while True:
     time.sleep(1)
 """
-INTERVAL_S = 1.0
+INTERVAL_S = 2.0
 
 
 @pytest.fixture(params=["Y", "N"], ids=["fenced", "without fence"])
@@ -52,7 +53,7 @@ def cluster(request: pytest.FixtureRequest, make_cluster: Callable[..., Cluster]
 
 @pytest.mark.parametrize("suspended", [False, True], ids=["running", "suspended"])
 def test_the_whole_tree_hears_int_and_term_and_is_killed(cluster: Cluster, suspended: bool) -> None:
-    """pains 1: each signal reaches everybody, the next one comes an interval later."""
+    """pains 1: each signal reaches everybody, in their order; whoever does not listen has two intervals to live."""
     (cluster.folder / "deaf.py").write_text(DEAF)
     job = cluster.submit(sys.executable, "deaf.py", "job")
     files = [cluster.folder / f"pid.{who}" for who in ("job", "escaped")]
@@ -61,12 +62,13 @@ def test_the_whole_tree_hears_int_and_term_and_is_killed(cluster: Cluster, suspe
     if suspended:
         cluster.run("gstop", str(job))
         cluster.becomes(job, "USUSP")
+    began = time.monotonic()
     cluster.run("gkill", str(job))
     assert [view.state for view in cluster.wait(job)] == ["EXIT"]
+    assert time.monotonic() - began > 2 * INTERVAL_S - 0.2
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-    heard: dict[str, dict[int, float]] = {}
+    heard: dict[str, list[int]] = {}
     for line in (cluster.folder / "heard").read_text().splitlines():
-        who, number, at = line.split()
-        heard.setdefault(who, {}).setdefault(int(number), float(at))
-    assert {who: list(times) for who, times in heard.items()} == {"job": [2, 15], "escaped": [2, 15]}
-    assert all(times[15] - times[2] > INTERVAL_S - 0.2 for times in heard.values())
+        who, number = line.split()
+        heard.setdefault(who, []).append(int(number))
+    assert heard == {"job": [2, 15], "escaped": [2, 15]}

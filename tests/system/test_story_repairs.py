@@ -19,16 +19,17 @@ def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
 
 def test_a_job_whose_folder_is_removed_does_not_run_twice(cluster: Cluster):
     runs = cluster.folder / "runs"
-    job_id = cluster.submit("sh", "-c", f"echo run >> '{runs}'; sleep 1; exit 4")
+    job_id = cluster.submit("sh", "-c", f"echo run >> '{runs}'; until [ -e removed ]; do sleep 0.05; done; exit 4")
     cluster.until(runs.exists, "the job never ran")
     shutil.rmtree(cluster.folder / "spool" / cluster.host / "attempts" / f"{job_id}.1")
+    (cluster.folder / "removed").touch()
     view = cluster.wait(job_id)[0]
     assert (view.state, view.attempt) == ("EXIT", 1)
     assert runs.read_text() == "run\n"
 
 
 def test_gpeek_tells_what_keeps_it_from_the_output(cluster: Cluster):
-    job_id = cluster.submit("sleep", "30")
+    job_id = cluster.submit("sleep", "600")
     cluster.starts(job_id)
     cluster.kill(f"agent-{cluster.host}")
     try:
@@ -43,7 +44,7 @@ def test_gpeek_tells_what_keeps_it_from_the_output(cluster: Cluster):
 
 
 def test_a_mode_that_changes_under_a_job_is_said(cluster: Cluster):
-    job_id = cluster.submit("-R", "rusage[ngpus_excl_p=1]", "sleep", "30")
+    job_id = cluster.submit("-R", "rusage[ngpus_excl_p=1]", "sleep", "600")
     cluster.starts(job_id)
     cluster.run("gsched", "sim-gpu", "0", "compute_mode=shared")
     text = f"is held as ngpus_excl_p by job {job_id}"

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from live_cluster import Cluster
+from live_cluster import PATIENCE_S, Cluster
 
 QUEUES = """
 Begin Queue
@@ -146,7 +146,7 @@ def test_a_person_at_a_terminal_is_asked(cluster: Cluster) -> None:
     ) as process:
         os.close(theirs)
         os.write(ours, b"echo typed\n\x04")
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     os.close(ours)
     assert re.fullmatch(r"gsub> Job <\d+> is submitted to default queue <normal>\.\n", out)
 
@@ -281,6 +281,7 @@ def test_mail_at_the_start_and_at_the_end(cluster: Cluster) -> None:
     assert (cluster.folder / f"log.{job}").read_text() == "printed\n"
     job = cluster.submit("-Ne", "echo lost; exit 3")
     cluster.wait(job, cluster.submit("-Ne", "true"))
+    cluster.until(lambda: list(box.glob("*@site.*")), "no mail about the end")
     mine = [path for path in box.iterdir() if not path.name.startswith("ann@other")]
     assert [path.name.partition("@")[2][:4] for path in mine] == ["site"]
     assert "The output (if any) follows:\n\nlost\n" in mine[0].read_text()
