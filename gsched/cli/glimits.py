@@ -8,7 +8,7 @@ from gsched.cli.command import GENERAL, program, read_options
 from gsched.cli.render.limit_tables import render_limits, render_sections
 from gsched.cli.session import connected
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
-from gsched.model.view import LimitView
+from gsched.model.room_view import LimitView
 
 TABLE = OptionTable(
     summary="show the limits that are in use: used/allowed",

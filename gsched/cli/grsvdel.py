@@ -7,7 +7,7 @@ from gsched.cli.call import Call
 from gsched.cli.command import GENERAL, program, read_options
 from gsched.cli.session import connected
 from gsched.dialect.options import OptionTable, unsupported
-from gsched.model.view import ReservationView
+from gsched.model.room_view import ReservationView
 
 TABLE = OptionTable(
     summary="delete advance reservations; jobs that run in them go on (administrators only)",

@@ -16,7 +16,7 @@ from gsched.cli.sizes import requirement_in
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, Parsed
 from gsched.dialect.times import parse_time
-from gsched.model.view import ReservationView
+from gsched.model.room_view import ReservationView
 
 MOST = 1_000_000
 

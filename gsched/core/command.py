@@ -9,8 +9,9 @@ from gsched.model.config import ClusterConfig
 from gsched.model.host import GpuReport, LoadReport
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult, JobSpec, Usage
+from gsched.model.room_view import ReservationView
 from gsched.model.topology import Topology
-from gsched.model.view import JobFilter, ReservationView
+from gsched.model.view import JobFilter
 
 
 @dataclass(frozen=True, slots=True)

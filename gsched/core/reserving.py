@@ -20,7 +20,8 @@ from gsched.core.roles import DENIED
 from gsched.core.values import host_values, slot_limit
 from gsched.model.config import ClusterConfig
 from gsched.model.event import ReservationMade, ReservationRemoved
-from gsched.model.view import Answer, ReservationView
+from gsched.model.room_view import ReservationView
+from gsched.model.view import Answer
 from gsched.resreq.evaluate import compile_select
 from gsched.resreq.syntax import parse
 

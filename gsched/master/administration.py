@@ -17,7 +17,8 @@ from gsched.master.replies import filled
 from gsched.master.servicer import Desk, check_filter, cleared, filter_of
 from gsched.master.withheld import free_slots, withheld
 from gsched.model.job import JobSpec
-from gsched.model.view import JobFilter, JobGroupView, LimitSection, ReservationView
+from gsched.model.room_view import LimitSection, ReservationView
+from gsched.model.view import JobFilter, JobGroupView
 from gsched.wire.convert import from_proto, to_proto
 from gsched.wire.server import answers
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from gsched.core.engine import Engine
 from gsched.master.withheld import withheld
+from gsched.model.room_view import LimitView
 from gsched.model.snapshot import Snapshot
-from gsched.model.view import LimitView, ShareView
+from gsched.model.view import ShareView
 from gsched.policy.fairshare import tree_of
 from gsched.policy.limits import LimitUse
 

@@ -18,16 +18,8 @@ from gsched.model.config import ClusterConfig
 from gsched.model.host import ComputeMode, HostState
 from gsched.model.job import FINISHED, PENDING, STARTED
 from gsched.model.reason import PendingReason
-from gsched.model.view import (
-    FragmentView,
-    GpuView,
-    HostView,
-    JobGroupView,
-    JobView,
-    PendingSummary,
-    ReasonCount,
-    ReservationView,
-)
+from gsched.model.room_view import FragmentView, PendingSummary, ReasonCount, ReservationView
+from gsched.model.view import GpuView, HostView, JobGroupView, JobView
 
 
 def group_views(

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from gsched.model.allocation import HostAllocation
 from gsched.model.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Consumers, Limit
 from gsched.model.reason import PendingReason
+from gsched.model.room_view import LimitView
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
-from gsched.model.view import LimitView
 from gsched.policy.limit_claims import OF_SECTION, Claim, Counter
 from gsched.policy.limit_counts import CycleCounts, Member, Section, budget_key, concerns
 

@@ -28,8 +28,8 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.room_view import LimitView
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
-from gsched.model.view import LimitView
 from gsched.policy.limit_claims import (
     GROUP_TEXTS,
     OF_ARRAY,

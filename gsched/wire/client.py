@@ -16,6 +16,7 @@ import grpc
 from gsched.base.errors import Conflict, GschedError, NotFound
 from gsched.base.ids import array_of, new_token, show_job
 from gsched.model.job import FINISHED, JobSpec
+from gsched.model.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
 from gsched.model.view import (
     Answer,
     ArrayView,
@@ -23,20 +24,15 @@ from gsched.model.view import (
     ConditionView,
     Control,
     EventRecord,
-    FragmentView,
     HostView,
     JobFilter,
     JobGroupView,
     JobHistory,
     JobTexts,
     JobView,
-    LimitSection,
-    LimitView,
     OutputChunk,
-    PendingSummary,
     QueueView,
     ReconfigResult,
-    ReservationView,
     Submission,
     Submitted,
 )

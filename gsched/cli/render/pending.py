@@ -7,7 +7,7 @@ from datetime import tzinfo
 
 from gsched.cli.render.fold import left, printable, width
 from gsched.cli.render.stamps import long_stamp
-from gsched.model.view import PendingSummary, ReasonCount
+from gsched.model.room_view import PendingSummary, ReasonCount
 
 HOST_BASED = "Individual host based reasons"
 

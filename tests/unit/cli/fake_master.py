@@ -19,6 +19,7 @@ from gsched.model import event as events
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.catalogue import Account, AccountFilter, ApplicationView, Definitions, Grouping, Span, UserLimitView
 from gsched.model.job import FINISHED, JobSpec
+from gsched.model.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
 from gsched.model.view import (
     Answer,
     ArrayView,
@@ -26,19 +27,14 @@ from gsched.model.view import (
     ConditionView,
     Control,
     EventRecord,
-    FragmentView,
     HostView,
     JobEnd,
     JobFilter,
     JobGroupView,
     JobHistory,
     JobView,
-    LimitSection,
-    LimitView,
     OutputChunk,
-    PendingSummary,
     QueueView,
-    ReservationView,
     Submission,
     Submitted,
 )

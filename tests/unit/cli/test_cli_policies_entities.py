@@ -8,14 +8,8 @@ from datetime import UTC, datetime
 import pytest
 from fake_master import FakeCall, FakeMaster
 
-from gsched.model.view import (
-    JobGroupView,
-    LimitSection,
-    LimitView,
-    QueueView,
-    ReservationView,
-    ShareView,
-)
+from gsched.model.room_view import LimitSection, LimitView, ReservationView
+from gsched.model.view import JobGroupView, QueueView, ShareView
 
 NewCall = Callable[..., FakeCall]
 

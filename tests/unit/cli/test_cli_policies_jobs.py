@@ -11,13 +11,8 @@ from test_cli_gjobs import done, pending, running
 
 from gsched.base.ids import element_id
 from gsched.model.reason import PendingReason, PlannedStart
-from gsched.model.view import (
-    ArrayView,
-    JobFilter,
-    JobView,
-    PendingSummary,
-    ReasonCount,
-)
+from gsched.model.room_view import PendingSummary, ReasonCount
+from gsched.model.view import ArrayView, JobFilter, JobView
 
 NewCall = Callable[..., FakeCall]
 ELEMENT = element_id(12, 3)

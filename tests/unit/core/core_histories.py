@@ -48,9 +48,9 @@ from gsched.model.host import ComputeMode, GpuReport, HostConfig
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import FINISHED, PENDING, STARTED, AttemptResult, JobSpec
 from gsched.model.queue import Preemption, Queue, Threshold
+from gsched.model.room_view import ReservationView
 from gsched.model.topology import Processor, Topology
 from gsched.model.user import UserGroup
-from gsched.model.view import ReservationView
 from gsched.model.window import DAY_MIN, Window, minute_of_week
 
 DEVICES = {"a": 3, "b": 2, "c": 0}

@@ -36,7 +36,8 @@ from gsched.model.job import AttemptResult, JobSpec, JobState
 from gsched.model.queue import Queue
 from gsched.model.reason import PendingReason
 from gsched.model.resource import GPU_COUNTERS, Resource, ResourceType
-from gsched.model.view import JobFilter, ReservationView
+from gsched.model.room_view import ReservationView
+from gsched.model.view import JobFilter
 
 EXCLUSIVE = ComputeMode.EXCLUSIVE_PROCESS
 SHARED = ComputeMode.DEFAULT

@@ -10,8 +10,8 @@ from gsched.core.command import ControlHosts, ControlQueues, ControlReservations
 from gsched.core.roles import ACTS_FOR_OWNER, DENIED, Caller
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
+from gsched.model.room_view import ReservationView
 from gsched.model.user import UserGroup
-from gsched.model.view import ReservationView
 
 QUEUES = (Queue(name="normal", priority=3, administrators=("quentin",)), Queue(name="other"))
 GROUPS = {"lab": UserGroup(name="lab", users=("ann",), admins=("gwen",))}

@@ -14,8 +14,8 @@ from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.ledger import Ledger
 from gsched.model.limit import Amount, Consumers, Limit
 from gsched.model.queue import Queue
+from gsched.model.room_view import LimitView
 from gsched.model.snapshot import Bucket, HostSnapshot, RequirementClass, Running, Snapshot
-from gsched.model.view import LimitView
 from gsched.model.window import Window
 from gsched.policy.limit_counts import LimitCounts, budget_key
 from gsched.policy.limit_members import groups_above, limit_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gsched.cli.render.fragments import NO_GPUS, render_fragments
-from gsched.model.view import FragmentView
+from gsched.model.room_view import FragmentView
 
 
 def host(name: str, **values: object) -> FragmentView:
