@@ -74,6 +74,8 @@ class Future:
         """When jobs that are ending now are expected to have ended."""
         self.ending: set[int] = set()
         """Jobs that this cycle asks to end."""
+        self.stopped: set[int] = set()
+        """Jobs that this cycle suspends: nobody knows when they end."""
         self.bookings: dict[int, Booking] = {}
         """Job id -> planned job."""
         self._on_host: dict[str, set[int]] = {}
@@ -115,7 +117,7 @@ class Future:
         """When a started job is expected to end."""
         if running.is_ending or running.job_id in self.ending:
             return self.soon
-        if running.state in _SUSPENDED:
+        if running.state in _SUSPENDED or running.job_id in self.stopped:
             return NEVER_ENDS
         if running.ends_at > self.now:
             return running.ends_at

@@ -51,7 +51,7 @@ class LimitsAhead:
         self._placed: list[tuple[Bucket, Sequence[HostAllocation], float]] = []
         self._owners: dict[tuple[str, str], list[Running]] | None = None
         self._profiles: dict[Counter, _Profile] = {}
-        self._known_ending = 0
+        self._known_changes = (0, 0)
         self._sharing: dict[tuple[Bucket, Bucket], bool] = {}
 
     def concerns(self, bucket: Bucket) -> bool:
@@ -252,9 +252,10 @@ class LimitsAhead:
         return old + sum(counter.amount_of(bucket, parts) for bucket, parts, end in placed if math.isinf(end))
 
     def _profile(self, counter: Counter) -> _Profile:
-        if len(self._future.ending) != self._known_ending:
+        changed = len(self._future.ending), len(self._future.stopped)
+        if changed != self._known_changes:
             self._profiles.clear()
-            self._known_ending = len(self._future.ending)
+            self._known_changes = changed
         found = self._profiles.get(counter)
         if found is None:
             held = sorted(

@@ -318,7 +318,8 @@ class Preemptor:
         run_s = bucket.requirement.run_s
         ends_at = math.inf if run_s is None else self._now + run_s
         refused = any(self._reservations.allows(part, ends_at, bucket) is not None for part in allocation.parts)
-        if refused or self._reservations.keeps_limits(allocation.hosts, ends_at, bucket) is not None:
+        refused = refused or self._reservations.keeps_limits(allocation.hosts, ends_at, bucket) is not None
+        if refused or not self._reservations.may_stop(victims, bucket):
             for victim in victims:
                 ledger.resume(victim.key, victim.allocation)
             return None

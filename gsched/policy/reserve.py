@@ -16,7 +16,7 @@ from functools import cached_property
 
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.reason import PlannedStart
-from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
+from gsched.model.snapshot import Bucket, RequirementClass, Running, Snapshot
 from gsched.policy.columns import is_closed
 from gsched.policy.demand import Demand
 from gsched.policy.explain import Reason
@@ -123,6 +123,18 @@ class Reservations:
         if self.guard.after_windows(part, ends_at, bucket.requirement.reservation) is not None:
             return False
         return self._respect.after_planned(part, ends_at, bucket, goes_on=True) is None
+
+    def may_stop(self, victims: Collection[Running], bucket: Bucket) -> bool:
+        """Whether jobs may be suspended for one of the bucket: no planned job that it must respect waits for their end
+        to have their devices, amounts or limits. If so they count as suspended.
+        """
+        added = {victim.job_id for victim in victims} - self.future.stopped
+        self.future.stopped |= added
+        hosts = dict.fromkeys(part.host for victim in victims for part in victim.allocation.parts)
+        if all(self._still_fits(each) for each in self._respect.those_on(hosts, victims, bucket)):
+            return True
+        self.future.stopped -= added
+        return False
 
     def took(
         self, part: HostAllocation, ends_at: float, bucket: Bucket | None = None, *, may_fulfil: bool = True
@@ -308,6 +320,12 @@ class Reservations:
                 self._places.look_at(each, promise)
             if each.job_id in self._places.lacking:
                 others.append(self._places.lacking[each.job_id])
+
+    def _still_fits(self, booking: Booking) -> bool:
+        self.future.unbook(booking.job_id)
+        fits = self._planner.fits(booking)
+        self.future.book(booking)
+        return fits
 
     def _may_search(self) -> bool:
         return self._planner.searches < MOST_SEARCHES

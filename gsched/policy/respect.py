@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from gsched.base.ids import show_job
 from gsched.model.allocation import Allocation, HostAllocation
-from gsched.model.snapshot import Bucket
+from gsched.model.snapshot import Bucket, Running
 from gsched.policy.explain import Reason
 from gsched.policy.future import CANDIDATE, Booking, Future
 from gsched.policy.heads import kind_of
@@ -68,6 +68,14 @@ class Respect:
         since = self._since(respected) if math.isinf(end) else math.inf
         found = self._ahead.delayed(candidate, respected, since)
         return None if found is None else self._delays(*found, ends_at, bucket)
+
+    def those_on(self, hosts: Iterable[str], victims: Iterable[Running], bucket: Bucket) -> list[Booking]:
+        """The planned jobs that a job of the bucket may not delay and that could wait for the victims on the hosts."""
+        found = {each.job_id: each for host in hosts for each in self._future.booked(host)}
+        bookings = self._future.bookings.values()
+        for victim in victims:
+            found |= {each.job_id: each for each in self._ahead.sharing(victim.bucket, bookings)}
+        return [each for each in self._respected(found.values(), bucket) if each.start < math.inf]
 
     def _respected(self, booked: Iterable[Booking], bucket: Bucket) -> list[Booking]:
         """Those planned jobs that a job of the bucket may not delay."""

@@ -205,3 +205,23 @@ def test_who_waits_for_a_suspended_job_does_not_keep_it_from_going_on() -> None:
     done = cluster.cycle(20.0)
     assert done.planned[waits].text == f"unknown: job {victim.job_id} is suspended"
     assert done.resumed == [victim.job_id]
+
+
+def test_nobody_is_suspended_whose_end_a_planned_job_waits_for() -> None:
+    """A suspended job keeps its devices: the planned one, which was to have them at 30, would wait nobody knows how
+    long. Somebody else may be suspended.
+    """
+    queues = [Queue(name="high", priority=9, preemption=Preemption(preemptive=()), backfill=True), Queue(name="low")]
+    cluster = Cluster(1, 4, 4, queues)
+    holds = cluster.run(kind(Ask(2, 3), "low"), ends_at=30.0)
+    other = cluster.run(kind(Ask(2), "low"), ends_at=500.0)
+    first = cluster.wait(kind(Ask(1, 4), "high"))
+    assert cluster.cycle(10.0).planned[first].at == 30.0
+    second = cluster.wait(kind(Ask(1), "high", run_s=5.0))
+    done = cluster.cycle(20.0)
+    assert [each.job_id for each in done.preempted] == [other.job_id] and second in done.started
+    third = cluster.wait(kind(Ask(3), "high", run_s=5.0))
+    again = cluster.cycle(21.0)
+    assert not again.preempted and third in cluster.waiting and again.planned[first].at == 30.0
+    cluster.end(holds.job_id)
+    assert first in cluster.cycle(30.0).started

@@ -32,6 +32,8 @@ class TimedCluster(Cluster):
         self.arrived: dict[int, float] = {}
         self.lasts: dict[int, float] = {}
         self._ends: list[tuple[float, int]] = []
+        self._stopped: dict[int, tuple[float, float]] = {}
+        """Preempted job -> since when, and when it would have ended."""
 
     def hold_until(self, ends_at: float, bucket: Bucket, allocation: Allocation) -> int:
         """A job that runs from the beginning."""
@@ -83,23 +85,57 @@ class TimedCluster(Cluster):
             self.ledger.give(ended.key, ended.allocation)
         plan = schedule(self.snapshot(now), now, 10_000)
         buckets = {job_id: bucket for bucket, ids in self.pending.items() for job_id in ids}
+        for each in plan.preempted:
+            self._suspend(each.job_id, now)
         for placement in plan.placements:
             bucket, job_id = buckets[placement.job_id], placement.job_id
             assert not self.ledger.misfit((job_id, 1), placement.allocation)
             self.ledger.take((job_id, 1), placement.allocation)
             self.pending[bucket].remove(job_id)
+            self._pass_on(job_id, bucket)
             self.started[job_id] = now
             run_s = bucket.requirement.run_s
             self._run(job_id, bucket, placement.allocation, now, math.inf if run_s is None else now + run_s)
+        for job_id in plan.resumed:
+            self._resume(job_id, now)
         self.planned = {job_id: each for job_id, each in plan.planned.items() if job_id not in self.started}
         self._audit(now)
         return plan
 
+    def _suspend(self, job_id: int, now: float) -> None:
+        victim = self.running[job_id]
+        self.ledger.suspend(victim.key, victim.allocation)
+        self.running[job_id] = victim._replace(state="SSUSP", preempted=victim.preempted + 1)
+        (end,) = (end for end, other in self._ends if other == job_id)
+        self._stopped[job_id] = (now, end)
+        self._ends.remove((end, job_id))
+        heapq.heapify(self._ends)
+
+    def _resume(self, job_id: int, now: float) -> None:
+        victim = self.running[job_id]
+        self.ledger.resume(victim.key, victim.allocation)
+        since, end = self._stopped.pop(job_id)
+        later = now - since
+        self.running[job_id] = victim._replace(state="RUN", ends_at=victim.ends_at + later, resumed_at=now)
+        heapq.heappush(self._ends, (end + later, job_id))
+
+    def _pass_on(self, job_id: int, bucket: Bucket) -> None:
+        """Among jobs of one kind the turn decides who has the place: one that a limit kept back takes it again."""
+        for other, ids in self.pending.items():
+            if (other.queue, other.requirement) == (bucket.queue, bucket.requirement):
+                for later in ids:
+                    if later > job_id:
+                        self.first_promise.pop(later, None)
+
     def play(self, jobs: Iterable[tuple[float, Bucket, float]]) -> None:
         """`jobs`: arrival, what, how long it lasts. Plays until all have ended that can, and keeps to every promise."""
         coming = sorted(jobs, key=lambda each: each[0])
-        while coming or self._ends:
-            now = min([*(each[0] for each in coming[:1]), *(self._ends[0][:1] if self._ends else ())])
+        now = -math.inf
+        while True:
+            planned = [each.at for each in self.planned.values() if each.at is not None and each.at > now]
+            edges = [edge for each in self.options.get("reservations", ()) for edge in (each.start, each.end)]
+            times = [*(each[0] for each in coming), *(end for end, _ in self._ends), *planned, *edges]
+            now = min((each for each in times if each > now), default=math.inf)
             if math.isinf(now):
                 return
             while coming and coming[0][0] <= now:
