@@ -207,7 +207,7 @@ class Orders:
         environment = self._own_environment(start, block, fenced=fenced)
         hostfile = environment.get("LSB_DJOB_HOSTFILE", "")
         socket = self._surroundings.socket
-        launching = launch_variables(environment, socket, hostfile, len(start.allocation.hosts))
+        launching = launch_variables(environment, socket, hostfile, start.allocation.slots)
         for name, value in (*self._surroundings.variables(start.spec, start.part).items(), *launching.items()):
             if value is None:
                 environment.pop(name, None)

@@ -1,8 +1,10 @@
 """What a job has in its environment so that `glaunch`, and MPI by way of it, starts tasks on its hosts.
 
 Open MPI reads OMPI_MCA_* (version 4) and PRTE_MCA_* (version 5, PRRTE): what starts its daemons on other hosts in the
-place of ssh, and which hosts there are. MPICH's Hydra, which is not told, starts one process here: it knows LSF's way
-by itself, with blaunch. What the job was submitted with of these names is kept.
+place of ssh, and which hosts there are. The Hydra of MPICH (HYDRA_*) and that of Intel MPI (I_MPI_HYDRA_*) know LSF:
+they call `blaunch -n HOST COMMAND` and take hosts and slots from LSB_MCPU_HOSTS, but by themselves only where
+LSF_BINDIR is set. On one host, too, that is how they know how many slots there are. What the job was submitted with of
+these names is kept.
 """
 
 from __future__ import annotations
@@ -15,6 +17,16 @@ SOCKET = "GSCHED_AGENT_SOCKET"
 GIVEN = "GSCHED_MPI_VARIABLES"
 """Names of those that were put there: a job that is submitted by such a job must not have them from it."""
 
+OPEN_MPI_LAUNCHER = ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")
+OPEN_MPI_HOSTS = ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile")
+HYDRA_KINDS = ("HYDRA_RMK", "HYDRA_LAUNCHER", "I_MPI_HYDRA_RMK", "I_MPI_HYDRA_BOOTSTRAP")
+HYDRA_LAUNCHER = ("HYDRA_LAUNCHER_EXEC", "I_MPI_HYDRA_BOOTSTRAP_EXEC")
+HYDRA_INHERITED = "HYDRA_ENV"
+"""`none`: a process has what its host's proxy has, and that `glaunch` has given what the job has on that host.
+
+Otherwise MPICH writes the variables of the first host over it: the numbers of that host's GPUs.
+"""
+
 
 def launcher() -> str:
     """Path of `glaunch`, beside the interpreter; empty where it is not installed."""
@@ -22,10 +34,10 @@ def launcher() -> str:
     return str(path) if path.exists() else ""
 
 
-def launch_variables(environment: Mapping[str, str], socket: str, hostfile: str, hosts: int) -> dict[str, str | None]:
+def launch_variables(environment: Mapping[str, str], socket: str, hostfile: str, slots: int) -> dict[str, str | None]:
     """Name -> value, None for what is not to be there. `socket`: the agent's, empty where there is none.
 
-    `hosts`: how many the job has; with one, MPI needs no help.
+    `slots`: how many the job has; with one there is nothing to be told.
     """
     inherited = environment.get(GIVEN, "").split()
     found: dict[str, str | None] = dict.fromkeys((*inherited, GIVEN, SOCKET))
@@ -33,16 +45,16 @@ def launch_variables(environment: Mapping[str, str], socket: str, hostfile: str,
         return found
     found[SOCKET] = socket
     program = launcher()
-    if hosts < 2 or not program:
+    if slots < 2 or not program:
         return found
     wanted = {
-        "OMPI_MCA_plm_rsh_agent": program,
-        "PRTE_MCA_plm_ssh_agent": program,
-        "OMPI_MCA_orte_default_hostfile": hostfile,
-        "PRTE_MCA_prte_default_hostfile": hostfile,
-        "HYDRA_LAUNCHER": "lsf",
-        "HYDRA_LAUNCHER_EXEC": program,
-        "HYDRA_RMK": "lsf",
+        **dict.fromkeys(OPEN_MPI_LAUNCHER, program),
+        **dict.fromkeys(OPEN_MPI_HOSTS, hostfile),
+        **dict.fromkeys(HYDRA_KINDS, "lsf"),
+        **dict.fromkeys(HYDRA_LAUNCHER, program),
+        HYDRA_INHERITED: "none",
     }
     given = {name: value for name, value in wanted.items() if name not in environment or name in inherited}
+    if HYDRA_LAUNCHER[0] not in given:  # another launcher may bring no environment along
+        given.pop(HYDRA_INHERITED, None)
     return {**found, **given, GIVEN: " ".join(given)}

@@ -502,6 +502,14 @@ def test_mpi_is_told_what_starts_its_daemons(monkeypatch: pytest.MonkeyPatch) ->
     assert {name for name, value in inner.items() if value is None} == {*outer} - {SOCKET}
     assert launch_variables(outer, "", "/i", 2)[SOCKET] is None
     assert given["HYDRA_LAUNCHER"] == "lsf" and given["HYDRA_LAUNCHER_EXEC"] == "/bin/glaunch"
+    assert given["I_MPI_HYDRA_BOOTSTRAP"] == "lsf" and given["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == "/bin/glaunch"
+
+
+def test_the_environment_is_left_to_glaunch_only_where_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gsched.agent.parallel.launcher", lambda: "/bin/glaunch")
+    assert launch_variables({}, "/run/a.sock", "/h", 2)["HYDRA_ENV"] == "none"
+    own = launch_variables({"HYDRA_LAUNCHER_EXEC": "/usr/bin/ssh"}, "/run/a.sock", "/h", 2)
+    assert "HYDRA_ENV" not in own and "HYDRA_LAUNCHER_EXEC" not in own
 
 
 def test_a_long_name_still_has_a_socket() -> None:
