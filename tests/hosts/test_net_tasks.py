@@ -1,60 +1,16 @@
-"""Tasks of a job on three separate hosts: as its user, in the job, through restarts and cuts; and MPI through them."""
+"""Tasks of a job on three separate hosts: as its user, in the job, through restarts and cuts."""
 
 from __future__ import annotations
 
-import ctypes.util
-import shutil
 import time
 from pathlib import Path
 
 import pytest
-from netlab import Host, Lab
+from netlab import Lab
 from netlab_cluster import SharedCluster, shared_cluster
+from netlab_jobs import output, read, run_job, script
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
-
-HELLO = """\
-import ctypes, os
-mpi = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
-of = lambda name: ctypes.byref(ctypes.c_char.in_dll(mpi, name))
-number, one = ctypes.c_int, ctypes.c_int(1)
-rank, size, total = number(), number(), number()
-mpi.MPI_Init(None, None)
-mpi.MPI_Comm_rank(of("ompi_mpi_comm_world"), ctypes.byref(rank))
-mpi.MPI_Comm_size(of("ompi_mpi_comm_world"), ctypes.byref(size))
-mpi.MPI_Allreduce(
-    ctypes.byref(one), ctypes.byref(total), 1, of("ompi_mpi_int"), of("ompi_mpi_op_sum"), of("ompi_mpi_comm_world")
-)
-print(rank.value, size.value, total.value, os.uname().nodename, os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
-mpi.MPI_Finalize()
-"""
-"""A program for MPI without a compiler: each of its processes counts all of them."""
-
-
-def script(host: Host, text: str, user: str = "alice") -> str:
-    """Put a script into the user's home, which all hosts share; its path."""
-    path = f"/home/{user}/job.sh"
-    host.run(["sh", "-c", f"cat > {path} && chmod 755 {path}"], user=user, stdin=f"#!/bin/bash\n{text}\n", check=True)
-    return path
-
-
-def read(host: Host, name: str, user: str = "alice") -> str:
-    """A file in the user's home; empty where there is none."""
-    return host.run(["cat", name], user=user).stdout
-
-
-def output(host: Host, job_id: int) -> str:
-    """What a job of alice has printed, without the report below it."""
-    return read(host, f"out.{job_id}").partition("\n" + "-" * 60 + "\n")[0]
-
-
-def run_job(cluster: SharedCluster, text: str, *words: str, hosts: int = 0) -> tuple[list[str], str]:
-    """Run a job of alice on one slot of each host, or of so many; its lines, and how it ended."""
-    path = script(cluster.master_host, text)
-    slots = str(hosts or len(cluster.hosts))
-    job_id = cluster.submit("-n", slots, "-R", "span[ptile=1]", "-o", "out.%J", *words, path)
-    cluster.until(lambda: cluster.field(job_id, "stat") in ("DONE", "EXIT"), f"job {job_id} does not end")
-    return output(cluster.master_host, job_id).splitlines(), cluster.field(job_id, "stat")
 
 
 def begin_job(cluster: SharedCluster, text: str) -> int:
@@ -87,27 +43,6 @@ def test_tasks_are_the_user_s_on_every_host_with_the_gpus_of_the_job_there(lab: 
     assert lines[3:6] == ["text", "h3", "4"]
     assert lines[6:8] == ["0022", "137"]
     assert "h4 is not a host of this job" in lines[8] and lines[9] == "255" and state == "DONE"
-
-
-@pytest.mark.skipif(not shutil.which("mpirun"), reason="there is no mpirun")
-@pytest.mark.skipif(not ctypes.util.find_library("mpi"), reason="there is no Open MPI of version 4")
-def test_mpirun_starts_processes_on_three_hosts_and_on_two(lab: Lab) -> None:
-    """By itself, and where somebody says by hand what it should call and which hosts there are."""
-    cluster = shared_cluster(lab, [lab.host(name) for name in ("h1", "h2", "h3")], sim_gpus="2")
-    lab_host = cluster.master_host
-    lab_host.run(["sh", "-c", "cat > hello.py"], user="alice", stdin=HELLO, check=True)
-    alone = "mpirun"
-    by_hand = "unset ${!OMPI_MCA_*}; mpirun --mca plm_rsh_agent glaunch --hostfile $LSB_DJOB_HOSTFILE"
-    for line, hosts in ((alone, 3), (by_hand, 3), (by_hand, 2)):
-        lines, state = run_job(
-            cluster, f"{line} /usr/bin/python3 hello.py 2> errors | sort", "-gpu", "num=1", hosts=hosts
-        )
-        told = (line, lines, state, read(lab_host, "errors"))
-        assert state == "DONE" and len(lines) == hosts, told
-        found = [words.split() for words in lines]
-        assert [words[:3] for words in found] == [[str(rank), str(hosts), str(hosts)] for rank in range(hosts)], told
-        assert len({words[3] for words in found}) == hosts, told
-        assert all(words[4] in "01" for words in found), f"each has its own GPU: {told}"
 
 
 def test_restarts_and_cuts_are_not_noticed(lab: Lab) -> None:

@@ -1,0 +1,167 @@
+"""MPI in jobs over separate hosts: `mpirun` alone starts a process for each slot, and the job's end is the end of all.
+
+Open MPI 4 and MPICH as Debian has them; others in environments of their own, which `make nightly` installs.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from netlab import Lab
+from netlab_cluster import SharedCluster, shared_cluster
+from netlab_jobs import read, run_job, script
+
+pytestmark = [pytest.mark.system, pytest.mark.needs_root]
+
+ROOT = Path(__file__).resolve().parents[2]
+HELLO = """\
+import ctypes, os, socket, sys
+mpi = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+if hasattr(mpi, "ompi_mpi_comm_world"):
+    of = lambda name: ctypes.byref(ctypes.c_char.in_dll(mpi, name))
+    world, integer, add = of("ompi_mpi_comm_world"), of("ompi_mpi_int"), of("ompi_mpi_op_sum")
+else:
+    world, integer, add = 0x44000000, 0x4C000405, 0x58000003  # those of the binary interface of MPICH
+number, one = ctypes.c_int, ctypes.c_int(1)
+rank, size, total = number(), number(), number()
+mpi.MPI_Init(None, None)
+mpi.MPI_Comm_rank(world, ctypes.byref(rank))
+mpi.MPI_Comm_size(world, ctypes.byref(size))
+mpi.MPI_Allreduce(ctypes.byref(one), ctypes.byref(total), 1, integer, add, world)
+told = [os.environ.get(name) for name in ("CUDA_VISIBLE_DEVICES", "GSCHED_GPU_UUIDS", "GREETING")]
+line = " ".join(map(str, [rank.value, size.value, total.value, socket.gethostname(), *told])) + "\\n"
+os.write(1, line.encode())  # all at once: those of other processes come in between
+mpi.MPI_Finalize()
+if "stay" in sys.argv:
+    os.execvp("sleep", ["sleep", "1000.9"])
+sys.exit(3 if "fail" in sys.argv and rank.value == size.value - 1 else 0)
+"""
+"""A program for MPI without a compiler: each of its processes counts all of them."""
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """One of them."""
+
+    path: str
+    """Of its mpirun."""
+    library: Path
+    install: str
+    """What brings it here."""
+    words: str = ""
+    """What mpirun has to be told beside the program."""
+
+    @property
+    def command(self) -> str:
+        """As a job's script runs the program with it."""
+        folder, name = self.path.rpartition("/")[::2]
+        begin = f"PATH={folder}:$PATH; " if folder else ""
+        return f"{begin}{name} {self.words} /usr/bin/python3 hello.py {self.library}"
+
+    @property
+    def is_there(self) -> bool:
+        return shutil.which(self.path) is not None and self.library.exists()
+
+
+def own(name: str, library: str, words: str = "") -> Mpi:
+    """One of an environment of its own."""
+    folder = ROOT / f".venv-{name}"
+    return Mpi(f"{folder}/bin/mpirun", folder / "lib" / library, f"make .venv-{name}/.installed", words)
+
+
+def debian(kind: str, library: str, package: str) -> Mpi:
+    """One of the system, beside others."""
+    found = next(Path("/usr/lib").glob(f"*/{library}"), Path(library))
+    return Mpi(f"mpirun.{kind}", found, f"apt-get install {package}")
+
+
+DEBIAN = {
+    "openmpi4": debian("openmpi", "libmpi.so.40", "openmpi-bin"),
+    "mpich4": debian("mpich", "libmpich.so.12", "mpich"),
+}
+LATER = {
+    "openmpi5": own("openmpi", "libmpi.so.40", "--bind-to none"),  # there may be fewer cores than slots here
+    "mpich5": own("mpich", "libmpi.so.12"),
+    # Nothing but an option keeps it from writing the first host's variables over those of the others.
+    "intel": own("impi", "libmpi.so.12", "-genvnone"),
+}
+EACH = [
+    *(pytest.param(mpi, id=name) for name, mpi in DEBIAN.items()),
+    *(pytest.param(mpi, id=name, marks=pytest.mark.nightly) for name, mpi in LATER.items()),
+]
+
+
+@pytest.fixture(params=EACH)
+def mpi(request: pytest.FixtureRequest) -> Mpi:
+    found: Mpi = request.param
+    if not found.is_there:
+        pytest.skip(f"there is no {found.path} with {found.library}: {found.install}")
+    return found
+
+
+def prepared(lab: Lab) -> SharedCluster:
+    """Three hosts that do not fence GPUs, so a job sees the numbers that its GPUs have on their host."""
+    hosts = [lab.host(name) for name in ("h1", "h2", "h3")]
+    cluster = shared_cluster(lab, hosts, sim_gpus="2", slots=5, settings={"GSCHED_GPU_FENCE": "N"})
+    cluster.master_host.run(["sh", "-c", "cat > hello.py"], user="alice", stdin=HELLO, check=True)
+    return cluster
+
+
+def test_a_process_for_each_slot_with_the_gpus_of_its_host(lab: Lab, mpi: Mpi) -> None:
+    cluster = prepared(lab)
+    cluster.becomes(cluster.submit("-m", "h1", "-gpu", "num=1", "sleep", "1000"), "RUN")
+    text = f"""
+    export GREETING=hello
+    glaunch -z "h1 h2 h3" 'echo told $(hostname) $CUDA_VISIBLE_DEVICES $GSCHED_GPU_UUIDS'
+    {mpi.command} 2> errors
+    echo code $?
+    """
+    lines, state = run_job(cluster, text, "-gpu", "num=1", slots=2)
+    told = (lines, state, read(cluster.master_host, "errors"))
+    gpus = {words[1]: words[2:] for words in map(str.split, lines) if words[0] == "told"}
+    ranks = sorted(words for words in map(str.split, lines) if words[0].isdigit())
+    assert [gpus[host][0] for host in ("h1", "h2", "h3")] == ["1", "0", "0"], told
+    assert len({uuid for _, uuid in gpus.values()}) == 3, told
+    assert [words[:3] for words in ranks] == [[str(rank), "6", "6"] for rank in range(6)], told
+    assert Counter(words[3] for words in ranks) == {"h1": 2, "h2": 2, "h3": 2}, told
+    assert all(words[4:6] == gpus[words[3]] and words[6] == "hello" for words in ranks), told
+    assert lines[-1] == "code 0" and state == "DONE", told
+
+
+def test_a_process_for_each_slot_of_one_host_and_its_exit_code(lab: Lab, mpi: Mpi) -> None:
+    cluster = prepared(lab)
+    text = f"{mpi.command} > ranks; ({mpi.command} fail) > /dev/null 2>&1; echo code $?"
+    lines, state = run_job(cluster, text, hosts=1, slots=3)
+    ranks = sorted(line.split()[:3] for line in read(cluster.master_host, "ranks").splitlines())
+    assert ranks == [[str(rank), "3", "3"] for rank in range(3)] and state == "DONE"
+    assert lines == ["code 3"]
+
+
+def test_the_end_of_the_job_is_the_end_of_all_processes(lab: Lab, mpi: Mpi) -> None:
+    cluster = prepared(lab)
+    path = script(cluster.master_host, f"{mpi.command} stay")
+    job_id = cluster.submit("-n", "6", "-R", "span[ptile=2]", "-o", "out.%J", path)
+
+    def running() -> Counter[str]:
+        found = {host.name: host.run(["pgrep", "-xf", "sleep 1000.9"]).stdout for host in cluster.hosts}
+        return Counter({name: text.count("\n") for name, text in found.items() if text})
+
+    cluster.until(lambda: running() == {"h1": 2, "h2": 2, "h3": 2}, "not all processes run")
+    cluster.run("gkill", str(job_id))
+    cluster.becomes(job_id, "EXIT")
+    cluster.until(lambda: not running(), "processes of a job that was killed still run")
+
+
+@pytest.mark.skipif(not DEBIAN["openmpi4"].is_there, reason="there is no Open MPI 4")
+def test_open_mpi_by_hand(lab: Lab) -> None:
+    """Somebody says what it should call and which hosts there are."""
+    cluster = prepared(lab)
+    words = "--mca plm_rsh_agent glaunch --hostfile $LSB_DJOB_HOSTFILE"
+    by_hand = Mpi("mpirun.openmpi", DEBIAN["openmpi4"].library, "", words)
+    lines, state = run_job(cluster, f"unset ${{!OMPI_MCA_*}}; {by_hand.command} | sort", hosts=2)
+    assert [line.split()[:3] for line in lines] == [["0", "2", "2"], ["1", "2", "2"]] and state == "DONE", lines
+    assert len({line.split()[3] for line in lines}) == 2, lines
