@@ -292,7 +292,14 @@ def short_of(term: Term, least: int, taken: int, hosts: int, reason: Reason | No
 def _too_few(term: Term, least: int, offers: Sequence[Offer], first_hosts: Sequence[str]) -> Reason:
     if first_hosts and not any(offer.host in first_hosts for offer in offers):
         return Reason(FIRST_HOST, f"none of {', '.join(first_hosts)} can take a task now")
-    return short_of(term, least, sum(offer.tasks for offer in offers), len(offers))
+    if not term.same:
+        return short_of(term, least, sum(offer.tasks for offer in offers), len(offers))
+    alike: dict[Hashable, list[int]] = {}
+    for offer in offers:
+        alike.setdefault(offer.same, []).append(offer.tasks)
+    most = max(alike.values(), key=sum, default=[])
+    found = short_of(term, least, sum(most), len(most))
+    return found._replace(detail=f"{found.detail} that agree in {', '.join(term.same)}")
 
 
 def same_of(names: Sequence[str], values: HostValues) -> tuple[object, ...] | None:

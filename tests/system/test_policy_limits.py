@@ -257,6 +257,25 @@ def test_order_decides_where_a_job_goes(cluster: Cluster) -> None:
     assert hosts_of(cluster, [preferred]) == ["two"]
 
 
+def test_hosts_of_a_job_agree_in_what_same_names(cluster: Cluster) -> None:
+    path = cluster.conf / "lsf.cluster.private"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join("two ! LINUX64 1 ()" if line.startswith("two ") else line for line in lines) + "\n")
+    cluster.configure()
+    agreeing = cluster.submit("-n", "20", "-R", "type==any same[type]", *SLEEP)
+    assert cluster.why_pending(agreeing) == (
+        "Not enough hosts to meet the job's spanning requirement "
+        "(20 slots wanted, 16 on 1 host could be had that agree in type)"
+    )
+    cluster.run("gkill", str(agreeing))
+    local = cluster.submit("-n", "20", *SLEEP)
+    assert "type==local: type is LINUX64, local is LINUX on two" in (
+        cluster.why_pending(local) + cluster.run("gjobs", "-p3", str(local)).stdout
+    )
+    cluster.run("gkill", str(local))
+    assert hosts_of(cluster, [cluster.submit("-n", "20", "-R", "type==any", *SLEEP)]) == ["one", "two"]
+
+
 def test_an_advance_reservation_is_for_those_who_name_it(cluster: Cluster) -> None:
     begin, end = (time.strftime("%Y:%m:%d:%H:%M", time.gmtime(time.time() + ahead)) for ahead in (-60, 7200))
     user = getpass.getuser()

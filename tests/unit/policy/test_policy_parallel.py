@@ -227,6 +227,9 @@ def test_same_and_compute_units() -> None:
     cluster = Cluster(*[host(name, values={"model": model}) for name, model in models.items()], slots=2)
     cluster.add(kind("same[model]", slots=4))
     assert spreads(cluster.plan()) == {1: {"b": 2, "c": 2}}
+    larger = Cluster(*[host(name, values={"model": model}) for name, model in models.items()], slots=2)
+    larger.add(kind("same[model]", slots=5))
+    assert "5 slots wanted, 4 on 2 hosts could be had that agree in model" in told(larger.plan())[0][0]
     units = {"rack": {"r1": ("a", "b"), "r2": ("c", "d", "e")}}
     racks = hosts("a", "b", "c", "d", "e", slots=2, compute_units=units)
     racks.add(kind("cu[type=rack:maxcus=1]", slots=5))
