@@ -42,6 +42,8 @@ class Booking:
     start: float
     end: float
     allocation: Allocation
+    since: float = math.inf
+    """When something was reserved first; infinite: nothing is yet."""
 
     @property
     def key(self) -> AttemptKey:
@@ -242,10 +244,21 @@ class Future:
                 return bucket
         return next((each.bucket for each in self.booked(host) if each.key == key), None)
 
+    def kept_at(self, books: HostLedger, at: float, inside: str = "") -> tuple[int, int, str]:
+        """Slots and GPUs that all advance reservations of the time lack in these books, but for `inside`; and whose."""
+        slots, gpus, names = 0, 0, []
+        for window in self.windows.get(books.host, ()):
+            if window.start <= at < window.end and window.name != inside:
+                more = self.left_of(window, books)
+                slots, gpus = slots + more[0], gpus + more[1]
+                names += [window.name] if any(more) else []
+        return slots, gpus, " and ".join(names)
+
     # -- do planned jobs fit together -----------------------------------------------------------------------------
 
     def settle(self, host: str, bookings: Iterable[Booking]) -> list[Booking] | Booking:
-        """The planned jobs as they fit on the host one after the other; or the first that does not fit.
+        """The planned jobs as they fit on the host one after the other; or the first that does not fit, or that leaves
+        too little beside the others to an advance reservation that begins.
 
         One without a job's number is a candidate that starts now, or runs: its part is left as it is.
         """
@@ -254,12 +267,35 @@ class Future:
             if booking.job_id <= CANDIDATE:
                 settled.append(booking)
                 continue
-            others = [each for each in settled if each.is_active(booking.start)]
+            knows_nobody = math.isinf(booking.start)  # else those that run are in the books of that time
+            others = [
+                each for each in settled if each.is_active(booking.start) and (knows_nobody or each.job_id >= CANDIDATE)
+            ]
             fitted = self._beside(host, booking, others)
             if fitted is None:
                 return booking
             settled.append(fitted)
-        return settled
+        return self._robber(host, settled) or settled
+
+    def _robber(self, host: str, settled: Sequence[Booking]) -> Booking | None:
+        """The last planned one of the jobs that will run when an advance reservation begins and leave it too little."""
+        for window in self.windows.get(host, ()):
+            at = window.start
+            active = [each for each in settled if at > self.now and each.job_id >= CANDIDATE and each.is_active(at)]
+            planned = [each for each in active if each.job_id > CANDIDATE]
+            if len(active) < 2 or not planned:
+                continue  # one alone is looked at by itself
+            books = self.held(host, at, min(each.priority for each in planned))
+            for each in active:
+                books.take(each.key, each.part_on(host), each.start)
+            slots, gpus, _ = self.kept_at(books, at)
+            lacks_slots = books.free_slots is not None and books.free_slots < slots
+            lacks_gpus = len(idle_gpus(books)) < gpus
+            for each in reversed(planned):
+                part = each.part_on(host)
+                if (lacks_slots and part.slots) or (lacks_gpus and part.whole_gpus):
+                    return each
+        return None
 
     def _beside(self, host: str, booking: Booking, others: list[Booking]) -> Booking | None:
         books = self.held(host, booking.start, booking.priority)

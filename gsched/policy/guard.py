@@ -62,7 +62,7 @@ class Guard:
     def after_windows(self, part: HostAllocation, ends_at: float, inside: str) -> Reason | None:
         for window in self._future.windows.get(part.host, ()):
             if window.name != inside and ends_at > window.start:
-                text = self._planner.in_the_way(window, part, self._now)
+                text = self._planner.in_the_way(window, part, self._now, inside)
                 if text:
                     return Reason(KEPT_FOR_WINDOW, text)
         return None

@@ -84,16 +84,26 @@ class LimitsAhead:
             return True
         every = self.sharing(booking.bucket, self._future.bookings.values())
         others = [each for each in every if each.job_id != booking.job_id]
-        parts = booking.allocation.hosts
-        if any(True for _ in self._over(booking.bucket, parts, booking.start, others)):
+        parts, since = booking.allocation.hosts, self._since(booking, others)
+        if any(True for _ in self._over(booking.bucket, parts, booking.start, others, since)):
             return False
         later = [each for each in others if booking.start < each.start and booking.is_active(each.start)]
         for start in {each.start for each in later}:
             begin = [each for each in later if each.start == start]
-            for claim in self._over(booking.bucket, parts, start, others):
+            for claim in self._over(booking.bucket, parts, start, others, since):
                 if any(_amount(claim.counter, each) for each in begin):
                     return False
         return True
+
+    @staticmethod
+    def _since(booking: Booking, others: Sequence[Booking]) -> float:
+        """Since when those of unknown end stand against the planned job; infinite where none do: it matters only beside
+        one of a known time that stays as long as they.
+        """
+        every = [booking, *others]
+        if not any(each.start < math.inf and math.isinf(each.end) for each in every):
+            return math.inf
+        return min((each.since for each in every if math.isinf(each.start)), default=math.inf)
 
     def delayed(self, candidate: Booking, respected: Sequence[Booking], since: float) -> tuple[Booking, str] | None:
         """The planned job that would find too little left of a limit if the candidate started now, and of what.

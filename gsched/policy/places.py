@@ -8,6 +8,7 @@ for nothing, and judges nobody who would start now.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from gsched.model.snapshot import Bucket, Snapshot
@@ -183,7 +184,8 @@ class Places:
         if any(part.host not in hosts or hosts[part.host].closed for part in allocation.hosts):
             return
         start = max(start_of(promise), self._future.soon)
-        booking = self._planner.slipped(self._planner.booking(job_id, promise.bucket, allocation, start))
+        before = self._planner.booking(job_id, promise.bucket, allocation, start)
+        booking = self._planner.slipped(replace(before, since=promise.since))
         if booking is not None:
             self._future.book(booking)
             self.promises[job_id] = promise

@@ -92,7 +92,8 @@ class Planner:
         """Whether the planned job fits on all its hosts beside whatever else is planned there, and in its limits."""
         future = self._future
         for part in booking.allocation.parts:
-            if not isinstance(future.settle(part.host, [*future.booked(part.host), booking]), list):
+            planned = [*future.booked(part.host), booking]
+            if not isinstance(future.settle(part.host, [*self._staying(part.host, planned), *planned]), list):
                 return False
             for window in future.windows.get(part.host, ()):
                 is_beside = booking.start < window.end and booking.end > window.start
@@ -100,26 +101,39 @@ class Planner:
                     return False
         return self._ahead.fits(booking)
 
+    def _staying(self, host: str, planned: Sequence[Booking]) -> list[Booking]:
+        """Who has started since and stays when a job may start of which nobody knows when: one that is planned for a
+        known time and stays too will be refused for their sake.
+        """
+        if all(each.start < math.inf for each in planned):
+            return []
+        if not any(each.start < math.inf and math.isinf(each.end) for each in planned):
+            return []
+        return self._future.staying(host, min(each.since for each in planned if math.isinf(each.start)))
+
     def _is_allowed(self, booking: Booking) -> bool:
         """Whether it may be planned so: without BACKFILL only where nothing is planned for afterwards."""
         queue = self._snapshot.queues.get(booking.bucket.queue)
         backfills = queue is not None and queue.backfill
         return self.fits(booking) and (backfills or self.fits(replace(booking, end=math.inf)))
 
-    def in_the_way(self, window: AdvanceReservation, part: HostAllocation, start: float) -> str:
-        """What the advance reservation would lack if the part was held from `start` on; empty if nothing."""
+    def in_the_way(self, window: AdvanceReservation, part: HostAllocation, start: float, inside: str = "") -> str:
+        """What the advance reservation, and those that it overlaps but for `inside`, would lack if the part was held
+        from `start` on; empty if nothing.
+        """
         future = self._future
         at = max(start, window.start)
         books = future.snapshot.ledger.host(part.host) if at <= future.now else future.held(part.host, at)
-        slots, gpus = future.left_of(window, books)
+        slots, gpus, names = future.kept_at(books, at, inside)
+        keep = "keep" if " and " in names else "keeps"
         if part.exclusive and (slots or gpus):
-            return f"{window.name} keeps {slots} slots and {gpus} GPUs on {part.host}, which is wanted alone"
+            return f"{names} {keep} {slots} slots and {gpus} GPUs on {part.host}, which is wanted alone"
         free, idle = books.free_slots, len(idle_gpus(books)) - part.whole_gpus
         if free is not None and free - part.slots < slots:
-            return f"{window.name} keeps {slots} slots on {part.host}, {free} free; {part.slots} wanted"
+            return f"{names} {keep} {slots} slots on {part.host}, {free} free; {part.slots} wanted"
         if idle < gpus and part.whole_gpus:
             kept = f"{gpus} GPU{'s' if gpus > 1 else ''}"
-            return f"{window.name} keeps {kept} on {part.host}, {idle + part.whole_gpus} idle"
+            return f"{names} {keep} {kept} on {part.host}, {idle + part.whole_gpus} idle"
         return ""
 
     # -- keeping a plan -------------------------------------------------------------------------------------------
@@ -132,7 +146,7 @@ class Planner:
         last = booking.start + MOST_SLIP_S
         ends = {end for host in hosts for end in self._future.releases(host) if booking.start < end <= last}
         for end in sorted(ends)[:MOST_TRIALS]:
-            moved = self.booking(booking.job_id, booking.bucket, booking.allocation, end)
+            moved = replace(self.booking(booking.job_id, booking.bucket, booking.allocation, end), since=booking.since)
             if self.fits(moved):
                 return moved
         return None

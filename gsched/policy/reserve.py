@@ -300,6 +300,8 @@ class Reservations:
                 first = self._places.before(found, self._places.lacking.values() if others is None else others)
                 if first is not None:
                     found, text, obstacles = None, OTHERS_FIRST, first
+            if found is not None and math.isinf(found.start):
+                before = None  # what was reserved is lost: nobody who started here since was held against it
             kept = found or kept
         if kept is not None:
             return self._keep(kept, before, text, searched_at)
@@ -353,7 +355,7 @@ class Reservations:
 
     def _enter(self, booking: Booking, at: float, text: str, since: float, searched_at: float) -> Promise:
         """`at`: the time that is told; it may have passed."""
-        self.future.book(booking)
+        self.future.book(replace(booking, since=since))
         for part in booking.allocation.parts:
             self._places.settle(part.host)
         hosts = tuple(part.host for part in booking.allocation.hosts)

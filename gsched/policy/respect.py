@@ -94,8 +94,7 @@ class Respect:
 
     def _since(self, respected: Iterable[Booking]) -> float:
         """When something was reserved first for one of them that starts nobody knows when; infinite for none."""
-        promises = self._places.promises
-        return min((promises[each.job_id].since for each in respected if math.isinf(each.start)), default=math.inf)
+        return min((each.since for each in respected if math.isinf(each.start)), default=math.inf)
 
     def _backfills(self, bucket: Bucket) -> bool:
         queue = self._future.snapshot.queues.get(bucket.queue)
