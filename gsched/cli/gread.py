@@ -74,7 +74,13 @@ def _write(call: Call, path: str, content: bytes) -> None:
     if serves_others():
         raise BadRequest(f"{program(call)}: -a: the door of this host writes no files; GSCHED_DOOR=off does without it")
     try:
-        with open(os.path.join(call.cwd, path), "wb") as file:
+        with open(os.path.join(call.cwd, path), "wb", opener=_at_once) as file:
+            os.set_blocking(file.fileno(), True)
             file.write(content)
     except OSError as problem:
         raise BadRequest(f"{program(call)}: -a {path}: {problem.strerror}") from None
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open without waiting: for who reads a named pipe one could wait for ever, and Ctrl-C would not end it."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, 0o666)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,6 +65,16 @@ def test_what_goes_with_a_message_is_read_and_written_by_the_caller(
     ):
         wrong = call(*words)
         assert (wrong.run(), wrong.err) == (255, problem)
+
+
+def test_what_goes_with_a_message_is_not_written_to_a_pipe_that_nobody_reads(
+    master: FakeMaster, call: NewCall, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    message = Message(box=0, user="test", posted_at=at("Jul 7 18:03:00"), text="x", attachment="f00")
+    master.views = [running(8, messages=(message,))]
+    read = call("bread", "-a", str(tmp_path / "pipe"), "8")
+    assert (read.run(), read.err) == (255, f"bread: -a {tmp_path}/pipe: No such device or address\n")
 
 
 def test_waiting_goes_on_until_the_condition_is_decided(master: FakeMaster, call: NewCall) -> None:
