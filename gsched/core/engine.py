@@ -56,7 +56,7 @@ from gsched.model.job import JobSpec
 from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.snapshot import Bucket, Plan, RequirementClass, Snapshot
 from gsched.policy import cycle
-from gsched.policy.promise import Promise
+from gsched.policy.promise import Promise, looked_at_by_nobody
 
 Schedule = Callable[[Snapshot, float, int], Plan]
 Waiter = Bucket | tuple[str, RequirementClass]
@@ -235,6 +235,7 @@ class Engine:
         self.config = command.config
         self._judge = judge_for(command.config)
         self._rejudging.begin()
+        self.planned = looked_at_by_nobody(self.planned)
         self._host_news.observe_all(self.config)
         for host in command.config.hosts:
             if self.observations.of(host).connected:

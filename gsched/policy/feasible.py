@@ -89,15 +89,21 @@ def live_values(host: HostSnapshot, ledger: HostLedger) -> HostValues:
     return LiveValues(host, ledger)
 
 
+def outside(demand: Demand, host: str, queue: Queue, rules: Rules) -> Reason | None:
+    """Why the host is nothing to the class in this queue, however it is; None when it is."""
+    members = rules.queue_hosts.get(queue.name)
+    if members is not None and host not in members:
+        return NOT_IN_QUEUE
+    if not demand.may_use(host):
+        return NOT_ASKED
+    return EXCLUDED if host in demand.excluded_hosts else None
+
+
 def standing(demand: Demand, host: HostSnapshot, queue: Queue, rules: Rules) -> Reason | None:
     """Why the host takes no job of the class in this queue, however much is free there; None when it does."""
-    members = rules.queue_hosts.get(queue.name)
-    if members is not None and host.name not in members:
-        return NOT_IN_QUEUE
-    if not demand.may_use(host.name):
-        return NOT_ASKED
-    if host.name in demand.excluded_hosts:
-        return EXCLUDED
+    stranger = outside(demand, host.name, queue, rules)
+    if stranger is not None:
+        return stranger
     if host.closed:
         return split(host.closed)
     busy = host.busy.get(queue.name) or host.busy.get("")

@@ -56,6 +56,10 @@ class Trial(Protocol):
         """The same as flags in the order of all hosts' names; None where only `candidates` knows."""
         ...
 
+    def is_outside(self, bucket: Bucket, demand: Demand, host: str) -> bool:
+        """Whether the host is none of the queue's, or not asked for, however it is now."""
+        ...
+
     def place(
         self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: Books, then: Standing | None = None
     ) -> Allocation | Reason:
@@ -153,9 +157,9 @@ class Planner:
 
     def earlier(self, kept: Booking, demand: Demand) -> Booking | None:
         """The plan if it still holds, moved to an earlier time if its hosts get free earlier by now."""
-        if not self.fits(kept):
-            return None
         hosts = [part.host for part in kept.allocation.hosts]
+        if any(self._trial.is_outside(kept.bucket, demand, host) for host in hosts) or not self.fits(kept):
+            return None
         held = [part.host for part in kept.allocation.parts]
         free = [*self._ahead.times(kept.bucket), *(end for host in held for end in self._future.releases(host))]
         ends = {end for end in free if self._future.now < end < kept.start}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
+
+from msgspec import structs
 
 from gsched.model.allocation import Allocation
 from gsched.model.reason import PlannedStart
@@ -48,6 +50,17 @@ class Promise(PlannedStart, frozen=True, kw_only=True):
     def lacks_place(self) -> bool:
         """Whether the plans of others are what leaves none to it, or nobody has looked."""
         return self.allocation is None and self.text in _LACKS
+
+
+def looked_at_by_nobody(planned: Mapping[int, PlannedStart]) -> dict[int, PlannedStart]:
+    """The same plans, but that nobody has looked yet for a better place or for jobs to displace: what was found in vain
+    may be there under other rules.
+    """
+    never = -math.inf
+    return {
+        job_id: structs.replace(each, searched_at=never, victims_at=never) if isinstance(each, Promise) else each
+        for job_id, each in planned.items()
+    }
 
 
 def start_of(promise: Promise) -> float:

@@ -18,7 +18,7 @@ from gsched.policy.columns_cycle import CycleColumns
 from gsched.policy.compound import HostTry, Part, Tries, deal, is_plain
 from gsched.policy.demand import Choice, Demand, HostNeed, Term, tasks_of
 from gsched.policy.explain import NO_HOST, Reason
-from gsched.policy.feasible import RECENT, Rules, crowded, live_values, standing, try_host
+from gsched.policy.feasible import RECENT, Rules, crowded, live_values, outside, standing, try_host
 from gsched.policy.limits_ahead import Standing
 from gsched.policy.parallel import Fill, Offer, apart, assemble, merge, same_of, turns_of
 from gsched.policy.releases import Need, needs_of
@@ -70,6 +70,11 @@ class Trial:
         if queue is None or self._field is None:
             return None
         return self._field.open_rows(queue, bucket.requirement, demand)
+
+    def is_outside(self, bucket: Bucket, demand: Demand, host: str) -> bool:
+        """Whether the host is none of the queue's, or not asked for, however it is now."""
+        queue = self._snapshot.queues.get(bucket.queue)
+        return queue is None or outside(demand, host, queue, self._rules) is not None
 
     def _open_hosts(self, bucket: Bucket, demand: Demand, queue: Queue) -> list[str]:
         if self._field is not None:

@@ -47,6 +47,20 @@ def test_a_suspended_job_gives_its_slots_and_keeps_its_gpus() -> None:
     world.check_replay()
 
 
+def test_a_reconfiguration_that_lifts_what_protected_the_victim_counts_at_once() -> None:
+    """Who looked in vain for somebody to displace looks again after seconds: under other rules there is no waiting."""
+    hosts = [HostConfig(name="a", max_slots=2)]
+    world = World(make_config(hosts, QUEUES, params=Params(min_run_before_preempt_s=1000.0)))
+    (low,) = world.run(gpu_spec(1, slots=2))
+    world.wait(20)
+    (high,) = world.submit(spec(queue="high", slots=2))
+    world.settle()
+    assert (world.state(low), world.state(high)) == ("RUN", "PEND")
+    world.reconfigure(make_config(hosts, QUEUES, params=Params(min_run_before_preempt_s=10.0)))
+    world.settle()
+    assert (world.state(low), world.state(high)) == ("SSUSP", "RUN")
+
+
 def test_who_was_preempted_cannot_simply_be_resumed() -> None:
     world, low = full()
     (high,) = world.submit(spec(queue="high", slots=2))

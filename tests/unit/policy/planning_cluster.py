@@ -63,6 +63,9 @@ class PlainTrial:
     def candidates(self, bucket: Bucket, demand: Any) -> list[str]:
         return [name for name, host in self.snapshot.hosts.items() if not host.closed]
 
+    def is_outside(self, bucket: Bucket, demand: Any, host: str) -> bool:
+        return False
+
     def usable(self, bucket: Bucket, demand: Any) -> None:
         return None
 

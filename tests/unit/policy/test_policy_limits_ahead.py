@@ -159,6 +159,35 @@ def test_windows_of_limits_are_looked_at_as_they_will_be_then() -> None:
     assert cluster.started[job] == 600.0
 
 
+def planned_on_b() -> tuple[TimedCluster, int]:
+    """A job is planned for 100 on host b; on a there is no room before 500."""
+    cluster = TimedCluster(host("a"), host("b"), queues=[Queue(name="q"), Queue(name="r")])
+    cluster.hold_until(500.0, kind(queue="r"), on("a", 8))
+    cluster.hold_until(100.0, kind(queue="r"), on("b", 8))
+    (job,) = cluster.add(kind("span[hosts=1]", slots=4, run_s=60.0))
+    cluster.step(0.0)
+    assert (cluster.planned[job].at, cluster.planned[job].hosts) == (100.0, ("b",))
+    cluster.first_promise.clear()
+    return cluster, job
+
+
+def test_a_plan_is_given_up_where_the_queue_has_the_host_no_more() -> None:
+    cluster, job = planned_on_b()
+    cluster.queues["q"] = Queue(name="q", hosts=("a",))
+    cluster.step(1.0)
+    assert (cluster.planned[job].at, cluster.planned[job].hosts) == (500.0, ("a",))
+
+
+def test_nothing_is_reserved_where_a_limit_of_the_host_never_lets_the_job_in() -> None:
+    cluster, job = planned_on_b()
+    cluster.hosts["b"] = host("b", user_limit=2)
+    cluster.step(1.0)
+    assert (cluster.planned[job].at, cluster.planned[job].hosts) == (500.0, ("a",))
+    (both,) = cluster.add(kind("span[ptile=4]", slots=8, run_s=60.0))
+    cluster.step(2.0)
+    assert not cluster.planned[both].hosts and cluster.planned[job].hosts == ("a",)
+
+
 # -- random traces ----------------------------------------------------------------------------------------------------
 
 
