@@ -69,12 +69,16 @@ class Spreader:
         for hosts in self._alike(choice):
             for turns in turns_of(len(ways)):
                 found = self._parts(bucket, queue, demand, [ways[number] for number in turns], hosts)
-                if not isinstance(found, Reason):
-                    return self._allowed(bucket, merge(found))
-                reason = reason or found
+                # Each part may have what it gets, and all together more than a limit of a host allows.
+                whole = found if isinstance(found, Reason) else self._allowed(bucket, merge(found))
+                if not isinstance(whole, Reason):
+                    return whole
+                reason = reason or whole
             dealt = self._dealt(bucket, queue, demand, ways, hosts)
             if dealt is not None:
-                return self._allowed(bucket, merge([part for parts in dealt for part in parts]))
+                whole = self._allowed(bucket, merge([part for parts in dealt for part in parts]))
+                if not isinstance(whole, Reason):
+                    return whole
         return reason or short_of(choice.terms[0], demand.slots, 0, 0)
 
     def _dealt(

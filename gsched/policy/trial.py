@@ -118,9 +118,15 @@ class Trial:
         for group in self._alike(choice.same, hosts):
             for turns in turns_of(len(choice.terms)):
                 found = self._parts(asked, choice, turns, group)
-                if not isinstance(found, Reason):
-                    return merge([part for number in range(len(turns)) for part in found[number]])
-                reason = reason or found
+                if isinstance(found, Reason):
+                    reason = reason or found
+                    continue
+                whole = merge([part for number in range(len(turns)) for part in found[number]])
+                # Each part may have what it gets, and all together more than a limit of a host allows.
+                over = None if asked.then is None else asked.then.reason(whole.hosts)
+                if over is None:
+                    return whole
+                reason = reason or over
             dealt = self._dealt(asked, choice, group)
             if dealt is not None:
                 return merge([part for parts in dealt for part in parts])

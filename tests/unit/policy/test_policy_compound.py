@@ -14,6 +14,7 @@ from placing_cluster import NOW, Cluster, host, kind, places, spreads
 
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host import ComputeMode, Gpu
+from gsched.model.queue import Queue
 from gsched.model.snapshot import Running
 from gsched.policy.compound import HostTry, Part, Tries, deal
 from gsched.policy.demand_reader import demand_of
@@ -190,6 +191,28 @@ def test_parts_never_share_a_device_with_each_other(others: int) -> None:
         assert isinstance(promise, Promise) and promise.at == NOW + 50.0
         found = promise.allocation
     assert found is not None and [gpu.index for gpu in found.hosts[0].gpus] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("held", [0, 8])
+def test_parts_that_a_limit_of_a_host_lets_in_one_by_one_but_not_together_go_elsewhere(held: int) -> None:
+    """Now, and where a start is planned: each of the parts would take the one slot that the user may have on a."""
+    cluster = Cluster(host("a", user_limit=1), host("b"), queues=[Queue(name="q")])
+    if held:
+        for name in ("a", "b"):
+            part = Allocation(hosts=(HostAllocation(host=name, slots=held, gpus=()),))
+            cluster.ledger.take((900 + ord(name), 1), part)
+            other = kind(queue="q", user="eve")
+            cluster.running[900 + ord(name)] = Running(900 + ord(name), 1, other, part, "RUN", NOW, NOW + 50.0)
+    (job,) = cluster.add(kind("1*{select[mem>0]} + 1*{select[mem>0]}", slots=2, run_s=9.0))
+    plan = cluster.plan()
+    if held:
+        promise = plan.planned[job]
+        assert isinstance(promise, Promise) and promise.allocation is not None, promise
+        found = promise.allocation
+    else:
+        (placed,) = plan.placements
+        found = placed.allocation
+    assert {part.host: part.slots for part in found.hosts} in ({"a": 1, "b": 1}, {"b": 2})
 
 
 def test_no_more_is_tried_than_the_bound() -> None:
