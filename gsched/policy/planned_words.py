@@ -9,18 +9,20 @@ from datetime import UTC, datetime
 from gsched.base.ids import show_job
 from gsched.policy.future import Booking, Future
 
+OTHER_PLANNED = "unknown: it waits for another planned job"
+
 
 def show_time(at: float) -> str:
     """`2026-01-31 12:00:00 UTC`."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def blocker(future: Future, booking: Booking) -> str:
-    """Why nobody knows when the planned job starts: one job in its way whose end is not known."""
+def blocker(future: Future, booking: Booking, otherwise: str = OTHER_PLANNED) -> str:
+    """Why nobody knows when the planned job starts: one job in its way whose end is not known, or `otherwise`."""
     wants_gpus = any(part.gpus for part in booking.allocation.hosts)
     blocking = sorted(_unknown_on(future, booking, wants_gpus))
     if not blocking:
-        return "unknown: it waits for another planned job"
+        return otherwise
     _, job_id = blocking[0]
     running = future.snapshot.running.get(job_id)
     if running is not None and running.state in ("USUSP", "SSUSP"):

@@ -21,8 +21,9 @@ from gsched.policy.demand import Demand
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import UNSATISFIED
 from gsched.policy.future import Booking, Future, idle_gpus
+from gsched.policy.hours import Hours
 from gsched.policy.limits_ahead import LimitsAhead, Standing
-from gsched.policy.planned_words import blocker
+from gsched.policy.planned_words import OTHER_PLANNED, blocker
 from gsched.policy.release_table import Floats
 from gsched.policy.releases import Need, Releases, alone_of
 
@@ -39,6 +40,7 @@ MOST_UNKNOWN = 32
 MOST_SLIP_S = 30.0
 """A plan that has to be put off by no more than this keeps its place."""
 OTHERS_FIRST = "unknown: other planned jobs come before it"
+CLOSES_FIRST = "unknown: its queue closes before, by its time windows"
 _LASTING = frozenset({"type", "model", "hname", "cpuf", "ncpus", "ndisks", "maxmem", "maxswp", "maxtmp", "maxslots"})
 """Resources whose values do not change by themselves; of others nobody knows what they will be."""
 MOST_TRIALS = 16
@@ -82,6 +84,7 @@ class Planner:
         self._ahead = ahead if ahead is not None else LimitsAhead(future, None)
         self._snapshot = future.snapshot
         self._trial = trial
+        self._hours = Hours(future.snapshot, future.now)
         self._known: Releases | None = None
         self.searches = 0
 
@@ -93,8 +96,12 @@ class Planner:
         return Booking(job_id, bucket, self._future.priority(bucket), start, end, allocation)
 
     def fits(self, booking: Booking) -> bool:
-        """Whether the planned job fits on all its hosts beside whatever else is planned there, and in its limits."""
+        """Whether the planned job fits on all its hosts beside whatever else is planned there, and in its limits; and
+        its queue is open until then.
+        """
         future = self._future
+        if self._hours.closes(booking.bucket.queue) <= booking.start < math.inf:
+            return False
         for part in booking.allocation.parts:
             planned = [*future.booked(part.host), booking]
             if not isinstance(future.settle(part.host, [*self._staying(part.host, planned), *planned]), list):
@@ -215,7 +222,8 @@ class Planner:
             usable = self._known.mask(self._trial.candidates(bucket, demand))
         if apart:
             usable = usable & ~self._known.mask(self._future.booked_hosts())
-        before = math.inf if kept is None else kept.start
+        closes = self._hours.closes(bucket.queue)
+        before = min(closes, math.inf if kept is None else kept.start)
         on_one = all(need.on_one for need in needs)
         limits = self._let_in(bucket, needs, usable) if self._ahead.concerns(bucket) else None
         if on_one:
@@ -234,7 +242,7 @@ class Planner:
             order = order[limits[order] < math.inf]  # nothing is held where nobody knows when a limit lets it in
         found = self._at_unknown_time(job_id, bucket, demand, order, needs)
         if found is not None:
-            return found, blocker(self._future, found)
+            return found, blocker(self._future, found, CLOSES_FIRST if closes < math.inf else OTHER_PLANNED)
         if limits is not None and usable.any() and not (limits[usable] < math.inf).any():
             return None, self._ahead.closed_by(bucket, needs, self._known.names[int(usable.argmax())])
         return None, OTHERS_FIRST if apart else self._never(bucket, demand, usable)

@@ -14,6 +14,7 @@ from gsched.model.allocation import Allocation
 from gsched.model.ledger import miscounts
 from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket, Plan, RequirementClass, Running, Snapshot
+from gsched.model.window import is_open
 from gsched.policy.cycle import schedule
 from gsched.policy.limit_members import groups_above
 
@@ -73,9 +74,21 @@ class TimedCluster(Cluster):
             array_jobs=arrays,
             job_group_jobs=groups,
             minute_of_week=int(now // 60) % SUNDAY_MIN,
+            inactive_queues=self._closed(int(now // 60) % SUNDAY_MIN),
             terminate_s=0.0,
             **self.options,
         )
+
+    def _closed(self, minute: int) -> dict[str, str]:
+        return {
+            name: "The queue is inactivated by its time windows"
+            for name, queue in self.queues.items()
+            if not is_open(queue.dispatch_window, minute)
+        }
+
+    def _openings(self) -> list[float]:
+        """When windows of queues open on the first day."""
+        return [60.0 * each.start for queue in self.queues.values() for each in queue.dispatch_window]
 
     def step(self, now: float) -> Plan:
         """End what ends by now, then one cycle, carried out."""
@@ -134,7 +147,13 @@ class TimedCluster(Cluster):
         while True:
             planned = [each.at for each in self.planned.values() if each.at is not None and each.at > now]
             edges = [edge for each in self.options.get("reservations", ()) for edge in (each.start, each.end)]
-            times = [*(each[0] for each in coming), *(end for end, _ in self._ends), *planned, *edges]
+            times = [
+                *(each[0] for each in coming),
+                *(end for end, _ in self._ends),
+                *planned,
+                *edges,
+                *self._openings(),
+            ]
             now = min((each for each in times if each > now), default=math.inf)
             if math.isinf(now):
                 return
