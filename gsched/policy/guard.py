@@ -11,8 +11,8 @@ from gsched.model.allocation import HostAllocation
 from gsched.model.snapshot import Bucket
 from gsched.policy.explain import Reason
 from gsched.policy.future import Future
+from gsched.policy.kept_windows import in_the_way
 from gsched.policy.planned_words import show_time
-from gsched.policy.planner import Planner
 
 INACTIVE = "Job's reservation is inactive"
 SUSPENDED_FIRST = "Higher or equal priority jobs already suspended by system"
@@ -23,11 +23,10 @@ SLOTS = "Not enough job slot(s)"
 class Guard:
     """The rights of others, for one cycle."""
 
-    def __init__(self, future: Future, planner: Planner) -> None:
+    def __init__(self, future: Future) -> None:
         self._future = future
         self._snapshot = future.snapshot
         self._now = future.now
-        self._planner = planner
         self._windows = {window.name: window for window in future.snapshot.reservations}
         self._suspended = self._suspended_slots()
 
@@ -62,7 +61,7 @@ class Guard:
     def after_windows(self, part: HostAllocation, ends_at: float, inside: str) -> Reason | None:
         for window in self._future.windows.get(part.host, ()):
             if window.name != inside and ends_at > window.start:
-                text = self._planner.in_the_way(window, part, self._now, inside)
+                text = in_the_way(self._future, window, part, self._now, inside)
                 if text:
                     return Reason(KEPT_FOR_WINDOW, text)
         return None

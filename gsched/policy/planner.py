@@ -14,14 +14,15 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.allocation import Allocation
 from gsched.model.host_ledger import HostLedger
-from gsched.model.snapshot import AdvanceReservation, Bucket
+from gsched.model.snapshot import Bucket
 from gsched.policy.demand import Demand
 from gsched.policy.explain import Reason
 from gsched.policy.feasible import UNSATISFIED
-from gsched.policy.future import Booking, Future, idle_gpus
+from gsched.policy.future import Booking, Future
 from gsched.policy.hours import Hours
+from gsched.policy.kept_windows import in_the_way
 from gsched.policy.limits_ahead import LimitsAhead, Standing
 from gsched.policy.planned_words import OTHER_PLANNED, blocker
 from gsched.policy.release_table import Floats
@@ -108,7 +109,7 @@ class Planner:
                 return False
             for window in future.windows.get(part.host, ()):
                 is_beside = booking.start < window.end and booking.end > window.start
-                if is_beside and self.in_the_way(window, part, booking.start):
+                if is_beside and in_the_way(future, window, part, booking.start):
                     return False
         return self._ahead.fits(booking)
 
@@ -127,25 +128,6 @@ class Planner:
         queue = self._snapshot.queues.get(booking.bucket.queue)
         backfills = queue is not None and queue.backfill
         return self.fits(booking) and (backfills or self.fits(replace(booking, end=math.inf)))
-
-    def in_the_way(self, window: AdvanceReservation, part: HostAllocation, start: float, inside: str = "") -> str:
-        """What the advance reservation, and those that it overlaps but for `inside`, would lack if the part was held
-        from `start` on; empty if nothing.
-        """
-        future = self._future
-        at = max(start, window.start)
-        books = future.snapshot.ledger.host(part.host) if at <= future.now else future.held(part.host, at)
-        slots, gpus, names = future.kept_at(books, at, inside)
-        keep = "keep" if " and " in names else "keeps"
-        if part.exclusive and (slots or gpus):
-            return f"{names} {keep} {slots} slots and {gpus} GPUs on {part.host}, which is wanted alone"
-        free, idle = books.free_slots, len(idle_gpus(books)) - part.whole_gpus
-        if free is not None and free - part.slots < slots:
-            return f"{names} {keep} {slots} slots on {part.host}, {free} free; {part.slots} wanted"
-        if idle < gpus and part.whole_gpus:
-            kept = f"{gpus} GPU{'s' if gpus > 1 else ''}"
-            return f"{names} {keep} {kept} on {part.host}, {idle + part.whole_gpus} idle"
-        return ""
 
     # -- keeping a plan -------------------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ class Reservations:
         self.future = Future(snapshot, now)
         self.ahead = LimitsAhead(self.future, limits)
         self._planner = Planner(self.future, trial, self.ahead)
-        self.guard = Guard(self.future, self._planner)
+        self.guard = Guard(self.future)
         self._places = Places(self.future, self._planner, trial)
         self._respect = Respect(self.future, self.ahead, self._places)
         self._served: set[Kind] = set()
