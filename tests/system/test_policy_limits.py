@@ -290,6 +290,38 @@ def test_an_advance_reservation_is_for_those_who_name_it(cluster: Cluster) -> No
     cluster.starts(other)
 
 
+def is_said(cluster: Cluster, job: int, text: str) -> bool:
+    """Whether `gjobs -l` says so, whose lines break within words."""
+    return "".join(text.split()) in "".join(cluster.run("gjobs", "-l", str(job)).stdout.split())
+
+
+def test_who_starts_leaves_a_planned_job_and_an_advance_reservation_enough_together(cluster: Cluster) -> None:
+    """Of 16 slots 8 are held for 5 minutes, then 12 are planned for an hour, and in 10 minutes 4 are reserved."""
+    cluster.starts(cluster.submit("-m", "one", "-n", "8", "-W", "5", *SLEEP))
+    begin, end = (time.strftime("%Y:%m:%d:%H:%M", time.gmtime(time.time() + ahead)) for ahead in (600, 7200))
+    cluster.run("grsvadd", "-N", "later", "-n", "4", "-m", "one", "-u", "nobody", "-b", begin, "-e", end)
+    planned = cluster.submit("-m", "one", "-n", "12", "-W", "60", *SLEEP)
+    cluster.why_pending(planned)
+    kept = cluster.submit("-m", "one", "-n", "2", "-W", "60", *SLEEP)
+    assert f"Resources are reserved for job <{planned}>" in cluster.why_pending(kept)
+    assert is_said(cluster, planned, "Job will start no sooner than indicated time stamp")
+    cluster.run("grsvdel", "later")
+    cluster.starts(kept)
+
+
+def test_no_start_is_planned_for_when_the_queue_is_closed(cluster: Cluster) -> None:
+    begin, end = (time.strftime("%H:%M", time.localtime(time.time() + ahead)) for ahead in (-7200, 1800))
+    cluster.configure(lsb_queues=queue("evening", f"DISPATCH_WINDOW = {begin}-{end}"))
+    cluster.starts(cluster.submit("-m", "one", "-n", "16", "-W", "60", *SLEEP))
+    job = cluster.submit("-q", "evening", "-m", "one", "-n", "4", *SLEEP)
+    cluster.why_pending(job)
+    assert is_said(
+        cluster,
+        job,
+        "Job will start at an unknown time: on host(s) <one>, its queue closes before, by its time windows",
+    )
+
+
 def test_a_queue_and_a_host_in_use_are_taken_away(cluster: Cluster) -> None:
     cluster.configure(lsb_queues=queue("going"))
     runs = cluster.submit("-q", "going", "-m", "two", *SLEEP)
