@@ -219,7 +219,8 @@ def _slots(need: HostNeed, ledger: HostLedger, rules: Rules) -> Reason | None:
         idle = ledger.idle()
         kept = rules.cores_per_gpu * idle
         if free - kept < need.slots:
-            detail = f"{need.slots} wanted, {free} free on {ledger.host}, {kept} of them kept for {idle} free GPUs"
+            for_gpus = f"{kept} of them kept for {idle} free GPU{'s' if idle > 1 else ''}"
+            detail = f"{need.slots} wanted, {free} free on {ledger.host}, {for_gpus}"
             return Reason(text, detail)
     return None
 

@@ -481,6 +481,14 @@ def test_cores_are_kept_for_free_gpus() -> None:
     assert told(plan) == [("Job slot limit reached: 1 host (1 wanted, 6 free on a, 6 of them kept for 3 free GPUs)",)]
 
 
+def test_cores_kept_for_one_free_gpu_are_told_in_the_singular() -> None:
+    cluster = hosts("a", slots=3, reserve_cores_per_gpu=2).devices("a", 1)
+    cluster.add(kind(), 2)
+    assert told(cluster.plan()) == [
+        ("Job slot limit reached: 1 host (1 wanted, 2 free on a, 2 of them kept for 1 free GPU)",)
+    ]
+
+
 def test_resources_kept_for_those_who_ask_and_busy_hosts() -> None:
     cluster = Cluster(
         host("a", values={"big": True}, exclusive_resources=("big",)),
