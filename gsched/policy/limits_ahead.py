@@ -49,6 +49,7 @@ class LimitsAhead:
         self._snapshot = future.snapshot
         self._limits = limits
         self._placed: list[tuple[Bucket, Sequence[HostAllocation], float]] = []
+        self._placed_ends: dict[Bucket, set[float]] = {}
         self._owners: dict[tuple[str, str], list[Running]] | None = None
         self._profiles: dict[Counter, _Profile] = {}
         self._known_changes = (0, 0)
@@ -62,6 +63,7 @@ class LimitsAhead:
         """A job was placed in this cycle, and is counted in the cycle's limits."""
         if self.concerns(bucket):
             self._placed.append((bucket, allocation.hosts, ends_at))
+            self._placed_ends.setdefault(bucket, set()).add(ends_at)
 
     # -- who is planned -------------------------------------------------------------------------------------------
 
@@ -69,14 +71,14 @@ class LimitsAhead:
         """Those of the planned jobs that may count for a limit for which jobs of the bucket count."""
         if self._limits is None or not self.concerns(bucket):
             return []
-        found = []
-        for booking in bookings:
-            pair = (bucket, booking.bucket)
-            if pair not in self._sharing:
-                self._sharing[pair] = self._limits.may_share(*pair)
-            if self._sharing[pair]:
-                found.append(booking)
-        return found
+        return [each for each in bookings if self._share(bucket, each.bucket)]
+
+    def _share(self, bucket: Bucket, other: Bucket) -> bool:
+        """Whether there may be a limit for which jobs of both count."""
+        pair = (bucket, other)
+        if pair not in self._sharing:
+            self._sharing[pair] = self._limits is not None and self._limits.may_share(*pair)
+        return self._sharing[pair]
 
     def fits(self, booking: Booking) -> bool:
         """Whether the planned job keeps within its limits when it starts, and leaves the others what they will take."""
@@ -200,10 +202,16 @@ class LimitsAhead:
         return ends[place] if place < len(ends) else math.inf
 
     def times(self, bucket: Bucket) -> set[float]:
-        """Times at which planned jobs end, or windows of limits open or close, that let a job of the bucket in."""
+        """Times that let a job of the bucket in: at which planned jobs end or those that this cycle started beside them
+        (a plan that waits for one of these moves with its end), or windows of limits open or close.
+        """
         if self._limits is None or not self.concerns(bucket):
             return set()
         found = {each.end for each in self.sharing(bucket, self._future.bookings.values()) if each.end < math.inf}
+        if found:
+            for other, ends in self._placed_ends.items():
+                if self._share(bucket, other):
+                    found.update(end for end in ends if end < math.inf)
         minutes = 0
         for _ in range(_MOST_EDGES):
             change = self._limits.until_change_min(bucket, (self._snapshot.minute_of_week + minutes) % WEEK_MIN)

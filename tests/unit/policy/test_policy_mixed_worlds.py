@@ -13,7 +13,7 @@ from msgspec import structs
 from placing_cluster import kind
 from test_policy_limits_ahead import EACH
 from test_policy_limits_ahead import world as limited_world
-from timed_cluster import TimedCluster
+from timed_cluster import DUST_S, TimedCluster
 
 from gsched.model.limit import Amount, Limit
 from gsched.model.queue import Preemption
@@ -21,8 +21,10 @@ from gsched.model.snapshot import AdvanceReservation, Bucket
 from gsched.model.window import Window
 
 WORLDS, NIGHTS = 22, 4000
-FOUND = (439, 484)
-"""Worlds in which plans were lost when an advance reservation began."""
+FOUND = (439, 484, 3887)
+"""Worlds in which plans were lost when an advance reservation began; and one in which a job waited, because of a limit,
+for the end of another that started a moment after its planned time: its plan was put off beyond that end.
+"""
 TOP = 9
 Arrivals = list[tuple[float, Bucket, float]]
 
@@ -149,7 +151,7 @@ def meet(seed: int) -> int:
     except AssertionError as error:
         raise AssertionError(f"seed {seed}: {error}") from error
     for job_id, first in cluster.first_promise.items():
-        assert job_id in cluster.started and cluster.started[job_id] <= first, f"seed {seed}: job {job_id}"
+        assert job_id in cluster.started and cluster.started[job_id] <= first + DUST_S, f"seed {seed}: job {job_id}"
     return len(cluster.first_promise)
 
 

@@ -19,6 +19,10 @@ from gsched.policy.cycle import schedule
 from gsched.policy.limit_members import groups_above
 
 SUNDAY_MIN = 7 * 24 * 60
+DUST_S = 1e-6
+"""A promise is kept by a job that starts so much later: one that is to start as soon as another has ended does so in
+the next moment that a clock can show, and those that wait for its end move by as much.
+"""
 
 
 class TimedCluster(Cluster):
@@ -169,7 +173,9 @@ class TimedCluster(Cluster):
         for job_id, plan in self.planned.items():
             if plan.at is not None:
                 first = self.first_promise.setdefault(job_id, plan.at)
-                assert plan.at <= first, f"job {job_id} was planned for {first}, at {now} for {plan.at}"
+                assert plan.at <= first + DUST_S, f"job {job_id} was planned for {first}, at {now} for {plan.at}"
         waiting = {job_id for ids in self.pending.values() for job_id in ids}
         for job_id, first in self.first_promise.items():
-            assert job_id not in waiting or now < first, f"job {job_id} was planned for {first} and waits at {now}"
+            assert job_id not in waiting or now < first + DUST_S, (
+                f"job {job_id} was planned for {first} and waits at {now}"
+            )
