@@ -50,6 +50,7 @@ class LimitsAhead:
         self._limits = limits
         self._placed: list[tuple[Bucket, Sequence[HostAllocation], float]] = []
         self._placed_ends: dict[Bucket, set[float]] = {}
+        """When those of a bucket end: mostly one time however many were placed, where each plan would look at all."""
         self._owners: dict[tuple[str, str], list[Running]] | None = None
         self._profiles: dict[Counter, _Profile] = {}
         self._known_changes = (0, 0)
