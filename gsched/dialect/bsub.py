@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.command_line import join_words
-from gsched.dialect.directives import directives
+from gsched.dialect.directives import directives, place
 from gsched.dialect.environment import choose_environment
 from gsched.dialect.esub import COMMAND, Esub, changed, parameters
-from gsched.dialect.options import Parsed
+from gsched.dialect.options import Parsed, told_of
 from gsched.dialect.spec_values import Surroundings, check_interactive, check_text, check_warning, spec_values
 from gsched.model.job import JobSpec
 
@@ -203,16 +203,16 @@ def shown_command(script: bytes) -> str:
 
 def _directives(script: bytes) -> Parsed:
     given: list[tuple[str, str]] = []
+    places: list[str] = []
     for number, words in directives(script):
-        try:
+        with told_of(place(number)):
             parsed = BSUB.read(words)
-        except BadRequest as error:
-            raise BadRequest(f"line {number} of the script: {error.text}") from None
-        if parsed.rest or parsed.has("h", "-help", "V"):
-            word = parsed.rest[0] if parsed.rest else "-" + parsed.given[-1][0]
-            raise BadRequest(f"line {number} of the script: '{word}' cannot stand in a #BSUB line")
+            if parsed.rest or parsed.has("h", "-help", "V"):
+                word = parsed.rest[0] if parsed.rest else "-" + parsed.given[-1][0]
+                raise BadRequest(f"'{word}' cannot stand in a #BSUB line")
         given += parsed.given
-    return Parsed(tuple(given))
+        places += [place(number)] * len(parsed.given)
+    return Parsed(tuple(given), places=tuple(places))
 
 
 _TOGETHER = ({"o", "oo"}, {"e", "eo"}, {"r", "rn"}, {"i", "is"}, {"N", "Ne"}, {"I", "Ip", "Is"})
@@ -224,8 +224,7 @@ def _merged(line: Parsed, script: Parsed) -> Parsed:
     for names in _TOGETHER:
         if names & replaced:
             replaced |= names
-    kept = tuple(each for each in script.given if each[0] not in replaced)
-    return Parsed(kept + line.given)
+    return script.without(replaced.__contains__).followed_by(line)
 
 
 def _through_esub(
@@ -280,16 +279,25 @@ def _submission(
     return Submission(
         spec=spec,
         script=source.script,
-        input=_input(last[1], read_file) if last is not None and last[0] == "is" else None,
-        environment=choose_environment(options.all("env"), env),
+        input=_input(last[1], read_file, options.place("is")) if last is not None and last[0] == "is" else None,
+        environment=_environment(options, env),
         wait=options.has("K"),
         from_stdin=source.from_stdin,
         is_interactive=bool(spec.interactive),
     )
 
 
-def _input(path: str, read_file: Callable[[str], bytes]) -> bytes:
-    try:
-        return read_file(path)
-    except (OSError, ValueError) as error:
-        raise BadRequest(f"-is: {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+def _environment(options: Parsed, env: Mapping[str, str]) -> dict[str, str]:
+    for name, value, where in options.placed():
+        if name == "env":
+            with told_of(where):
+                choose_environment([value], {})
+    return choose_environment(options.all("env"), env)
+
+
+def _input(path: str, read_file: Callable[[str], bytes], where: str) -> bytes:
+    with told_of(where):
+        try:
+            return read_file(path)
+        except (OSError, ValueError) as error:
+            raise BadRequest(f"-is: {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None

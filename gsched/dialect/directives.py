@@ -1,7 +1,8 @@
 """#BSUB lines of a script: finding them, and splitting one into words. What the words mean is not known here.
 
 A directive begins with `#BSUB` in the first column; a blank behind it is optional; it may stand anywhere in the
-script; quotes as in a shell; what follows an unquoted ` #` is a comment; variables are not expanded.
+script; quotes as in a shell; what follows an unquoted ` #` is a comment; variables are not expanded. The wide and
+no-break blanks that web pages and word processors put into lines count as blanks, between quotes too.
 Source: bsub(1), and the scripts that LSF's clients write.
 """
 
@@ -12,21 +13,30 @@ from collections.abc import Iterator
 from gsched.base.errors import BadRequest
 
 _MARK = b"#BSUB"
+_ODD_BLANKS = dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " ")
+"""The blanks of Unicode that a shell does not know as such: they are copied unseen."""
+_BLANKS = (b" ", b"\t", b"-", *(chr(code).encode() for code in _ODD_BLANKS))
+"""What may follow the mark."""
 
 
 def directives(script: bytes) -> Iterator[tuple[int, list[str]]]:
     """(1-based line number, words) of each directive. Raises BadRequest naming the line with a broken quote."""
     for number, line in enumerate(script.split(b"\n"), start=1):
         rest = line.removesuffix(b"\r").removeprefix(_MARK)
-        if not line.startswith(_MARK) or (rest and rest[:1] not in b" \t-"):
+        if not line.startswith(_MARK) or (rest and not rest.startswith(_BLANKS)):
             continue
         try:
-            words = split_words(rest.decode("utf-8"))
+            words = split_words(rest.decode("utf-8").translate(_ODD_BLANKS))
         except UnicodeDecodeError:
-            raise BadRequest(f"line {number} of the script: the #BSUB line is not UTF-8") from None
+            raise BadRequest(f"{place(number)}: the #BSUB line is not UTF-8") from None
         except BadRequest as error:
-            raise BadRequest(f"line {number} of the script: {error.text}") from None
+            raise BadRequest(f"{place(number)}: {error.text}") from None
         yield number, words
+
+
+def place(number: int) -> str:
+    """How a line of a script is named to whoever wrote it."""
+    return f"line {number} of the script"
 
 
 def split_words(text: str) -> list[str]:

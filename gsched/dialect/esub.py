@@ -106,18 +106,17 @@ def parameters(options: Parsed, command: str, around: Surroundings) -> dict[str,
 
 def changed(options: Parsed, changes: Mapping[str, str]) -> Parsed:
     """The options with what the parameters say instead. Raises BadRequest for a parameter that nobody knows."""
-    given = list(options.given)
     for name, value in changes.items():
         if name in (COMMAND, "LSB_SUB_COMMANDNAME", _MOST):
             continue
         option = OPTIONS.get(name)
         if option is None:
             raise BadRequest(f"an esub sets {name}, which is not supported")
-        given = [each for each in given if each[0] not in (option, *_ALIKE.get(option, ()))]
+        options = options.without((option, *_ALIKE.get(option, ())).__contains__)
         if value == RESET or (option in _FLAGS.values() and value.upper() not in ("Y", "YES", "1")):
             continue
-        given.append((option, _meant(option, value, changes)))
-    return Parsed(tuple(given), options.rest)
+        options = options.followed_by(Parsed(((option, _meant(option, value, changes)),), options.rest))
+    return options
 
 
 def write_lines(values: Mapping[str, str]) -> str:

@@ -1,9 +1,10 @@
 """LSF's option grammar: one table per command, one reader for command lines and #BSUB lines alike.
 
-Options are words with one dash and names of any length (-n, -Is, -gpu, -noheader). A value is the next word or joined
-(-n8, -qshort); flags may share a word, its last letter may take a value (-aJ name). A word that is exactly an option's
-name always means that option. A joined word that could be read in two ways is refused, never guessed. Ours begin with
-two dashes (--at TIME, --at=TIME). Nothing here knows what an option means.
+Options are words with one dash and names of any length (-n, -Is, -gpu, -noheader). A value is the next word, or
+joined (-n8, -qshort), or behind a blank in the same word ("-n 8", where a caller quoted too much); flags may share a
+word, its last letter may take a value (-aJ name). A word that is exactly an option's name always means that option. A
+joined word that could be read in two ways is refused, never guessed. Ours begin with two dashes (--at TIME,
+--at=TIME). Nothing here knows what an option means.
 
 Source: the manual pages of bsub, bjobs and bhosts of LSF 10.1.
 """
@@ -11,7 +12,8 @@ Source: the manual pages of bsub, bjobs and bhosts of LSF 10.1.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
@@ -48,6 +50,31 @@ class Parsed:
 
     given: tuple[tuple[str, str], ...] = ()
     rest: list[str] = field(default_factory=list)
+    places: tuple[str, ...] = ()
+    """Where each of `given` stands (`line 3 of the script`); empty where all are on the command line."""
+
+    def placed(self) -> Iterator[tuple[str, str, str]]:
+        """(name, value, place) of each option; an empty place is the command line."""
+        for (name, value), place in zip(self.given, self._places(), strict=True):
+            yield name, value, place
+
+    def place(self, *names: str) -> str:
+        """Where the last of these stands."""
+        return next((place for name, _, place in reversed([*self.placed()]) if name in names), "")
+
+    def without(self, is_dropped: Callable[[str], bool]) -> Parsed:
+        """These options but those whose name is dropped."""
+        kept = [
+            (each, place) for each, place in zip(self.given, self._places(), strict=True) if not is_dropped(each[0])
+        ]
+        return Parsed(tuple(each for each, _ in kept), self.rest, tuple(place for _, place in kept))
+
+    def followed_by(self, later: Parsed) -> Parsed:
+        """These options and then those of `later`, whose other words are the ones that count."""
+        return Parsed(self.given + later.given, later.rest, self._places() + later._places())
+
+    def _places(self) -> tuple[str, ...]:
+        return self.places or ("",) * len(self.given)
 
     @property
     def values(self) -> dict[str, str]:
@@ -69,6 +96,15 @@ class Parsed:
     def last_of(self, *names: str) -> tuple[str, str] | None:
         """(name, value) of whichever of several exclusive options came last; None if none was given."""
         return next(((name, value) for name, value in reversed(self.given) if name in names), None)
+
+
+@contextmanager
+def told_of(place: str) -> Iterator[None]:
+    """What is wrong in here is told of with the place where it stands, if that is a line of a script."""
+    try:
+        yield
+    except BadRequest as error:
+        raise BadRequest(f"{place}: {error.text}" if place else error.text) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +186,9 @@ def _checked(option: Option, value: str) -> str:
 
 def _reading(table: OptionTable, word: str) -> _Reading:
     text = word[1:]
+    with_blank = _with_blank(table, text)
+    if with_blank is not None:
+        return (with_blank,)
     if text.startswith("-"):
         return (_long_option(table, word),)
     readings = list(_readings(table, text))
@@ -160,6 +199,20 @@ def _reading(table: OptionTable, word: str) -> _Reading:
         raise BadRequest(f"{word} can be read as {ways}: write a blank between an option and its value")
     close = difflib.get_close_matches(text, [option.name for option in table.options if not option.refused], n=1)
     raise BadRequest(f"unknown option {word}" + (f"; did you mean -{close[0]}?" if close else ""))
+
+
+def _with_blank(table: OptionTable, text: str) -> tuple[Option, str] | None:
+    """An option and its value in one word, a blank between them; None where it is something else."""
+    name = text.split(maxsplit=1)[0] if text.strip() and not text[0].isspace() else ""
+    option = table.option(name)
+    if option is None or name == text:
+        return None
+    value = text[len(name) :].strip()
+    if option.value and not value:
+        raise BadRequest(f"option -{name} needs a value ({option.value})")
+    if value and not option.value and not option.refused:
+        raise BadRequest(f"option -{name} takes no value, and '{value[:40]}' stands in one word with it")
+    return option, value
 
 
 _MOST_JOINED = 4

@@ -19,7 +19,7 @@ from gsched.base.indices import BAD_INDEX, parse_indices
 from gsched.base.units import parse_run_limit, unit_letter
 from gsched.dialect.host_lists import read_hosts
 from gsched.dialect.job_limits import LIMITS, read_limit
-from gsched.dialect.options import Parsed
+from gsched.dialect.options import Parsed, told_of
 from gsched.dialect.times import BAD_TIME, parse_time
 from gsched.model.exits import fault_in
 from gsched.resreq.gpu import parse_gpu
@@ -61,38 +61,51 @@ def spec_values(options: Parsed, around: Surroundings) -> Values:
     Raises BadRequest naming the option that is wrong.
     """
     values: Values = {}
-    for name, value in options.given:
-        check_text(value, f"the value of -{name}")
-        if name in LIMITS:
-            limit = {LIMITS[name]: read_limit(name, value, around.unit)}
-            values["limits"] = values.get("limits", {}) | limit
-        elif name == "f":
-            values["file_copies"] = (*values.get("file_copies", ()), _copy(value))
-        elif name in READERS:
-            new = READERS[name](value, around)
-            notes = (*values.get("warnings", ()), *new.pop("warnings", ()))
-            values |= new | ({"warnings": notes} if notes else {})
-    unit = unit_letter(around.unit)
-    requirements = [with_unit(text, unit) for text in options.all("R")]
+    requirements: list[str] = []
+    for name, value, place in options.placed():
+        with told_of(place):
+            check_text(value, f"the value of -{name}")
+            if name == "R":
+                requirements.append(with_unit(value, unit_letter(around.unit)))
+                merge(requirements[-1:])
+            else:
+                _set_value(values, name, value, around)
     if options.has("nnodes"):
-        values["slots"], span = _spread(options.last("nnodes"), values.get("slots"), values.get("max_slots", 0))
+        with told_of(options.place("nnodes")):
+            values["slots"], span = _spread(options.last("nnodes"), values.get("slots"), values.get("max_slots", 0))
         requirements += span
     if requirements:
-        values["res_req"] = merge(requirements)
+        with told_of(options.place("R")):
+            values["res_req"] = merge(requirements)
     begin, end = values.get("begin_at"), values.get("terminate_at")
     if begin is not None and end is not None and begin > end:
-        raise BadRequest("Start time is later than termination time")
+        with told_of(options.place("b", "t")):
+            raise BadRequest("Start time is later than termination time")
     return values
+
+
+def _set_value(values: Values, name: str, value: str, around: Surroundings) -> None:
+    """What one option other than -R adds to the fields."""
+    if name in LIMITS:
+        limit = {LIMITS[name]: read_limit(name, value, around.unit)}
+        values["limits"] = values.get("limits", {}) | limit
+    elif name == "f":
+        values["file_copies"] = (*values.get("file_copies", ()), _copy(value))
+    elif name in READERS:
+        new = READERS[name](value, around)
+        notes = (*values.get("warnings", ()), *new.pop("warnings", ()))
+        values |= new | ({"warnings": notes} if notes else {})
 
 
 def check_warning(options: Parsed) -> None:
     """-wa and -wt mean something only together. Raises BadRequest."""
     if options.has("wa") is not options.has("wt"):
         given, lacking = ("wa", "wt") if options.has("wa") else ("wt", "wa")
-        raise BadRequest(f"option -{given} needs -{lacking} beside it")
+        with told_of(options.place(given)):
+            raise BadRequest(f"option -{given} needs -{lacking} beside it")
 
 
-_NOT_INTERACTIVE = ("K", "o", "oo", "e", "eo", "r", "N", "Ne")
+_NOT_INTERACTIVE = ("K", "o", "oo", "e", "eo", "N", "Ne")
 
 
 def check_interactive(options: Parsed) -> None:
@@ -100,16 +113,18 @@ def check_interactive(options: Parsed) -> None:
     kind = next((name for name in ("I", "Ip", "Is") if options.has(name)), "")
     if not kind:
         return
-    if options.has("r"):
-        raise BadRequest("Interactive job cannot be rerunnable")
-    if options.has("i", "is"):
-        wrong = "Input file not allowed with pseudo-terminal" if kind != "I" else "options -I and -i exclude each other"
-        raise BadRequest(wrong)
-    other = next((name for name in _NOT_INTERACTIVE if options.has(name)), "")
+    reasons = {"r": "Interactive job cannot be rerunnable"}
+    reasons |= dict.fromkeys(
+        ("i", "is"),
+        "Input file not allowed with pseudo-terminal" if kind != "I" else "options -I and -i exclude each other",
+    )
+    for name in _NOT_INTERACTIVE:
+        told = f"options -{kind} and -{name} exclude each other: what an interactive job prints is shown"
+        reasons.setdefault(name, told)
+    other = next((name for name in reasons if options.has(name)), "J" if "[" in options.last("J") else "")
     if other:
-        raise BadRequest(f"options -{kind} and -{other} exclude each other: what an interactive job prints is shown")
-    if "[" in options.last("J"):
-        raise BadRequest("a job array cannot be interactive")
+        with told_of(options.place(other) or options.place(kind)):
+            raise BadRequest(reasons.get(other, "a job array cannot be interactive"))
 
 
 def check_text(value: str, what: str) -> str:

@@ -202,6 +202,48 @@ def test_refused_scripts(script: bytes, reason: str) -> None:
     assert refusal(stdin=script) == reason
 
 
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (
+            "#BSUB -n 1\n#BSUB -W soon",
+            "line 2 of the script: -W: 'soon' is not a run limit of the form [hours:]minutes",
+        ),
+        ("#BSUB -n 0", "line 1 of the script: -n: '0' is not a number of slots from 1 to 1000000"),
+        ("#\n#BSUB -M lots", "line 2 of the script: -M: 'lots' is not a size such as 500, 500MB or 16G"),
+        ("#BSUB -f 'a to b'", "line 1 of the script: -f: 'a to b' is not of the form LOCAL OPERATOR"),
+        ("#BSUB -n 4\n#BSUB -nnodes 3", "line 2 of the script: -nnodes 3: 4 slots (-n) cannot be spread"),
+        ("#BSUB -R ok\n#BSUB -R 'span[hosts='", "line 2 of the script: "),
+        ("#\n#BSUB -gpu num=x", "line 2 of the script: "),
+        ("#\n#BSUB -env 'A B=1'", "line 2 of the script: -env: 'A B=1' is not NAME, NAME=VALUE or ~NAME"),
+        ("#\n#BSUB -wt 5", "line 2 of the script: option -wt needs -wa beside it"),
+        ("#\n#BSUB -K", "line 2 of the script: options -I and -K exclude each other"),
+        ("#BSUB -is gone", "line 1 of the script: -is: gone cannot be read: gone"),
+        ("#BSUB -b 13:00\n#BSUB -t 12:30", "line 2 of the script: Start time is later than termination time"),
+    ],
+)
+def test_wrong_values_of_a_script_name_their_line(lines: str, reason: str) -> None:
+    words = ["-I"] if lines.endswith("-K") else []
+    assert refusal(*words, stdin=f"{lines}\nls\n".encode()).startswith(reason)
+
+
+def test_what_is_wrong_on_the_command_line_has_no_line() -> None:
+    assert refusal("-n", "0", stdin=b"#BSUB -n 2\n#BSUB -W 5\nls\n").startswith("-n: '0'")
+
+
+def test_a_wrong_line_that_the_command_line_replaces_is_not_read() -> None:
+    assert submit("-W", "5", stdin=b"#BSUB -W soon\nls\n").spec.run_limit_s == 300
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u202f", "\u2007", "\u3000"])
+def test_no_break_spaces_of_a_directive_are_blanks(blank: str) -> None:
+    script = "#BSUB -n 2\n#BSUB -R 'select[ncpus > 1] span[hosts=1]'\n#BSUB -J 'a b' # why\n#BSUB '-W 5'\necho 'c d'\n"
+    job = submit(stdin=script.replace(" ", blank).encode())
+    assert (job.spec.slots, job.spec.res_req, job.spec.name) == (2, "select[ncpus > 1] span[hosts=1]", "a b")
+    assert job.spec.run_limit_s == 300
+    assert job.script == script.replace(" ", blank).encode()
+
+
 def test_a_script_file_without_commands() -> None:
     text = refusal("job.sh", files={"job.sh": b"#BSUB -n 1\n"}, LSB_BSUB_PARSE_SCRIPT="Y")
     assert text == "No command is specified in the script file"

@@ -41,6 +41,13 @@ BJOBS = OptionTable(
         (["-R", "a", "-R", "b", "-"], [("R", "a"), ("R", "b")], ["-"]),
         (["-Rselect[ngpus>0]", "-W1:30", "x"], [("R", "select[ngpus>0]"), ("W", "1:30")], ["x"]),
         (["-J", "-5", "x"], [("J", "-5")], ["x"]),
+        (["-env all", "-W 5", "-J my job", "prog"], [("env", "all"), ("W", "5"), ("J", "my job")], ["prog"]),
+        (
+            ["-R  select[mem > 5]", "-o\tout of it", "-K", "x"],
+            [("R", "select[mem > 5]"), ("o", "out of it"), ("K", "")],
+            ["x"],
+        ),
+        (["-Jmy job", "-nnodes 2"], [("J", "my job"), ("nnodes", "2")], []),
     ],
 )
 def test_bsub_words(words: list[str], given: list[tuple[str, str]], rest: list[str]) -> None:
@@ -57,6 +64,7 @@ def test_bsub_words(words: list[str], given: list[tuple[str, str]], rest: list[s
         (["17", "-l", "18", "--", "-a"], [("l", "")], ["17", "18", "-a"]),
         (["-psum"], [("psum", "")], []),
         (["--at=now", "--json", "--at", "then"], [("-at", "now"), ("-json", ""), ("-at", "then")], []),
+        (["--at 5 Nov", "--at=5 Nov", "-u all"], [("-at", "5 Nov"), ("-at", "5 Nov"), ("u", "all")], []),
     ],
 )
 def test_bjobs_words(words: list[str], given: list[tuple[str, str]], rest: list[str]) -> None:
@@ -78,6 +86,10 @@ def test_bjobs_words(words: list[str], given: list[tuple[str, str]], rest: list[
         (BSUB, ["-oout.txt"], "-oout.txt can be read as -o out.txt or as -oo ut.txt: write a blank between"),
         (BSUB, ["-gpus", "2"], "-gpus can be read as"),
         (BSUB, ["-sla", "sh"], "option -sla is not supported yet"),
+        (BSUB, ["-sla gold", "sh"], "option -sla is not supported yet"),
+        (BSUB, ["-W ", "5"], "option -W needs a value ([HOURS:]MINUTES)"),
+        (BSUB, ["-K prog"], "option -K takes no value, and 'prog' stands in one word with it"),
+        (BJOBS, ["--at "], "option --at needs a value (TIME)"),
     ],
 )
 def test_what_cannot_be_read_is_named(table: OptionTable, words: list[str], text: str) -> None:
