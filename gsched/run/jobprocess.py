@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import warnings  # noqa: F401 - os.execvpe imports it, which is too late for a user who cannot read the interpreter's files
 
 from gsched.run import limits as job_limits
 from gsched.run.steps import default_signals, run_step
@@ -121,7 +122,7 @@ def execute(programs: list[list[str]], environment: dict[str, str], limits: dict
     for argv in programs:
         try:
             os.execvpe(argv[0], argv, environment)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # also what nobody thinks of: a job that cannot begin says why
             failure = error
     os.write(2, f"gsched: {programs[-1][0]}: {why(failure)}\n".encode(errors="replace"))
     return 127 if isinstance(failure, FileNotFoundError) else 126

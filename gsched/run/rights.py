@@ -2,7 +2,8 @@
 
 A supervisor stays what the agent is. Its job's user, if that is another one, is named by the order; the site may have
 its own commands run by a third. Runs in the fork server's bare interpreter: standard library only. Nothing is executed
-here, and nothing goes on that could not be made the user that it should be.
+here, and nothing goes on that could not be made the user that it should be. Once rights are taken no module can be
+imported: the interpreter's folders may be closed to the user.
 """
 
 from __future__ import annotations

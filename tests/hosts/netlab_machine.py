@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -67,6 +67,15 @@ def needed() -> tuple[Path, ...]:
         if path != Path("/usr/bin") and not any(path.is_relative_to(above) for above in (*kept, Path("/usr"))):
             kept.append(path)
     return tuple(kept)
+
+
+def own_files(paths: Iterable[str]) -> list[str]:
+    """Those of the paths that are a host's own: not the sources and the interpreter, nor folders on the way to them."""
+
+    def is_needed(path: Path) -> bool:
+        return any(path.is_relative_to(each) or each.is_relative_to(path) for each in needed())
+
+    return [path for path in paths if not is_needed(Path(path))]
 
 
 def closed_above(path: Path) -> str:

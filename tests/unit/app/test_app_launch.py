@@ -365,6 +365,31 @@ def test_a_script_without_the_package_says_so(house: Installation, tmp_path: Pat
     assert done.stderr.count(b"\n") == 1
 
 
+def test_an_interpreter_that_is_closed_to_the_user_is_named(folder: Path) -> None:
+    """As where gsched was installed with a Python below a home that is closed to others."""
+    closed = folder / "home"
+    (closed / "bin").mkdir(parents=True)
+    (closed / "bin" / "python3.11").symlink_to(sys.executable)
+    here = folder / "bin"
+    here.mkdir()
+    (here / "python").symlink_to(closed / "bin" / "python3.11")
+    script = here / "gjobs"
+    script.write_text((ROOT / "bin" / "launcher").read_text())
+    script.chmod(0o755)
+    folder.chmod(0o755)
+    closed.chmod(0o000)
+    somebody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    result = subprocess.run(
+        [script], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}, cwd="/", **somebody
+    )
+    closed.chmod(0o700)
+    assert (result.returncode, result.stdout) == (255, "")
+    assert result.stderr == (
+        f"gjobs: {closed}/bin/python3.11, the Python that gsched is installed with, cannot be executed by you: {closed}"
+        " is missing or closed to you; the administrator can install gsched with a Python that every user can run\n"
+    )
+
+
 def test_a_door_that_dies_in_the_middle_is_told_and_reads_are_done_again(installed: Installation) -> None:
     lost = b"gsched: the door closed the connection; the request may or may not have been carried out\n"
     expected = {"gsub": (b"", lost, 255), "gjobs": (b"run here\n", b"", 0)}
