@@ -13,13 +13,12 @@ from collections.abc import Iterable
 
 from gsched.model.host import Gpu
 from gsched.run import contain
+from gsched.run.account import FIRST_PERSON
 
 log = logging.getLogger(__name__)
 
 GRACE_S = 10.0
 """Between SIGTERM and SIGKILL."""
-FIRST_PERSON = 1000
-"""User numbers below are root's and those of services. Source: login.defs(5), UID_MIN."""
 DISPLAYS = frozenset(
     {
         *("X", "Xorg", "Xwayland", "gdm-x-session", "gnome-shell", "mutter", "kwin_x11", "kwin_wayland", "plasmashell"),

@@ -18,7 +18,7 @@ import msgspec
 from gsched.agent.custody import GpusUnfit
 from gsched.agent.eviction import Eviction
 from gsched.agent.gpuwatch import GpuWatch
-from gsched.agent.strangers import Rules, judged, lost_memory, shows_processes, strangers_of
+from gsched.agent.strangers import Rules, judged, lost_memory, shows_processes, strangers_of, takes
 from gsched.base.clock import Clock
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import HostAllocation
@@ -29,7 +29,7 @@ from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import JobSpec
 from gsched.run import contain
 from gsched.run.launch import Watch
-from gsched.run.mps import pipes_of
+from gsched.run.mps import pipes_of, serves_host
 
 log = logging.getLogger(__name__)
 
@@ -261,10 +261,16 @@ def _end(left: Iterable[GpuProcess], number: signal.Signals) -> None:
 
 def _passed(gpu: Gpu) -> tuple[int, ...]:
     """Processes of no job that do not count: those that were there when they were listed (they have a user) and have
-    ended since, and MPS servers, whose clients are listed themselves.
+    ended since, and MPS servers, whose clients are listed themselves. Where one process takes the GPU a server does
+    count, but for that of the whole host, which serves jobs as well.
     """
     others = [each for each in gpu.processes if not each.job and each.user]
-    return tuple(each.pid for each in others if not os.path.exists(f"/proc/{each.pid}") or pipes_of(each.pid))
+    return tuple(each.pid for each in others if not os.path.exists(f"/proc/{each.pid}") or _serves(gpu, each))
+
+
+def _serves(gpu: Gpu, process: GpuProcess) -> bool:
+    """Whether it is an MPS server that stands in nobody's way."""
+    return serves_host(process.pid) if takes(gpu, process) else bool(pipes_of(process.pid))
 
 
 def _of(report: GpuReport, part: HostAllocation) -> list[Gpu]:

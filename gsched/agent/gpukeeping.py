@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gsched.agent.attempts import Attempts
 from gsched.agent.custody import Custody
+from gsched.agent.devicebusy import DeviceBusy
 from gsched.agent.gpucare import GpuCare
 from gsched.agent.gpuhealth import GpuHealth
 from gsched.agent.gpusick import HealthRules
@@ -52,14 +53,15 @@ class GpuKeeping:
         )
         self._modes = Modes(watch, ModeBook(spool / "gpu-modes.json", boot_id()), clock)
         self._mps = mps
+        busy = DeviceBusy(watch)
         layouts = MigLayouts(self._holdings)
-        watch.judges += [self._health.judge, self._care.judge, self._modes.judge, self._mps, layouts]
+        watch.judges += [self._health.judge, self._care.judge, busy.judge, self._modes.judge, self._mps, layouts]
         watch.may_be_set = self._modes.may_be_set
         watch.remarks.append(lambda: layouts.notes)
         # First who is on a GPU, then its mode, before and after: none is changed below a process.
         self.custody = Custody(
             [self._care, self._health, self._modes, self._mps],
-            blame=self._modes.held_by_others,
+            blame=busy.blame,
             returning=[self._mps, self._health, self._care, self._modes],
         )
 

@@ -20,7 +20,7 @@ from gsched.base.errors import Conflict, GschedError, ResourceExhausted
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.devices import MODE_BY_OPTION, MODE_OF_CLAIM, SETTABLE_MODES
-from gsched.model.host import ComputeMode, Gpu, GpuReport
+from gsched.model.host import EXCLUSIVE_MODES, ComputeMode, Gpu, GpuReport
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import JobSpec
 
@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 
 STUCK_S = 600.0
 """A GPU whose mode the driver would not set is left in its mode for so long."""
-
-_EXCLUSIVE = (ComputeMode.EXCLUSIVE_PROCESS, ComputeMode.EXCLUSIVE_THREAD)
 
 
 class Modes:
@@ -237,7 +235,7 @@ class Modes:
         why = ""
         if gpu.mode is setting.given is not setting.standing:
             users = _users(gpu)
-            if users and setting.standing in _EXCLUSIVE:
+            if users and setting.standing in EXCLUSIVE_MODES:
                 why = f"{users} on it"
             elif locked := self._watch.why_locked(gpu.uuid):
                 why = locked
@@ -289,20 +287,6 @@ class Modes:
             await self._store()
             return found
 
-    async def held_by_others(self, key: AttemptKey, part: HostAllocation) -> str:
-        """Of an attempt that has failed: who else is on its GPUs that take one process alone; empty when nobody is."""
-        seen = _by_uuid(self._watch.gpus)
-        if not any(held.uuid in seen and seen[held.uuid].mode in _EXCLUSIVE for held in part.gpus):
-            return ""
-        seen = _by_uuid(await self._watch.look())
-        found = []
-        for held in part.gpus:
-            gpu = seen.get(held.uuid)
-            if gpu is not None and gpu.mode in _EXCLUSIVE:
-                users = _users(gpu, but=attempt_name(*key))
-                found += [f"GPU {gpu.index} ({gpu.uuid}), in mode {gpu.mode}, is held by {users}"] if users else []
-        return f"device busy: {'; '.join(found)}" if found else ""
-
 
 def _by_uuid(report: GpuReport | None) -> dict[str, Gpu]:
     return {gpu.uuid: gpu for gpu in report.gpus} if report is not None else {}
@@ -326,10 +310,9 @@ def _why_used(gpu: Gpu, provider: str) -> str:
     return f"{users} on it" if users else ""
 
 
-def _users(gpu: Gpu, but: str = "") -> str:
-    """The processes on a GPU but those of one attempt; empty when there are none."""
-    others = [each for each in gpu.processes if not but or each.job != but]
-    found = [f"pid {each.pid}" + (each.user and f" of {each.user}") for each in others]
-    if not found and not but and gpu.process_count:
+def _users(gpu: Gpu) -> str:
+    """The processes on a GPU; empty when there are none."""
+    found = [f"pid {each.pid}" + (each.user and f" of {each.user}") for each in gpu.processes]
+    if not found and gpu.process_count:
         return f"{gpu.process_count} processes"
     return ", ".join(found)

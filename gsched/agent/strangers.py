@@ -2,7 +2,8 @@
 
 Pure: reports in, verdicts out; time and signals are not its matter. Where a probe does not show processes (an inventory
 without `processes`, a driver that cannot) nothing is said. Unknown is not zero: a process whose memory is not told
-counts, unless the GPU as a whole has too little in use.
+counts, unless the GPU as a whole has too little in use. On a GPU in an exclusive compute mode every process that
+computes counts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from gsched.model.config import GpuForeign
-from gsched.model.host import Gpu, GpuProcess
+from gsched.model.host import EXCLUSIVE_MODES, Gpu, GpuProcess
 
 UNTOLD_RESERVE_MIB = 1024
 """A driver before 510 counts what it keeps for itself as used, and does not tell how much that is: less than this."""
@@ -60,7 +61,7 @@ def judged(
 
 
 def strangers_of(gpu: Gpu, limit_mib: int, *, is_used: bool, passed: Iterable[int] = ()) -> list[GpuProcess]:
-    """Processes of nobody's job that use more than `limit_mib`, the largest first.
+    """Processes of nobody's job that use more than `limit_mib`, or take the GPU (see `takes`), the largest first.
 
     A process without a user cannot be seen from here, so on a GPU that is used it may well be the job's own.
     """
@@ -68,15 +69,20 @@ def strangers_of(gpu: Gpu, limit_mib: int, *, is_used: bool, passed: Iterable[in
     return [
         each
         for each in gpu.processes
-        if not each.job and each.pid not in others and (each.user or not is_used) and _mib(gpu, each) > limit_mib
+        if not each.job and each.pid not in others and (each.user or not is_used) and _counts(gpu, each, limit_mib)
     ]
 
 
 def escaped_of(gpu: Gpu, limit_mib: int) -> list[GpuProcess]:
-    """Processes of jobs that do not hold the GPU and use more than `limit_mib` of it. They are not strangers, whom
-    GPU_FOREIGN may have ended: it is their job's owner who is to end them.
+    """Processes of jobs that do not hold the GPU and use more than `limit_mib` of it, or take it. They are not
+    strangers, whom GPU_FOREIGN may have ended: it is their job's owner who is to end them.
     """
-    return [each for each in gpu.processes if each.escaped and _mib(gpu, each) > limit_mib]
+    return [each for each in gpu.processes if each.escaped and _counts(gpu, each, limit_mib)]
+
+
+def takes(gpu: Gpu, process: GpuProcess) -> bool:
+    """Whether nobody else can compute on the GPU as long as the process is there, however little memory it has."""
+    return gpu.mode in EXCLUSIVE_MODES and process.occupies
 
 
 def lost_memory(gpu: Gpu, limit_mib: int) -> int:
@@ -96,24 +102,24 @@ def foreign(strangers: list[GpuProcess]) -> str:
     """`foreign(USER,PID,MIB)` of the largest, and how many more there are; empty without any."""
     if not strangers:
         return ""
-    return _named("foreign", strangers[0].user or "?", strangers)
+    return named("foreign", strangers[0].user or "?", strangers)
 
 
 def escaped(processes: list[GpuProcess]) -> str:
     """`escaped(JOB.RUN,PID,MIB)` of the first, and how many more there are; empty without any."""
     if not processes:
         return ""
-    return _named("escaped", processes[0].job, processes)
+    return named("escaped", processes[0].job, processes)
 
 
 def dirty(left: list[GpuProcess], lost_mib: int) -> str:
     """`dirty(PID,MIB)` of what an attempt has left; PID is `?` for memory that no process explains."""
     if left:
-        return _named("dirty", "", sorted(left, key=lambda each: -(each.used_mib or 0)))
+        return named("dirty", "", sorted(left, key=lambda each: -(each.used_mib or 0)))
     return f"dirty(?,{lost_mib})" if lost_mib else ""
 
 
-def _named(what: str, whose: str, processes: list[GpuProcess]) -> str:
+def named(what: str, whose: str, processes: list[GpuProcess]) -> str:
     """The first of them, in parentheses, and how many more there are."""
     first, more = processes[0], len(processes) - 1
     inner = ",".join(filter(None, (whose, str(first.pid), _shown(first.used_mib))))
@@ -123,6 +129,10 @@ def _named(what: str, whose: str, processes: list[GpuProcess]) -> str:
 def shows_processes(gpu: Gpu) -> bool:
     """Whether the probe can tell who is on it."""
     return gpu.process_count is not None
+
+
+def _counts(gpu: Gpu, process: GpuProcess, limit_mib: int) -> bool:
+    return _mib(gpu, process) > limit_mib or takes(gpu, process)
 
 
 def _mib(gpu: Gpu, process: GpuProcess) -> float:

@@ -39,7 +39,8 @@ def _note_strangers(state: ClusterState, host: str, gpu: Gpu, now: float, decisi
             text = (
                 f"{_STRANGER} {gpu.index} ({gpu.uuid}) of {host}, which run {attempt} holds: process {process.pid} of "
             )
-            _note(state, job_id, text, f"{process.user or 'somebody'}", now, decision)
+            memory = "" if process.used_mib is None else f" ({process.used_mib} MiB)"
+            _note(state, job_id, text, f"{process.user or 'somebody'}{memory}", now, decision)
 
 
 def _note(state: ClusterState, job_id: int, text: str, detail: str, now: float, decision: Decision) -> None:

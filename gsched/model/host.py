@@ -42,6 +42,19 @@ OVERUSE_PROBES = 3
 """So often running must a job be seen beyond its gmem= before anything is said of it."""
 
 
+class ProcessKind(StrEnum):
+    """How a process uses a GPU. Source: the column Type of nvidia-smi(1)."""
+
+    COMPUTE = "C"
+    GRAPHICS = "G"
+    COMPUTE_AND_GRAPHICS = "C+G"
+    MPS_CLIENT = "M+C"
+
+
+EXCLUSIVE_MODES = frozenset({ComputeMode.EXCLUSIVE_PROCESS, ComputeMode.EXCLUSIVE_THREAD})
+"""Compute modes in which a GPU takes one process that computes."""
+
+
 class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
     """A process that has a context on a GPU."""
 
@@ -53,6 +66,15 @@ class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
     """The attempt that it belongs to, `17.1`; empty: none that this cluster knows of."""
     escaped: bool = False
     """It belongs to an attempt that does not hold this GPU, nor may use GPUs that it does not hold."""
+    kind: ProcessKind | None = None
+    """None when the probe did not tell: then it is taken for one that computes."""
+
+    @property
+    def occupies(self) -> bool:
+        """Whether a GPU that takes one process is taken by it: compute modes do not count who only draws, and of MPS
+        the server alone.
+        """
+        return self.kind not in (ProcessKind.GRAPHICS, ProcessKind.MPS_CLIENT)
 
 
 class MigDevice(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,9 @@ from gsched.resreq.gpu import model_matches
 ANY_DEVICE = ("ngpus_shared", "ngpus_excl_p", "ngpus_excl_t")
 """How a GPU is claimed that nobody asked for, in the order in which it is tried."""
 
+MOST_PROBLEMS = 4
+"""So many reasons for which GPUs are not offered stand in the reason of a job that waits."""
+
 _NOTHING_ELSE = DeviceKind("")[1:]
 """All of a kind but the claim, when nothing is asked of the devices."""
 
@@ -130,12 +133,17 @@ def _there(ledger: HostLedger, kind: DeviceKind) -> int:
 
 
 def _closed(ledger: HostLedger) -> str:
-    """The first GPU that nobody holds and that is not offered, with why, and how many more there are."""
-    idle = [gpu for gpu in whole_gpus(ledger.gpus) if gpu.problem and gpu.uuid not in ledger.holders]
-    if not idle:
-        return ""
-    more = f" and {len(idle) - 1} more" if len(idle) > 1 else ""
-    return f"GPU {idle[0].index}{more} not offered: {idle[0].problem}"
+    """The GPUs that nobody holds and that are not offered, with why: each problem once, MOST_PROBLEMS at most."""
+    indexes: dict[str, list[int]] = {}
+    for gpu in whole_gpus(ledger.gpus):
+        if gpu.problem and gpu.uuid not in ledger.holders:
+            indexes.setdefault(gpu.problem, []).append(gpu.index)
+    shown = [
+        f"GPU {first}{f' and {len(more)} more' if more else ''} not offered: {problem}"
+        for problem, (first, *more) in list(indexes.items())[:MOST_PROBLEMS]
+    ]
+    rest = sum(map(len, list(indexes.values())[MOST_PROBLEMS:]))
+    return ", ".join(shown + ([f"{rest} more GPUs not offered"] if rest else []))
 
 
 def _pick(ledger: HostLedger, kind: DeviceKind, free: Sequence[Gpu], count: int) -> Sequence[Gpu] | None:

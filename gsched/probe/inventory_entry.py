@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from gsched.base.errors import BadRequest
-from gsched.model.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, GpuXid, MigDevice
+from gsched.model.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, GpuXid, MigDevice, ProcessKind
 
 MOST_TOLD = MOST_PROCESSES
 """Most errors of the driver that are listed for one GPU; older ones are dropped."""
@@ -41,6 +41,7 @@ class _Process(msgspec.Struct, forbid_unknown_fields=True):
     pid: int
     user: str = ""
     used_mib: int | None = None
+    kind: ProcessKind | None = None
 
 
 class _Part(msgspec.Struct, forbid_unknown_fields=True):
@@ -161,7 +162,8 @@ def _gpu(entry: Entry, index: int, host: str, mode: ComputeMode | None) -> Gpu:
         pstate=entry.pstate,
         process_count=None if entry.processes is None else len(entry.processes),
         processes=tuple(
-            GpuProcess(pid=each.pid, user=each.user, used_mib=each.used_mib) for each in entry.processes or []
+            GpuProcess(pid=each.pid, user=each.user, used_mib=each.used_mib, kind=each.kind)
+            for each in entry.processes or []
         ),
         mig=entry.mig,
         mig_devices=tuple(

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from gsched.model.host import MOST_PROCESSES, GpuProcess, MigDevice
+from gsched.model.host import MOST_PROCESSES, GpuProcess, MigDevice, ProcessKind
 from gsched.probe.nvml_read import Readings, one_line, value_of
 
 DEVICES = Path("/sys/bus/pci/devices")
@@ -24,11 +24,11 @@ _MIB = 1024 * 1024
 _NVLINK = 2
 _PEER_OK = 0
 _SLOWDOWN = 1
-_PROCESS_LISTS = (
-    "nvmlDeviceGetComputeRunningProcesses",
-    "nvmlDeviceGetGraphicsRunningProcesses",
-    "nvmlDeviceGetMPSComputeRunningProcesses",
-)
+_PROCESS_LISTS = {
+    "nvmlDeviceGetComputeRunningProcesses": ProcessKind.COMPUTE,
+    "nvmlDeviceGetGraphicsRunningProcesses": ProcessKind.GRAPHICS,
+    "nvmlDeviceGetMPSComputeRunningProcesses": ProcessKind.MPS_CLIENT,
+}
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,11 +128,13 @@ def processes_of(read: Readings) -> tuple[int | None, tuple[GpuProcess, ...]]:
     Their users are told by number.
     """
     used: dict[int, int | None] = {}
+    kinds: dict[int, set[ProcessKind]] = {}
     is_known = False
-    for function in _PROCESS_LISTS:
+    for function, kind in _PROCESS_LISTS.items():
         listed = _listed(read, function)
         is_known = is_known or listed is not None
         for pid, total in _by_pid(listed or ()).items():
+            kinds.setdefault(pid, set()).add(kind)
             # A program that computes and draws is in two lists, with the same memory in both.
             before = used.get(pid)
             used[pid] = total if before is None else before if total is None else max(before, total)
@@ -140,8 +142,16 @@ def processes_of(read: Readings) -> tuple[int | None, tuple[GpuProcess, ...]]:
         return None, ()
     found = sorted(used.items(), key=lambda each: (-(each[1] or 0), each[0]))[:MOST_PROCESSES]
     return len(used), tuple(
-        GpuProcess(pid=pid, user=_owner(pid), used_mib=None if total is None else total // _MIB) for pid, total in found
+        GpuProcess(pid=pid, user=_owner(pid), used_mib=None if total is None else total // _MIB, kind=_kind(kinds[pid]))
+        for pid, total in found
     )
+
+
+def _kind(lists: set[ProcessKind]) -> ProcessKind:
+    """What a process is that stands in these lists."""
+    if ProcessKind.MPS_CLIENT in lists:
+        return ProcessKind.MPS_CLIENT
+    return ProcessKind.COMPUTE_AND_GRAPHICS if len(lists) > 1 else next(iter(lists))
 
 
 def _listed(read: Readings, function: str) -> Any:

@@ -17,6 +17,9 @@ import ctypes
 import os
 import sys
 
+FIRST_PERSON = 1000
+"""User numbers below are root's and those of services. Source: login.defs(5), UID_MIN."""
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from gsched.base.errors import ResourceExhausted
 from gsched.run import contain
-from gsched.run.account import Account, acting_as
+from gsched.run.account import FIRST_PERSON, Account, acting_as
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +33,8 @@ MOST_FOLDER_BYTES = 80
 """The daemon's sockets lie in the folder, and a socket's path has at most 107 bytes."""
 START_S = 10.0
 QUIT_S = 5.0
+DEFAULT_PIPES = "/tmp/nvidia-mps"
+"""Where a daemon listens, and programs look for one, that are not told another folder."""
 _NAME = "nvidia-cuda-mps-server"[:15]
 """What the kernel keeps of the name of daemon and server alike."""
 _LOOK_S = 0.02
@@ -175,7 +177,21 @@ def pipes_of(pid: int) -> str:
             variables = file.read().split(b"\0")
     except OSError:
         return ""
+    if not any(variables):  # it is ending
+        return ""
     start = f"{PIPES}=".encode()
-    return next(
-        (each[len(start) :].decode("utf8", "surrogateescape") for each in variables if each.startswith(start)), ""
-    )
+    named = (each[len(start) :].decode("utf8", "surrogateescape") for each in variables if each.startswith(start))
+    return next(named, "") or DEFAULT_PIPES
+
+
+def serves_host(pid: int) -> bool:
+    """Whether it is the MPS daemon of the whole host, or a server of it: programs of jobs may be its clients.
+
+    Its folder is root's, a service's or that of the agent's own user; one of another user serves that user alone.
+    """
+    try:
+        pipes = pipes_of(pid)
+        owner = os.stat(pipes).st_uid if pipes else None
+    except OSError:
+        return False
+    return owner is not None and (owner < FIRST_PERSON or owner == os.getuid())

@@ -125,6 +125,31 @@ def rarely_looking(cluster: Cluster) -> Iterator[None]:
         cluster.configure(lsf_conf="=" + before)
 
 
+def test_a_small_stranger_on_an_exclusive_gpu(
+    cluster: Cluster, machine: Machine, person: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    """One process of 74 MiB made every job fail that came to its GPU; the screen's server is in nobody's way."""
+    stranger = person()
+    machine.now(0, 74, stranger.pid)
+    name = f"foreign({user_of(stranger.pid)},{stranger.pid},74)"
+    cluster.until(lambda: problems(cluster) == [name], "the GPU is offered")
+    jobs = [cluster.submit(*ONE, "true") for _ in range(3)]
+    ended = [cluster.wait(job)[0] for job in jobs]
+    assert [(view.state, view.allocation.hosts[0].gpus[0].index) for view in ended] == [("DONE", 1)] * 3
+    both = cluster.submit(*BOTH, "true")
+    cluster.why_pending(both)
+    for words in (("gjobs", "-p"), ("gjobs", "-l")):
+        said = cluster.run(*words, str(both)).stdout
+        assert f"GPU 0 not offered: {name}" in "".join(line.removeprefix(" " * 21) for line in said.split("\n")), said
+    with machine.state.open("a") as state:
+        state.write(f"gpu.0.procs=\ngpu.0.graphics={stranger.pid}:{74 * MIB}\n")
+    try:
+        assert cluster.wait(both)[0].state == "DONE"
+    finally:
+        with machine.state.open("a") as state:
+            state.write("gpu.0.graphics=\n")
+
+
 def test_a_stranger_between_cycle_and_start(
     cluster: Cluster, machine: Machine, person: Callable[..., subprocess.Popen[bytes]]
 ) -> None:

@@ -204,6 +204,7 @@ def test_a_busy_exclusive_gpu_is_named_with_its_holder(driven: Cluster, machine:
     history = told(driven, "ghist", "-l", str(job))
     assert f"device busy: GPU {index} (" in history
     assert f"in mode exclusive_process, is held by pid {os.getpid()} of" in history
+    assert "(70 MiB)" in history
     tell(machine, f"gpu.{index}.procs=")
 
 

@@ -319,8 +319,8 @@ def test_a_server_of_mps_is_no_stranger(story: Any, tmp_path: Any) -> None:
     child = subprocess.Popen([program, "60"], env={"CUDA_MPS_PIPE_DIRECTORY": "/somewhere"})
     try:
         pids = (child.pid, 999_999_998)
-        server = gpu(*(GpuProcess(pid=pid, user="ann", used_mib=700) for pid in pids))
-        machine = Machine(server)
+        listed = (GpuProcess(pid=pid, user="ann", used_mib=700) for pid in pids)
+        machine = Machine(gpu(*listed, mode=ComputeMode.DEFAULT))
         machine.provider = "nvml"
 
         async def work() -> None:

@@ -385,26 +385,6 @@ def test_where_a_mode_cannot_be_set_the_job_goes_back_and_the_gpu_is_no_longer_o
     play(story)
 
 
-def test_the_holder_of_a_gpu_that_takes_one_process_is_named(tmp_path: Path) -> None:
-    """pains 29: a job that fails because somebody else has its exclusive GPU says so."""
-
-    async def story() -> None:
-        host = await Host(tmp_path, PROCESS, DEFAULT).begin()
-        await host.before(FIRST, part(PROCESS_CLAIM, 0))
-        assert await host.modes.held_by_others(FIRST, part(PROCESS_CLAIM, 0)) == ""
-        host.owners[100] = "1.1"
-        host.on_gpu(100)
-        assert await host.modes.held_by_others(FIRST, part(PROCESS_CLAIM, 0)) == ""
-        host.on_gpu(100, 4711)
-        said = await host.modes.held_by_others(FIRST, part(PROCESS_CLAIM, 0))
-        uuid = simulated_gpu("h", 0).uuid
-        assert said == f"device busy: GPU 0 ({uuid}), in mode exclusive_process, is held by pid 4711"
-        host.on_gpu(4711, index=1)
-        assert await host.modes.held_by_others(SECOND, part(SHARED_CLAIM, 1)) == "", "others may be there"
-
-    play(story)
-
-
 class Watched:
     """A host with one GPU, and what must hold whenever its mode is set; `will`: the administrator's mode."""
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gsched.agent.strangers import Rules, judged, lost_memory, strangers_of
 from gsched.model.config import GpuForeign
-from gsched.model.host import Gpu, GpuProcess
+from gsched.model.host import ComputeMode, Gpu, GpuProcess, ProcessKind
 
 ANN = GpuProcess(pid=4711, user="ann", used_mib=700)
 SMALL = GpuProcess(pid=4712, user="ann", used_mib=256)
@@ -126,6 +126,45 @@ def test_a_problem_that_is_there_already_stays() -> None:
 def test_where_processes_are_not_shown_nothing_is_said() -> None:
     seen = gpu(used_mib=70_000, process_count=None)
     assert verdict(seen) is seen
+
+
+EXCLUSIVE = (ComputeMode.EXCLUSIVE_PROCESS, ComputeMode.EXCLUSIVE_THREAD)
+TINY = GpuProcess(pid=4717, user="ann", used_mib=74)
+
+
+def of_kind(kind: ProcessKind, process: GpuProcess = TINY) -> GpuProcess:
+    return msgspec.structs.replace(process, kind=kind)
+
+
+@pytest.mark.parametrize("mode", EXCLUSIVE)
+@pytest.mark.parametrize(
+    ("process", "problem"),
+    [
+        (TINY, "foreign(ann,4717,74)"),
+        (msgspec.structs.replace(TINY, used_mib=0), "foreign(ann,4717,0)"),
+        (msgspec.structs.replace(TINY, used_mib=None), "foreign(ann,4717,?)"),
+        (msgspec.structs.replace(TINY, user=""), "foreign(?,4717,74)"),
+        (of_kind(ProcessKind.COMPUTE), "foreign(ann,4717,74)"),
+        (of_kind(ProcessKind.COMPUTE_AND_GRAPHICS), "foreign(ann,4717,74)"),
+        (of_kind(ProcessKind.GRAPHICS), ""),
+        (of_kind(ProcessKind.MPS_CLIENT), ""),
+        (of_kind(ProcessKind.GRAPHICS, ANN), "foreign(ann,4711,700)"),
+        (msgspec.structs.replace(ESCAPED, used_mib=1), "escaped(18.1,4716,1)"),
+    ],
+)
+def test_one_process_closes_a_gpu_that_takes_one_process_however_little_memory_it_has(
+    mode: ComputeMode, process: GpuProcess, problem: str
+) -> None:
+    def found(**how: Any) -> str:
+        return verdict(gpu(process, mode=mode, foreign_mib=0), is_over=lambda name: False, **how).problem
+
+    assert found() == problem
+    is_by_memory = process.used_mib == 700
+    assert found(rules=Rules(action=GpuForeign.WARN)) == ""
+    assert verdict(gpu(process, mode=ComputeMode.DEFAULT, foreign_mib=0), is_over=lambda name: False).problem == (
+        problem if is_by_memory else ""
+    )
+    assert verdict(gpu(process, mode=mode), passed=(process.pid,)).problem == "" or process.escaped
 
 
 PROCESSES = st.builds(

@@ -92,7 +92,7 @@ def test_a_stranger_beside_a_job_is_told_once_and_nothing_else_happens() -> None
     for used in (700, 900):
         more = msgspec.structs.replace(ANN, used_mib=used)
         world.report(gpus=report(processes=(more,), process_count=1, strangers=(4711,), problem=f"foreign({used})"))
-    assert notes(world) == ["A stranger is on GPU 0 (GPU-a0) of a, which run 1 holds: process 4711 of ann"]
+    assert notes(world) == ["A stranger is on GPU 0 (GPU-a0) of a, which run 1 holds: process 4711 of ann (700 MiB)"]
     assert world.state(job_id) == "RUN" and not world.job(job_id).kill_by
 
 
@@ -151,5 +151,5 @@ def test_who_is_no_part_of_a_parallel_job_is_a_stranger_on_each_of_its_hosts() -
     for host in "ab":
         world.report(host, gpus=report(1, host, **both))
     where = "A stranger is on GPU 0 (GPU-{0}0) of {0}, which run 1 holds: process {1}"
-    told = [(host, whose) for host in "ab" for whose in ("4711 of ann", "4712 of bob")]
+    told = [(host, whose) for host in "ab" for whose in ("4711 of ann (700 MiB)", "4712 of bob (700 MiB)")]
     assert notes(world) == [where.format(*each) for each in told]

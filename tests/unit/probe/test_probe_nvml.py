@@ -17,7 +17,7 @@ from bounded_loop import run_async
 
 from gsched.base.clock import ManualClock
 from gsched.base.errors import Conflict, PermissionDenied, Unavailable
-from gsched.model.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, GpuReport, MigDevice
+from gsched.model.host import MOST_PROCESSES, ComputeMode, Gpu, GpuProcess, GpuReport, MigDevice, ProcessKind
 from gsched.probe.gpu import count_gpus
 from gsched.probe.nvml_child import NvmlProbe
 from gsched.probe.nvml_facts import numa_node
@@ -348,9 +348,13 @@ def test_processes_with_their_users_and_memory(machine: Machine) -> None:
     gpu = sample().gpus[1]
     assert gpu.process_count == 2
     assert gpu.processes == (
-        GpuProcess(pid=me, user=str(os.getuid()), used_mib=500),
-        GpuProcess(pid=999999999, user="", used_mib=7),
+        GpuProcess(pid=me, user=str(os.getuid()), used_mib=500, kind=ProcessKind.MPS_CLIENT),
+        GpuProcess(pid=999999999, user="", used_mib=7, kind=ProcessKind.COMPUTE),
     )
+    machine.say(f"gpu.1.mps=999999999:{7 * mib}", f"gpu.2.graphics={me}:{mib}")
+    kinds = [{each.pid: each.kind for each in gpu.processes} for gpu in sample().gpus[1:3]]
+    both, client = ProcessKind.COMPUTE_AND_GRAPHICS, ProcessKind.MPS_CLIENT
+    assert kinds == [{me: both, 999999999: client}, {me: ProcessKind.GRAPHICS}]
 
 
 @needs_gcc
