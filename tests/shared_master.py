@@ -84,6 +84,9 @@ class SharedMaster:
 
     accounts: ClassVar[dict[str, int]] = {"ann": 1001, "bob": 1002, "adm": 1003, "root": 0, "toor": 0}
 
+    own_uid = 54321
+    """Whom the master runs as."""
+
     connections = 1000
     """How many each port takes."""
 
@@ -123,7 +126,7 @@ class SharedMaster:
 
     def open(self) -> list[grpc.aio.Server]:
         """The servers, not begun yet."""
-        auth = ByHost(lambda: self.config, Accounts(lambda: self.config, self.accounts.get))
+        auth = ByHost(lambda: self.config, Accounts(lambda: self.config, self.accounts.get, self.own_uid))
         assert self.config.network.port is not None
         return [self.server(auth, self.config.network.port, hosts_only=True)]
 

@@ -74,6 +74,9 @@ def _accounts(config: ClusterConfig, host: str) -> Accounts:
         root_may_run=config.params.root_may_submit,
         site_user=config.pre_post_exec_user,
         pam=PamLimits(program) if program is not None else None,
+        tls_dir=config.network.tls_dir if config.is_shared else "",
+        services=(config.folder_of("master"), config.folder_of("door"), config.locations.state_dir),
+        system_users=config.system_users,
     )
 
 

@@ -34,7 +34,7 @@ from gsched.config.shared import Shared, read_shared
 from gsched.config.users import Users, read_users
 from gsched.config.values import cluster_name
 from gsched.model.application import Application
-from gsched.model.config import ClusterConfig, Locations, Params
+from gsched.model.config import ALL_HOSTS, ClusterConfig, Locations, Params
 from gsched.model.queue import Queue
 
 CLUSTER_PREFIX = "lsf.cluster."
@@ -238,6 +238,7 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         network=conf.network,
         admin_hosts=conf.admin_hosts,
         unknown_users=conf.unknown_users,
+        system_users=conf.system_users,
         gpu_provider=conf.gpu_provider,
         gpu_fence=conf.gpu_fence,
         mps_control=conf.mps_control,
@@ -357,7 +358,8 @@ def _master(folder: _Folder, conf: LsfConf, cluster: Cluster, cluster_file: str,
     if conf.master is not None and conf.master_at is not None and cluster.hosts and conf.master not in servers:
         near = suggestion(conf.master, servers)
         findings.error(conf.master_at, f"LSF_MASTER_LIST: {conf.master} is not a server host of lsf.cluster{near}")
-    unknown = [name for name in conf.admin_hosts if cluster.hosts and name not in cluster.hosts]
+    named = [name for name in conf.admin_hosts if name != ALL_HOSTS]
+    unknown = [name for name in named if cluster.hosts and name not in cluster.hosts]
     if unknown and conf.admin_hosts_at is not None:
         near = suggestion(unknown[0], cluster.hosts)
         findings.error(conf.admin_hosts_at, f"GSCHED_ADMIN_HOSTS: {unknown[0]} is not a host of lsf.cluster{near}")

@@ -23,7 +23,7 @@ from gsched.config.values import (
     user_name,
     yes_or_no,
 )
-from gsched.model.config import GpuFence, Locations, Network, Params, Timing
+from gsched.model.config import ALL_HOSTS, GpuFence, Locations, Network, Params, Timing
 
 MAX_RUN_DIR_BYTES = 91
 """A Unix socket's path may have 107 bytes; the rest is left for the names of the sockets."""
@@ -51,6 +51,7 @@ class LsfConf:
     admin_hosts: tuple[str, ...]
     admin_hosts_at: Place | None
     unknown_users: bool
+    system_users: tuple[str, ...]
     network: Network
     gpu_provider: str
     gpu_fence: GpuFence
@@ -88,9 +89,10 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
         max_requests_per_s=settings.take(
             "GSCHED_MAX_REQUESTS_PER_S", integer(1, 1_000_000), Params().max_requests_per_s
         ),
-        admin_hosts=settings.take("GSCHED_ADMIN_HOSTS", _hosts, ()),
+        admin_hosts=settings.take("GSCHED_ADMIN_HOSTS", _admin_hosts, ()),
         admin_hosts_at=settings.place("GSCHED_ADMIN_HOSTS"),
         unknown_users=settings.take("GSCHED_UNKNOWN_USERS", yes_or_no, False),
+        system_users=settings.take("GSCHED_SYSTEM_USERS", _users, ()),
         network=_network(conf_dir, settings, findings),
         gpu_provider=settings.take("GSCHED_GPU_PROVIDER", read_gpu_provider, DEFAULT_GPU_PROVIDER),
         gpu_fence=_fence(settings, findings),
@@ -275,8 +277,17 @@ def _master(text: str) -> str:
     return host_name(text)
 
 
-def _hosts(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(host_name(word) for word in text.split()))
+def _admin_hosts(text: str) -> tuple[str, ...]:
+    words = text.split()
+    if ALL_HOSTS in words:
+        if len(words) > 1:
+            raise BadRequest(f"'{show(text)}': {ALL_HOSTS} stands alone")
+        return (ALL_HOSTS,)
+    return tuple(dict.fromkeys(host_name(word) for word in words))
+
+
+def _users(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(user_name(word) for word in text.split()))
 
 
 def _unit(text: str) -> str:

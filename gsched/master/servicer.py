@@ -24,6 +24,7 @@ from gsched.master.board import Board
 from gsched.master.feed import Feed
 from gsched.master.histories import Histories, is_followed
 from gsched.master.hostchoice import admitted
+from gsched.master.jobaccounts import JobAccounts
 from gsched.master.loop import EngineLoop, Item, refusal
 from gsched.master.queueviews import queue_views
 from gsched.master.reconfig import fixed, told_at_start
@@ -88,6 +89,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         self._history = history
         self._sessions = sessions
         self._feed = feed
+        self._job_accounts = JobAccounts(lambda: desk.board.config)
         self._paging = asyncio.Semaphore(MOST_PAGING)
 
     # -- changes --------------------------------------------------------------------------------------------------
@@ -95,6 +97,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     @answers
     async def Submit(self, request: Any, context: Any) -> Any:
         caller = self._auth.caller(context)
+        await self._job_accounts.check(caller.user)
         specs: list[JobSpec] = []
         blobs: dict[str, bytes] = {}
         submissions = list(read_submissions(request))

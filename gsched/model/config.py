@@ -210,6 +210,10 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     """GSCHED_TLSDIR: `ca.crt`, `HOST.crt` and `HOST.key`."""
 
 
+ALL_HOSTS = "all"
+"""In GSCHED_ADMIN_HOSTS: every host of the cluster."""
+
+
 class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All of it. `mapped` names the external resources that ResourceMap places, and on which hosts."""
 
@@ -232,7 +236,10 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     unknown_users: bool = False
     """GSCHED_UNKNOWN_USERS=Y: users that the master's host does not know are served too."""
     admin_hosts: tuple[str, ...] = ()
-    """GSCHED_ADMIN_HOSTS: where administrators are believed to be such; empty: on every host."""
+    """GSCHED_ADMIN_HOSTS: where administrators are believed to be such; empty: on the master's host; `all`:
+    everywhere, by munge too."""
+    system_users: tuple[str, ...] = ()
+    """GSCHED_SYSTEM_USERS: accounts below UID_MIN that may have jobs; an agent goes by what it read at its start."""
     gpu_provider: str = "nvml"
     """GSCHED_GPU_PROVIDER: "nvml", "none" or "sim:FOLDER" (inventory FOLDER/HOST.json)."""
     gpu_fence: GpuFence = GpuFence.ON
@@ -275,6 +282,13 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_shared(self) -> bool:
         """Whether other hosts and other users take part: the master listens on a port."""
         return self.network.port is not None
+
+    @property
+    def administration_hosts(self) -> tuple[str, ...]:
+        """The hosts on whose word administrators are such, and the master's own user is heard."""
+        if ALL_HOSTS in self.admin_hosts:
+            return tuple(self.hosts)
+        return self.admin_hosts or (self.master_host,)
 
     @property
     def master_address(self) -> str:

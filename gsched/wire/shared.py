@@ -8,13 +8,14 @@ that counts.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from gsched.base.errors import PermissionDenied
-from gsched.model.config import ClusterConfig
+from gsched.model.config import ALL_HOSTS, ClusterConfig
 from gsched.wire.auth import AGENT_SERVICE, Caller, uid_of_user
 from gsched.wire.certificates import Revoked
 
@@ -30,8 +31,15 @@ ACCOUNT_S = 60.0
 class Accounts:
     """Which names the master serves: rules of the configuration, and the system's word on who there is."""
 
-    def __init__(self, config: Callable[[], ClusterConfig], uid_of: Callable[[str], int | None] | None = None) -> None:
+    def __init__(
+        self,
+        config: Callable[[], ClusterConfig],
+        uid_of: Callable[[str], int | None] | None = None,
+        own_uid: int | None = None,
+    ) -> None:
+        """`own_uid`: whom the master runs as."""
         self._config = config
+        self._own_uid = os.geteuid() if own_uid is None else own_uid
         self._uid_of = uid_of or uid_of_user
         self._known: dict[str, tuple[float, int | None]] = {}
 
@@ -47,7 +55,13 @@ class Accounts:
             )
         if uid == 0:
             user = ROOT  # by whatever name: the rules for root are those for the name
-        believed = not config.admin_hosts or (way == "door" and host in config.admin_hosts)
+        believed = ALL_HOSTS in config.admin_hosts or (way == "door" and host in config.administration_hosts)
+        if uid is not None and uid == self._own_uid and user != ROOT and not believed:
+            # Who is that user owns the master's socket and store: no other host's word is enough for it.
+            hosts = " ".join(config.administration_hosts)
+            raise PermissionDenied(
+                f"user {user} is whom the master runs as: heard from {hosts} alone (GSCHED_ADMIN_HOSTS)"
+            )
         return Caller(user, believed and user in config.administrators, host, way)
 
     async def _uid(self, user: str) -> int | None:

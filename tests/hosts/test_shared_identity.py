@@ -73,11 +73,13 @@ def test_users_of_all_hosts_are_who_they_are(two: SharedCluster) -> None:
         assert done.returncode == 255, (user, done.stdout)
     refused = two.run("gsub", "id", user="root", host=b, check=False)
     assert "LSF_ROOT_USER=Y" in refused.stderr
-    assert two.run("gkill", str(first), user=SERVICE_USER, host=b).stdout.startswith(f"Job <{first}>")
+    refused = two.run("gkill", str(first), user=SERVICE_USER, host=b, check=False)
+    assert "user gsched is whom the master runs as: heard from h1 alone (GSCHED_ADMIN_HOSTS)" in refused.stderr
+    assert two.run("gkill", str(first), user=SERVICE_USER).stdout.startswith(f"Job <{first}>")
     two.becomes(first, "EXIT")
     is_logged(two, rf"user=alice host=h2 way=door action=submit .*jobs={first}")
     is_logged(two, rf"user=bob host=h2 way=door action=kill on={first} outcome=refused")
-    is_logged(two, rf"user={SERVICE_USER} host=h2 way=door action=kill on={first} outcome=ok")
+    is_logged(two, rf"user={SERVICE_USER} host=h1 way=door action=kill on={first} outcome=ok")
 
 
 def test_what_runs_outside_the_door_is_its_users_too(two: SharedCluster) -> None:
@@ -93,9 +95,9 @@ def test_what_runs_outside_the_door_is_its_users_too(two: SharedCluster) -> None
     done = two.run("gadmin", "hclose", "h2", user="bob", host=b, check=False)
     assert done.returncode == 255
     assert "denied" in done.stderr.lower(), done.stderr
-    two.run("gadmin", "hclose", "h2", user=SERVICE_USER, host=b)
+    two.run("gadmin", "hclose", "h2", user=SERVICE_USER)
     two.host_becomes(b, "closed_Adm")
-    two.run("gadmin", "hopen", "h2", user=SERVICE_USER, host=b)
+    two.run("gadmin", "hopen", "h2", user=SERVICE_USER)
 
 
 def test_who_waits_outside_the_door_outlives_door_and_master(two: SharedCluster) -> None:
@@ -152,11 +154,29 @@ def test_forged_names_and_certificates_of_others(two: SharedCluster) -> None:
     assert forged(b, certificate="h2", user="root").startswith("PERMISSION_DENIED")
     assert forged(b, certificate="h2", of="h1").startswith("refused the certificate is that of host h2")
     assert forged(b, certificate="h2", user="alice", of="h2").startswith("PERMISSION_DENIED no user may speak as")
-    # Root of a host is trusted with the names of its users: this is where trust ends.
-    assert forged(b, certificate="h2", user=SERVICE_USER).startswith("done")
-    two.run("gadmin", "hopen", "h1", user=SERVICE_USER)
+    # Root of a host is trusted with the names of its users, and not with that of the master's own.
+    assert forged(b, certificate="h2", user=SERVICE_USER).startswith("PERMISSION_DENIED user gsched is whom the master")
     assert two.states() == {"h1": "ok", "h2": "ok"}
     assert "an agent connected from" in two.log(two.hosts[0], "master")
+
+
+def test_no_job_runs_as_the_service_user(two: SharedCluster) -> None:
+    """It could read the host's key, and so be any user of the cluster: not by the door, nor on the master's socket."""
+    a, b = two.hosts
+    stolen = a.path("/tmp/stolen")
+    for words in (["gsub"], ["env", "GSCHED_DOOR=off", "gsub"]):
+        done = two.run(*words, "-m", "h1", f"cp {ENVDIR}/tls/h1.key /tmp/stolen", user=SERVICE_USER, check=False)
+        assert done.returncode == 255
+        assert done.stderr == (
+            "Jobs of gsched are not accepted: the master runs as that account, so it is a way to everything. "
+            "Job not submitted.\n"
+        )
+    (two.lab.folder / "home/daemon").mkdir(exist_ok=True)
+    done = two.run("gsub", "id", user="daemon", host=b, check=False)
+    assert "Jobs of daemon are not accepted: a system account (uid 1, below UID_MIN" in done.stderr
+    job_id = two.submit("-m", "h2", "-K", f"cat {ENVDIR}/tls/h2.key > key; id -un > who", user="alice")
+    assert two.run("sh", "-c", "cat key who", user="alice").stdout == "alice\n", job_id
+    assert not stolen.exists()
 
 
 def test_nothing_listens_beyond_the_masters_port(two: SharedCluster) -> None:

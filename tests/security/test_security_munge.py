@@ -120,6 +120,8 @@ def test_a_credential_proves_its_user(master: StampedMaster) -> None:
     assert client(master).cluster().cluster.startswith("ann/")
     assert client(master).cluster().cluster.endswith("/munge/user")
     master.names[ME] = "adm"
+    assert client(master).cluster().cluster.endswith("/munge/user")  # munge does not tell hosts for administration
+    master.config = msgspec.structs.replace(master.config, admin_hosts=("all",))
     assert client(master).cluster().cluster.endswith("/munge/admin")
 
 

@@ -31,8 +31,10 @@ def test_a_port_makes_it_a_shared_one() -> None:
     assert shared.is_shared
     assert shared.master_address == "h2:6881"
     assert shared.unknown_users
-    assert shared.admin_hosts == ()
-    assert config('GSCHED_ADMIN_HOSTS="h1 h2"\n').admin_hosts == ("h1", "h2")
+    assert shared.administration_hosts == ("h2",)
+    assert config('GSCHED_ADMIN_HOSTS="h1 h2"\n').administration_hosts == ("h1", "h2")
+    assert config("GSCHED_ADMIN_HOSTS=all\n").administration_hosts == tuple(shared.hosts)
+    assert config('GSCHED_SYSTEM_USERS="www-data svc"\n').system_users == ("www-data", "svc")
     assert shared.network == Network(port=6881, tls_dir="/etc/pki/gsched")
     assert shared.folder_of("door") == f"{shared.locations.run_dir}/door"
 
@@ -57,6 +59,8 @@ def test_munge_has_a_port_of_its_own() -> None:
         ("GSCHED_TLSDIR=tls\nLSB_MBD_PORT=1\n", "tls"),
         ("GSCHED_UNKNOWN_USERS=maybe\n", "maybe"),
         ('GSCHED_ADMIN_HOSTS="h1 h9"\n', "GSCHED_ADMIN_HOSTS: h9 is not a host of lsf.cluster"),
+        ('GSCHED_ADMIN_HOSTS="all h1"\n', "all stands alone"),
+        ('GSCHED_SYSTEM_USERS="a b/c"\n', "GSCHED_SYSTEM_USERS"),
         ("GSCHED_MUNGE_PORT=6883\n", "LSB_MBD_PORT names the first"),
         ("LSB_MBD_PORT=6881\nGSCHED_MUNGE_PORT=6883\n", "needs LSF_MASTER_LIST"),
         ("LSB_MBD_PORT=6881\nLSF_MASTER_LIST=h1\nGSCHED_MUNGE_PORT=6881\n", "each needs its own"),
