@@ -11,7 +11,16 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from gsched.model.allocation import SHARING, HeldGpu
-from gsched.model.devices import MIG_CLAIMS, GpuPart, held_of, needs_change, whole_gpus
+from gsched.model.devices import (
+    MIG_CLAIMS,
+    MODE_BY_OPTION,
+    SETTABLE_MODES,
+    GpuPart,
+    held_of,
+    needs_change,
+    suits,
+    whole_gpus,
+)
 from gsched.model.host import Gpu
 from gsched.model.host_ledger import HostLedger
 from gsched.policy.demand import DeviceKind, Devices
@@ -50,7 +59,7 @@ def choose(ledger: HostLedger, wanted: Sequence[Devices]) -> tuple[HeldGpu, ...]
         picked = _pick(ledger, kind, free, count)
         if picked is None:
             there = _there(ledger, kind)
-            return Shortage(kind.name, count, _most(ledger, kind, free), there, kind.wish, _closed(ledger))
+            return Shortage(kind.name, count, _most(ledger, kind, free), there, kind.wish, _closed(ledger, kind.claim))
         for gpu in picked:
             chosen[gpu.uuid] = held_of(gpu, kind.claim, kind.share, kind.gmem_mib)
     held = tuple(chosen.values())
@@ -132,18 +141,28 @@ def _there(ledger: HostLedger, kind: DeviceKind) -> int:
     return sum(not kind.model or model_matches(kind.model, gpu.model, gpu.memory_mib or 0) for gpu in large)
 
 
-def _closed(ledger: HostLedger) -> str:
+def _closed(ledger: HostLedger, claim: str) -> str:
     """The GPUs that nobody holds and that are not offered, with why: each problem once, MOST_PROBLEMS at most."""
     indexes: dict[str, list[int]] = {}
     for gpu in whole_gpus(ledger.gpus):
-        if gpu.problem and gpu.uuid not in ledger.holders:
-            indexes.setdefault(gpu.problem, []).append(gpu.index)
+        if gpu.uuid not in ledger.holders and (why := gpu.problem or _kept_in_mode(gpu, claim)):
+            indexes.setdefault(why, []).append(gpu.index)
     shown = [
         f"GPU {first}{f' and {len(more)} more' if more else ''} not offered: {problem}"
         for problem, (first, *more) in list(indexes.items())[:MOST_PROBLEMS]
     ]
     rest = sum(map(len, list(indexes.values())[MOST_PROBLEMS:]))
     return ", ".join(shown + ([f"{rest} more GPUs not offered"] if rest else []))
+
+
+def _kept_in_mode(gpu: Gpu, claim: str) -> str:
+    """Who is on a GPU in another mode than the claim's, which no agent changes below a process; empty for nobody."""
+    if claim not in MODE_BY_OPTION or gpu.mode not in SETTABLE_MODES or suits(gpu, claim) or not gpu.processes:
+        return ""
+    first, more = gpu.processes[0], len(gpu.processes) - 1
+    memory = "" if first.used_mib is None else f" ({first.used_mib} MiB)"
+    others = f" and {more} more" if more else ""
+    return f"in mode {gpu.mode}, used by pid {first.pid} of {first.user or '?'}{memory}{others}"
 
 
 def _pick(ledger: HostLedger, kind: DeviceKind, free: Sequence[Gpu], count: int) -> Sequence[Gpu] | None:

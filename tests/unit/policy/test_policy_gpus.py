@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gsched.model.host import ComputeMode, Gpu, GpuReport
+from gsched.model.allocation import PROCESS_CLAIM
+from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
 from gsched.model.host_ledger import HostLedger
 from gsched.policy.demand import DeviceKind, Devices
 from gsched.policy.explain import Shortage
@@ -28,3 +29,16 @@ def test_what_closes_a_free_gpu_is_named() -> None:
     several = said(*(f"foreign(bob,{pid},74)" for pid in range(7)))
     assert several.endswith("GPU 3 not offered: foreign(bob,3,74), 3 more GPUs not offered")
     assert said("") == "2 wanted, 1 of 1 free on a"
+
+
+def test_who_keeps_a_gpu_in_another_mode_is_named() -> None:
+    """No agent changes a mode below a process: a job that wants the other mode waits for that process."""
+    ann = GpuProcess(pid=4711, user="ann", used_mib=74)
+    used = Gpu(uuid="G0", index=0, mode=ComputeMode.DEFAULT, processes=(ann, ann), process_count=2)
+    ledger = HostLedger("a")
+    ledger.observe_gpus(GpuReport(gpus=(used, Gpu(uuid="G1", index=1, mode=ComputeMode.PROHIBITED))))
+    found = choose(ledger, (Devices(DeviceKind(PROCESS_CLAIM), 1),))
+    assert isinstance(found, Shortage)
+    assert found.closed == "GPU 0 not offered: in mode default, used by pid 4711 of ann (74 MiB) and 1 more"
+    found = choose(ledger, (Devices(DeviceKind("ngpus_excl_p"), 1),))
+    assert isinstance(found, Shortage) and not found.closed
