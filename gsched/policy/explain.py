@@ -54,10 +54,10 @@ class Shortage:
         wanted = f"{self.wanted:.10g}" + (f" of {self.wish}" if self.wish else "") + " wanted"
         if self.free is None:
             return Reason(text, f"{wanted}, {self.resource} is unknown on {host}")
-        if self.there == 0 and self.wish:
-            return Reason(text, f"{wanted}, {host} has no such GPU")
-        of = "" if self.there is None else f" of {self.there:.10g}"
         closed = f", {self.closed}" if self.closed else ""
+        if self.there == 0 and self.wish:
+            return Reason(text, f"{wanted}, {host} has no such GPU{closed}")
+        of = "" if self.there is None else f" of {self.there:.10g}"
         return Reason(text, f"{wanted}, {self.free:.10g}{of} free on {host}{closed}")
 
 

@@ -39,6 +39,7 @@ def test_who_keeps_a_gpu_in_another_mode_is_named() -> None:
     ledger.observe_gpus(GpuReport(gpus=(used, Gpu(uuid="G1", index=1, mode=ComputeMode.PROHIBITED))))
     found = choose(ledger, (Devices(DeviceKind(PROCESS_CLAIM), 1),))
     assert isinstance(found, Shortage)
-    assert found.closed == "GPU 0 not offered: in mode default, used by pid 4711 of ann (74 MiB) and 1 more"
+    why = "GPU 0 not offered: in mode default, used by pid 4711 of ann (74 MiB) and 1 more"
+    assert found.reason("a").detail == f"1 of mode=exclusive_process wanted, a has no such GPU, {why}"
     found = choose(ledger, (Devices(DeviceKind("ngpus_excl_p"), 1),))
     assert isinstance(found, Shortage) and not found.closed
