@@ -16,6 +16,7 @@ from gsched.core.entities import JobGroup, QueueState, StoredReservation
 from gsched.core.forgetting import Forgetting
 from gsched.core.groups import add, groups_above
 from gsched.core.job import Job
+from gsched.core.jobnames import JobNames
 from gsched.core.kinds_seen import KindsSeen
 from gsched.core.parts import Leaving, is_ordered
 from gsched.core.specs import SpecPool
@@ -25,7 +26,7 @@ from gsched.core.waits import Waits
 from gsched.model.allocation import HostAllocation
 from gsched.model.event import AnyEvent, JobEvent, ReservationMade
 from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import FINISHED, PENDING, STARTED, JobState
+from gsched.model.job import FINISHED, PENDING, STARTED, JobSpec, JobState
 from gsched.model.ledger import Ledger
 from gsched.model.snapshot import Running
 
@@ -67,6 +68,8 @@ class ClusterState:
         self.tally = Tally()
         self.group_members: dict[str, int] = {}
         """Job group -> jobs and arrays in memory that are in it itself."""
+        self.names = JobNames()
+        """Which jobs and arrays in memory have which name."""
         self._born: tuple[JobArray, int, int] | None = None
         """While an event is applied: the array whose element became a job by it, its index, and `first` before."""
         self.leaving = Leaving()
@@ -213,7 +216,7 @@ class ClusterState:
         """Enter a job: a new one, or one of a checkpoint."""
         self.jobs[job.job_id] = job
         if not index_of(job.job_id):
-            self._enter(job.job_id, job.token, job.place, job.spec.group)
+            self._enter(job.job_id, job.token, job.place, job.spec)
         if job.state in PENDING:
             self.enqueue(job)
         elif job.state in STARTED:
@@ -229,7 +232,7 @@ class ClusterState:
     def add_array(self, array: JobArray) -> None:
         """Enter an array: a new one, or one of a checkpoint."""
         self.arrays[array.array_id] = array
-        self._enter(array.array_id, array.token, array.place, array.spec.group)
+        self._enter(array.array_id, array.token, array.place, array.spec)
         self.seen.note(array.spec, array.count)
         self.enqueue_array(array)
         if array.is_over():
@@ -237,11 +240,11 @@ class ClusterState:
         else:
             self._mind_deadline(array.array_id, array.spec.terminate_at)
 
-    def _enter(self, job_id: int, token: str, place: int, group: str) -> None:
+    def _enter(self, job_id: int, token: str, place: int, spec: JobSpec) -> None:
         self.next_job_id = max(self.next_job_id, job_id + 1)
         if token:
             self.tokens.setdefault(token, {})[place] = job_id
-        self.join_group(group, 1)
+        self.belong(job_id, spec)
 
     def remove(self, job_id: int) -> None:
         """Let go of a finished job, or of an array with all its elements."""
@@ -257,7 +260,7 @@ class ClusterState:
                     self.touched.add(member)
         self.deadlines.pop(job_id, None)
         self.forgetting.drop(job_id)
-        self.join_group(item.spec.group, -1)
+        self.belong_no_more(job_id, item.spec)
         places = self.tokens.get(item.token)
         if places is not None:
             places.pop(item.place, None)
@@ -337,6 +340,24 @@ class ClusterState:
     def join_group(self, group: str, sign: int) -> None:
         """A job or an array joins (1) or leaves (-1) the group; groups that are needed come into being."""
         groups.join(self.groups, self.group_members, group, sign)
+
+    def belong(self, number: int, spec: JobSpec) -> None:
+        """A job or an array, no element, is in its group and has its name from now on."""
+        self.join_group(spec.group, 1)
+        self.names.enter(number, spec.user, spec.name)
+
+    def belong_otherwise(self, number: int, old: JobSpec, new: JobSpec) -> None:
+        """It has another spec."""
+        self.join_group(new.group, 1)
+        self.join_group(old.group, -1)
+        if (old.user, old.name) != (new.user, new.name):
+            self.names.leave(number, old.user, old.name)
+            self.names.enter(number, new.user, new.name)
+
+    def belong_no_more(self, number: int, spec: JobSpec) -> None:
+        """It is, and has, no longer."""
+        self.join_group(spec.group, -1)
+        self.names.leave(number, spec.user, spec.name)
 
     def want_groups(self, group: str) -> None:
         """An unfinished job is in the group: it and those above it are there."""

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import array_of, element_id, index_of, show_job
 from gsched.core.array import JobArray, indices_of
 from gsched.core.cluster import ClusterState
 from gsched.core.dependency import (
+    COUNTS,
     EXTERNAL,
+    MOST_CONDITIONS,
     AllOf,
     AnyOf,
     Condition,
@@ -27,10 +29,12 @@ from gsched.core.dependency import (
     parents_of,
     parse,
     parse_resolved,
-    show,
+    resolved_text,
     show_target,
 )
 from gsched.core.job import Job
+from gsched.core.jobnames import MOST_LOOKED_AT, Search
+from gsched.core.waits import item_id
 from gsched.model.config import Params
 from gsched.model.job import FINISHED, PENDING, JobSpec, JobState
 from gsched.model.reason import PendingReason
@@ -49,13 +53,18 @@ _RELATIONS: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """`holds` as of now; `is_final`: it stays so. `text` names the condition that decides."""
+class Answer(NamedTuple):
+    """`holds` as of now; `is_final`: it stays so. `explain` makes a text that names the condition that decides: it is
+    wanted of a few of thousands, and before anything has changed.
+    """
 
     holds: bool
-    is_final: bool = False
-    text: str = ""
+    is_final: bool
+    explain: Callable[[], str]
+
+    @property
+    def text(self) -> str:
+        return self.explain()
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -66,48 +75,81 @@ def resolve(text: str, user: str, state: ClusterState, *, newest_only: bool, ind
 
     `indices`: those of the job that is submitted, for element-wise conditions. `newest_only`: JOB_DEP_LAST_SUB.
     """
-    resolver = _Resolver(state, user, newest_only, indices, is_admin)
-    resolved = show(resolver.resolved(parse(text)))
-    parse_resolved(resolved)  # a name may stand for so many jobs that nobody could read the whole any more
-    return resolved
+    names = state.names.search(None if is_admin else user)
+    return resolved_text(_Resolver(state, user, newest_only, indices, is_admin, names).resolved(parse(text)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Resolver:
+    """Resolves one expression, each name in it once."""
+
     state: ClusterState
     user: str
     newest_only: bool
     indices: str
     is_admin: bool
+    names: Search
+    found: dict[str, list[int]] = field(default_factory=dict)
+    """Name -> numbers of the jobs that it stands for."""
+    count: int = 0
+    """Conditions so far."""
 
     def resolved(self, dependency: Dependency) -> Dependency:
         match dependency:
             case Not(operand):
                 return Not(self.resolved(operand))
             case AllOf(terms):
-                return AllOf(tuple(self.resolved(term) for term in terms))
+                return self._together(AllOf, terms)
             case AnyOf(terms):
-                return AnyOf(tuple(self.resolved(term) for term in terms))
+                return self._together(AnyOf, terms)
         job = dependency.job
         numbers = [job] if isinstance(job, JobNumber) else self._named(job, dependency)
-        conditions = [replace(dependency, job=self._checked(number, dependency)) for number in numbers]
+        self.count += len(numbers)
+        if self.count > MOST_CONDITIONS:
+            at = f"(position {dependency.position + 1})"
+            raise BadRequest(f"{INVALID}: what is named stands for more than {MOST_CONDITIONS} jobs {at}")
+        kind, relation, amount = dependency.kind, dependency.relation, dependency.number
+        conditions = [
+            Condition(kind, self._checked(number, dependency), relation, amount, word=dependency.word)
+            for number in numbers
+        ]
         return conditions[0] if len(conditions) == 1 else AllOf(tuple(conditions))
 
+    def _together(self, kind: type[AllOf | AnyOf], terms: tuple[Dependency, ...]) -> Dependency:
+        """What is said twice counts once."""
+        once = tuple(dict.fromkeys(self.resolved(term) for term in dict.fromkeys(terms)))
+        return once[0] if len(once) == 1 else kind(once)
+
     def _named(self, wanted: JobName, condition: Condition) -> list[JobNumber]:
-        pattern = wanted.name.replace("[", "[[]").replace("?", "[?]")
-        items: list[Job | JobArray] = [*self.state.arrays.values()]
-        items += [job for job in self.state.jobs.values() if not index_of(job.job_id)]
-        numbers = sorted(
-            item.array_id if isinstance(item, JobArray) else item.job_id
-            for item in items
-            if (self.is_admin or item.spec.user == self.user) and fnmatchcase(item.spec.name, pattern)
-        )
-        if not numbers:
+        chosen = self.found.get(wanted.name)
+        if chosen is None:
+            try:
+                chosen = self.found[wanted.name] = self._find(wanted.name)
+            except BadRequest as error:
+                raise BadRequest(f"{INVALID}: {error.text} (position {condition.position + 1})") from None
+        if not chosen:
             raise BadRequest(f"{INVALID}: no job is called {wanted.name} (position {condition.position + 1})")
-        chosen = numbers[-1:] if self.newest_only else numbers
         if wanted.index == "*":
             return [JobNumber(number, each=True) for number in chosen]
         return [JobNumber(element_id(number, int(wanted.index or 0))) for number in chosen]
+
+    def _find(self, name: str) -> list[int]:
+        if not name.strip("*"):
+            return self._all()
+        if not self.newest_only:
+            return self.names.numbers(name, MOST_CONDITIONS)
+        newest = self.names.newest(name)
+        return [] if newest is None else [newest]
+
+    def _all(self) -> list[int]:
+        """All jobs of the user, those without a name too. Raises BadRequest where there are too many to look at."""
+        state = self.state
+        if len(state.jobs) + len(state.arrays) > MOST_LOOKED_AT:
+            raise BadRequest(f"* stands for any of more than {MOST_LOOKED_AT} jobs")
+        items: list[Job | JobArray] = [*state.arrays.values()]
+        items += [job for job in state.jobs.values() if not index_of(job.job_id)]
+        numbers = sorted(item_id(item) for item in items if self.is_admin or item.spec.user == self.user)
+        return numbers[-1:] if self.newest_only else numbers
 
     def _checked(self, number: JobNumber, condition: Condition) -> JobNumber:
         at = f"(position {condition.position + 1})"
@@ -195,7 +237,7 @@ def _judge(state: ClusterState, dependency: Dependency, index: int) -> Answer:
             return _judge_condition(state, dependency, index)
         case Not(operand):
             inner = _judge(state, operand, index)
-            return Answer(not inner.holds, inner.is_final, f"not {inner.text}")
+            return Answer(not inner.holds, inner.is_final, lambda: f"not {inner.text}")
         case AllOf(terms):
             answers = [_judge(state, term, index) for term in terms]
             return _combine(answers, decisive=False)
@@ -209,31 +251,36 @@ def _combine(answers: list[Answer], *, decisive: bool) -> Answer:
         if answer.is_final and answer.holds is decisive:
             return answer
     is_final = all(answer.is_final for answer in answers)
+    holds = any(a.holds for a in answers) if decisive else all(a.holds for a in answers)
+    return Answer(holds, is_final, lambda: _combined_text(answers, decisive=decisive))
+
+
+def _combined_text(answers: list[Answer], *, decisive: bool) -> str:
+    if decisive:
+        return "; ".join(answer.text for answer in answers[:3])
     told = [answer for answer in answers if answer.holds is decisive] or [a for a in answers if not a.is_final]
-    return Answer(
-        any(a.holds for a in answers) if decisive else all(a.holds for a in answers),
-        is_final,
-        (told or answers)[0].text if not decisive else "; ".join(answer.text for answer in answers[:3]),
-    )
+    return (told or answers)[0].text
 
 
 def _judge_condition(state: ClusterState, condition: Condition, index: int) -> Answer:
     job = condition.job
     assert isinstance(job, JobNumber)
     number = element_id(job.job_id, index) if job.each else job.job_id
-    name = show_target(JobNumber(number))
-    if number in state.quarantined or array_of(number) in state.quarantined:
-        return Answer(False, False, f"{condition.kind}({name}): job {name} is set aside")
-    if condition.kind.startswith("num"):
-        return _judge_count(state, condition, number, name)
+    if state.quarantined and (number in state.quarantined or array_of(number) in state.quarantined):
+        return Answer(False, False, lambda: f"{condition.kind}({_shown(number)}): job {_shown(number)} is set aside")
+    if condition.kind in COUNTS:
+        return _judge_count(state, condition, number)
     array = state.arrays.get(number)
     if array is not None:
-        return _judge_array(state, condition, array, name)
-    return _judge_element(condition, _known(state, number), name)
+        return _judge_array(state, condition, array)
+    return _judge_element(condition, _known(state, number), number)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+def _shown(number: int) -> str:
+    return show_target(JobNumber(number))
+
+
+class _Known(NamedTuple):
     """What a condition looks at: `code` is the exit code, 128 + n for signal n; state None: the job is gone."""
 
     state: JobState | None
@@ -246,10 +293,13 @@ class _Known:
 
 
 _GONE = _Known(None)
-_WAITING = _Known(JobState.PEND)
+_UNFINISHED = {state: _Known(state, has_started=state not in PENDING) for state in JobState if state not in FINISHED}
+_WAITING = _UNFINISHED[JobState.PEND]
 
 
 def _of_job(job: Job) -> _Known:
+    if job.state not in FINISHED and not job.messages:
+        return _UNFINISHED[job.state]
     result = job.result
     code = 0
     if result is not None and job.state in FINISHED:
@@ -274,10 +324,14 @@ def _known(state: ClusterState, number: int) -> _Known:
     return _Known(JobState.EXIT, 0, is_post_processed=True, post_failed=True)
 
 
-def _judge_array(state: ClusterState, condition: Condition, array: JobArray, name: str) -> Answer:
+def _judge_array(state: ClusterState, condition: Condition, array: JobArray) -> Answer:
     """All elements must satisfy it. By counts: an array may have 100,000 elements, and each end asks again."""
     counts, total = counts_of(array), array.indices.count
-    text = f"{condition.kind}({name}): " + ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
+
+    def text() -> str:
+        told = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
+        return f"{condition.kind}({_shown(array.array_id)}): {told}"
+
     done, ended_badly = counts.get("DONE", 0), counts.get("EXIT", 0)
     match condition.kind:
         case "done":
@@ -294,12 +348,13 @@ def _judge_array(state: ClusterState, condition: Condition, array: JobArray, nam
     if not array.is_over():
         return Answer(False, False, text)
     members = (_known(state, element_id(array.array_id, index)) for index in array.indices)
-    return _combine([_judge_element(condition, each, name) for each in members], decisive=False)
+    return _combine([_judge_element(condition, each, array.array_id) for each in members], decisive=False)
 
 
-def _judge_element(condition: Condition, known: _Known, name: str) -> Answer:
+def _judge_element(condition: Condition, known: _Known, number: int) -> Answer:
+    """`number`: of the job, or of the array that it is an element of, for the text."""
     if known.state is None:
-        return Answer(False, True, f"job {name} is no longer known")
+        return Answer(False, True, lambda: f"job {_shown(number)} is no longer known")
     over = known.state in FINISHED
     ok, final = False, over
     match condition.kind:
@@ -317,19 +372,26 @@ def _judge_element(condition: Condition, known: _Known, name: str) -> Answer:
         case "post_done" | "post_err":
             ok = over and known.is_post_processed and known.post_failed is (condition.kind == "post_err")
             final = over and known.is_post_processed
-        case "external":
-            found = condition.word in known.words
-            # Also a job that is over may be sent a message.
-            text = f'external({name},"{condition.word}"): a message of job {name} begins so'
-            return Answer(found, False, text if found else text.replace(": a message", ": no message"))
-    status = f"{known.state.value} with exit code {known.code}" if over and known.code else known.state.value
-    return Answer(ok, final, f"{condition.kind}({name}): job {name} is {status}")
+        case "external":  # also a job that is over may be sent a message
+            ok, final = condition.word in known.words, False
+    return Answer(ok, final, lambda: _element_text(condition, known, number, ok=ok))
 
 
-def _judge_count(state: ClusterState, condition: Condition, number: int, name: str) -> Answer:
+def _element_text(condition: Condition, known: _Known, number: int, *, ok: bool) -> str:
+    name = _shown(number)
+    if condition.kind == EXTERNAL:
+        message = "a message" if ok else "no message"
+        return f'external({name},"{condition.word}"): {message} of job {name} begins so'
+    status = str(known.state.value if known.state is not None else "")
+    if known.state in FINISHED and known.code:
+        status += f" with exit code {known.code}"
+    return f"{condition.kind}({name}): job {name} is {status}"
+
+
+def _judge_count(state: ClusterState, condition: Condition, number: int) -> Answer:
     array = state.arrays.get(number)
     if array is None:
-        return Answer(False, True, f"array {name} is no longer known")
+        return Answer(False, True, lambda: f"array {_shown(number)} is no longer known")
     counts = counts_of(array)
     total = array.indices.count
     done, ended_badly = counts.get("DONE", 0), counts.get("EXIT", 0)
@@ -344,7 +406,11 @@ def _judge_count(state: ClusterState, condition: Condition, number: int, name: s
     }[condition.kind]
     wanted = total if condition.number is not None and condition.number < 0 else condition.number or 0
     ok = _RELATIONS[condition.relation or "=="](value, wanted)
-    return Answer(ok, array.is_over(), f"{condition.kind}({name},{condition.relation}{wanted}): it is {value}")
+
+    def text() -> str:
+        return f"{condition.kind}({_shown(number)},{condition.relation}{wanted}): it is {value}"
+
+    return Answer(ok, array.is_over(), text)
 
 
 def counts_of(array: JobArray) -> dict[str, int]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias
 
 from gsched.base.errors import BadRequest
@@ -17,7 +16,14 @@ from gsched.base.errors import BadRequest
 SYNTAX = "Dependency condition syntax error"
 MAX_LENGTH = 4094
 MAX_DEPTH = 64
-_RESOLVED_LENGTH = 1 << 20
+MOST_CONDITIONS = 5_000
+"""Conditions that one may come to when its names are resolved: all are looked at when one of the jobs ends."""
+RESOLVED_LENGTH = 1 << 18
+"""Characters that it may have then."""
+_READABLE = 1 << 20
+"""The same of records of before."""
+_KEPT = 1 << 23
+"""Characters of resolved expressions that are kept as they were read."""
 STATES = ("done", "ended", "exit", "started", "post_done", "post_err")
 EXTERNAL = "external"
 COUNTS = ("numdone", "numended", "numexit", "numhold", "numpend", "numrun", "numstart")
@@ -56,7 +62,7 @@ class Condition:
     job: JobName | JobNumber
     relation: str = ""
     number: int | None = None
-    position: int = 0
+    position: int = field(default=0, compare=False)
     word: str = ""
 
 
@@ -83,10 +89,37 @@ def parse(text: str) -> Dependency:
     return _Parser(text, MAX_LENGTH).whole()
 
 
-@lru_cache(maxsize=4096)
 def parse_resolved(text: str) -> Dependency:
     """The same for a text that `show` wrote after names were resolved: it may be longer."""
-    return _Parser(text, _RESOLVED_LENGTH).whole()
+    return _known.read(text).dependency
+
+
+def resolved_text(dependency: Dependency) -> str:
+    """The text of an expression in which names are resolved. Raises BadRequest for one that is too long or deep to be
+    read back. It is remembered as it is, so that nobody has to read it again soon.
+    """
+    text = show(dependency)
+    if len(text) > RESOLVED_LENGTH:
+        raise BadRequest(f"{SYNTAX}: the condition has {len(text)} characters, {RESOLVED_LENGTH} are allowed")
+    if _depth(dependency) > MAX_DEPTH:
+        raise BadRequest(f"{SYNTAX}: nested too deeply")
+    _known.keep(text, dependency)
+    return text
+
+
+def _depth(dependency: Dependency) -> int:
+    """How deep the parser has to go to read the expression when it is printed."""
+    match dependency:
+        case Condition():
+            return 0
+        case Not(operand):
+            return 1 + _inner_depth(operand)
+        case AllOf(terms) | AnyOf(terms):
+            return max(_inner_depth(term) for term in terms)
+
+
+def _inner_depth(dependency: Dependency) -> int:
+    return _depth(dependency) + isinstance(dependency, AllOf | AnyOf)
 
 
 def conditions_in(dependency: Dependency) -> Iterator[Condition]:
@@ -101,10 +134,9 @@ def conditions_in(dependency: Dependency) -> Iterator[Condition]:
                 yield from conditions_in(term)
 
 
-@lru_cache(maxsize=4096)
 def parents_of(text: str) -> frozenset[int]:
     """Numbers of the jobs and arrays that a resolved condition names."""
-    return frozenset(each.job.job_id for each in conditions_in(parse_resolved(text)) if isinstance(each.job, JobNumber))
+    return _known.read(text).parents
 
 
 def show(dependency: Dependency) -> str:
@@ -283,3 +315,38 @@ class _Parser:
         if not name or (bracket and (not rest.endswith("]") or not (index == "*" or index.isdecimal()))):
             self._fail(f"'{text}' names no job", token.start)
         return JobName(name, index)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    dependency: Dependency
+    parents: frozenset[int]
+
+
+class _Known:
+    """Resolved expressions as they were read, the oldest forgotten first; for one thread."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._size = 0
+        self._found: dict[str, _Read] = {}
+
+    def read(self, text: str) -> _Read:
+        return self._found.get(text) or self.keep(text, _Parser(text, _READABLE).whole())
+
+    def keep(self, text: str, dependency: Dependency) -> _Read:
+        found = self._found.get(text)
+        if found is not None:
+            return found
+        jobs = (each.job for each in conditions_in(dependency))
+        parents = frozenset(job.job_id for job in jobs if isinstance(job, JobNumber))
+        found = self._found[text] = _Read(dependency, parents)
+        self._size += len(text)
+        while self._size > self._most and len(self._found) > 1:
+            oldest = next(iter(self._found))
+            del self._found[oldest]
+            self._size -= len(oldest)
+        return found
+
+
+_known = _Known(_KEPT)

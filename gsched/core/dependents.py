@@ -39,9 +39,18 @@ class Dependents:
             for child in new:
                 self.judge(child, now, decision, end_invalid=end_invalid)
             changes, state.changed_parents = sorted(state.changed_parents), set()
-            for parent, changed in changes:
-                for child in sorted(waits.dependents.get(parent, ())):
-                    self.judge(child, now, decision, end_invalid=end_invalid, index=index_of(changed))
+            # Once each, however many of those that it names have changed.
+            asked = {
+                (child, index_of(changed) if self._is_elementwise(child) else 0): None
+                for parent, changed in changes
+                for child in sorted(waits.dependents.get(parent, ()))
+            }
+            for child, index in asked:
+                self.judge(child, now, decision, end_invalid=end_invalid, index=index)
+
+    def _is_elementwise(self, child: int) -> bool:
+        array = self._state.arrays.get(child)
+        return array is not None and is_elementwise(array.spec.conditions)
 
     def judge(self, child: int, now: float, decision: Decision, *, end_invalid: bool, index: int = 0) -> None:
         """One blocked job or array; `index`: the parent's element that changed, 0 for all."""

@@ -29,7 +29,7 @@ def set_aside(state: ClusterState, job_id: int, reason: str) -> None:
         state.unqueue_array(array)
         del state.arrays[job_id]
         state.deadlines.pop(job_id, None)
-        state.join_group(array.spec.group, -1)
+        state.belong_no_more(job_id, array.spec)
     else:
         if array is not None and array.has_waiting(index_of(job_id)):
             state.job(job_id)  # it leaves the array's record by this
@@ -55,7 +55,7 @@ def _drop(state: ClusterState, job: Job) -> None:
     state.touched.add(job.job_id)
     array = state.arrays.get(job.array_id)
     if array is None:
-        state.join_group(job.spec.group, -1)
+        state.belong_no_more(job.job_id, job.spec)
         return
     if job.counted_as:
         add(array.counts, job.counted_as, -1)

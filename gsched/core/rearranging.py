@@ -57,8 +57,7 @@ def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
     spec = state.specs.shared(event.spec)
     array = state.arrays.get(event.job_id)
     if array is not None:
-        state.join_group(spec.group, 1)
-        state.join_group(array.spec.group, -1)
+        state.belong_otherwise(event.job_id, array.spec, spec)
         is_released = array.released and spec.conditions == array.spec.conditions
         _rearranged(state, array, spec=spec, released=is_released, waited_s=0.0)
         _mind(state, event.job_id, spec.terminate_at)
@@ -67,8 +66,7 @@ def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
     if job.state in FINISHED:
         refuse(job, event)
     if not index_of(job.job_id):
-        state.join_group(spec.group, 1)
-        state.join_group(job.spec.group, -1)
+        state.belong_otherwise(event.job_id, job.spec, spec)
     is_waiting, holds = job.state in PENDING, job.state in STARTED
     if holds and (spec.run_limit_s, spec.limits) != (job.spec.run_limit_s, job.spec.limits):
         job.relimited = True

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from fnmatch import fnmatchcase
 from typing import Protocol
 
 from gsched.base.ids import array_of, index_of
+from gsched.base.wildcards import wildcards
 from gsched.model.allocation import Allocation
 from gsched.model.job import FINISHED, JobSpec
 from gsched.model.view import JobFilter
+
+MOST_OF_NAME = 4095
+"""Characters of a job's name that are held against a pattern: one without a name is called as its command line."""
 
 
 class Filterable(Protocol):
@@ -60,5 +63,7 @@ def admits(
 
 def _has_name(job: Filterable, wanted: str) -> bool:
     """By its name; an element also by that of its array, an index in the pattern names the element."""
-    pattern = wanted.replace("[", "[[]")
-    return fnmatchcase(job.spec.display_name, pattern) or fnmatchcase(job.spec.shown_name(job.job_id), pattern)
+    fits = wildcards(wanted).fits
+    if fits(job.spec.display_name[:MOST_OF_NAME]):
+        return True
+    return bool(index_of(job.job_id)) and fits(job.spec.shown_name(job.job_id))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sized
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from contextvars import ContextVar
 from typing import Any, NamedTuple, NoReturn
@@ -22,6 +22,7 @@ from gsched.core.roles import DENIED, ROOT, ROOT_DENIED
 from gsched.master.auditlog import AuditLog
 from gsched.master.deeds import outcome, wanted
 from gsched.master.rights import Rule, Who, rule_of
+from gsched.master.sizes import check_sizes, most_bytes
 from gsched.master.speakers import Refusals
 from gsched.master.throttle import Throttle, TooMuch
 from gsched.model.config import ClusterConfig
@@ -31,8 +32,6 @@ from gsched.wire.protocol import RETRY_AFTER_MS
 from gsched.wire.server import status_of
 
 log = logging.getLogger(__name__)
-MOST_LISTED = 100_000
-"""Values of one list in a request: numbers of jobs, names, submissions."""
 _asking: ContextVar[Caller] = ContextVar("asking")
 _proving: ContextVar[Callable[[], Awaitable[Caller]]] = ContextVar("proving")
 
@@ -95,7 +94,7 @@ class Gate(grpc.aio.ServerInterceptor):
             log.error("no rule says who may call %s", _name(method))
             return grpc.stream_stream_rpc_method_handler(_answer_nobody)
         # A proof may be bound to the bytes of the request: they are kept until it has been looked at.
-        read = _or_unreadable(handler.request_deserializer)
+        read = _or_unreadable(handler.request_deserializer, most_bytes(_name(method)))
         codecs = {
             "request_deserializer": read if handler.request_streaming else _Arrived.reader(read),
             "response_serializer": handler.response_serializer,
@@ -176,7 +175,7 @@ class Gate(grpc.aio.ServerInterceptor):
         caller, name = _nobody(context), _name(method)
         try:
             caller = await self._auth.prove(context, method, body)
-            _check_lists(request)
+            _check_form(request)
             _check(rule, caller, self._config())
         except GschedError as error:
             await self._refuse(name, caller, request, context, error)
@@ -229,7 +228,7 @@ class Gate(grpc.aio.ServerInterceptor):
 
     def _write(self, name: str, caller: Caller, request: Any, came_of_it: dict[str, str]) -> None:
         who = {"user": caller.user or "?", "host": caller.host or self._config().master_host, "way": caller.way}
-        about = {} if request is _UNREADABLE else wanted(name, request)
+        about = {} if isinstance(request, _Unreadable) else wanted(name, request)
         self._audit.write(time.time(), {**who, "action": name, **about, **came_of_it})
 
 
@@ -268,44 +267,43 @@ def _check(rule: Rule, caller: Caller, config: ClusterConfig) -> None:
         raise PermissionDenied(ROOT_DENIED)
 
 
-class _Unreadable:
-    """Bytes that are no message of the kind that was expected."""
+class _Unreadable(NamedTuple):
+    """Bytes that are not looked at, and why."""
+
+    why: str
 
 
-_UNREADABLE = _Unreadable()
 _NO_MESSAGE = "what was sent is no message of this call: do both sides have the same version?"
 
 
-def _or_unreadable(read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-    """As `read`, but what is no message is told behind the gate: gRPC would log it, however often it comes."""
+def _or_unreadable(read: Callable[[bytes], Any], most: int) -> Callable[[bytes], Any]:
+    """As `read`, but what is no message, or has more than `most` bytes, is told behind the gate: gRPC would log it,
+    however often it comes.
+    """
 
     def attempt(body: bytes) -> Any:
+        if len(body) > most:
+            return _Unreadable(f"a request of {len(body)} bytes: {most} are the most")
         try:
             return read(body)
         except DecodeError:
-            return _UNREADABLE
+            return _Unreadable(_NO_MESSAGE)
 
     return attempt
 
 
 async def _readable(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
     async for request in requests:
-        if request is _UNREADABLE:
-            raise BadRequest(_NO_MESSAGE)
+        _check_form(request)
         yield request
 
 
-def _check_lists(request: Any) -> None:
-    """Raise BadRequest for a list that the engine would be busy with for minutes; a message may have 64 MiB."""
-    if request is _UNREADABLE:
-        raise BadRequest(_NO_MESSAGE)
+def _check_form(request: Any) -> None:
+    """Raise BadRequest for what cannot be read, or is larger than it may be."""
+    if isinstance(request, _Unreadable):
+        raise BadRequest(request.why)
     if isinstance(request, Message):
-        for field, value in request.ListFields():
-            if isinstance(value, Message):
-                _check_lists(value)
-            elif isinstance(value, Sized) and not isinstance(value, str | bytes) and len(value) > MOST_LISTED:
-                what = field.name.replace("_", " ")
-                raise BadRequest(f"{len(value)} {what} in one request: {MOST_LISTED} are the most")
+        check_sizes(request)
 
 
 def _is_measured(caller: Caller) -> bool:

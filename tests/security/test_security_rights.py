@@ -372,18 +372,42 @@ def test_a_user_has_a_few_large_queries_at_a_time(played: Played) -> None:
 def test_a_list_without_end_is_refused_before_the_engine_sees_it(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsched.master.gate.MOST_LISTED", 1_000)
+    monkeypatch.setattr("gsched.master.sizes.MOST_LISTED", 1_000)
+    monkeypatch.setattr("gsched.master.sizes.LISTS", {"SubmitRequest.submissions": 1_000})
 
     async def story(setting: Setting) -> None:
         await setting.ask(lambda client: client.control("kill", range(1, 1001)))
         for call in (
             lambda client: client.control("kill", range(1, 1002)),
             lambda client: list(client.jobs(JobFilter(ids=tuple(range(1, 1002))))),
-            lambda client: client.control("kill", wanted=JobFilter(states=("RUN",) * 1001)),
             lambda client: client.submit_many([Submission(spec=SPEC)] * 1001),
         ):
             with pytest.raises(BadRequest, match=r"1001 .* in one request: 1000 are the most"):
                 await setting.ask(call)
+        assert not setting.behind.users
+
+    played(story)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda client: client.control("stop", wanted=JobFilter(name="*a" * (1 << 19))),
+            "Bad argument: name too long (1048576 characters, at most 4095)",
+        ),
+        (lambda client: list(client.jobs(JobFilter(user="x" * 257))), "Bad argument: user too long (257 characters"),
+        (lambda client: client.control("run", [1], hosts=["h" * 300]), "Bad argument: hosts too long (300 characters"),
+        (lambda client: client.control("requeue", [1], states=["RUN"] * 21), "21 states in one request: 20 are the mo"),
+        (lambda client: client.hosts(requirement="x" * 70_000), "Bad argument: requirement too long (70000 character"),
+        (lambda client: list(client.jobs(JobFilter(name="x" * (5 << 20)))), "a request of 5242885 bytes: 4194304 are"),
+    ],
+)
+def test_every_text_of_a_request_has_a_length(played: Played, call: Callable[[Client], object], said: str) -> None:
+    async def story(setting: Setting) -> None:
+        with pytest.raises(BadRequest) as caught:
+            await setting.ask(call)
+        assert caught.value.text.startswith(said)
         assert not setting.behind.users
 
     played(story)

@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
+from gsched.core.cluster import ClusterState
+from gsched.core.command import ControlJobs
+from gsched.core.conditions import Answer, judge
 from gsched.core.dependency import (
     COUNTS,
     AllOf,
@@ -308,3 +311,20 @@ def test_a_condition_that_came_true_stays_so_when_the_job_runs_again() -> None:
     world.ended(job_id, exit_code=None, signal=15)
     world.settle()
     assert world.state(job_id) == "RUN" and world.job(job_id).attempt == 2
+
+
+def test_a_job_is_judged_once_however_many_of_those_that_it_names_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def counted(state: ClusterState, text: str, index: int = 0) -> Answer:
+        asked.append(text)
+        return judge(state, text, index)
+
+    monkeypatch.setattr("gsched.core.dependents.judge", counted)
+    world = World()
+    parents = world.submit(*[spec(name="step", hold=True)] * 20)
+    world.submit(spec(dependency="ended(step) || done(step)"))
+    asked.clear()
+    world.do(ControlJobs("ann", False, "kill", tuple(parents)))
+    assert len(asked) <= 2, "one change of many jobs at once"
+    world.check_replay()
