@@ -35,6 +35,7 @@ from gsched.base.gpulock import places
 from gsched.base.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
 from gsched.config.files import load
 from gsched.model.config import ClusterConfig, GpuFence
+from gsched.model.cudaorder import cuda_numbers
 from gsched.model.fleet import RESTART
 from gsched.run import shutdown
 from gsched.run.contain import boot_id
@@ -204,6 +205,7 @@ class Agent:
                 "LSF_SERVERDIR": self._config.locations.server_dir,
             },
             variables=mps.variables,
+            cuda_numbers=lambda: cuda_numbers(self._reporter.gpus.gpus),
             socket=self._listen(),
         )
 

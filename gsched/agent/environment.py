@@ -1,7 +1,7 @@
 """What a job sees: the submission's environment, LSF's LSB_* names, and exactly its GPUs.
 
-Source of the names: LSF's environment variables of batch jobs. CUDA_DEVICE_ORDER makes CUDA count as NVML does, so that
-the indices mean the same GPUs to both.
+Source of the names: LSF's environment variables of batch jobs. CUDA's numbers of GPUs are not NVML's, see
+gsched.model.cudaorder.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from gsched.base.indices import Indices, parse_indices
 from gsched.base.patterns import expand_job_id
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import GpuUnrequested
+from gsched.model.cudaorder import in_cuda_order, pci_address
 from gsched.model.job import JobSpec
 from gsched.run.account import Account
 
@@ -67,12 +68,14 @@ def job_environment(
     places: Mapping[str, str] | None = None,
     unix_group: str = "",
     fenced: bool = False,
+    cuda_numbers: Mapping[str, int] | None = None,
     login: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """The complete environment of the attempt on `host`; `hostfile` and `affinity_hostfile` are the paths of
     the files that `host_lines` and `affinity_lines` fill, `script_file` that of its script (empty: it has none).
 
-    `fenced`: the job can open its own GPUs alone, so CUDA numbers these from 0.
+    `fenced`: the job can open its own GPUs alone, so CUDA numbers these from 0. `cuda_numbers`: UUID -> CUDA's number
+    of all GPUs of the host; without it they are told by their UUIDs.
 
     `login`: what a login of the job's user sets (see `login_variables`), where that is not the agent's.
 
@@ -105,7 +108,7 @@ def job_environment(
         found["LSB_JOBFILENAME"] = found["LSB_CHKFILENAME"] = script_file
     if unix_group:
         found["LSB_UNIXGROUP"] = unix_group
-    _set_gpus(found, part, gpu_unrequested, fenced)
+    _set_gpus(found, part, gpu_unrequested, fenced, cuda_numbers or {})
     if len(allocation.hosts) > 1 and (message := allocation.gpu_message()):
         found["GSCHED_HOST_GPUS"] = message
     return found
@@ -183,11 +186,19 @@ def _places(job_id: int, spec: JobSpec) -> Mapping[str, str]:
     return found
 
 
-def _set_gpus(environment: dict[str, str], part: HostAllocation, gpu_unrequested: str, fenced: bool) -> None:
+def _set_gpus(
+    environment: dict[str, str],
+    part: HostAllocation,
+    gpu_unrequested: str,
+    fenced: bool,
+    cuda_numbers: Mapping[str, int],
+) -> None:
+    """Device i of CUDA is the one whose UUID stands at place i."""
     if part.gpus:
-        environment["CUDA_VISIBLE_DEVICES"] = ",".join(_visible(part.gpus, fenced))
+        gpus = in_cuda_order(part.gpus)
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(_visible(gpus, fenced, cuda_numbers))
         environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-        environment["GSCHED_GPU_UUIDS"] = ",".join(gpu.uuid for gpu in part.gpus)
+        environment["GSCHED_GPU_UUIDS"] = ",".join(gpu.uuid for gpu in gpus)
         if (share := min(gpu.share for gpu in part.gpus)) < 1:
             environment["GSCHED_GPU_SHARE"] = f"{share:g}"
     elif gpu_unrequested != GpuUnrequested.ALLOW:
@@ -195,8 +206,14 @@ def _set_gpus(environment: dict[str, str], part: HostAllocation, gpu_unrequested
         environment.pop("GSCHED_GPU_UUIDS", None)
 
 
-def _visible(gpus: tuple[HeldGpu, ...], fenced: bool) -> list[str]:
-    """In a fence the driver counts what can be opened, without one all that there is. Parts of GPUs have no numbers."""
+def _visible(gpus: tuple[HeldGpu, ...], fenced: bool, cuda_numbers: Mapping[str, int]) -> list[str]:
+    """In a fence the driver counts what can be opened, without one all that there is. Parts of GPUs have no numbers,
+    and what number CUDA gives a GPU is not always certain.
+    """
+    uuids = [gpu.uuid for gpu in gpus]
     if any(gpu.parent for gpu in gpus):
-        return [gpu.uuid for gpu in gpus]
-    return [str(number) for number in (range(len(gpus)) if fenced else (gpu.index for gpu in gpus))]
+        return uuids
+    if fenced:
+        is_certain = len(gpus) == 1 or all(pci_address(gpu.pci_bus_id) for gpu in gpus)
+        return [str(number) for number in range(len(gpus))] if is_certain else uuids
+    return [str(cuda_numbers[uuid]) for uuid in uuids] if cuda_numbers.keys() >= set(uuids) else uuids

@@ -25,6 +25,7 @@ from gsched.base.errors import RequirementError, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name, show_job
 from gsched.base.wholefile import replace_file
 from gsched.model.allocation import HostAllocation
+from gsched.model.cudaorder import in_cuda_order
 from gsched.model.host import GpuReport
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import JobSpec
@@ -271,7 +272,8 @@ def _group_name(service: _Service) -> str:
 
 
 def _uuids(part: HostAllocation) -> tuple[str, ...]:
-    return tuple(gpu.uuid for gpu in part.gpus)
+    """In the order in which its clients are to count them, which is that of GSCHED_GPU_UUIDS."""
+    return tuple(gpu.uuid for gpu in in_cuda_order(part.gpus))
 
 
 def _root(spool: Path, cluster: str) -> Path:

@@ -114,6 +114,8 @@ class Surroundings:
     places: Mapping[str, str]
     """The variables that tell jobs where the cluster lies."""
     variables: Variables = no_variables
+    cuda_numbers: Callable[[], Mapping[str, int]] = dict
+    """UUID -> CUDA's number of each GPU of the host; empty while that cannot be told."""
     socket: str = ""
     """Path of the one that jobs ask for tasks at; empty where there is none."""
 
@@ -237,6 +239,7 @@ class Orders:
             places=self._surroundings.places,
             unix_group=self._group_of(start.login),
             fenced=fenced,
+            cuda_numbers=self._surroundings.cuda_numbers(),
         )
 
     def _mail(self, start: Start) -> Mail:

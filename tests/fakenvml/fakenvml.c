@@ -8,6 +8,7 @@
  *   driver=535.161.07
  *   gpu.0.name= .uuid= .minor= .mode=0..3 .mem_mib= .used_mib= .reserved_mib= .util= .mem_util= .temp= .power_mw=
  *        .pstate= .ecc= .procs=PID:BYTES,PID:BYTES .graphics=PID:BYTES .mps=PID:BYTES
+ *   gpu.0.bus=4                    number of its PCI bus; by default 4 more than the index
  *   gpu.0.peers=1,3                it is linked with these over NVLink (told from the lower index)
  *   gpu.0.mig_mode=1               it is split; absent: it cannot be
  *   gpu.0.mig.2.uuid= .name= .gi= .ci= .mem_mib=   its part 2
@@ -220,7 +221,7 @@ EXPORT code nvmlDeviceGetMinorNumber(device gpu, unsigned *minor) {
 EXPORT code nvmlDeviceGetPciInfo_v3(device gpu, pci_v3 *pci) {
     ENTER(gpu);
     memset(pci, 0, sizeof *pci);
-    pci->bus = gpu->index + 4;
+    pci->bus = (unsigned)of_gpu(gpu, "bus", gpu->index + 4);
     snprintf(pci->legacy, sizeof pci->legacy, "0000:%02X:00.0", pci->bus);
     snprintf(pci->id, sizeof pci->id, "00000000:%02X:00.0", pci->bus);
     return OK;

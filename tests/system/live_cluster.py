@@ -18,6 +18,7 @@ from gsched.model.reason import PendingReason
 from gsched.model.view import JobFilter, JobView
 from gsched.wire.address import read_address
 from gsched.wire.client import Client
+from tests.fakecuda import devices_of
 
 BIN = Path(sys.executable).parent
 PATIENCE_S = 120.0
@@ -92,12 +93,14 @@ class Cluster:
 
         In a fence CUDA counts what the job can open, without one all GPUs of the host.
         """
+        uuids = environment["GSCHED_GPU_UUIDS"].split(",")
         with self.client() as client:
-            gpus = {each.gpu.uuid: str(each.gpu.index) for host in client.hosts() for each in host.gpus}
-        found = [gpus[uuid] for uuid in environment["GSCHED_GPU_UUIDS"].split(",")]
-        told = [str(number) for number in range(len(found))] if self.is_fenced() else found
-        assert environment["CUDA_VISIBLE_DEVICES"].split(",") == told
-        return ",".join(found)
+            hosts = [{each.gpu.uuid: each.gpu for each in host.gpus} for host in client.hosts()]
+        gpus = next(gpus for gpus in hosts if uuids[0] in gpus)
+        addresses = {uuid: gpu.pci_bus_id for uuid, gpu in gpus.items()}
+        assert devices_of(environment, addresses, uuids if self.is_fenced() else None) == uuids
+        assert environment["CUDA_VISIBLE_DEVICES"].replace(",", "").isdigit(), "programs read numbers"
+        return ",".join(map(str, sorted(gpus[uuid].index for uuid in uuids)))
 
     def is_fenced(self) -> bool:
         """Whether jobs are kept from GPUs that are not theirs."""

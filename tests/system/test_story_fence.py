@@ -134,12 +134,12 @@ def test_turned_off_it_is_said(cluster: Cluster) -> None:
         assert "(no fence: GSCHED_GPU_FENCE=N)" in " ".join(cluster.run("ghosts", "-l").stdout.split())
         done = cluster.run("gsub", "-R", ONE, "sudo", "true")
         assert done.stderr.startswith("Warning: sudo does not pass on CUDA_VISIBLE_DEVICES")
-        job = cluster.submit("-o", "off.%J", "-R", ONE, "echo $CUDA_VISIBLE_DEVICES $GSCHED_GPU_UUIDS; ./look")
+        names = ("CUDA_VISIBLE_DEVICES", "GSCHED_GPU_UUIDS", "CUDA_DEVICE_ORDER")
+        job = cluster.submit("-o", "off.%J", "-R", ONE, f"echo {' '.join(f'${name}' for name in names)}; ./look")
         cluster.wait(job)
         text = printed(cluster.folder / f"off.{job}").split()
-        seen = dict(zip(("CUDA_VISIBLE_DEVICES", "GSCHED_GPU_UUIDS"), text, strict=False))
-        assert cluster.granted(seen) == text[0]
-        assert text[2:] == ["0", "1", "2", "3"]
+        assert cluster.granted(dict(zip(names, text, strict=False))) == text[0]
+        assert text[3:] == ["0", "1", "2", "3"]
     finally:
         cluster.down()
         conf.write_text(before)

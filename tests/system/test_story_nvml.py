@@ -20,11 +20,16 @@ PAIR = "rusage[ngpus_excl_p=2]"
 def clusters(module_cluster: Callable[..., Cluster], driver_folder: Path) -> list[Cluster]:
     # UUIDs of this run alone: the locks on GPUs are the whole machine's.
     uuids = [f"GPU-{os.getpid():08x}-0000-4000-8000-{index:012d}" for index in range(4)]
-    told = "gpu.{0}.uuid={1}\ngpu.{0}.mode=3\ngpu.{0}.minor={2}"  # minors run against indexes
-    lines = ["count=4", *(told.format(index, uuid, 3 - index) for index, uuid in enumerate(uuids))]
+    # Minors and PCI addresses run against indexes.
+    told = "gpu.{0}.uuid={1}\ngpu.{0}.mode=3\ngpu.{0}.minor={2}\ngpu.{0}.bus={3}"
+    lines = ["count=4", *(told.format(index, uuid, 3 - index, 9 - index) for index, uuid in enumerate(uuids))]
     (driver_folder / "state").write_text("\n".join(lines) + "\n")
     env = {"LD_LIBRARY_PATH": str(driver_folder), "GSCHED_FAKE_NVML": str(driver_folder / "state")}
-    return [module_cluster(name=name, **env) for name in ("one", "two")]
+    found = [module_cluster(name=name, **env) for name in ("one", "two")]
+    found[1].configure(lsf_conf="GSCHED_GPU_FENCE=N\n")
+    found[1].kill(f"agent-{found[1].host}")
+    found[1].up()
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -83,6 +88,16 @@ def test_two_clusters_never_hand_out_the_same_gpu(clusters: list[Cluster]) -> No
     assert len(granted) == 1
     winner = next((cluster, job) for cluster, job in waiting if cluster.folder.name == granted[0])
     assert winner[0].granted(environment(*winner)).split(",") == seen[0]
+
+
+def test_cuda_shows_the_gpus_of_the_job_where_nvml_counts_otherwise(clusters: list[Cluster]) -> None:
+    """NVML's numbers were exported as CUDA's: a job had the GPUs of others. `granted` asks what CUDA shows."""
+    for cluster in clusters:
+        one, pair = held(cluster, "rusage[ngpus_excl_p=1]"), held(cluster, PAIR)
+        for job in (one, pair):
+            indexes = cluster.granted(environment(cluster, job))
+            assert f"gpus={indexes};" in cluster.run("gjobs", "-l", str(job)).stdout
+        cluster.end_jobs()
 
 
 @pytest.mark.needs_root

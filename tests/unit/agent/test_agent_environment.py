@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from gsched.agent.affinity import affinity_lines, bound_to
 from gsched.agent.environment import attempt_line, host_lines, job_environment, output_path, parse_environment
 from gsched.base.ids import element_id
 from gsched.model.allocation import Allocation, CpuBinding, HeldGpu, HostAllocation, TaskCpus
 from gsched.model.job import JobSpec
+from tests.fakecuda import devices_of
 
 SPEC = JobSpec(
     command="./train.sh", user="ann", queue="normal", cwd="/home/ann/work", home="/home/ann", submit_host="login"
 )
+
+
+ADDRESSES = tuple(f"00000000:{index + 4:02X}:00.0" for index in range(4))
+CUDA_NUMBERS = {f"GPU-{index}": index for index in range(4)}
 
 
 def environment_with(
@@ -29,8 +37,13 @@ def environment_with(
     share: float = 1.0,
     others: tuple[HostAllocation, ...] = (),
     fenced: bool = False,
+    addresses: Sequence[str] = ADDRESSES,
+    cuda_numbers: Mapping[str, int] = CUDA_NUMBERS,
 ) -> dict[str, str]:
-    gpus = tuple(HeldGpu(uuid=f"GPU-{index}", index=index, claim="ngpus_excl_p", share=share) for index in indices)
+    gpus = tuple(
+        HeldGpu(uuid=f"GPU-{index}", index=index, claim="ngpus_excl_p", share=share, pci_bus_id=addresses[index])
+        for index in indices
+    )
     gpus += tuple(HeldGpu(uuid=uuid, index=0, claim="mig_shared", parent="GPU-0") for uuid in parts)
     allocation = Allocation(hosts=(HostAllocation(host="gpu1", slots=slots, gpus=gpus), *others))
     return job_environment(
@@ -47,6 +60,7 @@ def environment_with(
         hostfile="/spool/hostfile",
         earlier_runs=attempt - 1,
         fenced=fenced,
+        cuda_numbers=cuda_numbers,
     )
 
 
@@ -62,6 +76,30 @@ def test_in_a_fence_cuda_counts_what_can_be_opened() -> None:
     assert found["CUDA_VISIBLE_DEVICES"] == "0,1"
     assert found["GSCHED_GPU_UUIDS"] == "GPU-2,GPU-3"
     assert environment_with(fenced=True)["CUDA_VISIBLE_DEVICES"] == ""
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+@pytest.mark.parametrize("is_certain", [True, False])
+def test_cuda_shows_the_jobs_gpus_in_whatever_order_nvml_counts(fenced: bool, is_certain: bool) -> None:
+    """Device i of CUDA is the GPU at place i of GSCHED_GPU_UUIDS; NVML may count against the PCI addresses."""
+    for order in permutations(range(4)):
+        addresses = [ADDRESSES[place] for place in order]
+        by_uuid = {f"GPU-{index}": address for index, address in enumerate(addresses)}
+        numbers = {f"GPU-{index}": order[index] for index in range(4)} if is_certain else {}
+        for held in ((0,), (3,), (0, 2), (1, 2, 3)):
+            found = environment_with(*held, fenced=fenced, addresses=addresses, cuda_numbers=numbers)
+            uuids = found["GSCHED_GPU_UUIDS"].split(",")
+            assert sorted(uuids) == [f"GPU-{index}" for index in held]
+            assert devices_of(found, by_uuid, uuids if fenced else None) == uuids
+            if fenced or is_certain:
+                assert found["CUDA_VISIBLE_DEVICES"].replace(",", "").isdigit(), "programs read numbers"
+
+
+def test_where_no_address_is_known_gpus_go_by_their_uuids() -> None:
+    for fenced in (True, False):
+        found = environment_with(2, 3, fenced=fenced, addresses=[""] * 4, cuda_numbers={})
+        assert found["CUDA_VISIBLE_DEVICES"] == found["GSCHED_GPU_UUIDS"] == "GPU-2,GPU-3"
+    assert environment_with(2, fenced=True, addresses=[""] * 4)["CUDA_VISIBLE_DEVICES"] == "0"
 
 
 def test_a_job_without_gpus_sees_none_by_default() -> None:

@@ -143,6 +143,19 @@ def test_daemons_outlive_the_agent_and_are_found_again(host: Host) -> None:
     assert host.pid(part(0)) is None and host.log()[-1] == "quit GPU-0"
 
 
+def test_the_daemon_counts_its_gpus_as_the_job_is_told_them(host: Host) -> None:
+    """By their PCI addresses: where NVML counts against these the last is CUDA's first."""
+    gpus = [
+        HeldGpu(uuid=f"GPU-{index}", index=index, claim="gpu_shared", pci_bus_id=f"00000000:{9 - index:02X}:00.0")
+        for index in range(2)
+    ]
+    held = HostAllocation(host="a", slots=1, gpus=tuple(gpus))
+    run(host.keeper.before(FIRST, held, spec()))
+    assert host.log() == ["start GPU-1,GPU-0"]
+    assert host.keeper.variables(spec(), held)["CUDA_VISIBLE_DEVICES"] == "0,1"
+    run(host.keeper.after(FIRST, held))
+
+
 @pytest.mark.parametrize("gpu_req", ["num=1", "", "num=1:mps=no", "rubbish"])
 def test_other_jobs_have_nothing_of_it(host: Host, gpu_req: str) -> None:
     run(host.keeper.before(FIRST, part(0), spec(gpu_req)), host.keeper.after(FIRST, part(0)))
