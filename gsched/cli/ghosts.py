@@ -58,7 +58,7 @@ def main(call: Call) -> int:
         if options.has("s"):
             if chosen is not None or options.has("l", "w", "R", "aff"):
                 raise BadRequest(f"{program(call)}: -s stands alone")
-            call.write(render_reserved(shared_resources(session.client.hosts(), options.rest)))
+            call.write(render_reserved(shared_resources(*session.client.sharing(), options.rest)))
             return 0
         requirement = requirement_in(call, options.last("R"))
         views = session.client.hosts(options.rest, topology=with_topology, requirement=requirement)

@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Sequence
 
+import msgspec
+
 from gsched.base.errors import BadRequest
 from gsched.cli.call import Call
 from gsched.cli.command import (
@@ -67,14 +69,14 @@ def main(call: Call) -> int:
     _check(call, options)
     with connected(call) as session:
         if options.has("s"):
-            call.write(render_values(shared_resources(session.client.hosts(), options.rest)))
+            call.write(render_values(shared_resources(*session.client.sharing(), options.rest)))
             return 0
         requirement = requirement_in(call, options.last("R"))
         views = session.client.hosts(options.rest, requirement=requirement)
     if options.has("gpu", "gpuload"):
         _show_gpus(call, options, views)
         return 0
-    records = [host_record(view) for view in views]
+    records = [host_record(_loaded(view)) for view in views]
     external = tuple(dict.fromkeys(value.name for host in records for value in host.external))
     chosen = chosen_format(call, options, load.load_fields(external), "LSF_LSLOAD_FORMAT", "l w I")
     if options.has("E", "N"):
@@ -97,6 +99,12 @@ def main(call: Call) -> int:
         )
     )
     return 0
+
+
+def _loaded(view: HostView) -> HostView:
+    """The host without static resources that are its own: they are no load."""
+    static = view.values.keys() - {each.name for each in view.shared}
+    return msgspec.structs.replace(view, externals=tuple(each for each in view.externals if each.name not in static))
 
 
 def _show_gpus(call: Call, options: Parsed, hosts: Sequence[HostView]) -> None:

@@ -50,7 +50,7 @@ def main(call: Call) -> int:
     with connected(call) as session:
         client = session.client
         if options.has("s"):
-            call.write(render_values(shared_resources(client.hosts(), options.rest, static=True)))
+            call.write(render_values(shared_resources(*client.sharing(), options.rest, static=True)))
             return 0
         wants_processors = options.has("l", "T")
         hosts = client.hosts(

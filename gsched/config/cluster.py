@@ -18,6 +18,7 @@ from gsched.config.unsupported import REFUSED_CLUSTER, WITHOUT_EFFECT_CLUSTER
 from gsched.config.values import Settings, host_name, integer, number, plain_text, seconds, user_name
 from gsched.model.host import HostConfig
 from gsched.model.resource import BUILTIN, Resource, ResourceType
+from gsched.model.shared_resource import SharedInstance
 
 _HOST = Columns(
     required=("HOSTNAME",),
@@ -40,7 +41,7 @@ class Cluster:
     administrators: tuple[str, ...] = ()
     hosts: dict[str, HostConfig] = field(default_factory=dict)
     mapped: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    shared_values: dict[str, dict[str, float]] = field(default_factory=dict)
+    shared: dict[str, tuple[SharedInstance, ...]] = field(default_factory=dict)
 
 
 def read_cluster(path: str, sections: Sequence[Section], shared: Shared, findings: Findings) -> Cluster:
@@ -70,7 +71,7 @@ def read_cluster(path: str, sections: Sequence[Section], shared: Shared, finding
         findings.note(Place(path), "no administrators are named (section ClusterAdmins)")
     # Last, whatever the order in the file: the map speaks about hosts.
     placement = read_resource_map(maps, shared, cluster.hosts, findings)
-    cluster.mapped, cluster.shared_values, cluster.hosts = placement.mapped, placement.shared_values, placement.hosts
+    cluster.mapped, cluster.shared, cluster.hosts = placement.mapped, placement.shared, placement.hosts
     return cluster
 
 

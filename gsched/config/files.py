@@ -229,7 +229,7 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         applications=files.applications,
         resources=shared.resources,
         mapped=cluster.mapped,
-        shared_values=cluster.shared_values,
+        shared=cluster.shared,
         params=_params(conf, files.params, findings),
         timing=msgspec.structs.replace(
             conf.timing, exchange_s=cluster.exchange_s, usage_sample_s=files.params.usage_sample_s

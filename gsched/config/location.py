@@ -4,8 +4,8 @@
     INSTANCES = one or more of  [VALUE@][HOST ...]  or  [VALUE@HOST ...]
     HOST = a name, default, all, all ~NAME, others
 
-Source: lsf.cluster(5). A resource that elims report needs an instance per host; several hosts that share one value
-are supported for static values only, and everything else is refused by name.
+Source: lsf.cluster(5). A Numeric resource of which an instance belongs to several hosts is a shared one: what jobs take
+on any of them is taken from the same number (gsched.model.shared_resource).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from gsched.config.shared import Shared
 from gsched.config.tables import Columns, cell, read_columns
 from gsched.config.values import number
 from gsched.model.host import HostConfig
-from gsched.model.resource import BUILTIN, Resource, ResourceType
+from gsched.model.resource import BUILTIN, GPU_COUNTERS, Resource, ResourceType
+from gsched.model.shared_resource import SharedInstance
 
 _COLUMNS = Columns(required=("RESOURCENAME", "LOCATION"))
 # VALUE@[HOSTS] and [VALUE@HOSTS] mean the same. Blanks around '@' are LSF's too.
@@ -46,7 +47,11 @@ class Placement:
 
     hosts: dict[str, HostConfig]
     mapped: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    shared_values: dict[str, dict[str, float]] = field(default_factory=dict)
+    shared: dict[str, tuple[SharedInstance, ...]] = field(default_factory=dict)
+
+
+_Resolved = tuple[Instance, tuple[str, ...], bool]
+"""An instance, its hosts, whether each host has its own."""
 
 
 def parse_location(text: str) -> tuple[Instance, ...]:
@@ -112,13 +117,11 @@ def _place(row: Row, resource: Resource, placement: Placement) -> None:
         _place_static(resource, instances, resolved, placement)
 
 
-def _resolve(
-    name: str, instances: Sequence[Instance], hosts: Mapping[str, HostConfig]
-) -> list[tuple[Instance, tuple[str, ...], bool]]:
-    """(instance, its hosts, whether each host has its own) with `default`, `all` and `others` replaced."""
+def _resolve(name: str, instances: Sequence[Instance], hosts: Mapping[str, HostConfig]) -> list[_Resolved]:
+    """The instances with `default`, `all` and `others` replaced."""
     servers = [host.name for host in hosts.values() if host.server]
     named = {word for instance in instances for word in instance.hosts}
-    resolved: list[tuple[Instance, tuple[str, ...], bool]] = []
+    resolved: list[_Resolved] = []
     taken: dict[str, None] = {}
     for instance in instances:
         own = instance.hosts == ("default",)
@@ -163,7 +166,7 @@ def _known(name: str, host: str, hosts: Mapping[str, HostConfig]) -> None:
 def _place_dynamic(
     resource: Resource,
     instances: Sequence[Instance],
-    resolved: Sequence[tuple[Instance, tuple[str, ...], bool]],
+    resolved: Sequence[_Resolved],
     placement: Placement,
 ) -> None:
     for instance in instances:
@@ -171,12 +174,16 @@ def _place_dynamic(
             raise BadRequest(
                 f"{resource.name} has an INTERVAL, so elims report it: '{show(instance.value)}@' is not wanted"
             )
-    for _, members, own in resolved:
-        if len(members) > 1 and not own:
+    if _is_shared(resolved):
+        if resource.name in GPU_COUNTERS:
+            raise BadRequest(f"{resource.name} counts the GPUs of a host, which no other has: use ([default])")
+        if resource.type is ResourceType.STRING:
             raise BadRequest(
-                f"{resource.name}: a value that elims report for several hosts together ({show(' '.join(members))}) "
-                "is not supported yet; use ([default]) or one host in each instance"
+                f"{resource.name}: a text that elims report for several hosts together is not supported yet; "
+                "use ([default]) or one host in each instance"
             )
+        _share(resource, [(members, None, _is_of_all(instance)) for instance, members, _ in resolved], placement)
+        return
     names = {member for _, members, _ in resolved for member in members}
     placement.mapped[resource.name] = tuple(host for host in placement.hosts if host in names)
 
@@ -184,31 +191,51 @@ def _place_dynamic(
 def _place_static(
     resource: Resource,
     instances: Sequence[Instance],
-    resolved: Sequence[tuple[Instance, tuple[str, ...], bool]],
+    resolved: Sequence[_Resolved],
     placement: Placement,
 ) -> None:
     if not all(instance.value for instance in instances):
         raise BadRequest(f"{resource.name} has no INTERVAL, so its value must be given: VALUE@[HOST ...]")
-    values: dict[str, float | str] = {}
-    together: dict[str, float] = {}
-    for instance, members, own in resolved:
-        if resource.type is ResourceType.STRING:
-            values.update(dict.fromkeys(members, instance.value))
-            continue
-        value = number(instance.value)
-        if own or len(members) == 1:
-            values.update(dict.fromkeys(members, value))
-        else:
-            together.update(dict.fromkeys(members, value))
-    if together and resource.consumable:
-        raise BadRequest(
-            f"{resource.name}: counting what jobs take from one value of several hosts is not supported yet; "
-            "say CONSUMABLE N in lsf.shared, or give each host its own value"
+    if resource.type is ResourceType.NUMERIC and _is_shared(resolved):
+        valued = [(members, number(each.value), _is_of_all(each)) for each, members, _ in resolved]
+        _share(resource, valued, placement)
+        return
+    for instance, members, _ in resolved:
+        value = instance.value if resource.type is ResourceType.STRING else number(instance.value)
+        for host in members:
+            config = placement.hosts[host]
+            if resource.name not in config.values:
+                given = {**config.values, resource.name: value}
+                placement.hosts[host] = msgspec.structs.replace(config, values=given)
+
+
+def _is_shared(resolved: Sequence[_Resolved]) -> bool:
+    return any(len(members) > 1 and not own for _, members, own in resolved)
+
+
+def _is_of_all(instance: Instance) -> bool:
+    return instance.hosts[0] == "all"
+
+
+def _share(
+    resource: Resource, valued: Sequence[tuple[tuple[str, ...], float | None, bool]], placement: Placement
+) -> None:
+    """All instances of a shared resource; a host whose RESOURCES give it a value is an instance of its own."""
+    own = {
+        host: value
+        for host, config in placement.hosts.items()
+        if isinstance(value := config.values.get(resource.name), float)
+    }
+    parts = [(tuple(host for host in members if host not in own), value, of_all) for members, value, of_all in valued]
+    parts += [((host,), value, False) for host, value in own.items()]
+    placement.shared[resource.name] = tuple(
+        SharedInstance(
+            resource=resource.name,
+            number=number,
+            hosts=hosts,
+            value=value,
+            consumable=resource.consumable,
+            of_all=of_all,
         )
-    for host, given in values.items():
-        config = placement.hosts[host]
-        if resource.name not in config.values:
-            placement.hosts[host] = msgspec.structs.replace(config, values={**config.values, resource.name: given})
-    if together:
-        own_values = {host for host in together if resource.name in placement.hosts[host].values}
-        placement.shared_values[resource.name] = {host: v for host, v in together.items() if host not in own_values}
+        for number, (hosts, value, of_all) in enumerate(part for part in parts if part[0])
+    )

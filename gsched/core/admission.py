@@ -230,7 +230,7 @@ def _has(host: HostConfig, name: str, config: ClusterConfig) -> bool:
         name not in config.resources
         or name in host.values
         or host.name in config.mapped.get(name, ())
-        or host.name in config.shared_values.get(name, {})
+        or name in config.shared_on(host.name)
     )
 
 
@@ -243,7 +243,8 @@ def _check_amounts(
         for host in _usable(spec, queue, config) if amount > 0 else ():
             if not _has(host, name, config):
                 continue
-            total = total_of(host, name, observed(host.name))
+            shared = config.shared_on(host.name).get(name)
+            total = total_of(host, name, observed(host.name)) if shared is None else shared.value
             if total is None or total >= amount:
                 break  # it may be had here, for all that is known
             known[host.name] = total

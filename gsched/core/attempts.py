@@ -71,7 +71,7 @@ def hello(
     seen.load, seen.gpus = None, None
     seen.topology, seen.only_user = hello.topology, hello.only_user
     seen.usage.clear()
-    decision.instruct(ConfigureAgent(hello.host))
+    decision.instruct(ConfigureAgent(hello.host, seen.roll.reported_by(hello.host)))
     # Starts before ends: an attempt that ended while the master was away has both, and both belong into its history.
     for start in hello.started:
         attempt_started(state, start, seen, now, decision)

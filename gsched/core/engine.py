@@ -45,7 +45,7 @@ from gsched.core.judgement import judge_for
 from gsched.core.observed import Observations
 from gsched.core.outlook import Outlook
 from gsched.core.rejudging import Rejudging
-from gsched.core.reserved_anew import reserved_anew, unreserved
+from gsched.core.reserved_anew import Unreserved, reserved_anew, unreserved
 from gsched.core.returning import Returning
 from gsched.core.submission import submit
 from gsched.core.timeouts import Timeouts
@@ -181,7 +181,7 @@ class Engine:
         self._wake()
 
     def _modify_jobs(self, command: ModifyJobs, now: float, decision: Decision) -> None:
-        def left(host: str, resource: str) -> float | None:
+        def left(host: str, resource: str) -> Unreserved:
             return unreserved(self.state, self.config, self.observations.of, host, resource)
 
         modify.modify_jobs(
@@ -239,7 +239,7 @@ class Engine:
         self._host_news.observe_all(self.config)
         for host in command.config.hosts:
             if self.observations.of(host).connected:
-                decision.instruct(ConfigureAgent(host))
+                decision.instruct(ConfigureAgent(host, self.observations.roll.reported_by(host)))
         self._wake()
 
     # -- agents ---------------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class Engine:
             self._wake()
 
     def _disconnected(self, command: HostDisconnected, now: float, decision: Decision) -> None:
-        self._host_news.disconnected(self.config, command, now)
+        self._host_news.disconnected(self.config, command, now, decision)
 
     def _attempt_started(self, command: AttemptStarted, now: float, decision: Decision) -> None:
         seen = self.observations.of(command.host)

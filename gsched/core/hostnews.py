@@ -15,12 +15,14 @@ from gsched.core.command import HostDisconnected, HostHello, HostReported
 from gsched.core.decision import Decision
 from gsched.core.escapes import note_escapes
 from gsched.core.faults import judge_faults
+from gsched.core.instruction import ConfigureAgent
 from gsched.core.mig import note_lost_parts
 from gsched.core.modechange import note_changed_modes
 from gsched.core.mps import note_lost_daemons
 from gsched.core.observed import Observations
 from gsched.core.overuse import judge_gmem
 from gsched.core.remnants import note_remnants
+from gsched.core.shared_reports import forget_others, share_anew
 from gsched.core.timeouts import Timeouts
 from gsched.core.values import affinity_processors, slot_limit
 from gsched.model.config import ClusterConfig
@@ -50,6 +52,7 @@ class HostNews:
             raise NotFound(f"host {command.host} is not in the Host section of lsf.cluster.{config.cluster}")
         attempts.hello(self._state, config, command, self._observations.of(command.host), now, decision)
         self.observe(config, command.host)
+        self._share(config, command.host, decision)
 
     def reported(self, config: ClusterConfig, command: HostReported, now: float, decision: Decision) -> bool:
         """Load, GPUs and what attempts use, as far as the report has them; whether a job may fit now that did not."""
@@ -71,6 +74,7 @@ class HostNews:
             seen.gpus = command.gpus
             self._judge_gpus(config, command.host, command.gpus, now, decision)
         self.observe(config, command.host)
+        changed = self._share(config, command.host, decision) or changed
         note_lost_parts(self._state, command.host, now, decision)
         if command.load is not None:
             self._timeouts.relieve(config, now, decision, command.host)
@@ -85,7 +89,7 @@ class HostNews:
         note_lost_daemons(self._state, host, gpus, now, decision)
         judge_faults(self._state, host, gpus, now, decision)
 
-    def disconnected(self, config: ClusterConfig, command: HostDisconnected, now: float) -> None:
+    def disconnected(self, config: ClusterConfig, command: HostDisconnected, now: float, decision: Decision) -> None:
         """An agent's connection has ended, unless it has come back by another already."""
         seen = self._observations.of(command.host)
         if seen.session == command.session:
@@ -93,6 +97,20 @@ class HostNews:
             # A link that died has been silent before that was noticed; an agent that ended gets time to come back.
             seen.last_heard = max(seen.last_heard, now - config.params.host_lost_after_s * NOTICED_LATE)
             self.observe(config, command.host)
+            self._share(config, command.host, decision)
+
+    def _share(self, config: ClusterConfig, host: str, decision: Decision | None = None) -> bool:
+        """Look again at what the host shares with others; whether any host sees another value."""
+        if not config.shared_on(host):
+            return False
+        told, seen = share_anew(config, host, self._observations.of)
+        if decision is not None:
+            for name in sorted(told):
+                decision.instruct(ConfigureAgent(name, self._observations.roll.reported_by(name)))
+        for name in seen:
+            self._forget(name)
+        self._state.touched_hosts |= seen
+        return bool(seen)
 
     def observe(self, config: ClusterConfig, name: str) -> None:
         """Let the ledger know slots and devices of a host; a host no longer configured offers nothing."""
@@ -110,3 +128,6 @@ class HostNews:
         """The same for all hosts, configured or still in use."""
         for name in {*config.hosts, *self._state.ledger.hosts}:
             self.observe(config, name)
+        forget_others(config, self._observations.of)
+        for name in config.hosts:
+            self._share(config, name)

@@ -81,3 +81,6 @@ class ForgetAttempts(Instruction):
 @dataclass(frozen=True, slots=True)
 class ConfigureAgent(Instruction):
     """Take over the working parameters of the current configuration."""
+
+    shared: tuple[str, ...] = ()
+    """Shared resources that the agent reports for all hosts that have them."""

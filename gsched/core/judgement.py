@@ -158,9 +158,12 @@ def _over(upper: str, lower: str, config: ClusterConfig) -> str:
 
 
 def _with_methods(text: str, config: ClusterConfig) -> str:
-    """ReservationUsage: reservations that name no method get that of their resource."""
-    methods = config.reservation_method
-    if not methods or not text.strip():
+    """ReservationUsage: reservations that name no method get that of their resource. What hosts share is reserved once
+    for a job unless it says otherwise.
+    """
+    shared = {name: "job" for name, several in config.shared.items() if several[0].consumable}
+    methods = {name: method for name, method in (shared | config.reservation_method).items() if name in text}
+    if not methods:
         return text
 
     def with_method(item: Reservation) -> Reservation:

@@ -22,6 +22,14 @@ class Roll:
     """Hosts whose agents are not connected and that are not lost yet: mostly none, so that nobody looks at all."""
     last_first: float = float("-inf")
     """When a host last said hello that had not been heard of since this master began to listen, UTC seconds."""
+    reporters: dict[str, str] = field(default_factory=dict)
+    """Instance of a shared resource that elims feed (SharedInstance.key) -> the host whose agent reports it."""
+    shared: dict[str, float | None] = field(default_factory=dict)
+    """The same -> what was reported last; None: nobody knows now."""
+
+    def reported_by(self, host: str) -> tuple[str, ...]:
+        """The shared resources that the host's agent reports."""
+        return tuple(key.rpartition(" ")[0] for key, reporter in self.reporters.items() if reporter == host)
 
 
 @dataclass(slots=True)

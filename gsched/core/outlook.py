@@ -14,6 +14,7 @@ from gsched.core.cluster import ClusterState
 from gsched.core.completion import members_of
 from gsched.core.observed import Observations
 from gsched.core.pressure import busy_reasons
+from gsched.core.shared_books import SharedBooks
 from gsched.core.values import LOCAL_TYPE, host_values
 from gsched.core.views import closed_reason
 from gsched.model.columns import HostColumns
@@ -61,6 +62,7 @@ class Outlook:
         self._stale: set[str] = set()
         self._counts: LimitCounts | None = None
         self._counted: dict[int, Running] = {}
+        self._shared: SharedBooks | None = None
 
     def forget(self, host: str) -> None:
         """There is something new about the host."""
@@ -76,6 +78,10 @@ class Outlook:
         """What a cycle sees at `now`. Buckets in `leave_out` and all of a (queue, class) in it are not in it."""
         state, params = self._state, config.params
         fixed = self._refresh(config, now)
+        limits = config.limits
+        if self._shared is not None and self._counts is not None:
+            self._shared.follow(state.ledger, state.ledger.changed, self._counts.held)
+            limits += self._shared.limits(self._observations.roll.shared)
         ledger = state.ledger.fork()
         minute = minute_of_week(now)
         fair = [queue.name for queue in config.queues.values() if queue.fairshare is not None]
@@ -90,7 +96,7 @@ class Outlook:
             running=state.running,
             inactive_queues=self._inactive(config, minute),
             applications=config.applications.keys(),
-            limits=config.limits,
+            limits=limits,
             gpu_seconds=state.accounts.gpu_seconds(config.limits, now) if fixed.budgets else {},
             minute_of_week=minute,
             user_limits=fixed.user_limits,
@@ -130,6 +136,9 @@ class Outlook:
             self._hosts, self._columns = {}, None
             self._stale.update(config.hosts)
             self._counts, self._counted = (LimitCounts(config.limits) if has_limits(config) else None), {}
+            self._shared = SharedBooks(config) if config.shared_limits else None
+            if self._shared is not None and self._counts is not None:
+                self._shared.follow(self._state.ledger, config.hosts, self._counts.held)
             self._state.running_changed.update(self._state.running)
         self._count()
         timed = self._fixed.timed_hosts
@@ -254,7 +263,8 @@ def has_limits(config: ClusterConfig) -> bool:
     """Whether anything is configured for which it must be known who holds what where."""
     on_queues = any(q.host_limit is not None or q.processor_limit is not None for q in config.queues.values())
     on_users = any(user.max_jobs is not None or user.max_jobs_per_processor for user in config.users.values())
-    return bool(config.limits) or on_queues or on_users or any(h.user_slots is not None for h in config.hosts.values())
+    has_sections = bool(config.limits or config.shared_limits)
+    return has_sections or on_queues or on_users or any(h.user_slots is not None for h in config.hosts.values())
 
 
 def _rows(config: ClusterConfig, limit: Callable[[UserLimits], float | None]) -> dict[str, float]:

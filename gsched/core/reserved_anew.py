@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 import msgspec
 
@@ -32,8 +33,17 @@ STARTED = "Job has already started"
 SETTLED = ("select", "order", "span", "same", "cu", "affinity")
 """Sections that said where the job was to run."""
 
-Left = Callable[[str, str], float | None]
-"""(host, resource) -> how much of it nobody has reserved there; None when that is not known."""
+
+class Unreserved(NamedTuple):
+    """What nobody has reserved of a resource on a host. `place`: the host, or what it shares with others."""
+
+    place: str
+    amount: float | None
+    """None when that is not known."""
+
+
+Left = Callable[[str, str], Unreserved]
+"""(host, resource) -> what is left of it there."""
 
 
 class ReservedAnew(msgspec.Struct, frozen=True):
@@ -68,17 +78,22 @@ def reserved_anew(job: Job, spec: JobSpec, judge: Judge, left: Left, now: float)
 
 def unreserved(
     state: ClusterState, config: ClusterConfig, observed: Callable[[str], Observation], name: str, resource: str
-) -> float | None:
-    """How much of a resource nobody has reserved on the host `name`; None when that is not known."""
+) -> Unreserved:
+    """How much of a resource nobody has reserved on the host `name`."""
     host = config.hosts.get(name)
     if host is None:
-        return None
+        return Unreserved(name, None)
     seen = observed(name)
+    shared = config.shared_on(name).get(resource)
+    if shared is not None:
+        value = host_values(config, host, seen).get(resource)
+        used = state.ledger.reserved_on(shared.hosts, resource)
+        return Unreserved(shared.key, value - used if isinstance(value, float | int) else None)
     # What jobs use is measured as taken, what they reserve is counted below: of all there is, where that is known.
     there = total_of(host, resource, seen)
     value = host_values(config, host, seen).get(resource) if there is None else there
     reserved = state.ledger.host(name).reserved.get(resource, 0.0)
-    return value - reserved if isinstance(value, float | int) else None
+    return Unreserved(name, value - reserved if isinstance(value, float | int) else None)
 
 
 def _simple(text: str, *, is_combined: bool = False) -> Requirement:
@@ -130,13 +145,17 @@ def _allocated(job: Job, spec: JobSpec) -> Allocation:
 
 
 def _check_left(job: Job, allocation: Allocation, left: Left, now: float) -> None:
-    """Refuse to reserve more than nobody else has."""
+    """Refuse to reserve more than nobody else has. What hosts share is only so much on all of them together."""
     assert job.allocation is not None
     held = {part.host: part.amounts for part in job.allocation.as_of(now, job.held_since).hosts}
+    wanted: dict[tuple[str, str], float] = {}
     for part in allocation.as_of(now, job.held_since).hosts:
         for name, amount in part.amounts.items():
             more = amount - held[part.host].get(name, 0.0)
-            there = left(part.host, name) if more > 0 else None
-            if more > 0 and (there is None or there < more):
+            if more <= 0:
+                continue
+            place, there = left(part.host, name)
+            more = wanted[place, name] = wanted.get((place, name), 0.0) + more
+            if there is None or there < more:
                 said = "how much is left is not known" if there is None else f"{max(there, 0.0):.10g} left"
                 raise BadRequest(f"{part.host} has no {more:.10g} more of {name} to reserve: {said}")

@@ -54,9 +54,8 @@ def host_values(config: ClusterConfig, host: HostConfig, seen: Observation) -> d
     external = load.external if load is not None and seen.connected else {}
     for name in config.external_on(host.name):
         values[name] = external.get(name) if name not in GPU_COUNTERS else None
-    for name, per_host in config.shared_values.items():
-        if host.name in per_host:
-            values[name] = per_host[host.name]
+    for name, instance in config.shared_on(host.name).items():
+        values[name] = seen.roll.shared.get(instance.key) if instance.value is None else instance.value
     values.update(host.values)
     return values
 

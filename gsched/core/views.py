@@ -85,7 +85,16 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         ususp=by_user,
         load=load,
         reserved={index.name: reserved[index.name] for index in LOAD_INDICES if index.name in reserved},
-        externals=tuple(_external(name, config, ledger, values.get(name)) for name in config.external_on(host.name)),
+        externals=tuple(_external(name, config, ledger, values.get(name)) for name in _counted_on(host, config)),
+        shared=tuple(
+            ResourceValue(
+                name=name,
+                total=_amount(values.get(name)),
+                reserved=reserved.get(name, 0.0),
+                consumable=instance.consumable,
+            )
+            for name, instance in config.shared_on(host.name).items()
+        ),
         gpus=tuple(
             GpuView(gpu=gpu, holders=tuple(attempt_name(*key) for key in sorted(holders.get(gpu.uuid, ()))))
             for gpu in gpus
@@ -119,9 +128,19 @@ def _holders(ledger: HostLedger) -> dict[str, set[AttemptKey]]:
     return found
 
 
+def _counted_on(host: HostConfig, config: ClusterConfig) -> list[str]:
+    """Resources of the host itself of which the amount may change: by elims, or by what jobs take."""
+    own = {*config.external_on(host.name)} | {
+        name
+        for name, value in host.values.items()
+        if isinstance(value, float | int) and name in config.resources and config.resources[name].consumable
+    }
+    return [name for name in config.resources if name in own and name not in config.shared]
+
+
 def _static_values(host: HostConfig, config: ClusterConfig) -> dict[str, float | str]:
     """Its own, and those of shared resources."""
-    shared = {name: per_host[host.name] for name, per_host in config.shared_values.items() if host.name in per_host}
+    shared = {name: each.value for name, each in config.shared_on(host.name).items() if each.value is not None}
     return {**host.values, **shared}
 
 

@@ -30,6 +30,7 @@ from gsched.master.queueviews import queue_views
 from gsched.master.reconfig import fixed, told_at_start
 from gsched.master.replies import filled, job_replies
 from gsched.master.sessions import Sessions
+from gsched.master.sharedviews import shared_views, with_shared
 from gsched.master.withheld import queues_with_kept_slots, with_kept_slots
 from gsched.model.job import FINISHED, PENDING, JobSpec
 from gsched.model.view import (
@@ -196,8 +197,11 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         if request.requirement:
             chosen = admitted(chosen, request.requirement, config)
         reply = scheduler_pb2.HostsReply()
+        shared = shared_views(config, hosts) if config.shared else {}
+        for each in shared.values():
+            fill(reply.shared.add(), each)
         for view in chosen:
-            told = self._sessions.roster.annotated(view)
+            told = with_shared(self._sessions.roster.annotated(view), config, shared)
             brief = told if request.topology else msgspec.structs.replace(told, topology=None, cpu_jobs={})
             fill(reply.hosts.add(), brief)
         return reply

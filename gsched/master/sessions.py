@@ -275,8 +275,8 @@ class Sessions:
                     attempts=[agent_pb2.AttemptId(job_id=job_id, attempt=attempt) for job_id, attempt in attempts]
                 )
                 return agent_pb2.MasterMessage(forget=forget)
-            case ConfigureAgent(host=host):
-                return agent_pb2.MasterMessage(settings=settings(self._board.config, host))
+            case ConfigureAgent(host=host, shared=shared):
+                return agent_pb2.MasterMessage(settings=settings(self._board.config, host, shared))
         raise AssertionError(f"no message for {instruction}")
 
     def _start(self, instruction: StartJob) -> agent_pb2.MasterMessage | None:
@@ -345,9 +345,10 @@ class Sessions:
         return found
 
 
-def settings(config: ClusterConfig, host: str) -> agent_pb2.Settings:
-    """The working parameters of a host's agent."""
-    wanted = [config.resources[name] for name in config.external_on(host)]
+def settings(config: ClusterConfig, host: str, shared: Iterable[str] = ()) -> agent_pb2.Settings:
+    """The working parameters of a host's agent. `shared`: resources that it reports for other hosts too."""
+    named = (*config.external_on(host), *shared)
+    wanted = [config.resources[name] for name in named if name in config.resources]
     dynamic = [resource for resource in wanted if resource.interval_s is not None]
     mode = config.hosts[host].compute_mode if host in config.hosts else None
     return agent_pb2.Settings(

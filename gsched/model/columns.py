@@ -78,6 +78,10 @@ class HostColumns:
         self._counts: dict[str, MutableSequence[float]] = {}
         """Those of `_numbers` that depend on the books: on what is reserved, and on slots and devices."""
         self._reserved: set[str] = {"slots", *GPU_COUNTERS}
+        self._shared: dict[str, Numbers] = {}
+        """Of resources that hosts share: what is left for each host, whichever of them holds the rest."""
+        self._shared_rows: dict[str, tuple[Rows, float]] = {}
+        """Instance of one -> its rows, and what is shown there."""
         self._of_hosts: dict[Hashable, tuple[Callable[[HostSnapshot], float], Numbers]] = {}
         self._derived: dict[
             Hashable, tuple[Callable[[HostSnapshot, HostLedger], float], Numbers, MutableSequence[float]]
@@ -101,6 +105,9 @@ class HostColumns:
 
     def number(self, name: str) -> Numbers | None:
         """What is left of a resource on each host; None if it is one of text."""
+        found = self._shared.get(name)
+        if found is not None:
+            return found
         found = self._numbers.get(name)
         if found is None:
             if name in self._texts or any(isinstance(host.values.get(name), str) for host in self.hosts):
@@ -177,6 +184,11 @@ class HostColumns:
         index = self.index
         return np.array(sorted({index[name] for name in names if name in index}), dtype=np.int64)
 
+    def shared_left(self, row: int) -> dict[str, float | None]:
+        """What is left for a host of the resources that it shares with others; None: nobody knows."""
+        found = {name: float(column[row]) for name, column in self._shared.items() if name in self.hosts[row].values}
+        return {name: None if math.isnan(left) else left for name, left in found.items()}
+
     # -- changes --------------------------------------------------------------------------------------------------
 
     def try_out(self, row: int, *, devices: bool = True) -> None:
@@ -222,6 +234,30 @@ class HostColumns:
             note(row)
 
         return take
+
+    def share(self, key: str, resource: str, hosts: Sequence[str], left: float, *, tries: bool) -> None:
+        """So much (NaN: nobody knows) is left of an instance, called `key`, of a resource that these hosts share.
+
+        `tries`: a cycle has taken of it for trying; otherwise it is so when a cycle begins.
+        """
+        if resource not in self._shared:
+            self._shared[resource] = np.full(self.size, np.nan)
+            self._reserved.add(resource)
+            self._numbers.pop(resource, None)
+            self._amounts.pop(resource, None)
+            self._changed_shape()
+            self._begin_anew()
+        known = self._shared_rows.get(key)
+        rows, shown = (self.rows_of(hosts), math.nan) if known is None else known
+        self._shared_rows[key] = (rows, left)
+        if shown == left or (math.isnan(shown) and math.isnan(left)):
+            return
+        self._shared[resource][rows] = left
+        if tries:
+            if not self.tried:
+                self._remember()
+            self.tried.update(rows.tolist())
+        self.log.extend(rows.tolist())
 
     def renew(self, host: HostSnapshot) -> None:
         """The host has new values. It must be one of these."""

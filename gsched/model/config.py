@@ -5,6 +5,7 @@ Nothing here reads a file; gsched.config makes it, the engine holds it and swaps
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from gsched.model.host import HostConfig
 from gsched.model.limit import Limit
 from gsched.model.queue import Queue
 from gsched.model.resource import BUILTIN, Resource
+from gsched.model.shared_resource import SharedInstance, limits_of
 from gsched.model.user import UserGroup, UserLimits
 from gsched.model.window import Window
 from gsched.model.xid import FATAL_XIDS
@@ -227,8 +229,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """External resources of lsf.shared by name, in file order."""
     mapped: dict[str, tuple[str, ...]] = {}
     """External resource -> names of the hosts that have an instance of their own ([default])."""
-    shared_values: dict[str, dict[str, float]] = {}
-    """Static shared resources: name -> {host name: value}; every host of one instance has the same value."""
+    shared: dict[str, tuple[SharedInstance, ...]] = {}
+    """Numeric resource of which an instance belongs to several hosts -> all its instances, no two on one host."""
     params: Params = Params()
     timing: Timing = Timing()
     locations: Locations
@@ -313,6 +315,20 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Names of the mapped external resources that `host` has, in lsf.shared's order."""
         return self._external.get(host, ())
 
+    def shared_on(self, host: str) -> Mapping[str, SharedInstance]:
+        """Resource -> the instance of it that `host` shares with others."""
+        return self._shared_on.get(host, {})
+
+    @cached_property
+    def instances(self) -> tuple[SharedInstance, ...]:
+        """Of all shared resources."""
+        return tuple(each for several in self.shared.values() for each in several)
+
+    @cached_property
+    def shared_limits(self) -> tuple[Limit, ...]:
+        """What may be taken of consumable shared resources."""
+        return limits_of(self.instances)
+
     @cached_property
     def windows(self) -> frozenset[Window]:
         """Of all queues and hosts."""
@@ -325,6 +341,14 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         queues = self.queues.values()
         on_queues = any(each.run_window or each.thresholds or each.stop_cond or each.resume_cond for each in queues)
         return on_queues or any(host.thresholds for host in self.hosts.values())
+
+    @cached_property
+    def _shared_on(self) -> dict[str, dict[str, SharedInstance]]:
+        found: dict[str, dict[str, SharedInstance]] = {}
+        for instance in self.instances:
+            for host in instance.hosts:
+                found.setdefault(host, {})[instance.resource] = instance
+        return found
 
     @cached_property
     def _external(self) -> dict[str, tuple[str, ...]]:

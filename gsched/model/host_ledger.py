@@ -186,6 +186,10 @@ class HostLedger(HostDevices):
         for key, since in self._falling.items():
             yield from (at for at in self.held[key].changes(since) if at > self._at)
 
+    def taken_at(self, key: AttemptKey) -> float:
+        """Since when the attempt holds amounts that it gives back in time; infinite when it holds none such."""
+        return self._falling.get(key, math.inf)
+
     @property
     def is_falling(self) -> bool:
         """Whether anything is held that is given back before its attempt ends."""

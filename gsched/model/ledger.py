@@ -113,6 +113,11 @@ class Ledger:
         ledger = self.hosts.get(host)
         return ledger is not None and key in ledger.held
 
+    def reserved_on(self, hosts: Iterable[str], resource: str) -> float:
+        """How much of a resource is reserved on these hosts together."""
+        known = self.hosts
+        return math.fsum(known[host].reserved.get(resource, 0.0) for host in hosts if host in known)
+
     def take(self, key: AttemptKey, allocation: Allocation, since: float = math.inf) -> None:
         """Enter all parts of an allocation; `since`: as HostLedger.take."""
         for part in allocation.parts:

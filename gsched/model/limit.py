@@ -61,6 +61,9 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     gpu_hours: float | None = None
     budget_window_s: float = 0.0
     source: str = ""
+    is_shared_resource: bool = False
+    """It is no section of lsb.resources but an instance of a resource that its hosts share
+    (gsched.model.shared_resource), the only one in `amounts`."""
 
 
 class HeldCounts(msgspec.Struct):

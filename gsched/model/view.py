@@ -110,6 +110,20 @@ class ResourceValue(msgspec.Struct, frozen=True, kw_only=True):
     consumable: bool = False
 
 
+class SharedView(msgspec.Struct, frozen=True, kw_only=True):
+    """One instance of a resource that hosts share. None means unknown, printed `-`."""
+
+    name: str
+    hosts: tuple[str, ...] = ()
+    there: float | None = None
+    """All that there is, whoever has it."""
+    total: float | None = None
+    """What is left to give."""
+    reserved: float | None = None
+    static: bool = False
+    """Configured, not reported by elims."""
+
+
 class GpuView(msgspec.Struct, frozen=True, kw_only=True):
     """A device of the ledger with who holds it."""
 
@@ -180,7 +194,10 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     reserved: dict[str, float] = {}
     """What is reserved of built-in indices."""
     externals: tuple[ResourceValue, ...] = ()
-    """External resources of the host in lsf.shared's order."""
+    """External resources of the host in lsf.shared's order, and static ones that jobs take of."""
+    shared: tuple[ResourceValue, ...] = ()
+    """Resources that it shares with other hosts: all that there is of its instance (`total`), and what is reserved of
+    it on this host."""
     gpus: tuple[GpuView, ...] = ()
     gpu_provider: str = ""
     gpu_driver: str = ""

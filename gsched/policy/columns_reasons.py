@@ -83,7 +83,7 @@ class Reasons:
         if reason is not None:
             return reason
         books = columns.books(row)
-        values = feasible.live_values(host, books)
+        values = feasible.live_values(host, books, columns.shared_left(row))
         tried = feasible.try_host(asked.term, host, books, values, asked.need, rules)
         return tried if isinstance(tried, Reason) else feasible.NOT_ASKED
 

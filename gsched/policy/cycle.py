@@ -24,6 +24,7 @@ from gsched.policy.place import Found, Placer, Refused
 from gsched.policy.place_guard import PlaceGuard
 from gsched.policy.preempt import Preemptor
 from gsched.policy.reserve import Reservations
+from gsched.policy.shared_left import SharedLeft
 from gsched.policy.trial import Trial
 
 DEFAULT_BUDGET = 100_000
@@ -57,6 +58,7 @@ class _Cycle:
         self._reservations = Reservations(snapshot, now, trial, self._limits)
         self._guard = PlaceGuard(snapshot, now, self._limits, self._reservations)
         self._preemptor = Preemptor(snapshot, now, trial, self._reservations)
+        self._shared = SharedLeft(snapshot, self._field.columns, self._limits)
         self._placer = Placer(snapshot, rules, self._field, self._demands, self._limits, self._guard)
         self._placements: list[Placement] = []
         self._preempted: list[Preempted] = []
@@ -155,6 +157,7 @@ class _Cycle:
         if is_promised:
             self._placer.fulfilled(bucket)
         self._limits.count(bucket, allocation)
+        self._shared.took(allocation)
         self._reservations.ahead.placed(bucket, allocation, ends_at)
         order.placed(bucket, allocation)
         self._placements.append(Placement(job_id, allocation, effective))

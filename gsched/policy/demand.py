@@ -267,11 +267,17 @@ class Demand:
 
 def _least(choice: Choice, slots: int) -> dict[str, float]:
     """One host for each term is the least there can be."""
+    sums = amounts_of(choice, slots)
+    needs = (term.need(tasks) for term, tasks in zip(choice.terms, tasks_of(choice, slots), strict=True))
+    devices = sum(count for need in needs for _, count in need.devices)
+    return {**sums, "ngpus": float(devices)} if devices else sums
+
+
+def amounts_of(choice: Choice, slots: int) -> dict[str, float]:
+    """What a job reserves at the least of everything but slots and devices, on all its hosts together."""
     sums: dict[str, float] = {}
     for term, tasks in zip(choice.terms, tasks_of(choice, slots), strict=True):
-        need = term.need(tasks)
-        devices = sum(count for _, count in need.devices)
-        for name, amount in [*need.amounts.items(), ("ngpus", float(devices))]:
+        for name, amount in term.need(tasks).amounts.items():
             if amount:
                 sums[name] = sums.get(name, 0.0) + amount
     return sums

@@ -55,16 +55,19 @@ class Rules:
 class LiveValues(Mapping[str, float | str | bool | None]):
     """A host's values with what is left of reserved resources, GPU counters and slots; each is looked up when asked."""
 
-    __slots__ = ("_ledger", "_values")
+    __slots__ = ("_ledger", "_shared", "_values")
 
-    def __init__(self, host: HostSnapshot, ledger: HostLedger) -> None:
+    def __init__(self, host: HostSnapshot, ledger: HostLedger, shared: Mapping[str, float | None]) -> None:
         self._values = host.values
         self._ledger = ledger
+        self._shared = shared
 
     def __getitem__(self, name: str) -> float | str | bool | None:
         if name == "slots":
             free = self._ledger.free_slots
             return float("inf") if free is None else float(free)
+        if name in self._shared:
+            return self._shared[name]
         value = self._values[name]
         if name in GPU_COUNTERS:
             return self._ledger.left(name)
@@ -84,9 +87,13 @@ class LiveValues(Mapping[str, float | str | bool | None]):
         return len(self._values) + ("slots" not in self._values)
 
 
-def live_values(host: HostSnapshot, ledger: HostLedger) -> HostValues:
-    """The host's values with what is left of reserved resources, GPU counters and slots."""
-    return LiveValues(host, ledger)
+def live_values(host: HostSnapshot, ledger: HostLedger, shared: Mapping[str, float | None] | None = None) -> HostValues:
+    """The host's values with what is left of reserved resources, GPU counters and slots.
+
+    `shared`: what is left of those that it shares with others; without it only what is held on this host is taken off,
+    and limits say the rest.
+    """
+    return LiveValues(host, ledger, shared or {})
 
 
 def outside(demand: Demand, host: str, queue: Queue, rules: Rules) -> Reason | None:

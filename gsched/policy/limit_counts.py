@@ -47,12 +47,14 @@ def concerns(limit: Limit, user: str, queue: str, project: str) -> bool:
 class Section:
     """One Limit section that sets amounts."""
 
-    __slots__ = ("_excluded", "_hosts", "_per", "_users", "by_host", "limit", "name", "resources")
+    __slots__ = ("_excluded", "_hosts", "_per", "_users", "by_host", "limit", "name", "resources", "shared")
 
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
         self.name = limit.name
         self.resources = tuple(limit.amounts)
+        self.shared = self.resources[0] if limit.is_shared_resource else ""
+        """The resource of which it is an instance that its hosts share."""
         self.by_host = limit.hosts is not None
         """Only what jobs hold on its hosts counts."""
         kinds = (limit.users, limit.queues, limit.hosts, limit.projects, limit.applications)
@@ -74,6 +76,8 @@ class Section:
 
     def concerns(self, bucket: Bucket) -> bool:
         """Whether the bucket's jobs count for it."""
+        if self.shared:
+            return may_reserve(bucket.requirement.requirement, self.shared)
         limit = self.limit
         users, applications = limit.users, limit.applications
         return (
@@ -116,6 +120,11 @@ class Section:
             for resource in self.resources:
                 sums[resource] = 1.0 if resource == JOBS else sums[resource] + amount_of(part, resource)
         return taken
+
+
+def may_reserve(requirement: str, resource: str) -> bool:
+    """Whether a requirement's rusage[] may name the resource; False is sure."""
+    return resource in requirement.partition("rusage")[2]
 
 
 def amount_of(part: HostAllocation, resource: str) -> float:

@@ -14,8 +14,9 @@ from gsched.model.limit import GPUS, JOBS, PARTS, PER_PROCESSOR, SLOTS, Consumer
 from gsched.model.reason import PendingReason
 from gsched.model.room_view import LimitView
 from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
+from gsched.policy.explain import reserving
 from gsched.policy.limit_claims import OF_SECTION, Claim, Counter
-from gsched.policy.limit_counts import CycleCounts, Member, Section, budget_key, concerns
+from gsched.policy.limit_counts import CycleCounts, Member, Section, budget_key, concerns, may_reserve
 
 BUCKET: Final = "bucket"
 CLASS: Final = "class"
@@ -65,7 +66,21 @@ class SectionUse:
             }
             for section in self._all
         }
-        self._concerning: dict[tuple[str, str, str, str], list[Section]] = {}
+        self._shared = [section for section in self._all if section.shared]
+        self._sharing: dict[RequirementClass, tuple[Section, ...]] = {}
+        """What jobs of a class may take of resources that hosts share."""
+        self._concerning: dict[tuple[str, str, str, str, tuple[Section, ...]], list[Section]] = {}
+
+    def shares(self, requirement: RequirementClass) -> tuple[Section, ...]:
+        """The instances of shared resources of which jobs of the class may take."""
+        if not self._shared:
+            return ()
+        found = self._sharing.get(requirement)
+        if found is None:
+            text = requirement.requirement
+            found = tuple(each for each in self._shared if may_reserve(text, each.shared))
+            self._sharing[requirement] = found
+        return found
 
     def reason(self, bucket: Bucket) -> Denial | None:
         """What can be said before a place is known."""
@@ -144,7 +159,7 @@ class SectionUse:
         """A row for each amount that is limited now; where members are told apart, for each that uses some."""
         rows: list[LimitView] = []
         for section in self._all:
-            rows += self._section_views(section)
+            rows += self._section_views(section) if not section.shared else ()
         for limit in self._budgets:
             rows += self._budget_views(limit)
         return rows
@@ -207,7 +222,7 @@ class SectionUse:
     def _of(self, bucket: Bucket) -> list[Section]:
         if not self._all:
             return self._all
-        key = (bucket.user, bucket.queue, bucket.project, bucket.application)
+        key = (bucket.user, bucket.queue, bucket.project, bucket.application, self.shares(bucket.requirement))
         found = self._concerning.get(key)
         if found is None:
             found = self._concerning[key] = [section for section in self._all if section.concerns(bucket)]
@@ -288,6 +303,8 @@ def seems_to_want_gpus(requirement: RequirementClass) -> bool:
 
 
 def _section_denial(section: Section, resource: str, used: float, want: float, allowed: float) -> Denial:
+    if section.shared:
+        return Denial(reserving(resource), _shared_numbers(section, used, want, allowed), CLASS)
     scope = BUCKET
     if section.is_of_everybody:
         is_full = resource in (SLOTS, JOBS) and used >= allowed
@@ -296,7 +313,15 @@ def _section_denial(section: Section, resource: str, used: float, want: float, a
     return Denial(_reached(section.limit, resource), detail, scope)
 
 
+def _shared_numbers(section: Section, used: float, want: float, allowed: float) -> str:
+    hosts = section.limit.hosts.names if section.limit.hosts is not None else ()
+    where = " ".join(hosts[:3]) + (" ..." if len(hosts) > 3 else "")
+    return f"{want:.10g} wanted, {max(0.0, allowed - used):.10g} of {allowed:.10g} left on {where} together"
+
+
 def _reached(limit: Limit, resource: str) -> str:
+    if limit.is_shared_resource:
+        return reserving(resource)
     what = "JOBS limit" if resource == JOBS else "Resource limit"
     return f"{what} defined {_where(limit)} has been reached"
 

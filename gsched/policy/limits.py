@@ -119,17 +119,16 @@ class LimitUse:
         """Whether no limit at all concerns the bucket's jobs: then there is nothing to ask and nothing to count."""
         if bucket.array or bucket.job_group or bucket.application:
             return False
-        return bucket.queue in self._free_queues
-
-    def is_free(self, queue: str) -> bool:
-        """The same for all jobs of a queue but those of an array, a job group or an application profile."""
-        return queue in self._free_queues
+        return bucket.queue in self._free_queues and not self._sections.shares(bucket.requirement)
 
     @cached_property
     def _free_queues(self) -> frozenset[str]:
-        """Queues of whose jobs no limit concerns or counts any but those of an array, a group or a profile."""
+        """Queues of whose jobs no limit concerns or counts any but those of an array, a group or a profile, and those
+        that take of a resource that hosts share.
+        """
         snapshot = self._snapshot
-        is_limited = self._has_user_limits or snapshot.limits or snapshot.processor_limits
+        has_sections = any(not limit.is_shared_resource for limit in snapshot.limits)
+        is_limited = self._has_user_limits or has_sections or snapshot.processor_limits
         if is_limited or self._limits_users_of_hosts():
             return frozenset()
         return frozenset(
@@ -198,6 +197,10 @@ class LimitUse:
             self._counts.added.count(bucket, allocation)
             for group in self._limited_groups(bucket.user):
                 self._group_slots[group] = self._group_used(group) + slots
+
+    def shared_use(self, name: str, resource: str) -> float:
+        """How much is used of an instance of a shared resource, by started jobs and those that the cycle has placed."""
+        return self._counts.of_section(name, ("", "", "", "", ""), resource)
 
     def views(self) -> list[LimitView]:
         """The rows of glimits: sections of lsb.resources and budgets, as they are used after this cycle."""

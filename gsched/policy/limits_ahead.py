@@ -168,6 +168,21 @@ class LimitsAhead:
             return math.inf
         return min(self._opens(bucket, need, host) for need in needs)
 
+    def shared_lacks(self, bucket: Bucket, need: Need, host: str) -> dict[Counter, float]:
+        """What the job lacks on the host of resources that hosts share when those have ended that are ending; empty
+        where it lacks nothing, or where another limit keeps it out.
+        """
+        soon, lacks = self._future.soon, {}
+        closed = [claim for place in ("", host) for _, claim in self._closed(bucket, need, place)]
+        for claim in closed:
+            section = claim.counter.section
+            if section is None or not section.shared or claim.take > claim.allowed:
+                return {}
+            more = self._used(claim, soon) + claim.take - claim.allowed
+            if more > _ROUNDING:
+                lacks[claim.counter] = more
+        return lacks
+
     def closed_by(self, bucket: Bucket, needs: Sequence[Need], host: str) -> str:
         """Which limit lets the job in on the host nobody knows when, or never as limits are now: in words."""
         closed = [*self._closed(bucket, needs[0], ""), *self._closed(bucket, needs[0], host)]
@@ -183,7 +198,8 @@ class LimitsAhead:
         """When each limit may let the job in that does not do so now, and what it would take of it."""
         assert self._limits is not None
         minute = self._snapshot.minute_of_week
-        least = HostAllocation(host=host, slots=need.slots if host else need.total, gpus=_SOME[: need.gpus])
+        slots, amounts = (need.slots, need.amounts) if host else (need.total, need.total_amounts)
+        least = HostAllocation(host=host, slots=slots, gpus=_SOME[: need.gpus], amounts=dict(amounts))
         change = self._limits.until_change_min(bucket, minute)
         for claim in self._limits.claims(bucket, (least,), minute):
             if claim.used + claim.take <= claim.allowed + _ROUNDING:
@@ -198,7 +214,8 @@ class LimitsAhead:
         lacks = claim.used + claim.take - claim.allowed - _ROUNDING
         ends = self._profile(claim.counter).ends
         if self._placed:
-            ends = sorted([*ends, *(end for _, _, end in self._placed)])
+            given = (step for placed in self._placed for step in self._given_by_placed(claim.counter, *placed))
+            ends = sorted([*ends, *(end for end, _ in given)])
         place = bisect_left(ends, lacks, key=lambda end: self._given_back(claim.counter, end))
         return ends[place] if place < len(ends) else math.inf
 
@@ -234,6 +251,10 @@ class LimitsAhead:
         """The first limit that such a job would break at the time."""
         return next(self._over(bucket, parts, at, others), None)
 
+    def breaks_limits(self, bucket: Bucket, parts: Sequence[HostAllocation]) -> bool:
+        """Whether a job of the bucket may not have these parts now for a limit's sake."""
+        return self.concerns(bucket) and self.over(bucket, parts, self._future.now, ()) is not None
+
     def bars(self, bucket: Bucket, host: str) -> bool:
         return self._limits is not None and self._limits.bars(bucket, host)
 
@@ -256,8 +277,13 @@ class LimitsAhead:
 
     def _given_back(self, counter: Counter, at: float) -> float:
         """What those hold of it who end by the time."""
-        placed = sum(counter.amount_of(bucket, parts) for bucket, parts, end in self._placed if end <= at)
-        return self._profile(counter).ended_by(at) + placed
+        given = (step for placed in self._placed for step in self._given_by_placed(counter, *placed))
+        return self._profile(counter).ended_by(at) + sum(amount for end, amount in given if end <= at)
+
+    def _given_by_placed(
+        self, counter: Counter, bucket: Bucket, parts: Sequence[HostAllocation], end: float
+    ) -> Iterator[tuple[float, float]]:
+        return self._given(counter, bucket, parts, [self._future.now] * len(parts), end)
 
     def _staying(self, counter: Counter, since: float) -> float:
         """What those hold whose end nobody knows and who have started since then."""
@@ -277,14 +303,41 @@ class LimitsAhead:
             self._known_changes = changed
         found = self._profiles.get(counter)
         if found is None:
-            held = sorted(
-                (self._future.end_of_running(each), amount)
-                for each in self._running_in(counter)
-                if (amount := counter.amount_of(each.bucket, each.allocation.hosts))
-            )
+            held = sorted(step for each in self._running_in(counter) for step in self._given_by(counter, each))
             sums = [0.0, *accumulate(amount for _, amount in held)]
             found = self._profiles[counter] = _Profile([end for end, _ in held], sums)
         return found
+
+    def _given_by(self, counter: Counter, running: Running) -> Iterator[tuple[float, float]]:
+        """(time, amount) of what a started job will give back."""
+        parts, end = running.allocation.hosts, self._future.end_of_running(running)
+        books = self._snapshot.ledger.host
+        since = [books(part.host).taken_at(running.key) for part in parts] if any(p.courses for p in parts) else []
+        yield from self._given(counter, running.bucket, parts, since, end)
+
+    def _given(
+        self,
+        counter: Counter,
+        bucket: Bucket,
+        parts: Sequence[HostAllocation],
+        since: Sequence[float],
+        end: float,
+    ) -> Iterator[tuple[float, float]]:
+        """(time, amount) of what a job gives back that ends then: of what it reserves for a time only, before its end.
+
+        `since`: when it took each part.
+        """
+        held = counter.amount_of(bucket, parts)
+        if held and any(part.courses for part in parts):
+            changes = {at for part, taken in zip(parts, since, strict=True) for at in part.changes(taken)}
+            for at in sorted(each for each in changes if self._future.now < each < end):
+                then = [part.as_of(at, taken) for part, taken in zip(parts, since, strict=True)]
+                left = counter.amount_of(bucket, then)
+                if left < held:
+                    yield at, held - left
+                    held = left
+        if held:
+            yield end, held
 
     def _running_in(self, counter: Counter) -> Iterator[Running]:
         """Started jobs that may count for it, and others."""

@@ -154,7 +154,7 @@ class Placer:
 
     def lane(self, bucket: Bucket) -> Lane | None:
         """The short way to a place for the bucket's next job; None where there is none, or not yet."""
-        if bucket.array or bucket.job_group or bucket.application or not self._limits.is_free(bucket.queue):
+        if not self._limits.says_nothing(bucket):
             return None
         kind = self._kind(self._snapshot.queues[bucket.queue], bucket.requirement)
         if kind.is_promised:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from gsched.model.allocation import Allocation, HostAllocation
@@ -19,6 +20,7 @@ from gsched.policy.demand import Demand
 from gsched.policy.explain import Reason
 from gsched.policy.planner import Trial
 from gsched.policy.reserve import Reservations
+from gsched.policy.shared_victims import choose
 
 MOST_SEARCHES = 4
 """Jobs for which one cycle looks for victims."""
@@ -95,7 +97,8 @@ class Preemptor:
         return found
 
     def _find(self, job_id: int, bucket: Bucket, demand: Demand, queues: dict[str, int]) -> Displacement | None:
-        names = [name for name in self._trial.candidates(bucket, demand) if name in self._snapshot.hosts]
+        every = [name for name in self._trial.candidates(bucket, demand) if name in self._snapshot.hosts]
+        names = every
         if self._reservations.ahead.concerns(bucket):  # nobody is displaced for a job that a limit keeps from the host
             needs, opens = self._trial.needs(bucket, demand), self._reservations.ahead.opens
             names = [name for name in names if opens(bucket, needs, name) == -math.inf]
@@ -110,6 +113,29 @@ class Preemptor:
                 found = displace(job_id, bucket, *victims)
                 if found is not None:
                     return found
+        others = [name for name in every if name not in names]
+        return self._for_shared(job_id, bucket, demand, others, queues) if self._snapshot.preempt_requeue else None
+
+    def _for_shared(
+        self, job_id: int, bucket: Bucket, demand: Demand, names: Sequence[str], queues: dict[str, int]
+    ) -> Displacement | None:
+        """Victims on any host for a job that lacks what hosts share."""
+        needs = self._trial.needs(bucket, demand)
+        if len(needs) != 1 or not needs[0].on_one:
+            return None
+        ripe = {each.job_id: each for jobs in self._ripe_jobs(bucket.queue, queues).values() for each in jobs}
+        able = [each for each in ripe.values() if _able(each, True) and each.job_id not in self._gone]
+        ranked = sorted(self._victim(each, queues, wants_gpus=needs[0].gpus > 0) for each in able)
+        candidates = _runs(ranked)[:MOST_VICTIMS]
+        for host in names[:MOST_HOSTS] if candidates else ():
+            lacks = self._reservations.ahead.shared_lacks(bucket, needs[0], host)
+            if not lacks:
+                continue
+            fits = partial(self._fits, bucket, demand, [host], requeue=True)
+            chosen = choose(lacks, candidates, host, fits)
+            found = None if chosen is None else self._requeue(job_id, bucket, *chosen)
+            if found is not None:
+                return found
         return None
 
     def resumable(self) -> list[int]:
@@ -319,6 +345,7 @@ class Preemptor:
         ends_at = math.inf if run_s is None else self._now + run_s
         refused = any(self._reservations.allows(part, ends_at, bucket) is not None for part in allocation.parts)
         refused = refused or self._reservations.keeps_limits(allocation.hosts, ends_at, bucket) is not None
+        refused = refused or self._reservations.ahead.breaks_limits(bucket, allocation.hosts)
         if refused or not self._reservations.may_stop(victims, bucket):
             for victim in victims:
                 ledger.resume(victim.key, victim.allocation)

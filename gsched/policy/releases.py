@@ -17,7 +17,7 @@ from gsched.model.allocation import SHARING, HostAllocation
 from gsched.model.host_ledger import HostLedger
 from gsched.model.ledger import Ledger
 from gsched.model.snapshot import Running
-from gsched.policy.demand import Choice, Demand, HostNeed
+from gsched.policy.demand import Choice, Demand, HostNeed, amounts_of
 from gsched.policy.future import Future
 from gsched.policy.release_table import SPARE, Floats, Ints, Rows, Table
 
@@ -27,6 +27,10 @@ _FEW = 8
 """Rows are read one by one while they are fewer than one in so many."""
 _MOST_NEEDS = 64
 """Different needs for which bounds are kept."""
+
+
+Amounts = tuple[tuple[str, float], ...]
+"""(resource, amount) pairs."""
 
 
 class Need(NamedTuple):
@@ -39,6 +43,10 @@ class Need(NamedTuple):
     """Most slots on one host."""
     whole_units: bool = False
     """It takes compute units with all their hosts (cu[excl])."""
+    amounts: Amounts = ()
+    """What it reserves of other resources on each of its hosts."""
+    total_amounts: Amounts = ()
+    """The same on all of them together."""
 
     @property
     def on_one(self) -> bool:
@@ -344,8 +352,18 @@ def _line_of(books: HostLedger, future: Future) -> _Line:
 
 def needs_of(demand: Demand) -> list[Need]:
     """The needs of a job's alternatives, as far as they can be told beforehand."""
-    found = ((_need_of(choice, demand.slots), choice.terms[0].whole_units) for choice in demand.choices)
-    return [need._replace(whole_units=True) if whole_units else need for need, whole_units in found]
+    needs = []
+    for choice in demand.choices:
+        need, term = _need_of(choice, demand.slots), choice.terms[0]
+        one = term.need(need.slots, first=need.total <= need.slots).amounts if len(choice.terms) == 1 else {}
+        needs.append(
+            need._replace(
+                whole_units=term.whole_units,
+                amounts=tuple(one.items()),
+                total_amounts=tuple(amounts_of(choice, demand.slots).items()),
+            )
+        )
+    return needs
 
 
 def _need_of(choice: Choice, slots: int) -> Need:

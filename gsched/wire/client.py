@@ -33,6 +33,7 @@ from gsched.model.view import (
     OutputChunk,
     QueueView,
     ReconfigResult,
+    SharedView,
     Submission,
     Submitted,
 )
@@ -121,6 +122,12 @@ class Client:
         request = scheduler_pb2.HostsRequest(names=list(names), topology=topology, requirement=requirement)
         reply = self._call(self._stub.Hosts, request)
         return [from_proto(host, HostView) for host in reply.hosts]
+
+    def sharing(self) -> tuple[list[HostView], list[SharedView]]:
+        """All hosts, and what they share."""
+        reply = self._call(self._stub.Hosts, scheduler_pb2.HostsRequest())
+        shared = [from_proto(each, SharedView) for each in reply.shared]
+        return [from_proto(host, HostView) for host in reply.hosts], shared
 
     def queues(self, names: Iterable[str] = ()) -> list[QueueView]:
         """All queues by descending priority, or the named ones. Raises NotFound."""

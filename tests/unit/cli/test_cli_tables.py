@@ -179,7 +179,7 @@ def test_resources_with_their_hosts(master: FakeMaster, call: NewCall) -> None:
         "license                   gold              -       ubuntu02",
         "ngpus                      3.0            1.0       ubuntu02",
         "seats                      3.0              -       ubuntu02",
-        " " * 52 + "a-host-with-a-long-name",
+        "seats                      3.0              -       a-host-with-a-long-name",
     ]
     assert shown(call, "lsload", "-s", "ngpus").splitlines()[1] == f"ngpus{'3.0':>40}       ubuntu02"
     assert "ngpus" not in shown(call, "lshosts", "-s")

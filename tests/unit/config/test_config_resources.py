@@ -305,11 +305,35 @@ def test_static_values_of_single_hosts_and_of_several():
     assert values == {
         "h1": {"lic": 9.0, "fabric": "ib"},
         "h2": {"lic": 4.0, "fabric": "eth"},
-        "h3": {"lic": 4.0, "fabric": "eth", "tokens": 7.0},
+        "h3": {"lic": 4.0, "fabric": "eth"},
         "cl": {},
     }
-    assert checked.config.shared_values == {"tokens": {"h1": 5.0, "h2": 5.0}}
+    assert [(each.hosts, each.value) for each in checked.config.shared["tokens"]] == [
+        (("h1", "h2"), 5.0),
+        (("h3",), 7.0),
+    ]
     assert checked.config.mapped == {}
+
+
+def test_what_several_hosts_share_is_one_instance_for_all_of_them():
+    checked = cluster(HOSTS, ["tokens (4@[h2 h3] 6@[others])", "scratch ([all ~h3])"])
+    assert checked.errors == []
+    found = [(each.key, each.hosts, each.value, each.consumable, each.of_all) for each in checked.config.instances]
+    assert found == [
+        ("tokens 0", ("h2", "h3"), 4.0, False, False),
+        ("tokens 1", ("h1",), 6.0, False, False),
+        ("scratch 0", ("h1", "h2"), None, True, True),
+    ]
+    assert checked.config.mapped == {}
+    assert {name: host.values for name, host in checked.config.hosts.items() if "tokens" in host.values} == {}
+    assert checked.config.shared_on("h3").keys() == {"tokens"}
+
+
+def test_a_host_whose_own_value_wins_over_the_map_shares_nothing():
+    checked = cluster(HOSTS, ["lic (10@[all])"])
+    assert checked.errors == []
+    assert [(each.hosts, each.value) for each in checked.config.shared["lic"]] == [(("h2", "h3"), 10.0), (("h1",), 9.0)]
+    assert [limit.name for limit in checked.config.shared_limits] == ["lic 0", "lic 1"]
 
 
 @pytest.mark.parametrize(
@@ -329,13 +353,8 @@ def test_static_values_of_single_hosts_and_of_several():
         ("scratch ([h1 all])", "scratch: 'all' cannot stand beside host names in 'h1 all'"),
         ("scratch ([all h1])", "scratch: only '~HOST' may follow all in 'all h1'"),
         ("scratch (5@[h1])", "scratch has an INTERVAL, so elims report it: '5@' is not wanted"),
-        (
-            "scratch ([h1 h2])",
-            "scratch: a value that elims report for several hosts together (h1 h2) is not supported yet",
-        ),
         ("lic ([default])", "lic has no INTERVAL, so its value must be given: VALUE@[HOST ...]"),
         ("lic (x@[h1])", "'x' is not a number"),
-        ("lic (5@[all])", "lic: counting what jobs take from one value of several hosts is not supported yet"),
     ],
 )
 def test_a_row_of_the_map_that_cannot_be_used(row, error):
