@@ -95,6 +95,7 @@ class Attempts:
             clock=clock,
             gpu_locks=locks,
         )
+        self.run_program = self._executor.run_program
         self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
         self._aside = Aside()
         self._letters = Letters(self._executor, self._on_written, self._aside)

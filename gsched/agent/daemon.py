@@ -56,7 +56,6 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
     spool = Path(config.locations.spool_dir) / host
     spool.mkdir(mode=0o700, parents=True, exist_ok=True)
     with only_one(spool, host):
-        # Before there are threads: it forks.
         is_wanted = config.gpu_fence is not GpuFence.OFF
         ground = find_ground(_key(config, spool), spool) if is_wanted else "it is turned off"
         return asyncio.run(Agent(config, host, spool, ground, manager).serve())
@@ -181,7 +180,16 @@ class Agent:
         """With those who keep the GPUs around them."""
         ground = self._ground if isinstance(self._ground, Ground) else None
         accounts = _accounts(self._config, self._host)
-        mps = Mps(self._config.mps_control, self._cluster, self._spool, ground, accounts.account)
+        fencing = Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus, lambda: mps.groups)
+        mps = Mps(
+            self._config.mps_control,
+            self._cluster,
+            self._spool,
+            ground,
+            accounts.account,
+            run=lambda program, limit_s=None: self._attempts.run_program(program, limit_s),
+            fence=fencing.fence_of_gpus,
+        )
         self._keeping = GpuKeeping(self._reporter.gpus, self._spool, mps, self._clock, self._known_attempts)
         return Attempts(
             self._host,
@@ -191,7 +199,7 @@ class Agent:
             self._clock,
             send=self._outbox.send,
             surroundings=self._surroundings(mps),
-            fencing=Fencing(self._config.gpu_fence, self._ground, self._reporter.gpus, lambda: mps.groups),
+            fencing=fencing,
             custody=self._keeping.custody,
             accounts=accounts,
             locks=self._locks,

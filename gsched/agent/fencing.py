@@ -56,9 +56,18 @@ class Fencing:
             if self._wanted is GpuFence.REQUIRED and part.gpus:
                 raise ResourceExhausted(f"GSCHED_GPU_FENCE is required, but cannot be had: {self._ground}")
             return None
-        folders = self._ground.folders(name)
         if not part.gpus and gpu_unrequested == GpuUnrequested.ALLOW:
-            return Fence(kind=self._ground.kind, folders=folders)
+            return Fence(kind=self._ground.kind, folders=self._ground.folders(name))
+        return await self.fence_of_gpus(name, part)
+
+    async def fence_of_gpus(self, name: str, part: HostAllocation) -> Fence | None:
+        """What leaves a group called `name` the GPUs of this part and no others; None on a host without.
+
+        Raises ResourceExhausted.
+        """
+        if not isinstance(self._ground, Ground):
+            return None
+        folders = self._ground.folders(name)
         report = self._watch.gpus
         if part.gpus and report is None:
             report = await self._first_report()

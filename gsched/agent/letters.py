@@ -21,6 +21,7 @@ from gsched.run.account import Account
 from gsched.run.executor import ProcessExecutor
 from gsched.run.jobreport import Facts
 from gsched.run.order import Mail, Order
+from gsched.run.program import Ended, Program
 
 log = logging.getLogger(__name__)
 
@@ -106,9 +107,14 @@ class Letters:
     ) -> str:
         """Send it unless an earlier agent has begun to; what is wrong is the answer."""
 
+        loop = asyncio.get_running_loop()
+
+        def run(program: Program, limit_s: float) -> Ended:
+            return asyncio.run_coroutine_threadsafe(self._executor.run_program(program, limit_s), loop).result()
+
         def work() -> None:
             if self._executor.is_first(*key, mark):
-                send(mail, subject, text(), account)
+                send(mail, subject, text(), run, account)
 
         try:
             await self._aside.run(mail.facts.user, work, MAIL_PATIENCE_S)

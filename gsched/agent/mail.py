@@ -2,7 +2,7 @@
 
 Blocks; run it in another thread. It makes no text of its own but the headers, and asks nobody where to send. An address
 is a user's choice: what a program could take for an option, a file or a command is none. Mail about a job of another
-user than the agent's is handed over by that user.
+user than the agent's is handed over by that user; the fork server runs the program, for this process must not fork.
 Source: lsf.conf(5), LSB_MAILPROG, LSB_MAILSERVER.
 """
 
@@ -13,19 +13,27 @@ import os
 import re
 import shlex
 import smtplib
-import subprocess
+from collections.abc import Callable
 from email.message import EmailMessage
 
 from gsched.run.account import Account
 from gsched.run.order import Mail
+from gsched.run.program import Ended, Program
 
 PATIENCE_S = 60.0
 SMTP_PORT = 25
 _ADDRESS = re.compile(r"\w[\w.+=%&'*?^{}~#!/-]*(@[\w.:\[\]-]+)?")
 
 
-def send(mail: Mail, subject: str, body: str, account: Account | None = None) -> None:
-    """Send one mail. Raises OSError, with what is wrong in its text. `account`: the job's user, if not the agent's."""
+Runs = Callable[[Program, float], Ended]
+"""Runs a program to its end, so many seconds at most: ForkServer.run, for a thread of its own."""
+
+
+def send(mail: Mail, subject: str, body: str, run: Runs, account: Account | None = None) -> None:
+    """Send one mail; a mail program by `run`. Raises OSError, with what is wrong in its text.
+
+    `account`: the job's user, if not the agent's.
+    """
     if not _ADDRESS.fullmatch(mail.to):
         raise OSError(f"{mail.to!r} is not an address")
     message = EmailMessage()
@@ -36,31 +44,25 @@ def send(mail: Mail, subject: str, body: str, account: Account | None = None) ->
     # Bytes of a job's output that are no text must not keep the mail from being sent.
     message.set_content(body.encode(errors="surrogateescape").decode(errors="replace"))
     if mail.program:
-        _hand_over(mail, message.as_bytes(), account)
+        _hand_over(mail, message.as_bytes(), run, account)
     else:
         _to_server(mail, message)
 
 
-def _hand_over(mail: Mail, data: bytes, account: Account | None) -> None:
-    words = [*shlex.split(mail.program), mail.to]
+def _hand_over(mail: Mail, data: bytes, run: Runs, account: Account | None) -> None:
+    words = (*shlex.split(mail.program), mail.to)
+    of_user = {} if account is None else {"PATH": os.defpath, "HOME": account.home, "LOGNAME": account.name}
+    environment = of_user or dict(os.environ)
+    program = Program(words=words, environment=environment, stdin=data, umask=0o077, account=account)
     try:
-        done = subprocess.run(
-            words,
-            input=data,
-            capture_output=True,
-            timeout=PATIENCE_S,
-            check=False,
-            cwd="/",
-            env=None if account is None else {"PATH": os.defpath, "HOME": account.home, "LOGNAME": account.name},
-            user=None if account is None else account.uid,
-            group=None if account is None else account.gid,
-            extra_groups=None if account is None else account.groups,
-        )
-    except subprocess.TimeoutExpired:
+        ended = run(program, PATIENCE_S)
+    except TimeoutError:
         raise OSError(f"{words[0]} takes longer than {PATIENCE_S:.0f} s") from None
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()[:200]
-        raise OSError(f"{words[0]} failed with exit code {done.returncode}: {said}")
+    except OSError as error:
+        raise OSError(f"{words[0]}: {error.strerror or error}") from None
+    if ended.status:
+        said = ended.printed.decode(errors="replace").strip()[:200]
+        raise OSError(f"{words[0]} failed with exit code {ended.exit_code}: {said}")
 
 
 def _to_server(mail: Mail, message: EmailMessage) -> None:

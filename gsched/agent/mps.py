@@ -32,7 +32,10 @@ from gsched.model.job import JobSpec
 from gsched.resreq.gpu import GpuRequirement, parse_gpu
 from gsched.run.account import Account
 from gsched.run.fence.ground import Ground
+from gsched.run.fence.group import make_fenced
 from gsched.run.mps import MOST_FOLDER_BYTES, MpsDaemon, pipes_of
+from gsched.run.order import Fence
+from gsched.run.program import RunsPrograms
 from gsched.run.spool import PASSABLE
 
 log = logging.getLogger(__name__)
@@ -81,6 +84,15 @@ class _Service:
         replace_file(str(folder / _STATE), msgspec.json.encode(self.state))
 
 
+FenceOf = Callable[[str, HostAllocation], Awaitable[Fence | None]]
+
+
+async def _unfenced(name: str, part: HostAllocation) -> Fence | None:
+    """On a host without fences."""
+    del name, part
+    return None
+
+
 async def _own(user: str) -> Account | None:
     """Everybody is served by the agent's own user."""
     del user
@@ -99,11 +111,17 @@ class Mps:
         spool: Path,
         ground: Ground | None = None,
         account: Callable[[str], Awaitable[Account | None]] = _own,
+        *,
+        run: RunsPrograms,
+        fence: FenceOf = _unfenced,
     ) -> None:
         """Reads what an earlier agent left in `spool`; `cluster` tells this host's agent from all others.
 
-        `account(user)`: whom the daemon for that user's jobs runs as, see gsched.agent.accounts.
+        `account(user)`: whom the daemon for that user's jobs runs as, see gsched.agent.accounts. `run` runs its
+        program. `fence(name, part)`: what a group of that name leaves the processes of a job with this part open.
         """
+        self._run = run
+        self._fence = fence
         self._account = account
         self._program = program
         self._ground = ground
@@ -134,7 +152,8 @@ class Mps:
                 _make_private(self._root)
                 service.save()
                 if not service.is_up:
-                    await service.daemon.start(self._program, uuids, self._make_group(service))
+                    fence = await self._make_group(service, part)
+                    await service.daemon.start(self._program, uuids, self._run, fence)
                     service.is_up = True
                     log.info("MPS control daemon %s of %s", service.daemon.pid(), ", ".join(uuids))
             except OSError as error:
@@ -164,7 +183,7 @@ class Mps:
                 service.save()
                 continue
             service.is_up = False
-            await service.daemon.stop(self._program)
+            await service.daemon.stop(self._program, self._run)
             if self._ground is not None:
                 group = self._ground.group(_group_name(service))
                 group.kill()
@@ -175,15 +194,18 @@ class Mps:
                 self._root.rmdir()
                 self._root.parent.rmdir()
 
-    def _make_group(self, service: _Service) -> tuple[str, ...]:
-        """Its folders, made. It has no rules: a daemon sees the GPUs that it was started for alone. Raises OSError."""
+    async def _make_group(self, service: _Service, part: HostAllocation) -> Fence | None:
+        """Its group, made and fenced to the GPUs of its jobs: clients have their work done by it, behind whatever
+        keeps them from other GPUs. Raises OSError and ResourceExhausted.
+        """
         if self._ground is None:
-            return ()
+            return None
         name = _group_name(service)
+        fence = await self._fence(name, part)
         group = self._ground.group(name)
         if not group.pids():  # a server may have outlived its daemon: whom it serves is not disturbed
-            group.make()
-        return self._ground.folders(name)
+            make_fenced(group, fence.minors if fence is not None else None, fence.denied if fence is not None else ())
+        return fence or Fence(kind=self._ground.kind, folders=self._ground.folders(name))
 
     @property
     def groups(self) -> list[str]:

@@ -78,6 +78,8 @@ class ProcessExecutor:
             on_ended=on_ended,
         )
         self._forks = self._following.forks
+        self.run_program = self._forks.run
+        """Run a program of another user, or in a control group (see ForkServer.run)."""
 
     # -- the interface -------------------------------------------------------------------------------------------
 

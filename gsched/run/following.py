@@ -248,7 +248,7 @@ class Following:
         order = self._spool.order(held.name)
         code, told = None, list[str]()
         if order is not None:
-            code, told = await run_last(order, self._spool.folder(held.name), held.group)
+            code, told = await run_last(order, self._spool.folder(held.name), held.group, self.forks.run)
         result = self._unknown_end(held, "; ".join(text for text in (what, held.problem, *told) if text))
         self._finish(held, msgspec.structs.replace(result, post_code=code))
 

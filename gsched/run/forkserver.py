@@ -1,10 +1,13 @@
-"""The fork server: a small interpreter that forks a supervisor for each attempt.
+"""The fork server: a small interpreter that forks a supervisor for each attempt, and what the agent runs as others.
 
-A fork of the agent, with its libraries and threads, costs more than ten times as much and may deadlock. This process
-imports next to nothing, freezes its heap so that its children share it, and lives as long as the agent's socket.
+A fork of the agent, with its libraries and threads, costs more than ten times as much and may deadlock or crash gRPC.
+This process imports next to nothing, freezes its heap so that its children share it, and lives as long as the agent's
+socket.
 
 Protocol, on a SOCK_SEQPACKET socket: the agent sends an attempt's name; the answer is `NAME PID` with the supervisor's
-pidfd, or `NAME - WHY` when no process could be made. Never touches an attempt itself; the supervisors do.
+pidfd, or `NAME - WHY` when no process could be made. With `run TOKEN` come the files of a program (gsched.run.program);
+the answer is `TOKEN = STATUS` when it has ended, or `TOKEN - WHY`. `kill TOKEN` ends such a program with its process
+group. Never touches an attempt itself, nor opens anything for a program: their own processes do.
 
 Run as: python -I -S -E -X utf8 -c PRELUDE PACKAGE_ROOT SPOOL CLUSTER LOCK_FOLDER SOCKET_FD NOTIFY_FD
 """
@@ -20,7 +23,7 @@ import signal
 import struct
 
 from gsched.base.gpulock import Places
-from gsched.run import supervisor
+from gsched.run import programchild, supervisor
 from gsched.run.opening import Settings
 
 PRELUDE = (
@@ -28,6 +31,8 @@ PRELUDE = (
 )
 
 _PR_SET_CHILD_SUBREAPER = 36
+RUN, KILL = "run ", "kill "
+"""How requests about programs begin; names of attempts have no blank."""
 _MESSAGE_BYTES = 512
 _SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "ppc64le": 261}
 """Number of the system call set_mempolicy(2), which the C library has no function for."""
@@ -69,60 +74,122 @@ def main(arguments: list[str]) -> int:
     gc.collect()
     gc.freeze()
     gc.disable()
-    poller = select.poll()
-    poller.register(requests.fileno(), select.POLLIN)
-    poller.register(wake_in, select.POLLIN)
     try:
-        _loop(requests, wake_in, poller, settings, (requests.fileno(), wake_in, wake_out))
+        _Server(requests, wake_in, wake_out, settings).serve()
     except ConnectionError:  # the agent is gone
         pass
     return 0
 
 
-def _loop(
-    requests: _socket.socket, wake_in: int, poller: select.poll, settings: Settings, own: tuple[int, ...]
-) -> None:
-    while True:
-        ready = [fd for fd, _ in poller.poll()]
-        if wake_in in ready:
-            os.read(wake_in, 4096)
-            _reap()
-        if requests.fileno() in ready:
-            request = requests.recv(_MESSAGE_BYTES)
-            if not request:
-                return
-            _serve(requests, request.decode(), settings, own)
+class _Server:
+    """One agent's."""
 
+    def __init__(self, requests: _socket.socket, wake_in: int, wake_out: int, settings: Settings) -> None:
+        self._requests = requests
+        self._wake_in = wake_in
+        self._own = (requests.fileno(), wake_in, wake_out)
+        self._settings = settings
+        self._programs: dict[int, str] = {}
+        """Process -> token, of programs that have not ended."""
 
-def _serve(requests: _socket.socket, name: str, settings: Settings, own: tuple[int, ...]) -> None:
-    """Fork one supervisor and tell the agent which."""
-    try:
-        pid = os.fork()
-    except OSError as error:
-        requests.send(f"{name} - cannot start a process: {error.strerror}".encode())
-        return
-    if pid == 0:
-        for fd in own:
-            os.close(fd)
-        supervisor.supervise(settings, name)
-    # The child is reaped by nobody but this loop, so its pid is still its own here.
-    try:
-        pidfd = os.pidfd_open(pid)
-    except OSError:  # a kernel or a sandbox without pidfds, or no descriptor free
-        requests.send(f"{name} {pid}".encode())
-        return
-    try:
-        rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", pidfd))]
-        requests.sendmsg([f"{name} {pid}".encode()], rights)
-    finally:
-        os.close(pidfd)
+    def serve(self) -> None:
+        """Until the agent closes its end. Raises ConnectionError when it is gone."""
+        poller = select.poll()
+        poller.register(self._requests.fileno(), select.POLLIN)
+        poller.register(self._wake_in, select.POLLIN)
+        room = _socket.CMSG_SPACE(programchild.FDS * struct.calcsize("i"))
+        while True:
+            ready = [fd for fd, _ in poller.poll()]
+            if self._wake_in in ready:
+                os.read(self._wake_in, 4096)
+                self._reap()
+            if self._requests.fileno() in ready:
+                message, ancillary, _, _ = self._requests.recvmsg(_MESSAGE_BYTES, room, _socket.MSG_CMSG_CLOEXEC)
+                if not message:
+                    return
+                self._answer(message.decode(), _received(ancillary))
 
-
-def _reap() -> None:
-    while True:
+    def _answer(self, request: str, fds: list[int]) -> None:
         try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
+            if request.startswith(RUN):
+                self._run(request.removeprefix(RUN), fds)
+            elif request.startswith(KILL):
+                self._kill(request.removeprefix(KILL))
+            else:
+                self._supervise(request)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _fork(self, name: str) -> int:
+        """The child's process id, 0 in the child; -1 when there is none, and the agent knows."""
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._requests.send(f"{name} - cannot start a process: {error.strerror}".encode())
+            return -1
         if pid == 0:
+            for fd in self._own:
+                os.close(fd)
+        return pid
+
+    def _supervise(self, name: str) -> None:
+        """Fork one supervisor and tell the agent which."""
+        pid = self._fork(name)
+        if pid == 0:
+            supervisor.supervise(self._settings, name)
+        if pid < 0:
             return
+        # The child is reaped by nobody but this loop, so its pid is still its own here.
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:  # a kernel or a sandbox without pidfds, or no descriptor free
+            self._requests.send(f"{name} {pid}".encode())
+            return
+        try:
+            rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", pidfd))]
+            self._requests.sendmsg([f"{name} {pid}".encode()], rights)
+        finally:
+            os.close(pidfd)
+
+    def _run(self, token: str, fds: list[int]) -> None:
+        if len(fds) != programchild.FDS:  # no descriptor was free
+            self._requests.send(f"{token} - its files have not come".encode())
+            return
+        pid = self._fork(token)
+        if pid == 0:
+            programchild.become_program(fds)
+        if pid > 0:
+            self._programs[pid] = token
+
+    def _kill(self, token: str) -> None:
+        """With what it has started in its session, unless that has a process group of its own."""
+        for pid, each in self._programs.items():
+            if each == token:  # it was not reaped: its number is its own
+                for kill in (os.killpg, os.kill):
+                    try:
+                        kill(pid, signal.SIGKILL)
+                    except ProcessLookupError:  # it leads no group yet
+                        pass
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            token = self._programs.pop(pid, None)
+            if token is not None:
+                self._requests.send(f"{token} = {status}".encode())
+
+
+def _received(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    """Descriptors that came along."""
+    size = struct.calcsize("i")
+    found: list[int] = []
+    for level, kind, data in ancillary:
+        if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
+            found += struct.unpack(f"{len(data) // size}i", data[: len(data) - len(data) % size])
+    return found

@@ -1,4 +1,4 @@
-"""The agent's end of the fork server: start it, ask it for supervisors, start it anew when it dies.
+"""The agent's end of the fork server: start it, ask it for supervisors and programs, start it anew when it dies.
 
 All of it is driven by the event loop; nothing here blocks, nothing knows what an attempt's files say. Closing it
 ends the fork server and no supervisor.
@@ -7,7 +7,9 @@ ends the fork server and no supervisor.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
+import itertools
 import os
 import socket
 import subprocess
@@ -19,9 +21,12 @@ from pathlib import Path
 
 from gsched.base.gpulock import Places
 from gsched.run import contain, forkserver
+from gsched.run.program import Ended, Papers, Program
 
 _POLL_S = 0.5
 _NOTIFY_BUFFER_BYTES = 1 << 20
+_KILL_S = 5.0
+"""How long the end of a program that was killed is waited for."""
 
 
 class ForkServer:
@@ -51,7 +56,11 @@ class ForkServer:
         self._loop = asyncio.get_running_loop()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[tuple[bytes, list[int]]] = deque()
+        """What is to be sent, and the descriptors that go with it."""
+        self._programs: dict[str, asyncio.Future[int]] = {}
+        """Token -> how it ended."""
+        self._tokens = map("p{}".format, itertools.count(1))
         self._rest = b""
         self._notify_in, self._notify_out = os.pipe()
         os.set_blocking(self._notify_in, False)
@@ -65,9 +74,36 @@ class ForkServer:
 
     def ask(self, name: str) -> None:
         """Have a supervisor forked for the attempt. Raises OSError when no fork server can be started."""
+        self._request(name, [])
+
+    async def run(self, program: Program, limit_s: float | None = None) -> Ended:
+        """Run a program to its end. Raises OSError when it cannot be executed, or when the fork server died meanwhile;
+        TimeoutError when it was killed after `limit_s`.
+        """
+        token, papers = next(self._tokens), Papers(program)
+        ended = self._programs[token] = self._loop.create_future()
+        try:
+            self._request(f"{forkserver.RUN}{token}", papers.fds)
+            try:
+                async with asyncio.timeout(limit_s):
+                    status = await asyncio.shield(ended)
+            except TimeoutError:
+                self._request(f"{forkserver.KILL}{token}", [])
+                with contextlib.suppress(OSError, TimeoutError):
+                    async with asyncio.timeout(_KILL_S):
+                        await asyncio.shield(ended)
+                raise
+            return papers.ended(status)
+        finally:
+            del self._programs[token]
+            ended.cancel()
+            papers.close()
+
+    def _request(self, text: str, fds: list[int]) -> None:
+        """Raises OSError when no fork server can be started."""
         if self._socket is None:
             self.launch()
-        self._waiting.append(name.encode())
+        self._waiting.append((text.encode(), fds))
         self._send()
 
     def launch(self) -> None:
@@ -115,7 +151,11 @@ class ForkServer:
             return
         while self._waiting:
             try:
-                sock.send(self._waiting[0])
+                text, fds = self._waiting[0]
+                if fds:
+                    socket.send_fds(sock, [text], fds)
+                else:  # also of a program that is not waited for any more: it is not run
+                    sock.send(text)
             except BlockingIOError:
                 self._loop.add_writer(sock.fileno(), self._send)
                 return
@@ -139,10 +179,23 @@ class ForkServer:
                 self._on_lost()
                 return
             name, pid, why = [*message.decode(errors="replace").split(" ", 2), ""][:3]
-            if pid == "-":
+            if name in self._programs:
+                self._tell_end(name, pid, why)
+            elif pid == "-":
                 self._on_refused(name, why)
+            elif pid == "=":  # of a program that nobody waits for any more
+                pass
             else:
                 self._on_forked(name, int(pid), _received_fd(ancillary))
+
+    def _tell_end(self, token: str, sign: str, text: str) -> None:
+        ended = self._programs[token]
+        if ended.done():
+            return
+        if sign == "=":
+            ended.set_result(int(text))
+        else:
+            ended.set_exception(OSError(text))
 
     def _read_notices(self) -> None:
         try:
@@ -160,6 +213,9 @@ class ForkServer:
             self._socket.close()
             self._socket = None
         self._waiting.clear()
+        for ended in self._programs.values():
+            if not ended.done():
+                ended.set_exception(OSError("the fork server has ended, and nobody knows how the program did"))
         if self._process is not None:
             self._process.kill()  # it holds nothing that a kill could hurt, and is waited for at once
             self._process.wait()

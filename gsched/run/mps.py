@@ -12,7 +12,6 @@ bounded.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import shutil
@@ -23,6 +22,8 @@ from pathlib import Path
 from gsched.base.errors import ResourceExhausted
 from gsched.run import contain
 from gsched.run.account import FIRST_PERSON, Account, acting_as
+from gsched.run.order import Fence
+from gsched.run.program import Program, RunsPrograms
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +40,6 @@ _NAME = "nvidia-cuda-mps-server"[:15]
 """What the kernel keeps of the name of daemon and server alike."""
 _LOOK_S = 0.02
 _MOST_READ = 16 * 1024
-_INTO_GROUPS = 'while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@"'
-"""What a shell does before it becomes the control program: no child of that may come before."""
 
 
 class MpsDaemon:
@@ -58,9 +57,10 @@ class MpsDaemon:
         """What its clients need."""
         return {PIPES: str(self.pipes), LOGS: str(self.logs)}
 
-    async def start(self, program: str, uuids: Sequence[str], groups: Sequence[str] = ()) -> None:
-        """Start it for these GPUs, or parts of GPUs, in the control groups with these folders, and wait until it
-        listens. Raises ResourceExhausted.
+    async def start(self, program: str, uuids: Sequence[str], run: RunsPrograms, fence: Fence | None = None) -> None:
+        """Start it for these GPUs, or parts of GPUs, in the control group of this fence, and wait until it listens.
+
+        Raises ResourceExhausted.
         """
         path = shutil.which(program)
         if path is None:
@@ -70,11 +70,15 @@ class MpsDaemon:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.account is not None:
                 os.chown(folder, self.account.uid, self.account.gid)
-        words = ("/bin/sh", "-c", _INTO_GROUPS, "sh", *groups, "--", path, "-d")
-        code, said = await self._run(words, {"CUDA_VISIBLE_DEVICES": ",".join(uuids)}, "", START_S)
-        if code != 0 or not await self._listens():
-            why = said or ("it has not started in time" if code is None else f"exit code {code}, and no daemon")
-            raise ResourceExhausted(f"the MPS control daemon of {', '.join(uuids)} does not start: {why}")
+        try:
+            ended = await run(self._program(path, "-d", fence=fence, CUDA_VISIBLE_DEVICES=",".join(uuids)), START_S)
+        except TimeoutError:
+            why = "it has not started in time"
+        else:
+            if ended.status == 0 and await self._listens():
+                return
+            why = ended.last_line or f"exit code {ended.exit_code}, and no daemon"
+        raise ResourceExhausted(f"the MPS control daemon of {', '.join(uuids)} does not start: {why}")
 
     def pid(self) -> int | None:
         """Its process; None when it does not run."""
@@ -98,21 +102,22 @@ class MpsDaemon:
             finally:
                 os.close(fd)
 
-    async def stop(self, program: str) -> None:
+    async def stop(self, program: str, run: RunsPrograms) -> None:
         """End it and its server, and remove the folder. Never raises; what does not quit is killed."""
         path = shutil.which(program)
-        processes = [int(name) for name in os.listdir("/proc") if name.isdigit() and self.has(int(name))]
+        processes = [process for process in contain.scan().values() if self.has(process.pid)]
         if self.pid() is not None and path is not None:
             try:
-                await self._run((path,), {}, "quit\n", QUIT_S)
+                await run(self._program(path, stdin=b"quit\n"), QUIT_S)
+            except TimeoutError:
+                log.warning("the MPS control daemon in %s does not answer", self.folder)
             except OSError as error:
                 log.warning("the MPS control daemon in %s cannot be told to quit: %s", self.folder, error)
             else:
-                await _until(lambda: not any(map(self.has, processes)), QUIT_S)
-        for pid in filter(self.has, processes):
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        await _until(lambda: not any(map(self.has, processes)), QUIT_S)
+                await _until(lambda: not any(map(_lives, processes)), QUIT_S)
+        if problem := contain.send_all(processes, signal.SIGKILL):  # these very processes, whatever their numbers are
+            log.warning("the MPS control daemon in %s cannot be ended: %s", self.folder, problem)
+        await _until(lambda: not any(map(_lives, processes)), QUIT_S)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def last_words(self) -> str:
@@ -126,35 +131,20 @@ class MpsDaemon:
     async def _listens(self) -> bool:
         return await _until(lambda: self.pid() is not None, START_S / 5)
 
-    async def _run(
-        self, words: Sequence[str], more: dict[str, str], said: str, patience_s: float
-    ) -> tuple[int | None, str]:
-        """Exit code (None: it took too long) and last line of the control program."""
-        environment = {"PATH": os.environ.get("PATH", os.defpath), **self.environment, **more}
-        # A file, not a pipe: a daemon keeps what it is given, and a pipe's end would not come.
-        output = self.folder / "said"
-        with open(output, "wb") as file:
-            process = await asyncio.create_subprocess_exec(
-                *words,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=file,
-                stderr=file,
-                env=environment,
-                cwd="/",
-                start_new_session=True,
-                user=self.account.uid if self.account is not None else None,
-                group=self.account.gid if self.account is not None else None,
-                extra_groups=self.account.groups if self.account is not None else None,
-            )
-        try:
-            async with asyncio.timeout(patience_s):
-                await process.communicate(said.encode())
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-            return None, ""
-        lines = output.read_text("utf8", "replace").split("\n")
-        return process.returncode, next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
+    def _program(self, *words: str, stdin: bytes = b"", fence: Fence | None = None, **more: str) -> Program:
+        """The control program, run by the daemon's user; `more`: what it has in its environment besides."""
+        return Program(
+            words=words,
+            environment={"PATH": os.environ.get("PATH", os.defpath), **self.environment, **more},
+            stdin=stdin,
+            umask=0o077,
+            account=self.account,
+            fence=fence,
+        )
+
+
+def _lives(process: contain.Process) -> bool:
+    return contain.is_alive(process.pid, process.start)
 
 
 async def _until(is_true: Callable[[], bool], patience_s: float) -> bool:

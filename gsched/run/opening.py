@@ -14,7 +14,7 @@ from gsched.base import gpulock
 from gsched.run import contain, steps
 from gsched.run.account import acting_as
 from gsched.run.attemptfiles import INPUT, SCRIPT, STDERR, STDOUT
-from gsched.run.fence.group import Group, group_of
+from gsched.run.fence.group import Group, group_of, make_fenced
 from gsched.run.jobprocess import Nowhere, Output, interpreter, why
 from gsched.run.rights import Rights
 from gsched.run.shellline import plain_words
@@ -131,11 +131,9 @@ class Opening:
         if fence is None:
             return
         group = group_of(fence["kind"], fence["folders"])
+        self.group = group  # also where it was made and has no rules: it is removed
         try:
-            group.make()
-            self.group = group
-            if fence["minors"] is not None:
-                group.fence(fence["minors"], [(major, minor) for major, minor in fence["denied"]])
+            make_fenced(group, fence["minors"], [(major, minor) for major, minor in fence["denied"]])
         except OSError as error:
             raise NotStarted(f"{NO_FENCE}: {why(error)}") from error
 

@@ -42,14 +42,19 @@ class Rights:
         if self.user is not None:
             become(self.user)
 
+    def for_step(self, step: dict[str, object], umask: int) -> tuple[Account | None, list[tuple[int, int, int]], int]:
+        """Whom the step runs as, with which limits it begins, and its umask; `umask` is the job's."""
+        if step["is_site"] and self._site is not None:
+            return self._site, [], _SITE_UMASK
+        return self.user, self._granted, umask
+
     def take_for(self, step: dict[str, object], umask: int) -> None:
         """This process is to execute the step. Raises OSError, as `take`."""
-        if step["is_site"] and self._site is not None:
-            become(self._site)
-            os.umask(_SITE_UMASK)
-        else:
-            self.take()
-            os.umask(umask)
+        account, granted, mask = self.for_step(step, umask)
+        grant(granted)
+        if account is not None:
+            become(account)
+        os.umask(mask)
 
     def environment_of(self, step: dict[str, object], environment: dict[str, str]) -> dict[str, str]:
         """What the step is to see.

@@ -1,6 +1,6 @@
 """What this machine allows: where jobs' control groups can lie, whether a fence holds there, what was left behind.
 
-An agent asks once, at its start, before it has threads. All groups of a cluster's host lie below one folder,
+An agent asks once, at its start. All groups of a cluster's host lie below one folder,
 `gsched/TAG`, at the top of the hierarchy: a job must outlive the service or the login session that its agent belongs
 to. Only an agent that itself runs in the fence of a job stays inside of that.
 
@@ -10,24 +10,23 @@ Never removes a group that holds a process, and nothing outside its own folder.
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from gsched.run.fence import tree
-from gsched.run.fence.group import V1, V2, Group, group_of
+from gsched.run.fence import tree, trial
+from gsched.run.fence.group import V1, V2, Group, group_of, make_fenced
 from gsched.run.fence.v1 import MINORS
 
 _TRIAL = ".trial"
 _TRIAL_MINOR = MINORS - 1
 """One that is denied whatever is known of the machine's GPUs, and that hardly any has."""
-_DENIED, _OPEN, _UNTOLD, _OUTSIDE = 0, 1, 2, 3
+_UNTOLD = -1
 _PROBLEMS = {
-    _OPEN: "the kernel takes the rules, but a device that they deny can be opened",
-    _OUTSIDE: "a process cannot be put into a group",
+    trial.OPEN: "the kernel takes the rules, but a device that they deny can be opened",
+    trial.OUTSIDE: "a process cannot be put into a group",
 }
 
 
@@ -132,16 +131,15 @@ def _inside(own: str, root: str) -> str:
 
 def _try(ground: Ground, scratch: Path) -> str:
     """Make a group, fence it and see whether the fence holds; empty when it does."""
-    trial = ground.group(_TRIAL)
+    group = ground.group(_TRIAL)
     try:
-        trial.make()
-        trial.fence((), ())
-        held = _opened_from(trial, scratch)
+        make_fenced(group, (), ())
+        held = _opened_from(group, scratch)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"
     finally:
-        trial.remove()
+        group.remove()
     return _PROBLEMS.get(held, "")
 
 
@@ -153,24 +151,8 @@ def _opened_from(group: Group, scratch: Path) -> int:
     except OSError:
         return _UNTOLD
     try:
-        if _open(node) == _DENIED:
+        if trial.opened(str(node)) == trial.DENIED:
             return _UNTOLD
-        pid = os.fork()
-        if pid == 0:
-            answer = _OUTSIDE
-            try:
-                group.add(os.getpid())
-                answer = _open(node)
-            finally:
-                os._exit(answer)
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        return trial.opened_inside(group, str(node))
     finally:
         node.unlink()
-
-
-def _open(node: Path) -> int:
-    try:
-        os.close(os.open(node, os.O_RDWR | os.O_CLOEXEC))
-    except OSError as error:
-        return _DENIED if error.errno in (errno.EPERM, errno.EACCES) else _OPEN
-    return _OPEN

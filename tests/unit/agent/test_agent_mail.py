@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from fork_server import run
 
 from gsched.agent.mail import send
 from gsched.run.account import look_up
@@ -48,6 +49,7 @@ def test_a_program_is_given_the_address_and_the_mail(tmp_path):
         mail(program=program(tmp_path, f'echo "$@" > {tmp_path}/args; cat > {tmp_path}/mail')),
         "한글\nDone",
         "결과 \udcff\n",
+        run,
     )
     assert (tmp_path / "args").read_text() == "-oi ann@site\n"
     from email import policy
@@ -63,12 +65,12 @@ def test_a_program_is_given_the_address_and_the_mail(tmp_path):
 )
 def test_what_is_no_address_gets_no_mail(tmp_path, to):
     with pytest.raises(OSError, match="is not an address"):
-        send(msgspec.structs.replace(mail(program=program(tmp_path, "exit 0")), to=to), "s", "b")
+        send(msgspec.structs.replace(mail(program=program(tmp_path, "exit 0")), to=to), "s", "b", run)
 
 
 @pytest.mark.parametrize("to", ["ann", "ann@site", "ann.lee+gpu@host.example.org", "김@회사.kr"])
 def test_addresses(tmp_path, to):
-    send(msgspec.structs.replace(mail(program=program(tmp_path, "exit 0")), to=to), "s", "b")
+    send(msgspec.structs.replace(mail(program=program(tmp_path, "exit 0")), to=to), "s", "b", run)
 
 
 @pytest.mark.needs_root
@@ -82,7 +84,7 @@ def test_a_users_mail_is_handed_over_by_that_user():
         os.chown(folder / "out", account.uid, account.gid)
         for each in (folder, path):
             each.chmod(0o755)
-        send(mail(program=str(path)), "s", "b", account)
+        send(mail(program=str(path)), "s", "b", run, account)
         assert (folder / "out" / "told").read_text() == f"{account.uid}\n{account.home} {account.name}\n"
 
 
@@ -93,7 +95,7 @@ def test_a_users_mail_is_handed_over_by_that_user():
 def test_a_program_that_fails_is_told_of(tmp_path, text, problem):
     words = program(tmp_path, text) if text else "/nosuch/mailer"
     with pytest.raises(OSError, match=problem):
-        send(mail(program=words), "s", "b")
+        send(mail(program=words), "s", "b", run)
 
 
 def serve(listening: socket.socket, heard: list[bytes], greeting: bytes) -> None:
@@ -124,7 +126,7 @@ def test_a_server_is_given_the_mail(server):
     heard: list[bytes] = []
     thread = threading.Thread(target=serve, args=(server, heard, b"220 hello\r\n"))
     thread.start()
-    send(mail(server=f"127.0.0.1:{server.getsockname()[1]}"), "Job 7", "report\n")
+    send(mail(server=f"127.0.0.1:{server.getsockname()[1]}"), "Job 7", "report\n", run)
     thread.join(60)
     assert b"rcpt TO:<ann@site>" in heard and b"Subject: Job 7" in heard and b"report" in heard
 
@@ -133,5 +135,5 @@ def test_a_server_that_refuses_is_told_of(server):
     thread = threading.Thread(target=serve, args=(server, [], b"554 go away\r\n"))
     thread.start()
     with pytest.raises(OSError, match="go away"):
-        send(mail(server=f"127.0.0.1:{server.getsockname()[1]}"), "Job 7", "report\n")
+        send(mail(server=f"127.0.0.1:{server.getsockname()[1]}"), "Job 7", "report\n", run)
     thread.join(60)

@@ -6,12 +6,15 @@ import asyncio
 import os
 import shutil
 import signal
+import stat
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from fork_server import fork_server
 
 from gsched.agent.mps import Mps, wish_of
 from gsched.base.errors import ResourceExhausted
@@ -22,7 +25,11 @@ from gsched.run import contain
 from gsched.run import mps as daemon
 from gsched.run.account import Account
 from gsched.run.fence.ground import Ground, find_ground
+from gsched.run.fence.tree import CHARACTER_MAJOR
+from gsched.run.launch import ForkServer
 from gsched.run.mps import MpsDaemon, pipes_of
+from gsched.run.order import Fence
+from gsched.run.program import Ended, Program
 
 STAND_IN = Path(__file__).resolve().parents[2] / "fakemps"
 FIRST, SECOND, THIRD = (1, 1), (2, 1), (3, 1)
@@ -40,6 +47,14 @@ def part(*indexes: int, gmem_mib: float = 0.0, share: float = 1.0) -> HostAlloca
     return HostAllocation(host="a", slots=1, gpus=tuple(gpus))
 
 
+_SERVERS: list[ForkServer] = []
+"""The one of the story that is being told."""
+
+
+async def run_program(program: Program, limit_s: float | None = None) -> Ended:
+    return await _SERVERS[-1].run(program, limit_s)
+
+
 class Host:
     """A folder with the stand-in and an agent's spool."""
 
@@ -53,7 +68,7 @@ class Host:
 
     def agent(self) -> Mps:
         """A new one, as after a restart."""
-        self.keeper = Mps(self.program, self.cluster, self.spool)
+        self.keeper = Mps(self.program, self.cluster, self.spool, run=run_program)
         return self.keeper
 
     def log(self) -> list[str]:
@@ -73,13 +88,16 @@ def host() -> Iterator[Host]:
     with tempfile.TemporaryDirectory(prefix="mps") as folder:
         found = Host(Path(folder), f"test{folder}")
         yield found
-        asyncio.run(found.agent().adopt(()))
+        run(found.agent().adopt(()))
 
 
 def run(*turns: object) -> None:
     async def story() -> None:
-        for turn in turns:
-            await turn  # type: ignore[misc]
+        with fork_server() as server:
+            _SERVERS.append(server)
+            for turn in turns:
+                await turn  # type: ignore[misc]
+            _SERVERS.pop()
 
     asyncio.run(story())
 
@@ -183,7 +201,7 @@ def test_what_a_job_is_told(host: Host) -> None:
 
 
 def test_without_the_program_or_where_it_fails_the_job_waits(host: Host) -> None:
-    keeper = Mps(str(host.bin / "nothing"), "test", host.spool)
+    keeper = Mps(str(host.bin / "nothing"), "test", host.spool, run=run_program)
     with pytest.raises(ResourceExhausted, match=r"MPS cannot be had: there is no .*/nothing on this host"):
         run(keeper.before(FIRST, part(0), spec()))
     run(keeper.after(FIRST, part(0)))
@@ -240,6 +258,24 @@ def test_a_daemon_that_does_not_quit_is_killed_with_its_server(host: Host, monke
     assert not any(pipes_of(pid or 0) for pid in pids)
 
 
+def test_who_has_got_the_number_of_a_daemon_that_ended_is_not_killed(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look and the signal: the process is meant, not its number."""
+    monkeypatch.setattr(daemon, "QUIT_S", 0.1)
+    innocent = subprocess.Popen(["sleep", "600"])
+    found = contain.read_process(innocent.pid)
+    assert found is not None
+    found.start -= 1
+    monkeypatch.setattr(contain, "scan", lambda: {found.pid: found})
+    monkeypatch.setattr(MpsDaemon, "has", lambda self, pid: pid == innocent.pid)
+    (host.spool / "one").mkdir(parents=True)
+    run(MpsDaemon(host.spool / "one").stop(host.program, run_program))
+    assert innocent.poll() is None and not (host.spool / "one").exists()
+    innocent.kill()
+    innocent.wait()
+
+
 def test_a_number_that_is_another_process_by_now_is_no_daemon(host: Host) -> None:
     run(host.keeper.before(FIRST, part(0), spec()))
     pid = host.pid(part(0))
@@ -256,7 +292,7 @@ def test_a_daemon_has_a_control_group_of_its_own(host: Host) -> None:
     if not isinstance(ground, Ground):
         pytest.skip(ground)
     (host.bin / "server").touch()
-    keeper = host.keeper = Mps(host.program, host.cluster, host.spool, ground)
+    keeper = host.keeper = Mps(host.program, host.cluster, host.spool, ground, run=run_program)
     run(keeper.before(FIRST, part(0), spec()))
     (name,) = keeper.groups
     pid, server = host.pid(part(0)), int((host.bin / "server").read_text())
@@ -272,6 +308,49 @@ def test_a_daemon_has_a_control_group_of_its_own(host: Host) -> None:
 
 
 @pytest.mark.needs_root
+def test_a_daemon_and_its_server_open_the_gpus_of_their_jobs_alone(host: Host) -> None:
+    """Also where the daemon is another user's, who has no right to put anything into a control group."""
+    with tempfile.TemporaryDirectory(prefix="mps") as scratch:
+        ground = find_ground(scratch, Path(scratch))
+    if not isinstance(ground, Ground):
+        pytest.skip(ground)
+    host.bin.parent.chmod(0o755)
+    host.bin.chmod(0o777)
+    (host.bin / "server").touch()
+    (host.bin / "server").chmod(0o666)
+    for minor in (3, 5):
+        os.mknod(host.bin / f"gpu{minor}", stat.S_IFCHR | 0o600, os.makedev(CHARACTER_MAJOR, minor))
+        (host.bin / f"gpu{minor}").chmod(0o666)
+    asked = []
+
+    async def account(user: str) -> Account | None:
+        return Account(name=user, uid=54321, gid=54321)
+
+    async def fence(name: str, held: HostAllocation) -> Fence | None:
+        asked.append((name, held))
+        return Fence(kind=ground.kind, folders=ground.folders(name), minors=(3,))
+
+    keeper = host.keeper = Mps(host.program, host.cluster, host.spool, ground, account, run=run_program, fence=fence)
+    run(keeper.before(FIRST, part(3), spec()))
+    (name,) = keeper.groups
+    assert asked == [(name, part(3))]
+    pids = ground.group(name).pids()
+    server = int((host.bin / "server").read_text())
+    assert server in pids and {contain.owner_of(pid) for pid in pids} == {54321}
+
+    async def opened_there() -> None:
+        inside = Fence(kind=ground.kind, folders=ground.folders(name))
+        for minor, told in ((3, ""), (5, "Operation not permitted")):
+            words = ("/bin/sh", "-c", f"exec 3<>{host.bin}/gpu{minor}")
+            said = (await run_program(Program(words=words, fence=inside))).last_line
+            assert ("Operation not permitted" in said) == bool(told), said
+
+    run(opened_there(), keeper.after(FIRST, part(3)))
+    assert not any(Path(folder).exists() for folder in ground.folders(name))
+    ground.leave()
+
+
+@pytest.mark.needs_root
 def test_another_users_daemon_is_that_users_and_serves_nobody_else(host: Host) -> None:
     accounts = {name: Account(name=name, uid=uid, gid=uid) for name, uid in (("ann", 54321), ("bob", 54322))}
 
@@ -279,7 +358,7 @@ def test_another_users_daemon_is_that_users_and_serves_nobody_else(host: Host) -
         return accounts[user]
 
     def agent() -> Mps:
-        host.keeper = Mps(host.program, host.cluster, host.spool, None, account)
+        host.keeper = Mps(host.program, host.cluster, host.spool, None, account, run=run_program)
         return host.keeper
 
     host.bin.parent.chmod(0o755)

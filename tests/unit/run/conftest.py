@@ -1,9 +1,11 @@
-"""Fixture: a host whose attempts never outlive the test."""
+"""Fixtures: a host whose attempts never outlive the test, real control groups, and devices of GPUs."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -11,6 +13,9 @@ import pytest
 from run_host import CLUSTER, Host
 
 from gsched.run import contain
+from gsched.run.fence import ground as grounds
+from gsched.run.fence.ground import Ground
+from gsched.run.fence.group import V1, V2
 
 
 @pytest.fixture
@@ -33,3 +38,33 @@ def on_host(tmp_path: Path):
         asyncio.run(main())
 
     return run
+
+
+@pytest.fixture(params=[V2, V1])
+def ground(request, tmp_path):
+    """A place for groups of this version; skipped, with the reason, on a machine that has none."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    tag = f"test-{os.getpid()}"
+    bases = dict(grounds._candidates(tag)).get(request.param)
+    if bases is None:
+        pytest.skip(f"no control groups {request.param} are mounted")
+    place = Ground(request.param, bases)
+    if problem := grounds._try(place, tmp_path):
+        pytest.skip(f"control groups {request.param}: {problem}")
+    yield place
+    for entry in [entry.name for base in bases for entry in os.scandir(base) if entry.is_dir()]:
+        place.group(entry).kill()
+        place.group(entry).remove()
+    place.leave()
+
+
+@pytest.fixture
+def nodes(tmp_path) -> Path:
+    """Device nodes 0 to 7 of GPUs that no driver serves."""
+    for minor in range(8):
+        try:
+            os.mknod(tmp_path / f"nvidia{minor}", stat.S_IFCHR | 0o666, os.makedev(195, minor))
+        except PermissionError:
+            pytest.skip("device nodes cannot be made here")
+    return tmp_path

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import stat
 import struct
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from gsched.run import contain, forkserver
 from gsched.run.fence import ground as grounds
 from gsched.run.fence import tree, v2
 from gsched.run.fence.ground import Ground, find_ground
-from gsched.run.fence.group import V1, V2
+from gsched.run.fence.group import V1
 from gsched.run.fence.v1 import V1Group
 from gsched.run.fence.v2 import program
 from gsched.run.order import Fence, Step
@@ -116,36 +115,6 @@ def test_without_root_it_says_so(tmp_path, monkeypatch):
 # -- real groups ------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=[V2, V1])
-def ground(request, tmp_path):
-    """A place for groups of this version; skipped, with the reason, on a machine that has none."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
-    tag = f"test-{os.getpid()}"
-    bases = dict(grounds._candidates(tag)).get(request.param)
-    if bases is None:
-        pytest.skip(f"no control groups {request.param} are mounted")
-    place = Ground(request.param, bases)
-    if problem := grounds._try(place, tmp_path):
-        pytest.skip(f"control groups {request.param}: {problem}")
-    yield place
-    for entry in [entry.name for base in bases for entry in os.scandir(base) if entry.is_dir()]:
-        place.group(entry).kill()
-        place.group(entry).remove()
-    place.leave()
-
-
-@pytest.fixture
-def nodes(tmp_path) -> Path:
-    """Device nodes 0 to 7 of GPUs that no driver serves."""
-    for minor in range(8):
-        try:
-            os.mknod(tmp_path / f"nvidia{minor}", stat.S_IFCHR | 0o666, os.makedev(195, minor))
-        except PermissionError:
-            pytest.skip("device nodes cannot be made here")
-    return tmp_path
-
-
 OPENER = """
 import errno, os, sys
 for minor in range(8):
@@ -191,6 +160,30 @@ def test_steps_around_a_job_are_in_its_fence(on_host, ground, nodes):
         for name in ("first", "last"):
             seen = dict(line.split() for line in (nodes / name).read_text().splitlines())
             assert {minor for minor, end in seen.items() if end == "EPERM"} == set("0123457"), seen
+        assert not any(os.path.exists(folder) for folder in ground.folders("1.1"))
+
+    on_host(scenario)
+
+
+@pytest.mark.needs_root
+def test_steps_in_the_place_of_a_killed_supervisor_begin_in_the_fence(on_host, ground, nodes):
+    (nodes / "opener.py").write_text(OPENER)
+
+    async def scenario(host: Host) -> None:
+        mark = ground.group("1.1").places[0]
+        text = f"python3 {nodes}/opener.py {nodes} >{nodes}/seen; cat /proc/self/cgroup >{nodes}/groups"
+        job = "touch up; while [ ! -e go ]; do sleep 0.02; done"
+        await host.executor.start(
+            host.order(job, fence=fence_of(ground, "1.1", 6), last=(Step(command=text, what="it"),))
+        )
+        await appears(lambda: (host.root / "up").exists())
+        os.kill(host.supervisor_pid(), signal.SIGKILL)
+        await appears(lambda: contain.read_process(host.supervisor_pid()) is None)
+        (host.root / "go").touch()
+        assert (await host.end_of(1)).post_code == 0
+        seen = dict(line.split() for line in (nodes / "seen").read_text().splitlines())
+        assert {minor for minor, end in seen.items() if end == "EPERM"} == set("0123457"), seen
+        assert mark in (nodes / "groups").read_text()
         assert not any(os.path.exists(folder) for folder in ground.folders("1.1"))
 
     on_host(scenario)

@@ -1,0 +1,44 @@
+"""A fork server for tests of what the agent has it run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from gsched.base.gpulock import Places
+from gsched.run.launch import ForkServer
+from gsched.run.program import Ended, Program
+
+
+def nothing(*_: object) -> None:
+    """Nobody asks it for supervisors."""
+
+
+@contextlib.contextmanager
+def fork_server() -> Iterator[ForkServer]:
+    """One that ends with the block, inside of a running event loop."""
+    server = ForkServer(
+        Path("/nonexistent"),
+        "test",
+        Places("", "", False),
+        on_forked=nothing,
+        on_refused=nothing,
+        on_started=nothing,
+        on_lost=nothing,
+    )
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def run(program: Program, limit_s: float | None = None) -> Ended:
+    """Run one program, as in a thread of the agent."""
+
+    async def story() -> Ended:
+        with fork_server() as server:
+            return await server.run(program, limit_s)
+
+    return asyncio.run(story())
