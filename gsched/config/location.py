@@ -85,7 +85,8 @@ def read_resource_map(
             name = cell(row, "RESOURCENAME").text
             try:
                 if name in seen:
-                    raise BadRequest(f"resource {name} is mapped twice (first at line {seen[name].at.line})")
+                    _compare(row, seen[name], findings)
+                    continue
                 _place(row, _defined(name, shared), placement)
                 seen[name] = row
             except BadRequest as error:
@@ -95,6 +96,15 @@ def read_resource_map(
         if resource.interval_s is not None and name not in seen:
             findings.note(shared.places[name], f"{name} is in no ResourceMap: no host has it")
     return placement
+
+
+def _compare(row: Row, first: Row, findings: Findings) -> None:
+    """A row that maps a resource again. Raises BadRequest when it says something else than the first."""
+    name = cell(row, "RESOURCENAME").text
+    here, there = (parse_location(cell(each, "LOCATION").text) for each in (row, first))
+    if here != there:
+        raise BadRequest(f"resource {name} is mapped twice, and not alike (first at line {first.at.line})")
+    findings.note(row.at, f"resource {name} is mapped again, as at line {first.at.line}: this changes nothing")
 
 
 def _defined(name: str, shared: Shared) -> Resource:

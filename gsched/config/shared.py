@@ -6,7 +6,7 @@ Source: lsf.shared(5). Nothing here knows hosts.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
@@ -36,12 +36,14 @@ _RESOURCE = Columns(
 
 @dataclass(slots=True)
 class Shared:
-    """What lsf.shared says. `models` maps a host model to its CPU factor; `types` holds names in file order."""
+    """What lsf.shared says. `models` maps a host model to its CPU factor; `types` holds names in file order, and where
+    each is defined."""
 
     cluster: str | None = None
     cluster_at: Place | None = None
-    types: dict[str, None] = field(default_factory=dict)
+    types: dict[str, Place] = field(default_factory=dict)
     models: dict[str, float] = field(default_factory=dict)
+    model_places: dict[str, Place] = field(default_factory=dict)
     resources: dict[str, Resource] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     """Where each resource is defined."""
@@ -73,7 +75,9 @@ def _read_cluster(section: Section, shared: Shared, findings: Findings) -> None:
         name = read_key(row, "ClusterName", cluster_name, findings)
         if name is None:
             continue
-        if shared.cluster is not None:
+        if shared.cluster == name and shared.cluster_at is not None:
+            _note_again(row, f"cluster {name}", shared.cluster_at, findings)
+        elif shared.cluster is not None:
             findings.error(
                 row.at, f"a second cluster ({name}): several clusters in one lsf.shared are not supported yet"
             )
@@ -85,20 +89,29 @@ def _read_types(section: Section, shared: Shared, findings: Findings) -> None:
     for row in read_columns(section, _HOST_TYPE, findings):
         name = read_key(row, "TYPENAME", _type_or_model, findings)
         if name is not None and name in shared.types:
-            findings.error(row.at, f"host type {name} is defined twice")
+            _note_again(row, f"host type {name}", shared.types[name], findings)
         elif name is not None:
-            shared.types[name] = None
+            shared.types[name] = row.at
 
 
 def _read_models(section: Section, shared: Shared, findings: Findings) -> None:
     rows = list(read_columns(section, _HOST_MODEL, findings))
+    places = shared.model_places
     for row in rows:
         name = read_key(row, "MODELNAME", _type_or_model, findings)
         factor = read_cell(row, "CPUFACTOR", _cpu_factor, 1.0, findings)
-        if name is not None and name in shared.models:
-            findings.error(row.at, f"host model {name} is defined twice")
-        elif name is not None:
-            shared.models[name] = factor
+        if name is None:
+            continue
+        if name not in shared.models:
+            shared.models[name], places[name] = factor, row.at
+        elif shared.models[name] == factor:
+            _note_again(row, f"host model {name}", places[name], findings)
+        else:
+            findings.error(
+                row.at,
+                f"host model {name} is defined twice, and not alike: CPUFACTOR is {factor:g} here and "
+                f"{shared.models[name]:g} at {places[name]}",
+            )
     if any(not cell(row, "ARCHITECTURE").is_empty for row in rows):
         findings.note(
             section.at,
@@ -113,12 +126,38 @@ def _read_resources(section: Section, shared: Shared, findings: Findings) -> Non
         if name is None:
             continue
         if name in shared.resources:
-            findings.error(row.at, f"resource {name} is defined twice (first at {shared.places[name]})")
+            _compare(row, shared.resources[name], resource, shared.places[name], findings)
             continue
         shared.resources[name] = resource
         shared.places[name] = row.at
         if name in GPU_COUNTERS:
             _check_counter(row, resource, findings)
+
+
+def _note_again(row: Row, what: str, first: Place, findings: Findings) -> None:
+    findings.note(row.at, f"{what} is defined again, as at {first}: this changes nothing")
+
+
+_COMPARED: dict[str, Callable[[Resource], str]] = {
+    "TYPE": lambda resource: resource.type.value,
+    "INTERVAL": lambda resource: "()" if resource.interval_s is None else str(resource.interval_s),
+    "INCREASING": lambda resource: "Y" if resource.increasing else "N",
+    "CONSUMABLE": lambda resource: "Y" if resource.consumable else "N",
+    "RELEASE": lambda resource: "Y" if resource.release else "N",
+}
+
+
+def _compare(row: Row, first: Resource, second: Resource, at: Place, findings: Findings) -> None:
+    """Stanzas of LSF's manuals are pasted below those that are there already: what says the same does no harm."""
+    for column, shown in _COMPARED.items():
+        if shown(first) != shown(second):
+            findings.error(
+                row.at,
+                f"resource {first.name} is defined twice, and not alike: {column} is {shown(second)} here and "
+                f"{shown(first)} at {at}",
+            )
+            return
+    _note_again(row, f"resource {first.name}", at, findings)
 
 
 def _resource(row: Row, name: str, findings: Findings) -> Resource:

@@ -30,6 +30,7 @@ from gsched.master.gate import Gate, LetIn
 from gsched.master.loop import EngineLoop, Item
 from gsched.master.openfiles import allow_sessions, most_connections
 from gsched.master.orders import Orders
+from gsched.master.reconfig import KnownNotes
 from gsched.master.recovery import recover
 from gsched.master.servicer import Desk
 from gsched.master.services import Services
@@ -62,7 +63,8 @@ SHUTDOWN_GRACE_S = 0.5
 
 def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
     """Serve until SIGTERM or SIGINT, telling `manager` how it stands. Raises GschedError when it cannot start."""
-    config = load(conf_dir, host).required()
+    loaded = load(conf_dir, host)
+    config = loaded.required()
     for folder in (config.locations.state_dir, config.folder_of("master")):
         Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     check_private(config.folder_of("master"))
@@ -72,7 +74,7 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
     store = EventLog(Path(config.locations.state_dir) / STORE_FILE)
     try:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        return asyncio.run(Master(config, store, manager).serve())
+        return asyncio.run(Master(config, store, manager, KnownNotes(loaded.problems)).serve())
     finally:
         store.close()
 
@@ -80,8 +82,9 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
 class Master:
     """The pieces of one master and how they are wired."""
 
-    def __init__(self, config: ClusterConfig, store: EventLog, manager: ServiceManager) -> None:
+    def __init__(self, config: ClusterConfig, store: EventLog, manager: ServiceManager, notes: KnownNotes) -> None:
         clock = SystemClock()
+        self._notes = notes
         self._config = config
         self._store = store
         self._manager = manager
@@ -111,7 +114,7 @@ class Master:
         self._loop.put(Item(Reconfigure(user_name(os.getuid()), self._config, started=True)))
         history = History(self._store.path)
         audit = AuditLog(str(Path(self._config.locations.log_dir) / auditlog.FILE))
-        desk = Desk(self._loop, self._board, self._store, LetIn())
+        desk = Desk(self._loop, self._board, self._store, LetIn(), self._notes)
         self._attendance = Attendance(self._board, killer(desk))
         self._attendance.begin(self._interactive)
         servers = await self._listen(

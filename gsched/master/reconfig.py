@@ -1,13 +1,37 @@
-"""What a reconfig does not change at once: it is refused, or a note says when it takes effect.
+"""What a reconfig does not change at once: it is refused, or a note says when it takes effect; and which notes are new.
 
 It must never pass over in silence a setting that has changed and is not followed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from gsched.base.errors import Problem
 from gsched.model.config import ClusterConfig
+
+
+class KnownNotes:
+    """What is to be noted about the files that are in force: a reconfig tells it once. gadmin ckconfig tells it each
+    time.
+    """
+
+    def __init__(self, problems: Iterable[Problem] = ()) -> None:
+        self._known = _of(problems)
+
+    def news(self, problems: Iterable[Problem]) -> tuple[str, ...]:
+        """Those that are not known, as lines; where in its file one stands may have changed."""
+        return tuple(
+            str(each) for each in problems if each.severity != "error" and (each.path, each.text) not in self._known
+        )
+
+    def replace(self, problems: Iterable[Problem]) -> None:
+        """These files are in force now."""
+        self._known = _of(problems)
+
+
+def _of(problems: Iterable[Problem]) -> frozenset[tuple[str, str]]:
+    return frozenset((each.path, each.text) for each in problems if each.severity != "error")
 
 
 def fixed(old: ClusterConfig, new: ClusterConfig) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -27,7 +27,7 @@ from gsched.master.hostchoice import admitted
 from gsched.master.jobaccounts import JobAccounts
 from gsched.master.loop import EngineLoop, Item, refusal
 from gsched.master.queueviews import queue_views
-from gsched.master.reconfig import fixed, told_at_start
+from gsched.master.reconfig import KnownNotes, fixed, told_at_start
 from gsched.master.replies import filled, job_replies
 from gsched.master.sessions import Sessions
 from gsched.master.sharedviews import shared_views, with_shared
@@ -68,6 +68,7 @@ class Desk:
     board: Board
     store: EventLog
     auth: Proven
+    notes: KnownNotes = field(default_factory=KnownNotes)
 
     async def ask(self, command: Command, blobs: Mapping[str, bytes] | None = None) -> Any:
         """Have the engine carry a command out; returns once its events are durable. Raises GschedError."""
@@ -154,7 +155,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         config = self._board.config
         loaded = await asyncio.to_thread(load, config.locations.conf_dir, config.master_host)
         errors = tuple(str(problem) for problem in loaded.problems if problem.severity == "error")
-        notes = tuple(str(problem) for problem in loaded.problems if problem.severity != "error")
+        notes = self._desk.notes.news(loaded.problems)
         applied = False
         if request.apply and loaded.config is not None and not errors:
             if not caller.is_admin:
@@ -163,6 +164,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             if not errors:
                 await self._desk.ask(Reconfigure(caller.user, loaded.config))
                 applied = True
+                self._desk.notes.replace(loaded.problems)
                 notes += tuple(told_at_start(config, loaded.config))
         return to_proto(ReconfigResult(applied=applied, problems=errors, notes=notes), model_pb2.ReconfigResult)
 

@@ -133,6 +133,21 @@ def test_a_bare_cluster_is_taught_its_gpus_while_a_job_runs(bare: Cluster) -> No
     assert {name: bare.pid(name) for name in daemons} == daemons
 
 
+def test_the_gpu_stanzas_pasted_below_those_of_gsched_up(cluster: Cluster) -> None:
+    """What says the same twice is noted, and a reconfig notes nothing that it has noted before."""
+    silent = CHECKING + "No errors found.\n\n"
+    assert cluster.run("gadmin", "reconfig").stderr == silent
+    with cluster.files_as_they_are():
+        append(cluster.conf / "lsf.shared", SEED_RESOURCES)
+        append(cluster.conf / "lsf.cluster.private", SEED_MAP)
+        said = cluster.run("gadmin", "reconfig").stderr
+        assert said.count("is defined again") == said.count("is mapped again") == 5
+        assert "CONSUMABLE" not in said and said.endswith("No errors found.\n\n")
+        assert cluster.run("gadmin", "reconfig").stderr == silent
+        assert cluster.run("gadmin", "ckconfig", "-v").stderr.count("CONSUMABLE") == 2
+        assert cluster.wait(cluster.submit("-R", ONE_GPU, "true"))[0].state == "DONE"
+
+
 def test_every_problem_is_named_at_once_and_nothing_changes(cluster: Cluster) -> None:
     files = {path: path.read_text() for path in cluster.conf.iterdir() if path.is_file()}
     shared, params, queues = (cluster.conf / name for name in ("lsf.shared", "lsb.params", "lsb.queues"))

@@ -6,11 +6,13 @@ import pytest
 from config_texts import BASE, check, line_after, with_lines
 
 from gsched.base.errors import BadRequest
+from gsched.config.files import check_texts
 from gsched.config.findings import Findings
 from gsched.config.location import Instance, parse_location
 from gsched.config.sections import read_sections
 from gsched.config.shared import read_shared
-from gsched.config.template import resource_stanzas
+from gsched.config.template import private_texts, resource_stanzas
+from gsched.model.config import Locations
 from gsched.model.resource import GPU_COUNTERS, ResourceType
 
 SEED_RESOURCE = """\
@@ -135,9 +137,42 @@ def test_a_resource_that_cannot_be_defined(row, error):
     assert resources(row)[1] == [f"f:3: {error}"]
 
 
-def test_a_second_definition_names_the_first():
-    assert resources("a Boolean () () () ()", "a String () () () ()")[1] == [
-        "f:4: resource a is defined twice (first at f:3)"
+@pytest.mark.parametrize(
+    ("first", "second", "what"),
+    [
+        ("a Boolean () () () ()", "a String () () () ()", "TYPE is String here and Boolean"),
+        ("a Numeric () () () ()", "a Numeric 60 () () ()", "INTERVAL is 60 here and ()"),
+        ("a Numeric 60 N Y ()", "a Numeric 60 Y Y ()", "INCREASING is Y here and N"),
+        ("a Numeric 60 N Y ()", "a Numeric 60 N N ()", "CONSUMABLE is N here and Y"),
+    ],
+)
+def test_a_second_definition_that_says_something_else_names_the_first(first, second, what):
+    assert resources(first, second)[1] == [f"f:4: resource a is defined twice, and not alike: {what} at f:3"]
+
+
+def test_an_equal_definition_is_a_note():
+    """The words of its description may be others."""
+    found, problems = resources("a numeric 60 N Y (the first)", "a Numeric 60 N Y (as the manual has it)")
+    assert problems == ["f:4: note: resource a is defined again, as at f:3: this changes nothing"]
+    assert found["a"].description == "the first"
+
+
+def test_the_gpu_stanzas_paste_in_below_those_that_a_new_cluster_has():
+    """As `gsched up` writes the files, and as the manuals of LSF have their lines, comment and blank lines in them."""
+    folders = Locations(**{**dict.fromkeys(Locations.__struct_fields__, "/y"), "conf_dir": "/x"})
+    texts = private_texts(cluster="c1", hosts=["h1", "h2"], slots=4, folders=folders, gpu_provider="nvml")
+    shared, cluster = "lsf.shared", "lsf.cluster.c1"
+    before = check_texts("/x", texts)
+    pasted = {**texts, shared: texts[shared] + SEED_RESOURCE, cluster: texts[cluster] + SEED_MAP}
+    after = check_texts("/x", pasted)
+    assert not [problem for problem in after.problems if problem.severity == "error"]
+    assert before.config is not None and after.config is not None
+    assert after.config.resources == before.config.resources
+    assert after.config.external_on("h2") == before.config.external_on("h2") == GPU_COUNTERS
+    more = [problem.text for problem in after.problems if problem not in before.problems]
+    assert [text.split(" again")[0] for text in more] == [
+        *(f"resource {name} is defined" for name in GPU_COUNTERS),
+        *(f"resource {name} is mapped" for name in GPU_COUNTERS),
     ]
 
 
@@ -159,12 +194,20 @@ def test_columns_that_mean_nothing_are_noted():
     ("lines", "error"),
     [
         (["Begin Cluster", "ClusterName", "c2", "End Cluster"], "a second cluster (c2)"),
+        (["Begin Cluster", "ClusterName", "c1", "End Cluster"], "note: cluster c1 is defined again, as at lsf.shared:"),
         (
             ["Begin Cluster", "ClusterName Servers", "c2 (h1)", "End Cluster"],
             "Servers is not supported yet (found 'h1')",
         ),
-        (["Begin HostType", "TYPENAME", "LINUX64", "End HostType"], "host type LINUX64 is defined twice"),
-        (["Begin HostModel", "MODELNAME CPUFACTOR", "fast 1", "End HostModel"], "host model fast is defined twice"),
+        (["Begin HostType", "TYPENAME", "LINUX64", "End HostType"], "note: host type LINUX64 is defined again"),
+        (
+            ["Begin HostModel", "MODELNAME CPUFACTOR", "fast 1", "End HostModel"],
+            "host model fast is defined twice, and not alike: CPUFACTOR is 1 here and 2.5 at lsf.shared:",
+        ),
+        (
+            ["Begin HostModel", "MODELNAME CPUFACTOR", "fast 2.50", "End HostModel"],
+            "note: host model fast is defined again",
+        ),
         (
             ["Begin HostModel", "MODELNAME CPUFACTOR", "m -1", "End HostModel"],
             "CPUFACTOR: '-1' is not a factor above 0",
@@ -173,7 +216,8 @@ def test_columns_that_mean_nothing_are_noted():
 )
 def test_other_sections_of_lsf_shared(lines, error):
     where = f"lsf.shared:{line_after('lsf.shared') + 2}: "
-    assert any(found.startswith(where + error) for found in check(with_lines("lsf.shared", *lines)).errors)
+    found = check(with_lines("lsf.shared", *lines))
+    assert any(line.startswith(where + error) for line in (found.notes if error.startswith("note") else found.errors))
 
 
 def cluster(rows: list[str], map_rows: list[str] | None = None, columns: str = "HOSTNAME model type server RESOURCES"):
@@ -365,7 +409,12 @@ def test_a_row_of_the_map_that_cannot_be_used(row, error):
 
 def test_a_resource_mapped_twice_and_one_mapped_nowhere():
     assert cluster(HOSTS, ["scratch ([h1])", "scratch ([h2])"]).errors == [
-        "lsf.cluster.c1:11: resource scratch is mapped twice (first at line 10)"
+        "lsf.cluster.c1:11: resource scratch is mapped twice, and not alike (first at line 10)"
     ]
+    again = cluster(HOSTS, ["scratch ([h1] [h2])", "scratch ([ h1 ][h2])"])
+    assert again.errors == []
+    assert (
+        "lsf.cluster.c1:11: note: resource scratch is mapped again, as at line 10: this changes nothing" in again.notes
+    )
     line = BASE["lsf.shared"].split("\n").index("scratch Numeric 30 N Y (free GB)") + 1
     assert f"lsf.shared:{line}: note: scratch is in no ResourceMap: no host has it" in cluster(HOSTS).notes
