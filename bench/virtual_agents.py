@@ -36,8 +36,8 @@ from gsched.wire.batch import next_batch
 from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.convert import fill
 from gsched.wire.protocol import PROTOCOL
+from gsched.wire.trust import Trust
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, model_pb2
-from gsched.wire.vouching import host_credentials
 
 CPUS, MEMORY_MIB = 64, 512 * 1024
 RECONNECT_S = (0.1, 0.5)
@@ -67,7 +67,8 @@ class Fleet:
         target = f"{self._address}:{config.network.port}"
         credentials = self._credentials.get(host)
         if credentials is None:  # looking at them costs as much as a connection, and is not the master's to pay
-            credentials = self._credentials[host] = host_credentials(config, host)
+            trust = Trust(config.network.tls_dir, host)
+            credentials = self._credentials[host] = trust.believed(config.master_address).credentials
         return grpc.aio.secure_channel(target, credentials, options=options)
 
     def answered(self, host: str) -> None:

@@ -26,11 +26,12 @@ from gsched.model.config import ClusterConfig
 from gsched.probe.topology import read_topology
 from gsched.run.contain import boot_id
 from gsched.wire.address import read_address
+from gsched.wire.certificates import revoked_stamp
 from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.convert import fill
 from gsched.wire.protocol import PROTOCOL
 from gsched.wire.v1 import agent_pb2, agent_pb2_grpc
-from gsched.wire.vouching import agent_channel
+from gsched.wire.vouching import agent_channel, until_revoked_changes
 
 log = logging.getLogger(__name__)
 
@@ -67,29 +68,32 @@ class Sessions:
     async def keep(self) -> None:
         """One session after another, until this is cancelled."""
         while True:
+            self._contact.begin()
             try:
-                async with self._connection() as channel:
-                    await self._session(channel)
+                seen = revoked_stamp(self._config.network.tls_dir)
+                async with await self._connection() as channel:
+                    await self._session(channel, seen)
             except GschedError as error:
                 self._contact.failed(grpc.StatusCode.UNAVAILABLE, error.text)
             except Exception:
                 log.exception("the session broke")
             await asyncio.sleep(self._contact.pause_s())
 
-    def _connection(self) -> grpc.aio.Channel:
+    async def _connection(self) -> grpc.aio.Channel:
         """A new connection to the master. Raises GschedError when nobody says where it is, or who we are."""
         if self._config.is_shared:
-            return agent_channel(self._config, self._host)
+            return await agent_channel(self._config, self._host)
         address = read_address(self._config.locations.conf_dir)
         return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
 
-    async def _session(self, channel: grpc.aio.Channel) -> None:
-        """One session."""
+    async def _session(self, channel: grpc.aio.Channel, revoked: tuple[int, ...]) -> None:
+        """One session. `revoked`: what list of revoked certificates the connection was opened by."""
         call = agent_pb2_grpc.AgentServiceStub(channel).Session()
         outgoing = self._outbox.open(await self._hello())
         self._attempts.unkillable.tell()
-        self._contact.begin()
-        works = (self._read(call), self._outbox.write(call, outgoing), self._outbox.beat())
+        works = [self._read(call), self._outbox.write(call, outgoing), self._outbox.beat()]
+        if self._config.is_shared:
+            works.append(until_revoked_changes(self._config.network.tls_dir, revoked))
         ways = [asyncio.create_task(way) for way in works]
         try:
             # Whichever way is closed first: half a connection is none.

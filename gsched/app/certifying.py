@@ -70,7 +70,7 @@ def host_cert(envdir: str | None, days: int, renew: bool, revoke: bool, hosts: S
     for host in hosts:
         if revoke:
             path = authority.revoke(config.network.tls_dir, host, time.strftime("%Y-%m-%d"))
-            click.echo(f"The certificate of {host} is revoked as soon as {path} lies on the master's host.")
+            click.echo(f"The certificate of {host} is revoked on each host where {path} lies: copy it to all of them.")
         authority.make_host(config.network.tls_dir, signer, host, days, renew=renew)
     _say_what_to_copy(config, hosts, click.echo)
 
@@ -97,7 +97,8 @@ def _name_the_door(config: ClusterConfig) -> None:
 def _say_what_to_copy(config: ClusterConfig, hosts: Sequence[str], say: Callable[[str], object]) -> None:
     folder = config.network.tls_dir
     say("Copy to each host, as root; a key is for its own host alone (mode 0600, or 0640 for a group of services):")
+    also = ",revoked" if os.path.lexists(f"{folder}/revoked") else ""
     for host in hosts:
-        names = f"ca.crt,{host}.crt,{host}.key"
+        names = f"ca.crt,{host}.crt,{host}.key{also}"
         say(f"  {host}: {shlex.quote(folder)}/{{{names}}}")
     say(f"and the configuration, the same on every host, with the file .door: {config.locations.conf_dir}")

@@ -26,7 +26,7 @@ from gsched.wire.channel import MESSAGE_LIMIT
 from gsched.wire.frames import HEADER, MAX_FRAME, ProtocolError, frame
 from gsched.wire.peer import peer_of
 from gsched.wire.relay import DONE, END, OPEN, PIECE, STATUS, VERSION, ending, in_frames
-from gsched.wire.vouching import Vouching
+from gsched.wire.vouching import LOOK_S, Vouching
 
 log = logging.getLogger(__name__)
 SERVICES = ("Scheduler", "Administration", "Waiting", "Catalogue", "Terminal", "Fleet")
@@ -87,12 +87,21 @@ class Relay:
     async def _serve(self) -> None:
         self._listener.socket.setblocking(False)
         server = await asyncio.start_unix_server(self._take, sock=self._listener.socket, limit=MAX_FRAME)
+        looking = asyncio.create_task(self._look())
         await self._stop.wait()
+        looking.cancel()
         server.close()
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+
+    async def _look(self) -> None:
+        """Whether the master that calls go on with has been revoked meanwhile, the commands' of the door too."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self._vouching.look()
+            await self._vouching.aio_look()
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection from its beginning to its end."""
@@ -127,16 +136,20 @@ class Relay:
             first = await _next_frame(reader)
         opening = read_opening(first)
         try:
-            channel, metadata = self._vouching.aio_channel(), self._vouching.metadata_of(uid)
+            metadata = self._vouching.metadata_of(uid)
+            channel = await self._vouching.aio_channel()
         except GschedError as error:
             raise Refused(grpc.StatusCode[error.status], error.text) from None
         begin: Any = channel.stream_stream(opening.method)
-        call = begin(metadata=metadata, timeout=opening.timeout_s, wait_for_ready=opening.waits)
+        waits = opening.waits and self._vouching.aio_may_wait
+        call = begin(metadata=metadata, timeout=opening.timeout_s, wait_for_ready=waits)
         upwards = asyncio.create_task(self._send_on(uid, reader, call))
         try:
             await _bring_back(call, writer)
             if self._stop.is_set():
                 raise Refused(grpc.StatusCode.UNAVAILABLE, "the door is closing")
+            if await call.code() is grpc.StatusCode.UNAVAILABLE:
+                self._vouching.aio_failed(channel)
             besides = [(str(key), str(value)) for key, value in await call.trailing_metadata() or ()]
             return ending((await call.code()).value[0], str(await call.details() or ""), besides)
         finally:

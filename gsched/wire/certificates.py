@@ -27,6 +27,7 @@ SOON_DAYS = 30
 _OTHERS = 0o137
 """Mode bits that a key must not have: group may read it, a group of service accounts, and that is all."""
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+_PEM = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 
 
@@ -59,19 +60,30 @@ def key_file(tls_dir: str, host: str) -> Path:
 
 
 def read_credentials(tls_dir: str, host: str) -> Credentials:
-    """The host's certificate and key; they fit each other, the CA, the name and the time. Raises BadCertificate."""
+    """The host's certificate and key; they fit each other, the CA, the name and the time, and are not revoked.
+
+    Raises BadCertificate.
+    """
     ca_file, certificate = Path(tls_dir) / CA_FILE, certificate_file(tls_dir, host)
     ca = _read(ca_file, host)
     _check_owner(ca_file.parent, os.stat(ca_file.parent))
     pem = _read(certificate, host)
     key = _read_key(key_file(tls_dir, host), host)
     ends_at = _proven(host, ca_file, certificate, key_file(tls_dir, host))
+    if Revoked(tls_dir).has(pem):
+        raise BadCertificate(
+            f"{certificate}: is revoked ({Path(tls_dir) / REVOKED_FILE} names it); "
+            f"`gadmin host-cert --renew {host}` on the administrator's machine makes a new one"
+        )
     return Credentials(host, ca, pem, key, ends_at)
 
 
 def fingerprint(certificate: bytes) -> str:
-    """SHA-256 of a certificate in PEM, as hexadecimal digits. Raises ValueError."""
-    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate.decode("ascii"))).hexdigest()
+    """SHA-256 of a certificate in PEM, as hexadecimal digits; of a chain the first one's. Raises ValueError."""
+    found = _PEM.search(certificate.decode("ascii", "replace"))
+    if found is None:
+        raise ValueError("no certificate in PEM")
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(found[0])).hexdigest()
 
 
 class Revoked:
@@ -90,6 +102,11 @@ class Revoked:
         """Whether this certificate, in PEM, is in the file. Raises BadCertificate for a file that cannot be read."""
         self._read_anew()
         return bool(self._found) and fingerprint(certificate) in self._found
+
+    def has_any(self) -> bool:
+        """Whether any certificate is in the file. Raises BadCertificate for a file that cannot be read."""
+        self._read_anew()
+        return bool(self._found)
 
     def _read_anew(self) -> None:
         try:
@@ -125,8 +142,17 @@ def read_ca(tls_dir: str) -> bytes:
 
 
 def stamp(tls_dir: str, host: str) -> tuple[int, ...]:
-    """Changes whenever one of the files is replaced; costs a look at each."""
-    files = (Path(tls_dir) / CA_FILE, certificate_file(tls_dir, host), key_file(tls_dir, host))
+    """Changes whenever one of the files is replaced; costs a look at each. `host` empty: the CA's alone."""
+    own = (certificate_file(tls_dir, host), key_file(tls_dir, host)) if host else ()
+    return _stamp_of(Path(tls_dir) / CA_FILE, *own) + revoked_stamp(tls_dir)
+
+
+def revoked_stamp(tls_dir: str) -> tuple[int, ...]:
+    """Changes whenever the list of revoked certificates does."""
+    return _stamp_of(Path(tls_dir) / REVOKED_FILE)
+
+
+def _stamp_of(*files: Path) -> tuple[int, ...]:
     found: list[int] = []
     for file in files:
         try:

@@ -21,10 +21,11 @@ from gsched.base.errors import PermissionDenied, Unavailable
 from gsched.model.config import ClusterConfig
 from gsched.wire.address import address_of
 from gsched.wire.auth import AGENT_SERVICE, Caller
-from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.munge import Munge
 from gsched.wire.proving import ProvingChannel
 from gsched.wire.shared import Accounts
+from gsched.wire.trust import Trust
+from gsched.wire.trusted import TrustedChannel
 
 CREDENTIAL_KEY = "gsched-munge"
 PATIENCE_S = 5.0
@@ -37,12 +38,13 @@ def payload(address: str, path: str, body: bytes) -> bytes:
     return "\0".join(("gsched 1", address, path, hashlib.sha256(body).hexdigest())).encode()
 
 
-def stamping_channel(address: str, ca: bytes, munge: Munge, tried: str = "") -> grpc.Channel:
-    """A channel to `HOST:PORT` on which this process's user speaks; the master proves itself by its certificate.
+def stamping_channel(address: str, tls_dir: str, munge: Munge, tried: str = "") -> grpc.Channel:
+    """A channel to `HOST:PORT` on which this process's user speaks; the master proves itself by its certificate, of
+    the CA in `tls_dir`.
 
     `tried`: which other way has failed; said where munge does not answer either.
     """
-    channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(ca), options=CHANNEL_OPTIONS)
+    channel = TrustedChannel(Trust(tls_dir), address)
 
     def proof(path: str, body: bytes) -> tuple[tuple[str, str], ...]:
         try:

@@ -6,10 +6,9 @@ kernel did not give.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import threading
 import time
-from typing import Any
 
 import grpc
 import grpc.aio
@@ -17,12 +16,16 @@ import grpc.aio
 from gsched.base.errors import PermissionDenied
 from gsched.model.config import ClusterConfig
 from gsched.wire.auth import user_name
-from gsched.wire.certificates import note_end, read_credentials, stamp
+from gsched.wire.certificates import note_end, read_credentials, revoked_stamp
 from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.proving import ProvingChannel
 from gsched.wire.shared import USER_KEY, USER_NAME
+from gsched.wire.trust import Trust
+from gsched.wire.trusted import AioConnection, TrustedChannel
 
 log = logging.getLogger(__name__)
+LOOK_S = 2.0
+"""How often somebody looks whether more certificates have been revoked."""
 
 
 def check_certificate(config: ClusterConfig, host: str) -> None:
@@ -32,41 +35,63 @@ def check_certificate(config: ClusterConfig, host: str) -> None:
         log.warning("%s", soon)
 
 
-def host_credentials(config: ClusterConfig, host: str) -> grpc.ChannelCredentials:
-    """What this host proves itself with. Raises BadCertificate."""
-    own = read_credentials(config.network.tls_dir, host)
-    return grpc.ssl_channel_credentials(own.ca, own.key, own.certificate)
+async def agent_channel(config: ClusterConfig, host: str) -> grpc.aio.Channel:
+    """A new connection of the host's agent to its master. Raises BadCertificate, Unavailable, PermissionDenied."""
+    trust = Trust(config.network.tls_dir, host)
+    credentials, _ = await asyncio.to_thread(trust.believed, config.master_address)
+    return grpc.aio.secure_channel(config.master_address, credentials, options=CHANNEL_OPTIONS)
 
 
-def agent_channel(config: ClusterConfig, host: str) -> grpc.aio.Channel:
-    """A new connection of the host's agent to its master. Raises BadCertificate."""
-    return grpc.aio.secure_channel(config.master_address, host_credentials(config, host), options=CHANNEL_OPTIONS)
+async def until_revoked_changes(tls_dir: str, seen: tuple[int, ...]) -> None:
+    """Return when the list of revoked certificates is not any more what `revoked_stamp` gave."""
+    while revoked_stamp(tls_dir) == seen:
+        await asyncio.sleep(LOOK_S)  # a file that somebody copies here tells nobody
 
 
 class Vouching:
     """This host's word for its users. One connection serves them all; each call names its user. For any thread, but
-    `aio_channel` for one alone.
+    what begins with `aio_` for one event loop alone.
     """
 
     def __init__(self, config: ClusterConfig, host: str) -> None:
         self.config = config
         self._host = host
-        self._lock = threading.Lock()
-        self._channels: dict[bool, tuple[tuple[int, ...], Any]] = {}
+        trust = Trust(config.network.tls_dir, host)
+        self._channel = TrustedChannel(trust, config.master_address)
+        self._aio = AioConnection(trust, config.master_address)
 
     def check(self) -> None:
         """Raise BadCertificate when the host cannot prove itself."""
         check_certificate(self.config, self._host)
 
     def channel_of(self, uid: int) -> grpc.Channel:
-        """A channel on which nobody but this user speaks. Raises PermissionDenied, BadCertificate."""
+        """A channel on which nobody but this user speaks. Raises PermissionDenied; its calls BadCertificate too."""
         said = self.metadata_of(uid)
-        return ProvingChannel(self._connection(aio=False), lambda path, body: said)
+        return ProvingChannel(self._channel, lambda path, body: said)
 
-    def aio_channel(self) -> grpc.aio.Channel:
-        """The connection for who puts `metadata_of` a user into each call, and nothing else. Raises BadCertificate."""
-        channel: grpc.aio.Channel = self._connection(aio=True)
-        return channel
+    async def aio_channel(self) -> grpc.aio.Channel:
+        """The connection for who puts `metadata_of` a user into each call, and nothing else.
+
+        Raises BadCertificate, Unavailable, PermissionDenied.
+        """
+        return await self._aio.channel()
+
+    @property
+    def aio_may_wait(self) -> bool:
+        """Whether a call on `aio_channel` may wait for the master there; otherwise the caller asks again."""
+        return not self._aio.is_pinned
+
+    def aio_failed(self, channel: grpc.aio.Channel) -> None:
+        """A call on the channel found nobody."""
+        self._aio.failed(channel)
+
+    def look(self) -> None:
+        """End what is under way if the list of revoked certificates has changed; for any thread."""
+        self._channel.look()
+
+    async def aio_look(self) -> None:
+        """The same for the calls on `aio_channel`."""
+        await self._aio.look()
 
     def metadata_of(self, uid: int) -> tuple[tuple[str, str], ...]:
         """What the host says about a call of this user. Raises PermissionDenied for one without a name."""
@@ -74,15 +99,3 @@ class Vouching:
         if not USER_NAME.fullmatch(user) or user == str(uid):
             raise PermissionDenied(f"uid {uid} has no name on this host that the master could know")
         return ((USER_KEY, user),)
-
-    def _connection(self, *, aio: bool) -> Any:
-        """The connection, a new one when the certificates were replaced."""
-        seen = stamp(self.config.network.tls_dir, self._host)
-        with self._lock:
-            found = self._channels.get(aio)
-            if found is None or seen != found[0]:
-                credentials = host_credentials(self.config, self._host)
-                make = grpc.aio.secure_channel if aio else grpc.secure_channel
-                found = seen, make(self.config.master_address, credentials, options=CHANNEL_OPTIONS)
-                self._channels[aio] = found
-            return found[1]

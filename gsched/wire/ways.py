@@ -90,18 +90,22 @@ def _stamping(folder: str, address: str, tried: str) -> grpc.Channel:
     from gsched.wire.stamping import stamping_channel  # where it is needed: most hosts have a door
 
     try:
-        munge, ca = _munge(folder)
+        munge, tls_dir = _munge(folder)
     except Unavailable as error:
         raise Unavailable(f"{error.text}; {tried}") from None
-    return stamping_channel(address, ca, munge, tried)
+    return stamping_channel(address, tls_dir, munge, tried)
 
 
-def _munge(folder: str) -> tuple[Munge, bytes]:
-    """What speaks for this process, and what the master proves itself by. Raises Unavailable, BadCertificate."""
+def _munge(folder: str) -> tuple[Munge, str]:
+    """What speaks for this process, and where the CA is that the master proves itself by.
+
+    Raises Unavailable, BadCertificate.
+    """
     from gsched.wire.munge import Munge
 
     tls_dir = read_setting(folder, "GSCHED_TLSDIR") or os.path.join(folder, "tls")
-    return Munge(read_setting(folder, "GSCHED_MUNGE_SOCKET")), read_ca(tls_dir)
+    read_ca(tls_dir)  # what is wrong with it is said at once
+    return Munge(read_setting(folder, "GSCHED_MUNGE_SOCKET")), tls_dir
 
 
 def _why_no_munge(folder: str) -> str:

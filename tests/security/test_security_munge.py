@@ -77,7 +77,7 @@ class StampedMaster(SharedMaster):
 
     def channel(self) -> grpc.Channel:
         """That of a program of this process's user."""
-        return stamping_channel(self.config.munge_address, (self.tls / "ca.crt").read_bytes(), self.munge)
+        return stamping_channel(self.config.munge_address, str(self.tls), self.munge)
 
     def bare(self) -> grpc.Channel:
         """That of a program which makes its metadata by itself."""
@@ -234,9 +234,7 @@ def test_root_and_unknown_users_are_as_configured(master: StampedMaster) -> None
 def test_a_munged_that_is_away_is_named(master: StampedMaster, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="munged does not answer on this host"):
         Munge(str(tmp_path / "none")).encode(b"x")
-    channel = stamping_channel(
-        master.config.munge_address, (master.tls / "ca.crt").read_bytes(), Munge(str(tmp_path / "none"))
-    )
+    channel = stamping_channel(master.config.munge_address, str(master.tls), Munge(str(tmp_path / "none")))
     with pytest.raises(Unavailable, match="munged does not answer on this host"):
         Client("x", wait_s=60.0, channel=channel).cluster()
 

@@ -64,7 +64,8 @@ def test_a_certificate_is_revoked_when_it_is_replaced(conf: Path) -> None:
     with pytest.raises(BadRequest, match="--revoke is for what --renew replaces"):
         said("host-cert", "--envdir", str(conf), "--revoke", "h1")
     told = said("host-cert", "--envdir", str(conf), "--renew", "--revoke", "h1")
-    assert f"revoked as soon as {tls}/revoked lies on the master's host" in told
+    assert f"The certificate of h1 is revoked on each host where {tls}/revoked lies: copy it to all of them." in told
+    assert "{ca.crt,h1.crt,h1.key,revoked}" in told
     said("host-cert", "--envdir", str(conf), "--renew", "--revoke", "h2")
     revoked = Revoked(str(tls))
     assert revoked.has(old)
