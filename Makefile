@@ -22,7 +22,12 @@ MPIS := openmpi mpich impi
 # Commands that tests of several hosts use, and the Debian packages that they are in.
 HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun.openmpi=openmpi-bin mpirun.mpich=mpich
 
-.PHONY: help install demo test test-unit test-system test-stories test-rules test-hosts test-clients check faults nightly bench clean
+PYTEST := $(BIN)/python -m pytest
+# What `make test` has not run, and no other target is for.
+REST := not smoke and not nightly and not clients
+
+.PHONY: help install demo test test-all test-units test-processes test-smoke test-slow test-stories test-rules test-hosts
+.PHONY: test-clients check faults nightly bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -49,25 +54,40 @@ install: $(STAMP)  ## install gsched into .venv
 demo: $(STAMP)  ## play the walk-through on a private one-host cluster
 	@$(BIN)/python examples/walkthrough.py
 
-test: $(DEV_STAMP) .venv-psij/.installed  ## install what is needed and run the tests (about twelve minutes)
+# Nothing outside the clone is written or installed, and nothing needs root. The parts run side by side: most of what the
+# second and the third do is to wait for processes. What each says comes when it has ended.
+test: $(DEV_STAMP) .venv-psij/.installed  ## the tests that show that gsched works here (3 minutes, without root)
+	@echo "Running the tests in three parts side by side; each reports when it has ended (about 3 minutes on two cores)"
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target test-smoke test-processes test-units
+	@echo "make test: all passed. make test-all runs the others"
+
+test-units: $(DEV_STAMP)
+	@echo "== Units" && $(PYTEST) tests/unit tests/security --ignore=tests/unit/run --ignore=tests/unit/probe -m 'not slow and not nightly'
+
+test-processes: $(DEV_STAMP)
+	@echo "== Units that start processes" && $(PYTEST) tests/unit/run tests/unit/probe -m 'not slow and not nightly'
+
+test-smoke: $(DEV_STAMP) .venv-psij/.installed
+	@echo "== Real daemons: each part of gsched once" && $(PYTEST) tests/system -m smoke
+
+test-all: $(DEV_STAMP)  ## all other tests that are not for the night (20 minutes; installs Debian packages where it is root)
 	@tests/install-tools $(HOST_TOOLS)
-	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target test-unit test-stories test-rules test-hosts
+	@echo "Running the tests in four parts side by side; each reports when it has ended (up to 20 minutes on two cores)"
+	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target test-stories test-rules test-hosts test-slow
+	@echo "make test-all: all passed"
 
-# Side by side: the system tests mostly wait for daemons, and leave a processor free. Output comes when each has ended.
-test-unit: $(DEV_STAMP)  ## the tests without daemons
-	@echo "Unit tests" && $(BIN)/python -m pytest tests/unit tests/security
+test-slow: $(DEV_STAMP)
+	@echo "== Units that take long" && $(PYTEST) tests/unit tests/security -m 'slow and not nightly'
 
-test-system: test-stories test-rules  ## the tests with real daemons
+test-stories: $(DEV_STAMP)
+	@echo "== Real daemons: stories" && $(PYTEST) tests/system/test_story_*.py -m '$(REST)'
 
-test-stories: $(DEV_STAMP)  ## of these, what a user or an administrator lives through
-	@echo "System tests: stories" && $(BIN)/python -m pytest tests/system/test_story_*.py
+test-rules: $(DEV_STAMP)
+	@echo "== Real daemons: rules, commands, faults" && $(PYTEST) tests/system --ignore-glob='*/test_story_*' -m '$(REST)'
 
-test-rules: $(DEV_STAMP) .venv-psij/.installed  ## of these, all others
-	@echo "System tests: rules, commands, faults" && $(BIN)/python -m pytest tests/system --ignore-glob='*/test_story_*'
-
-test-hosts: $(DEV_STAMP)  ## the tests with several hosts, each with a network and users of its own (need root)
+test-hosts: $(DEV_STAMP)
 	@tests/install-tools $(HOST_TOOLS)
-	@echo "Tests of several hosts" && $(BIN)/python -m pytest tests/hosts
+	@echo "== Several hosts, each with a network and users of its own" && $(PYTEST) tests/hosts -m '$(REST)'
 
 # Programs written for LSF, each in an environment of its own: their packages must not meet ours.
 .venv-%/.installed: tests/clients/%.txt | $(VENV)/bin/python
@@ -77,7 +97,7 @@ test-hosts: $(DEV_STAMP)  ## the tests with several hosts, each with a network a
 	@touch $@
 
 test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF and drive them (about 4 minutes)
-	@$(BIN)/python -m pytest -s -m 'clients or not clients' tests/system/test_lsf_clients.py
+	@$(PYTEST) -s -m 'clients or not clients' tests/system/test_lsf_clients.py
 
 check: $(DEV_STAMP)  ## style, types, layers
 	@$(BIN)/ruff check .
@@ -86,11 +106,11 @@ check: $(DEV_STAMP)  ## style, types, layers
 	@$(BIN)/lint-imports
 
 faults: $(DEV_STAMP)  ## kill daemons again and again at random moments (slow)
-	@$(BIN)/python -m pytest -m fault --fault-rounds 100
+	@$(PYTEST) -m fault --fault-rounds 100
 
 nightly: $(DEV_STAMP) $(MPIS:%=.venv-%/.installed)  ## the long tests: thousands of random traces, hosts booted by systemd (slow)
 	@tests/install-tools $(HOST_TOOLS) debootstrap=debootstrap systemd-nspawn=systemd-container
-	@$(BIN)/python -m pytest -m nightly
+	@$(PYTEST) -m nightly
 
 bench: $(STAMP)  ## run the benches on a plain installation
 	@for bench in bench/latency.py bench/gpu_return.py bench/probe.py bench/agent.py bench/commands.py bench/throughput.py bench/cycle.py bench/backlog.py bench/listing.py bench/api.py bench/fleet.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done

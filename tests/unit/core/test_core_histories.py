@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from core_histories import REQUIREMENTS, Histories
 from core_world import EXCLUSIVE, spec
 from hypothesis import HealthCheck, settings
@@ -106,6 +107,7 @@ def long_history(seed: int, steps: int) -> Histories:
     return world
 
 
+@pytest.mark.slow
 def test_long_histories_see_everything_happen() -> None:
     # Seeds on which also happens what is rare: jobs that are preempted, or have compute units for themselves.
     events = [event for seed in (4, 23, 49, 50, 53) for event in long_history(seed, 400).events]
