@@ -36,7 +36,7 @@ $(VENV)/bin/python:
 	@if [ -z "$(PYTHON)" ]; then \
 		echo "gsched needs Python 3.11 or later with venv and pip (on Debian: apt install python3 python3-venv); none was found" >&2; exit 1; fi
 	@echo "Creating $(VENV) with $(PYTHON)"
-	@$(PYTHON) -m venv $(VENV)
+	@"$(PYTHON)" -m venv $(VENV)
 
 $(STAMP): $(VENV)/bin/python $(SOURCES)
 	@echo "Installing gsched into $(VENV) ..."
@@ -92,7 +92,7 @@ test-hosts: $(DEV_STAMP)
 # Programs written for LSF, each in an environment of its own: their packages must not meet ours.
 .venv-%/.installed: tests/clients/%.txt | $(VENV)/bin/python
 	@echo "Installing $* into .venv-$* ..."
-	@rm -rf .venv-$* && $(PYTHON) -m venv .venv-$*
+	@rm -rf .venv-$* && "$(PYTHON)" -m venv .venv-$*
 	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
@@ -111,6 +111,7 @@ faults: $(DEV_STAMP)  ## kill daemons again and again at random moments (slow)
 nightly: $(DEV_STAMP) $(MPIS:%=.venv-%/.installed)  ## the long tests: thousands of random traces, hosts booted by systemd (slow)
 	@tests/install-tools $(HOST_TOOLS) debootstrap=debootstrap systemd-nspawn=systemd-container
 	@$(PYTEST) -m nightly
+	@$(BIN)/python tests/anywhere.py --all
 
 bench: $(STAMP)  ## run the benches on a plain installation
 	@for bench in bench/latency.py bench/gpu_return.py bench/probe.py bench/agent.py bench/commands.py bench/throughput.py bench/cycle.py bench/backlog.py bench/listing.py bench/api.py bench/fleet.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done

@@ -73,6 +73,7 @@ def test_random_kills_of_agent_and_fork_server_lose_nothing(cluster: Cluster, re
     book.check()
 
 
+@pytest.mark.smoke
 def test_jobs_live_on_without_their_agent_and_are_adopted(cluster: Cluster):
     away, later = start(cluster, "kill -7 $$", "sleep 0.1; exit 8")
     pids = [cluster.job(job_id).pid for job_id in (away, later)]
@@ -115,6 +116,7 @@ def test_a_killed_fork_server_is_replaced(cluster: Cluster):
     assert end_of(cluster.wait(running)[0]) == ("exit", 4)
 
 
+@pytest.mark.smoke
 def test_a_job_whose_supervisor_was_killed_ends_as_unknown_and_says_why(cluster: Cluster):
     (job_id,) = start(cluster, "exit 0")
     kill_and_wait(supervisor_of(cluster.job(job_id)))

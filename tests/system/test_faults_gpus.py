@@ -48,6 +48,7 @@ class Modes(threading.Thread):
         self._cluster.run("gsched", "sim-gpu", gpus, f"compute_mode={mode}", "--dir", folder)
 
 
+@pytest.mark.smoke
 def test_no_gpu_has_two_owners(cluster: Cluster, request: pytest.FixtureRequest):
     program = cluster.folder / "owner"
     program.write_text(OWNER)

@@ -86,6 +86,7 @@ def screen(cluster: Cluster) -> Iterator[Callable[..., Screen]]:
         each.close()
 
 
+@pytest.mark.smoke
 def test_a_shell_with_a_gpu(cluster: Cluster, screen: Callable[..., Screen]) -> None:
     shell = screen("-Is", "-gpu", "num=1:mode=exclusive_process", "env PS1='ready> ' bash --norc -i")
     before = shell.modes()

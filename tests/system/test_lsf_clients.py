@@ -38,7 +38,10 @@ def environment(cluster: Cluster, home: Path) -> dict[str, str]:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("client", [QUICK, *(pytest.param(name, marks=pytest.mark.clients) for name in SLOW)])
+@pytest.mark.parametrize(
+    "client",
+    [pytest.param(QUICK, marks=pytest.mark.smoke), *(pytest.param(name, marks=pytest.mark.clients) for name in SLOW)],
+)
 def test_a_client_of_lsf_gets_its_work_done(cluster: Cluster, client: str) -> None:
     python = ROOT / f".venv-{client}" / "bin" / "python"
     if not (python.parent.parent / ".installed").exists():

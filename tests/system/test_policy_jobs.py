@@ -58,6 +58,7 @@ def held(cluster: Cluster) -> list[int]:
 # -- arrays -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_an_array_runs_each_element_with_its_index(cluster: Cluster) -> None:
     array = cluster.submit(
         "-J", "sweep[1-3,7]", "-o", "out.%J.%I", "echo $LSB_JOBID $LSB_JOBINDEX $LSB_JOBINDEX_END $LSB_JOBNAME"
@@ -107,6 +108,7 @@ def test_a_hundred_thousand_elements_are_one_submission(cluster: Cluster) -> Non
 # -- dependencies and times ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_a_job_starts_when_its_condition_holds(cluster: Cluster) -> None:
     first = cluster.submit("-J", "prepare", "until [ -e prepared ]; do sleep 0.05; done")
     second = cluster.submit("-w", 'done("prepare")', "true")
@@ -199,6 +201,7 @@ def test_an_array_is_switched_with_its_started_elements(cluster: Cluster) -> Non
 # -- again --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_a_requeued_job_runs_again_and_keeps_its_output(cluster: Cluster) -> None:
     job = cluster.submit("-o", "again", "echo attempt $GSCHED_ATTEMPT; sleep 600")
     cluster.starts(job)

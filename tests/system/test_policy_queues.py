@@ -65,6 +65,7 @@ def test_fairshare_gives_groups_their_shares(cluster: Cluster) -> None:
     assert re.search(r"^ red +3 ", table, re.MULTILINE)
 
 
+@pytest.mark.smoke
 def test_limits_of_lsb_resources_hold_and_are_shown(cluster: Cluster) -> None:
     limit = "Begin Limit\nNAME = few_gpus\nPER_USER = all\nngpus = 2\nEnd Limit\n"
     cluster.configure(lsb_resources=limit)
@@ -271,6 +272,7 @@ def share_of_default(cluster: Cluster) -> list[str]:
     return lines[rows[0]].split()[3:5] if rows else []
 
 
+@pytest.mark.smoke
 def test_preemption_suspends_for_slots(cluster: Cluster) -> None:
     cluster.configure(lsb_queues=queue("urgent", 90, "PREEMPTION = PREEMPTIVE[normal]"))
     low = cluster.submit("-n", "16", "sleep", "600")

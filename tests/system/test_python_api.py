@@ -42,6 +42,7 @@ def test_examples_of_the_document(live: Live, tmp_path: Path, monkeypatch: pytes
         exec(compile(block, "docs/python.md", "exec"), namespace)
 
 
+@pytest.mark.smoke
 def test_options_mean_what_gsubs_mean(cluster: gsched.Cluster, live: Live, tmp_path: Path) -> None:
     first = cluster.submit("true", hold=True)
     job = cluster.submit(
@@ -139,6 +140,7 @@ def test_time_limits_name_who_is_late(cluster: gsched.Cluster) -> None:
         slow.result()
 
 
+@pytest.mark.smoke
 def test_ends_are_told_as_they_are(cluster: gsched.Cluster) -> None:
     killed = cluster.submit("kill -USR1 $$")
     assert killed.wait(PATIENCE_S).exit_code == 128 + signal.SIGUSR1

@@ -107,6 +107,7 @@ def test_a_check_of_the_files_notes_users_that_there_are_not(bare: Cluster) -> N
     assert checked.stderr.endswith("No errors found.\n\n")
 
 
+@pytest.mark.smoke
 def test_a_bare_cluster_is_taught_its_gpus_while_a_job_runs(bare: Cluster) -> None:
     daemons = {name: bare.pid(name) for name in ("master", "door", f"agent-{bare.host}")}
     assert column(bare, "ngpus") is None
@@ -148,6 +149,7 @@ def test_the_gpu_stanzas_pasted_below_those_of_gsched_up(cluster: Cluster) -> No
         assert cluster.wait(cluster.submit("-R", ONE_GPU, "true"))[0].state == "DONE"
 
 
+@pytest.mark.smoke
 def test_every_problem_is_named_at_once_and_nothing_changes(cluster: Cluster) -> None:
     files = {path: path.read_text() for path in cluster.conf.iterdir() if path.is_file()}
     shared, params, queues = (cluster.conf / name for name in ("lsf.shared", "lsb.params", "lsb.queues"))

@@ -60,6 +60,7 @@ def check_nothing_left(folder: Path) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.smoke
 def test_story_is_told_and_true(folder: Path) -> None:
     demo = start(folder)
     output = demo.communicate(timeout=LONGEST_S)[0]

@@ -146,6 +146,7 @@ def shows(cluster: Cluster, total: str, reserved: str) -> None:
     cluster.until(lambda: load_of(cluster, "license") == (total, reserved), f"license is not {total} {reserved}")
 
 
+@pytest.mark.smoke
 def test_a_script_in_the_server_folder_is_an_elim(cluster: Cluster, license_elim: Path) -> None:
     shows(cluster, "7.0", "0.0")
     names = (cluster.folder / "said").read_text().split()
@@ -173,6 +174,7 @@ def test_an_elim_that_dies_is_started_again(cluster: Cluster, license_elim: Path
     shows(cluster, "5.0", "0.0")
 
 
+@pytest.mark.smoke
 def test_rubbish_makes_the_value_unknown_and_says_so(cluster: Cluster, license_elim: Path) -> None:
     license_elim.write_text("1 license 5\n")
     shows(cluster, "5.0", "0.0")

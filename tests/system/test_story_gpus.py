@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from live_cluster import Cluster
 
+pytestmark = pytest.mark.smoke
+
 USER = getpass.getuser()
 STAMP = r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ 123]\d \d\d:\d\d:\d\d"
 PAIR = "select[ngpus>0] rusage[ngpus_excl_p=2]"

@@ -43,6 +43,7 @@ def output(cluster: Cluster, *words: str, stdin: str = "") -> str:
 # -- gsub ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_the_line_after_submission(cluster: Cluster) -> None:
     done = cluster.run("gsub", "true")
     assert re.fullmatch(r"Job <\d+> is submitted to default queue <normal>\.\n", done.stdout)
@@ -51,6 +52,7 @@ def test_the_line_after_submission(cluster: Cluster) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
@@ -73,6 +75,7 @@ def test_a_script_on_standard_input(cluster: Cluster) -> None:
     assert output(cluster, stdin=script) == f"from_script b {cluster.host} {cluster.host}\n"
 
 
+@pytest.mark.smoke
 def test_options_reach_the_job(cluster: Cluster) -> None:
     work = cluster.folder / "work"
     work.mkdir()
@@ -126,6 +129,7 @@ def test_output_without_an_error_file_holds_both(cluster: Cluster) -> None:
     assert output(cluster, "echo out; echo err >&2") == "out\nerr\n"
 
 
+@pytest.mark.smoke
 def test_k_waits_and_gives_the_exit_code(cluster: Cluster) -> None:
     done = cluster.run("gsub", "-K", "exit 7", check=False)
     assert done.returncode == 7
@@ -140,6 +144,7 @@ def test_a_held_job_runs_when_it_is_resumed(cluster: Cluster) -> None:
     assert cluster.wait(job)[0].state == "DONE"
 
 
+@pytest.mark.smoke
 def test_the_run_limit_ends_a_job(cluster: Cluster) -> None:
     done = cluster.run("gsub", "-q", "short", "-W", "20", "true", check=False)
     assert done.returncode == 255
@@ -172,6 +177,7 @@ def ids(cluster: Cluster, *words: str) -> set[int]:
     return {int(line.split()[0]) for line in lines if line[:1].isdigit()}
 
 
+@pytest.mark.smoke
 def test_gjobs_lists_what_has_not_finished(cluster: Cluster, mixture: dict[str, int]) -> None:
     lines = cluster.run("gjobs").stdout.splitlines()
     assert lines[0] == HEADER

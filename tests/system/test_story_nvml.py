@@ -56,6 +56,7 @@ def held(cluster: Cluster, requirement: str) -> int:
     return cluster.submit("-R", requirement, sys.executable, "-c", code)
 
 
+@pytest.mark.smoke
 def test_the_gpus_are_the_drivers(clusters: list[Cluster]) -> None:
     for cluster in clusters:
         said = cluster.run("elim.gpu", "--once").stdout
