@@ -148,19 +148,20 @@ class Following:
         self._unwatch(held)
         if held.ended.is_set():
             return
+        claim = self._spool.claim(held.name)
+        # Before its status is read: one that ends in between has written it.
+        is_alive = claim is not None and contain.is_alive(claim.pid, claim.start)
         result = self._spool.status(held.name)
         if result is not None:
             self._note_started(held)
             self._finish(held, self._judged(held, result))
-            return
-        claim = self._spool.claim(held.name)
-        if claim is None:
+        elif claim is None:
             self._examine_unclaimed(held)
         elif claim.boot_id != self._boot_id:
             self._note_started(held)
             lost = self._unknown_end(held, "the host restarted while the job ran")
             self._finish(held, msgspec.structs.replace(lost, host_down=lost.started))
-        elif contain.is_alive(claim.pid, claim.start):
+        elif is_alive:
             self._follow(held, claim)
         else:
             self._orphaned(held)

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -331,6 +332,33 @@ def test_of_two_fork_servers_one_runs_the_order(on_host, round_):
         assert (host.root / "ran").read_text() == "ran\n" * 20
         assert {result.exit_code for result in host.ended.values()} == {3}
         assert {result.exit_code for _, result in ended} == {3}
+
+    on_host(scenario)
+
+
+def test_a_supervisor_that_ends_while_its_attempt_is_looked_at_keeps_the_exit_status(on_host, monkeypatch):
+    """Whoever looks for a status first, and then whether the supervisor lives, takes it for killed."""
+
+    async def scenario(host):
+        await host.executor.start(host.order("until test -e go; do sleep 0.01; done; exit 3"))
+        await host.start_of(1)
+        supervisor = contain.read_process(host.supervisor_pid())
+        host.executor.close()
+        again = Host(host.root)
+        look = again.executor._spool.status
+
+        def look_as_it_ends(name):
+            found = look(name)
+            (host.root / "go").touch()
+            while found is None and contain.is_alive(supervisor.pid, supervisor.start):
+                time.sleep(0.005)
+            return found
+
+        monkeypatch.setattr(again.executor._spool, "status", look_as_it_ends)
+        await again.executor.adopt()
+        result = await again.end_of(1)
+        again.executor.close()
+        assert (result.exit_code, result.problem) == (3, "")
 
     on_host(scenario)
 
