@@ -1,4 +1,4 @@
-"""What people get to read of an attempt: the report below its output, mail at its start and its end.
+"""What people get to read of an attempt: the report in its output file, mail at its start and its end.
 
 Each is written once, also across crashes of the agent. What cannot be written in time holds nothing up for long.
 """
@@ -69,12 +69,17 @@ class Letters:
         """Begin to write what is to be written about the end; False when there is nothing."""
         facts, mail = self._facts.pop(key, None), self._mails.pop(key, None)
         account = self._accounts.pop(key, None)
+        started = self._executor.started(*key)
         if result.pre_failed:
-            return False
+            if facts is None or started is None or not started.stdout_room[1]:
+                return False
+            sentence = f"Job <{facts.job}> was not started here: {result.problem}"
+            self._beside(self._instead(key, facts, result, sentence), self._ends)
+            return True
         if mail is not None and (mail.end or (mail.error and not result.succeeded)):
             self._beside(self._mail_end(key, mail, result, account), self._ends)
             return True
-        if facts is not None and self._executor.started(*key) is not None:
+        if facts is not None and started is not None:
             self._beside(self._report(key, facts, result), self._ends)
             return True
         return False
@@ -100,7 +105,8 @@ class Letters:
         if problem:
             told = "; ".join(text for text in (result.problem, problem) if text)
             result = msgspec.structs.replace(result, problem=told)
-        self._on_written(key, result)
+        where = f"not mailed: {problem}" if problem else f"mailed to {mail.to}"
+        await self._instead(key, mail.facts, result, f"The report on job <{mail.facts.job}> was {where}.")
 
     async def _mailed(
         self, key: AttemptKey, mail: Mail, mark: str, subject: str, text: Callable[[], str], account: Account | None
@@ -125,10 +131,19 @@ class Letters:
         return ""
 
     async def _report(self, key: AttemptKey, facts: Facts, result: AttemptResult) -> None:
-        """Put the report below the output: whoever hears that a job is done can read it."""
+        """Put the report into the output file: whoever hears that a job is done can read it."""
         writing = partial(self._executor.report, *key, facts, result)
         try:
             await self._aside.run(facts.user, writing, REPORT_PATIENCE_S)
         except (OSError, TimeoutError) as error:
-            log.warning("no report below the output of %s: %s", attempt_name(*key), error or "its file system hangs")
+            log.warning("no report in the output file of %s: %s", attempt_name(*key), error or "its file system hangs")
+        self._on_written(key, result)
+
+    async def _instead(self, key: AttemptKey, facts: Facts, result: AttemptResult, sentence: str) -> None:
+        """There is no report above the output: what is to be said there."""
+        writing = partial(self._executor.say_instead, *key, facts, sentence)
+        try:
+            await self._aside.run(facts.user, writing, REPORT_PATIENCE_S)
+        except (OSError, TimeoutError) as error:
+            log.warning("nothing said in the output file of %s: %s", attempt_name(*key), error or "it hangs")
         self._on_written(key, result)

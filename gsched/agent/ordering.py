@@ -27,7 +27,7 @@ from gsched.model.config import GpuUnrequested
 from gsched.model.job import JobSpec
 from gsched.probe.topology import has_several_nodes
 from gsched.run.executor import ProcessExecutor
-from gsched.run.jobreport import Facts
+from gsched.run.jobreport import Facts, room_for
 from gsched.run.order import Fence, Mail, Order, Step
 from gsched.run.steps import SITE_FOLDER
 from gsched.wire.v1 import agent_pb2
@@ -89,7 +89,14 @@ def _as_part(order: Order) -> Order:
         terminate_at=None,
         mail=None,
         report=None,
+        report_room=0,
     )
+
+
+def _is_direct(environment: Mapping[str, str], message: agent_pb2.StartAttempt) -> bool:
+    """LSB_STDOUT_DIRECT, the job's own or else the cluster's: the report stands below the output."""
+    own = environment.get("LSB_STDOUT_DIRECT", "").strip().upper()
+    return own == "Y" if own in ("Y", "N") else message.report_below
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +195,9 @@ class Orders:
             fence=fence,
             any_gpu=not part.gpus and message.gpu_unrequested == GpuUnrequested.ALLOW,
         )
+        if order.report is not None and not _is_direct(environment, message) and not (order.mail and order.mail.end):
+            room = room_for(order.report, home=order.home, cwd=order.cwd, script=order.script)
+            order = msgspec.structs.replace(order, report_room=room)
         return order if self._host == allocation.first_host else _as_part(order)
 
     def _user_of(self, login: Login) -> str:

@@ -62,6 +62,7 @@ class LsfConf:
     master_at: Place | None
     max_dispatch_per_cycle: int | None
     job_report: bool
+    stdout_direct: bool
     mail_to: str
     mail_program: str
     mail_server: str
@@ -106,6 +107,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
         mail_program=settings.take("LSB_MAILPROG", command_line, ""),
         mail_server=settings.take("LSB_MAILSERVER", _mail_server, ""),
         job_report=settings.take("LSB_JOB_REPORT_MAIL", yes_or_no, True),
+        stdout_direct=settings.take("LSB_STDOUT_DIRECT", yes_or_no, False),
         gpu_req=settings.take("LSB_GPU_REQ", gpu_requirement(unit), ""),
         gpu_req_at=settings.place("LSB_GPU_REQ"),
         unit=unit,

@@ -297,6 +297,7 @@ class Sessions:
         start.cluster = config.cluster
         start.submitted_at, start.dispatched_at = job.submitted_at, job.dispatched_at or job.submitted_at
         start.report = config.params.job_report
+        start.report_below = config.params.stdout_direct
         queue = config.queues.get(job.spec.queue)
         start.nice = queue.nice if queue is not None else 0
         if job.spec.spooled_input:

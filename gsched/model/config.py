@@ -133,7 +133,9 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     host_lost_after_s: float = 30.0
     """How long after its agent's last sign of life a host is unavail and its jobs UNKWN."""
     job_report: bool = True
-    """A report on each job is put below its output (LSB_JOB_REPORT_MAIL)."""
+    """A report on each job is put into the file of its output (LSB_JOB_REPORT_MAIL)."""
+    stdout_direct: bool = False
+    """LSB_STDOUT_DIRECT: it stands below the output, not above it."""
     root_may_submit: bool = True
     """LSF_ROOT_USER."""
     max_requests_per_s: int = 200

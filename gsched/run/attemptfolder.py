@@ -91,6 +91,7 @@ class AttemptFolder:
             "stdout": output.path,
             "stdout_from": output.size,
             "stdout_inode": (output.device, output.inode),
+            "stdout_room": output.room,
             "stderr": error.path,
             "stderr_from": error.size,
             "stderr_inode": (error.device, error.inode),

@@ -259,12 +259,17 @@ class ProcessExecutor:
         return held.started if held is not None else None
 
     def report(self, job_id: int, attempt: int, facts: Facts, result: AttemptResult) -> None:
-        """Put the report below the job's output, once. Blocks as its file system does; may run in another thread.
+        """Put the report into the file of the job's output, once.
 
-        Raises OSError.
+        Blocks as its file system does; may run in another thread. Raises OSError.
         """
         name = attempt_name(job_id, attempt)
         self._spool.report(name, facts, result, self._clock.now(), self._account(name))
+
+    def say_instead(self, job_id: int, attempt: int, facts: Facts, sentence: str) -> None:
+        """Say in the place of a report above the job's output why there is none. Raises OSError."""
+        name = attempt_name(job_id, attempt)
+        self._spool.say_instead(name, facts, sentence, self._account(name))
 
     def report_text(self, job_id: int, attempt: int, facts: Facts, result: AttemptResult) -> str:
         """The report as it is mailed. Raises OSError."""

@@ -11,6 +11,7 @@ import stat
 import warnings  # noqa: F401 - os.execvpe imports it, which is too late for a user who cannot read the interpreter's files
 
 from gsched.run import limits as job_limits
+from gsched.run import reportroom
 from gsched.run.steps import default_signals, run_step
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ class Output:
     `line` is written below what a file holds already, so that the attempts of one job can be told apart.
     """
 
-    __slots__ = ("device", "fd", "inode", "path", "size")
+    __slots__ = ("device", "fd", "inode", "path", "room", "size")
 
     def __init__(self, path: str, overwrite: bool, mode: int, line: str = "") -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOCTTY
@@ -43,15 +44,23 @@ class Output:
             about = os.fstat(self.fd)
         self.size = about.st_size
         self.device, self.inode = about.st_dev, about.st_ino
+        self.room = (0, 0)
+        """Where the job's report will stand, and how many bytes are left for it."""
+
+    def leave_room(self, job: str, size: int) -> None:
+        """For the report on the job, above what it will print. Raises OSError."""
+        self.room = reportroom.leave(self.fd, job, size, ends_a_line=_ends_a_line(self.path))
+        self.size = os.fstat(self.fd).st_size if self.room == (0, 0) else sum(self.room)
 
 
 class Nowhere:
     """In the place of an output file that there is none of: a path where nothing lies."""
 
-    __slots__ = ("device", "inode", "path", "size")
+    __slots__ = ("device", "inode", "path", "room", "size")
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.room = (0, 0)
         self.size = self.device = self.inode = 0
 
 

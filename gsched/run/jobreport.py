@@ -1,7 +1,7 @@
-"""The report on a finished job, as LSF puts it below the job's output: who, where, when, how it ended, what it used.
+"""The report on a finished job, as LSF puts it above or below the output: who, where, when, how it ended, what it used.
 
-Programs search for its lines, so texts and columns are LSF's. The text is made by `report_text`, which looks at nothing
-but its arguments; `append_report` writes it, and blocks as the file system does. Never writes to a file that is not a
+Programs search for its lines, so texts and columns are LSF's. The texts are made by functions that look at nothing but
+their arguments; `write_report` writes them, and blocks as the file system does. Never writes to a file that is not a
 plain one, and makes none.
 """
 
@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Callable
 
 import msgspec
 
-from gsched.model.job import TERM_TEXTS, AttemptResult
+from gsched.model.job import TERM_TEXTS, AttemptResult, Usage
+from gsched.run import reportroom
+from gsched.run.reportroom import RULE
 
-RULE = "-" * 60
 MOST_LINES = 50
 """Lines of a job's script that are shown."""
 _NEXT_HOST = " " * 28
@@ -56,8 +58,12 @@ def report_text(
     now: float,
     script: str | None = None,
     output: str | None = None,
+    is_above: bool = False,
 ) -> str:
-    """The whole report, from `Sender:` to the blank line at its end; with `output` below it where that is given."""
+    """The whole report, from `Sender:` to the blank line at its end; with `output` below it where that is given.
+
+    `is_above`: it stands above the output in the job's file, and not below.
+    """
     how = "Done" if result.succeeded else "Exited"
     lines = [
         f"Sender: LSF System <{facts.sender}>",
@@ -85,7 +91,7 @@ def report_text(
         "",
         *(f"    {label} :".ljust(_LABEL_WIDTH + 4) + value for label, value in _used(facts, result)),
         "",
-        *_below(facts, output),
+        *(["The output (if any) follows:", ""] if is_above else _below(facts, output)),
     ]
     return "\n".join(lines) + "\n"
 
@@ -173,15 +179,50 @@ def _one_line(text: str) -> str:
     return text.replace("\n", ";")
 
 
-def append_report(fd: int, text: str) -> None:
-    """Put the report below what the file holds, after a blank line and a line of dashes. `fd` reads and appends.
+def room_for(facts: Facts, *, home: str, cwd: str, script: str | None) -> int:
+    """Bytes of the longest report that may have to stand above the output of the job."""
+    most = 9_999_999_999.0
+    usage = Usage(
+        cpu_s=most, max_mem_mib=most, avg_mem_mib=most, max_swap_mib=most, max_processes=10**9, max_threads=10**9
+    )
+    result = AttemptResult(signal=64, core_dumped=True, run_s=most, ended_at=most, usage=usage)
+    ends = [msgspec.structs.replace(result, term_reason=reason) for reason in TERM_TEXTS]
+    result = max(ends, key=lambda end: sum(len(line) for line in _outcome(end)))
+    text = report_text(facts, result, home=home, cwd=cwd, started_at=0, now=0, script=script, is_above=True)
+    return len(text.encode(errors="surrogateescape"))
 
-    Does nothing where it is not a plain file. Raises OSError.
+
+def write_report(fd: int, facts: Facts, room: tuple[int, int], text: Callable[[bool], str], *, is_below: bool) -> None:
+    """Put the report into the room above the output, or below the output where there is no room (any more).
+
+    `fd` reads and appends. `text(is_above)` is the report. `is_below`: what goes to the end of the file may be there
+    already, from an agent that died, and does not go there again. Raises OSError.
     """
+    found = reportroom.look(fd, *room, facts.job)
+    above = text(True)
+    if found == reportroom.GONE or len(above.encode(errors="surrogateescape")) > room[1]:
+        if not is_below and found != reportroom.FILLED:
+            _append(fd, f"\n{RULE}\n{text(False)}")
+        if found == reportroom.WAITING:
+            reportroom.say(fd, *room, f"The report on job <{facts.job}> stands below its output.")
+    elif found == reportroom.WAITING:
+        if not is_below:
+            _append(fd, "\n".join([*(_elsewhere(facts) or [""]), ""]))
+        reportroom.fill(fd, *room, above)
+
+
+def write_instead(fd: int, facts: Facts, room: tuple[int, int], sentence: str) -> None:
+    """There will be no report in the room above the output: say so there. Raises OSError."""
+    if reportroom.look(fd, *room, facts.job) == reportroom.WAITING:
+        reportroom.say(fd, *room, sentence)
+
+
+def _append(fd: int, text: str) -> None:
+    """To a plain file, beginning on a line of its own. Raises OSError."""
     about = os.fstat(fd)
     if not stat.S_ISREG(about.st_mode):
         return
     ends_a_line = not about.st_size or os.pread(fd, 1, about.st_size - 1) == b"\n"
-    data = f"{'' if ends_a_line else chr(10)}\n{RULE}\n{text}".encode(errors="surrogateescape")
+    data = f"{'' if ends_a_line else chr(10)}{text}".encode(errors="surrogateescape")
     while data:
         data = data[os.write(fd, data) :]

@@ -94,6 +94,7 @@ class Opening:
         else:
             self._open()
         self._make_group()
+        self._leave_room()  # last: what cannot be started leaves nothing in the file
 
     def _open(self) -> None:
         """Folders and streams, with the job's umask."""
@@ -124,6 +125,17 @@ class Opening:
         except (OSError, ValueError) as error:
             problem = f"working directory {self._order['cwd']}: {why(error)}"
             raise FinalFailure(problem, "TERM_CWD_NOTEXIST") from error
+
+    def _leave_room(self) -> None:
+        """For the report above the output; where that cannot be done the report will stand below it."""
+        size, output = self._order.get("report_room", 0), self.output
+        if not size or not isinstance(output, Output) or output.path != os.path.abspath(self._order["output_file"]):
+            return
+        try:
+            with acting_as(self.rights.user):
+                output.leave_room(self._order["report"]["job"], size)
+        except OSError as error:
+            self._note(f"output file {output.path}: {why(error)}")
 
     def _make_group(self) -> None:
         """The fence stands before the job does."""

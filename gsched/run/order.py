@@ -131,7 +131,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     any_gpu: bool = False
     """It may use GPUs that it does not hold; the executor does not look at it."""
     report: Facts | None = None
-    """For the report below the output; None: there is none."""
+    """For the report in the output file; None: there is none."""
+    report_room: int = 0
+    """Bytes to be left for it above the output; 0: it stands below."""
     mail: Mail | None = None
     """None: no mail is sent."""
     is_part: bool = False

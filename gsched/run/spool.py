@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +28,7 @@ from gsched.base.wholefile import replace_file, write_file
 from gsched.model.job import AttemptResult
 from gsched.run import attemptfiles
 from gsched.run.account import Account, acting_as
-from gsched.run.jobreport import Facts, append_report, report_text
+from gsched.run.jobreport import Facts, report_text, write_instead, write_report
 from gsched.run.order import Key, Limits, Order, Unkillable
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ T = TypeVar("T")
 PASSABLE = 0o711
 """Mode of a folder that others may go through, and not list."""
 REPORTED = "reported"
-"""The file that says how long the output was before the report was put below it."""
+"""The file that says how long the output was when the report was put into its file."""
 SCRIPT_SHOWN = 64 * 1024
 """Bytes of a script that a report is made of."""
 
@@ -67,6 +67,8 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     stdout_inode: tuple[int, int] = (0, 0)
     """Device and number of the file that the supervisor opened."""
     stderr_inode: tuple[int, int] = (0, 0)
+    stdout_room: tuple[int, int] = (0, 0)
+    """Where in that file the report is to stand above the output, and how long it may be; (0, 0): below."""
 
 
 class Spool:
@@ -274,33 +276,51 @@ class Spool:
     def report(
         self, name: str, facts: Facts, result: AttemptResult, now: float, account: Account | None = None
     ) -> None:
-        """Put the report below the output file that the job was given with -o, once. Raises OSError.
+        """Put the report into the output file that the job was given with -o, once. Raises OSError.
 
         `account`: the job's user, who must have the right to write there, where that is not the agent's.
         """
         folder, started = self.folder(name), self.started(name)
         if started is None or started.stdout == str(folder / attemptfiles.STDOUT):
             return
-        flags, inode = os.O_RDWR | os.O_APPEND, started.stdout_inode
-        with self._opened(name, started.stdout, flags, account, inode) as fd:
+        path, inode, room = started.stdout, started.stdout_inode, started.stdout_room
+        with self._opened(name, path, os.O_RDWR, account, inode) as fd:
             written = os.fstat(fd).st_size
-        if (before := self._reported(name)) is not None and before != written:
-            return  # an agent that died had written it
-        text = report_text(
+        before = self._reported(name)
+        if before is None:
+            write_file(f"{folder}/{REPORTED}", str(written).encode())
+        # Else an agent that died may have written already what goes to the end of the file.
+        is_below = before is not None and before != written
+        texts = self._texts(name, facts, result, started, now)
+        with self._opened(name, path, os.O_RDWR | os.O_APPEND, account, inode) as fd:
+            write_report(fd, facts, room, texts, is_below=is_below)
+
+    def say_instead(self, name: str, facts: Facts, sentence: str, account: Account | None = None) -> None:
+        """Say in the room that was left for the report why there is none. Raises OSError."""
+        started = self.started(name)
+        if started is None or not started.stdout_room[1]:
+            return
+        with self._opened(name, started.stdout, os.O_RDWR, account, started.stdout_inode) as fd:
+            write_instead(fd, facts, started.stdout_room, sentence)
+
+    def _texts(
+        self, name: str, facts: Facts, result: AttemptResult, started: Started, now: float
+    ) -> Callable[[bool], str]:
+        """The report as it stands above the output, or below it."""
+        script = self._script(name)
+        return lambda is_above: report_text(
             facts,
             result,
             home=started.exec_home,
             cwd=started.exec_cwd,
             started_at=started.started_at,
             now=now,
-            script=self._script(name),
+            script=script,
+            is_above=is_above,
         )
-        write_file(f"{folder}/{REPORTED}", str(written).encode())
-        with self._opened(name, started.stdout, flags, account, inode) as fd:
-            append_report(fd, text)
 
     def _reported(self, name: str) -> int | None:
-        """Size of the output below which the report stands; None when there is none."""
+        """Size of the file without what the report has put to its end; None when there is no report."""
         try:
             return int((self.folder(name) / REPORTED).read_bytes())
         except (OSError, ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from netlab import Host
 from netlab_cluster import SharedCluster
+from reports import printed_in
 
 
 def script(host: Host, text: str, user: str = "alice") -> str:
@@ -19,8 +20,8 @@ def read(host: Host, name: str, user: str = "alice") -> str:
 
 
 def output(host: Host, job_id: int) -> str:
-    """What a job of alice has printed, without the report below it."""
-    return read(host, f"out.{job_id}").partition("\n" + "-" * 60 + "\n")[0]
+    """What a job of alice has printed, without the report on it."""
+    return printed_in(read(host, f"out.{job_id}"))
 
 
 def run_job(cluster: SharedCluster, text: str, *words: str, hosts: int = 0, slots: int = 1) -> tuple[list[str], str]:

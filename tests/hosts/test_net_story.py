@@ -8,6 +8,7 @@ import subprocess
 import pytest
 from netlab import Host, Lab
 from netlab_cluster import PATIENCE_S, SharedCluster, shared_cluster
+from reports import printed_in
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
@@ -19,7 +20,7 @@ SHOW = 'echo "$(hostname) $(id -un) $GSCHED_GPU_UUIDS $$"; while [ ! -e go ]; do
 
 def said(cluster: SharedCluster, job_id: int, user: str) -> list[str]:
     """Words that a job has written so far, read by its user."""
-    return cluster.run("cat", f"out.{job_id}", user=user, check=False).stdout.split()
+    return printed_in(cluster.run("cat", f"out.{job_id}", user=user, check=False).stdout).split()
 
 
 def submit(cluster: SharedCluster, host: Host, user: str) -> int:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from reports import has_report, printed_in
+
 from gsched.app import daemons
 from gsched.config.files import load
 from gsched.model.reason import PendingReason
@@ -32,10 +34,10 @@ def told(reason: PendingReason) -> str:
 
 
 def printed(path: Path) -> str:
-    """What a job with -o has written, without the report that stands below it."""
-    above, rule, below = path.read_text().partition("\n" + "-" * 60 + "\nSender: LSF System <")
-    assert rule and "\nResource usage summary:\n" in below, f"no report in {path}"
-    return above
+    """What a job with -o has written until its end, without the report that stands in the file."""
+    text = path.read_text()
+    assert has_report(text), f"no report in {path}"
+    return printed_in(text)
 
 
 class Cluster:

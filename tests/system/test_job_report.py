@@ -14,7 +14,10 @@ def cluster(module_cluster) -> Cluster:
 
 
 def report(cluster: Cluster, name: str) -> str:
-    return (cluster.folder / name).read_text().partition("\n" + "-" * 60 + "\n")[2]
+    """The report above the output; blanks at the ends of lines are no part of it."""
+    told, follows, _ = (cluster.folder / name).read_text().partition("\nThe output (if any) follows:\n")
+    assert follows and told.startswith("Sender: LSF System <"), told
+    return told
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,7 @@ def test_a_requeued_job_says_so_and_reports_each_run(cluster: Cluster) -> None:
     cluster.run("grequeue", str(job))
     cluster.wait(job)
     text = (cluster.folder / "again").read_text()
-    assert text.startswith("run\n")
+    assert printed(cluster.folder / "again").startswith("run\n")
     assert "Job was killed by user or admin, and will be re-queued with the same jobid.\n" in text
     assert text.count("Sender: LSF System <") == 2 and text.count("\nSuccessfully completed.\n") == 1
 
@@ -66,6 +69,42 @@ def test_the_report_is_no_output(cluster: Cluster) -> None:
     assert "Sender" not in followed.stdout
     cluster.wait(job)
     assert printed(cluster.folder / "peek") == "first\nlast\n"
+
+
+def test_with_lsb_stdout_direct_the_report_stands_below_the_output(cluster: Cluster) -> None:
+    job = cluster.submit("-o", "direct", "-e", "direct.e", "echo out", LSB_STDOUT_DIRECT="Y")
+    cluster.wait(job)
+    text = (cluster.folder / "direct").read_text()
+    assert text.startswith("out\n\n" + "-" * 60 + "\nSender: LSF System <")
+    assert "\nThe output (if any) is above this job summary.\n\n\n\nPS:\n\nRead file <" in text
+
+
+def test_a_large_output_is_there_while_the_job_runs_and_stays_where_it_is(cluster: Cluster) -> None:
+    """Nothing of it is copied: the file keeps its inode, and its blocks."""
+    path = cluster.folder / "large"
+    job = cluster.submit(
+        "-o", "large", "-e", "large.e", "yes | head -c 20000000; echo; until [ -e over ]; do sleep 0.05; done"
+    )
+    cluster.until(lambda: path.exists() and path.stat().st_size > 20_000_000, "nothing is printed")
+    assert path.read_text().startswith(f"The report on job <{job}> stands here when the job has ended.\n")
+    before = path.stat().st_ino
+    followed = cluster.run("gpeek", str(job)).stdout
+    (cluster.folder / "over").touch()
+    cluster.wait(job)
+    assert path.stat().st_ino == before
+    assert printed(path) == "y\n" * 10_000_000 + "\n"
+    assert "Sender" not in followed and "stands here" not in followed and followed.endswith("y\n\n")
+    assert "\nSuccessfully completed.\n" in report(cluster, "large")
+
+
+def test_what_a_pre_execution_command_keeps_from_running_says_so(cluster: Cluster) -> None:
+    job = cluster.submit("-o", "kept", "-E", "test -e let || { touch let; exit 3; }", "echo ran")
+    cluster.wait(job)
+    text = (cluster.folder / "kept").read_text()
+    assert text.startswith(
+        f"Job <{job}> was not started here: The job's pre-exec command exited with non-zero status (3)"
+    )
+    assert text.count("Sender: LSF System <") == 1 and text.rstrip().endswith("ran")
 
 
 def test_the_agent_that_died_before_the_report_leaves_it_to_the_next(cluster: Cluster) -> None:

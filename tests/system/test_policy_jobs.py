@@ -187,7 +187,7 @@ def test_grun_starts_a_job_at_once_where_it_is_told(cluster: Cluster) -> None:
     cluster.why_pending(job)
     assert f"Job <{job}> is being forced to run" in cluster.run("grun", "-m", "two", str(job)).stdout
     cluster.wait(job)
-    assert (cluster.folder / f"forced.{job}").read_text().splitlines()[0] == "two"
+    assert printed(cluster.folder / f"forced.{job}") == "two\n"
 
 
 def test_an_array_is_switched_with_its_started_elements(cluster: Cluster) -> None:

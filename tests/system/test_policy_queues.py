@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from live_cluster import Cluster
+from live_cluster import Cluster, printed
 
 
 def queue(name: str, priority: int, *lines: str) -> str:
@@ -190,7 +190,7 @@ def test_parallel_jobs_spread_over_hosts_and_get_gpus_on_each(make_cluster: Call
     assert [part.slots for part in view.allocation.hosts] == [2, 2]
     assert view.allocation.first_host == "two"
     assert all(len(part.gpus) == 1 for part in view.allocation.hosts)
-    assert (cluster.folder / "hosts").read_text().split()[:2] == ["two", "2"]
+    assert printed(cluster.folder / "hosts").split()[:2] == ["two", "2"]
     ranged = cluster.submit("-n", "8,100", "-o", "/dev/null", "sleep", "600")
     assert cluster.starts(ranged).allocation.slots == 48  # type: ignore[union-attr]
     waiting = cluster.submit("-n", "2", "-R", "span[hosts=1]", "true")

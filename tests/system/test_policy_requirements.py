@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
-from live_cluster import Cluster
+from live_cluster import Cluster, printed
 
 QUEUES = """
 Begin Queue
@@ -276,7 +276,7 @@ def test_jobs_with_affinity_get_cpus_of_their_own_and_are_bound_to_them(cluster:
         assert done.allocation is not None
         (task,) = done.allocation.hosts[0].bindings[0].tasks
         cpus, nodes = (",".join(map(str, each)) for each in (task.bound, task.nodes))
-        assert output.read_text().startswith(f"{cpus} localprefer\none {cpus} {nodes} 2\n")
+        assert printed(output) == f"{cpus} localprefer\none {cpus} {nodes} 2\n"
     finally:
         cluster.configure(lsb_hosts="=" + before)
 

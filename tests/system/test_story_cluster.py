@@ -55,7 +55,7 @@ def test_each_host_has_its_own_gpus(cluster: Cluster) -> None:
 def test_m_names_the_host(cluster: Cluster, host: str) -> None:
     job = cluster.submit("-m", host, "-o", "where.%J", "echo $LSB_HOSTS; hostname")
     assert cluster.wait(job)[0].state == "DONE"
-    assert (cluster.folder / f"where.{job}").read_text().splitlines()[0] == host
+    assert printed(cluster.folder / f"where.{job}").splitlines()[0] == host
     assert f"Started 1 Task(s) on Host(s) <{host}>" in re.sub(
         r"\n {21}", "", cluster.run("gjobs", "-l", str(job)).stdout
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from live_cluster import Cluster
+from live_cluster import Cluster, printed
 
 MIB = 1 << 20
 
@@ -55,7 +55,7 @@ def test_uuid_index_and_minor_are_never_confused(cluster: Cluster) -> None:
     for turn, view in enumerate(cluster.wait(*jobs)):
         assert view.allocation is not None
         (held,) = view.allocation.hosts[0].gpus
-        said = json.loads((cluster.folder / f"env.{turn}").read_text().splitlines()[0])
+        said = json.loads(printed(cluster.folder / f"env.{turn}"))
         assert said["GSCHED_GPU_UUIDS"] == held.uuid == uuid_of(held.index)
 
 

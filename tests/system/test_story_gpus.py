@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from live_cluster import Cluster
+from live_cluster import Cluster, printed
 
 pytestmark = pytest.mark.smoke
 
@@ -226,7 +226,7 @@ def test_sudo_runs_and_is_warned_of(cluster: Cluster, tmp_path: Path) -> None:
     assert done.stderr.count("\n") == bool(warned)
     job = int(found[1])
     assert [view.state for view in cluster.wait(job)] == ["DONE"]
-    assert (cluster.folder / "sudo.out").read_text().startswith("/opt/DL/lib:/opt/nccl/lib every GPU\n")
+    assert printed(cluster.folder / "sudo.out") == "/opt/DL/lib:/opt/nccl/lib every GPU\n"
     flat = unfolded(cluster.run("gjobs", "-l", str(job)).stdout)
     assert "Command <sudo LD_LIBRARY_PATH=/opt/DL/lib:/opt/nccl/lib ./train.sh>\n" in flat
     assert (f"\n WARNINGS:\n {SUDO_WARNING}" in flat) == bool(warned)

@@ -334,7 +334,7 @@ def test_gkill_lets_a_program_clean_up(cluster: Cluster) -> None:
     assert cluster.run("gkill", str(job)).stdout == f"Job <{job}> is being terminated\n"
     view = cluster.wait(job)[0]
     assert (view.state, view.result and view.result.exit_code) == ("EXIT", 5)
-    assert (cluster.folder / "cleanup").read_text().startswith("cleaned\n")
+    assert printed(cluster.folder / "cleanup") == "cleaned\n"
 
 
 def test_gkill_of_a_pending_and_of_a_finished_job(cluster: Cluster) -> None:

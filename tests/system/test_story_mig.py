@@ -85,7 +85,7 @@ def test_a_job_gets_the_part_that_it_asks_for(cluster: Cluster) -> None:
     name = part_uuid(1, "1g.5gb")
     job = cluster.submit("-gpu", "num=1:mig=1", "-o", "env", sys.executable, "-c", ENVIRONMENT)
     (view,) = cluster.wait(job)
-    said = json.loads((cluster.folder / "env").read_text().splitlines()[0])
+    said = json.loads(printed(cluster.folder / "env"))
     assert said["CUDA_VISIBLE_DEVICES"] == said["GSCHED_GPU_UUIDS"] == name
     assert view.messages[0].text.startswith(f"{cluster.host}:gpus=1;"), "LSF posts the GPU's number"
     running = cluster.submit("-gpu", "num=1:mig=3:j_exclusive=yes", "sleep", "600")

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from live_cluster import PATIENCE_S, Cluster
+from live_cluster import PATIENCE_S, Cluster, printed
 
 QUEUES = """
 Begin Queue
@@ -67,7 +67,7 @@ def output(cluster: Cluster, *words: str, stdin: str = "", **env: str) -> str:
     done = cluster.run("gsub", "-o", "out.%J", *words, stdin=stdin, **env)
     job = int(re.findall(r"<(\d+)>", done.stdout)[0])
     cluster.wait(job)
-    return (cluster.folder / f"out.{job}").read_text().partition("\n" + "-" * 60)[0]
+    return printed(cluster.folder / f"out.{job}")
 
 
 # -- scripts ------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def test_a_script_is_copied_before_the_command_returns(cluster: Cluster, mode: i
     script.unlink()
     cluster.run("gresume", str(job))
     cluster.wait(job)
-    assert (cluster.folder / f"copied.{job}").read_text().startswith("ran copied\n")
+    assert printed(cluster.folder / f"copied.{job}") == "ran copied\n"
 
 
 def test_a_script_with_the_line_ends_of_windows_runs(cluster: Cluster) -> None:
@@ -227,7 +227,7 @@ def test_login_shell_outdir_input_and_copies(cluster: Cluster) -> None:
     cluster.run("gresume", str(job))
     cluster.wait(job)
     folder = cluster.folder / f"dir.{job}"
-    assert (folder / "out").read_text().startswith(f"input\nlater\nyes\n{folder}\n")
+    assert printed(folder / "out") == f"input\nlater\nyes\n{folder}\n"
     assert (cluster.folder / "returned").read_text() == "back\n"
 
 

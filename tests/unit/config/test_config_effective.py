@@ -82,6 +82,7 @@ def test_every_parameter_has_a_place() -> None:
         "max_requests_per_s",
         "max_dispatch_per_cycle",
         "job_report",
+        "stdout_direct",
         "mail_to",
         "mail_program",
         "mail_server",

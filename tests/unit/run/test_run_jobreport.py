@@ -1,4 +1,4 @@
-"""The report below a job's output: LSF's lines, byte for byte, and where it is written."""
+"""The report in a job's output file: LSF's lines, byte for byte, and where it is written."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import time
 import msgspec
 import pytest
 
-from gsched.model.job import AttemptResult, Usage
-from gsched.run.jobreport import Facts, append_report, report_text
+from gsched.model.job import TERM_TEXTS, AttemptResult, Usage
+from gsched.run import reportroom
+from gsched.run.jobreport import Facts, report_text, room_for, write_instead, write_report
 
 START = 1499420042.0
 FACTS = Facts(
@@ -142,25 +143,143 @@ def test_a_script_is_shown_as_it_was_and_cut_when_long():
     assert "\nline 49\n(... more ...)\n\n-----" in told and "line 50\n" not in told
 
 
+ABOVE = WANTED.replace("The output (if any) is above this job summary.\n", "The output (if any) follows:\n")
+
+
+class File:
+    """An output file, from the moment before the job begins to the report."""
+
+    def __init__(self, path, before="", facts=FACTS):
+        self.path, self.facts = path, facts
+        if not path.exists():
+            path.write_text(before)
+        self.job = os.open(path, os.O_RDWR | os.O_APPEND)
+        self.room = (0, 0)
+        self.start = self.size
+
+    @property
+    def size(self):
+        return os.fstat(self.job).st_size
+
+    def leave_room(self):
+        size = room_for(self.facts, home="/home/test", cwd="/srv/dir", script=None)
+        ends_a_line = self.path.read_bytes().endswith(b"\n")
+        self.room = reportroom.leave(self.job, self.facts.job, size, ends_a_line=ends_a_line)
+        return self
+
+    def prints(self, told):
+        os.write(self.job, told)
+        return self
+
+    def report(self, result=DONE, is_below=False):
+        fd = os.open(self.path, os.O_RDWR | os.O_APPEND)
+        texts = lambda is_above: text(self.facts, result, is_above=is_above)  # noqa: E731
+        write_report(fd, self.facts, self.room, texts, is_below=is_below)
+        os.close(fd)
+        return self.path.read_bytes()
+
+
+def without_padding(told: bytes) -> str:
+    return "\n".join(line.rstrip(" ") for line in told.decode().split("\n"))
+
+
+def test_the_report_stands_above_the_output_which_is_there_while_the_job_runs(tmp_path):
+    file = File(tmp_path / "출력").leave_room()
+    first, *rest = file.path.read_text().splitlines()
+    assert first == "The report on job <1153> stands here when the job has ended." and not "".join(rest).strip()
+    file.prints(b"one\n\xfftwo\n")
+    assert file.path.read_bytes()[sum(file.room) :] == b"one\n\xfftwo\n"
+    told = file.report()
+    assert told[sum(file.room) :] == b"one\n\xfftwo\n\n"
+    assert without_padding(told[: sum(file.room)]) == ABOVE
+    # Programs skip the heading and the empty line below it.
+    lines = told.split(b"\n")
+    at = lines.index(b"The output (if any) follows:")
+    assert not lines[at + 1].strip() and lines[at + 2] == b"one"
+
+
+def test_where_standard_error_is_stands_below_the_output(tmp_path):
+    facts = msgspec.structs.replace(FACTS, output_file="/o", error_file="/e")
+    told = File(tmp_path / "o", facts=facts).leave_room().prints(b"no end").report()
+    assert told.endswith(b"\nno end\n\n\nPS:\n\nRead file </e> for stderr output of this job.\n\n")
+
+
+def test_jobs_that_append_to_one_file_have_a_report_each(tmp_path):
+    files = []
+    for number in range(3):
+        facts = msgspec.structs.replace(FACTS, job=str(number), name=f"job {number}")
+        files.append(File(tmp_path / "o", "earlier", facts).leave_room())
+    for number in (2, 0, 1):
+        files[number].prints(b"by %d\n" % number)
+    for number in (1, 2, 0):
+        files[number].report()
+    told = without_padding((tmp_path / "o").read_bytes())
+    assert told.startswith("earlier\n\n" + "-" * 60 + "\nSender: LSF System <")
+    assert [told.count(f"Subject: Job {number}: <job {number}> in") for number in range(3)] == [1, 1, 1]
+    assert told.count("\nSender: LSF System <") == 3 and told.count("The output (if any) follows:\n") == 3
+    assert told.endswith("by 2\nby 0\nby 1\n\n\n\n") and "stands here" not in told
+
+
+@pytest.mark.parametrize("died_after", ["nothing", "the end of the file", "everything"])
+def test_a_report_that_was_begun_is_finished_and_never_written_twice(tmp_path, died_after):
+    file = File(tmp_path / "o").leave_room().prints(b"out\n")
+    if died_after == "the end of the file":
+        file.prints(b"\n")
+    if died_after == "everything":
+        file.report()
+    told = file.report(is_below=died_after != "nothing")
+    assert without_padding(told) == ABOVE + "out\n\n"
+
+
+@pytest.mark.parametrize("emptied", [0, 100])
+def test_a_job_that_empties_its_file_has_its_report_below(tmp_path, emptied):
+    file = File(tmp_path / "o").leave_room()
+    os.ftruncate(file.job, emptied)
+    kept = file.path.read_text()
+    told = file.prints(b"mine\n").report().decode()
+    assert told == f"{kept}mine\n\n{'-' * 60}\n{WANTED}"
+
+
+def test_a_report_that_is_longer_than_foreseen_stands_below(tmp_path):
+    file = File(tmp_path / "o").leave_room()
+    file.facts = msgspec.structs.replace(FACTS, name="x" * 5000)
+    told = file.prints(b"out\n").report().decode()
+    assert told.startswith("The report on job <1153> stands below its output.\n")
+    assert told[sum(file.room) :].startswith(f"out\n\n{'-' * 60}\nSender: LSF System <")
+    assert "is above this job summary" in told
+
+
+def test_the_room_is_enough_for_every_end():
+    for reason in TERM_TEXTS:
+        for end in (AttemptResult(exit_code=255), AttemptResult(signal=64, core_dumped=True)):
+            result = msgspec.structs.replace(end, term_reason=reason, ended_at=START, run_s=1e9, usage=USAGE)
+            facts = msgspec.structs.replace(FACTS, name="긴 이름" * 100, requested_mem_mib=1e9)
+            told = text(facts, result, is_above=True, script="echo 안녕\n" * 90)
+            room = room_for(facts, home="/home/test", cwd="/srv/dir", script="echo 안녕\n" * 90)
+            assert len(told.encode()) <= room < 2 * len(told.encode())
+
+
+def test_why_there_is_no_report_is_said_in_its_place(tmp_path):
+    file = File(tmp_path / "o").leave_room()
+    fd = os.open(file.path, os.O_RDWR)
+    write_instead(fd, FACTS, file.room, "Job <1153> was not started here: the disk\nis full")
+    os.close(fd)
+    assert file.path.read_text().splitlines()[0] == "Job <1153> was not started here: the disk is full"
+    assert file.size == sum(file.room)
+
+
 @pytest.mark.parametrize(("before", "gap"), [("", "\n"), ("out\n", "\n"), ("no end", "\n\n")])
 def test_it_stands_below_the_output_after_a_line_of_dashes(tmp_path, before, gap):
     path = tmp_path / "출력"
     path.write_text(before)
-    appended(path, "Sender: x\udcff\n")
-    assert path.read_bytes() == before.encode() + gap.encode() + b"-" * 60 + b"\nSender: x\xff\n"
+    assert File(path).report() == before.encode() + gap.encode() + b"-" * 60 + b"\n" + WANTED.encode()
 
 
 def test_it_writes_to_plain_files_only(tmp_path):
-    appended("/dev/null", "x")
     os.mkfifo(tmp_path / "pipe")
-    fd = os.open(tmp_path / "pipe", os.O_RDWR | os.O_NONBLOCK)
-    append_report(fd, "x")
+    for path in ("/dev/null", tmp_path / "pipe"):
+        fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        assert reportroom.leave(fd, "1", 100, ends_a_line=True) == (0, 0)
+        write_report(fd, FACTS, (0, 0), lambda is_above: "x", is_below=False)
     with pytest.raises(BlockingIOError):
         os.read(fd, 1)
-    os.close(fd)
-
-
-def appended(path, told):
-    fd = os.open(path, os.O_RDWR | os.O_APPEND)
-    append_report(fd, told)
-    os.close(fd)
