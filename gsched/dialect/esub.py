@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
-from gsched.base.units import parse_run_limit
 from gsched.dialect.directives import split_words
-from gsched.dialect.job_limits import COUNTS, LIMITS, SIZES_MIB, read_limit
+from gsched.dialect.job_limits import COUNTS, LIMITS, SIZES_MIB, read_limit, read_minutes
 from gsched.dialect.options import Parsed
 from gsched.dialect.spec_values import Surroundings
 from gsched.resreq.syntax import merge
@@ -147,7 +146,7 @@ def read_lines(text: str, what: str) -> dict[str, str]:
 
 def _told(option: str, value: str, around: Surroundings) -> str:
     if option in _SECONDS:
-        return str(parse_run_limit(value.partition("/")[0]))
+        return str(read_minutes(value.partition("/")[0])[0])
     if option in _KIB:
         return str(round(read_limit(option, value, around.unit) * (1024 if option in SIZES_MIB else 1)))
     return value

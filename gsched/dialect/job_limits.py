@@ -6,6 +6,7 @@ Source: bsub(1), options -c -M -v -p -T -F -D -S -C; lsf.conf(5), LSF_UNIT_FOR_L
 from __future__ import annotations
 
 import math
+import re
 
 from gsched.base.errors import BadRequest
 from gsched.base.units import parse_limit_mib, parse_mib, parse_run_limit, unit_letter
@@ -16,6 +17,7 @@ COUNTS = {"p": "PROCESSLIMIT", "T": "THREADLIMIT"}
 LIMITS = {"c": "CPULIMIT", **SIZES_MIB, **SIZES_KIB, **COUNTS}
 """Option -> name of the limit."""
 _MOST_COUNT_DIGITS = 9
+_NO_TIME = re.compile(r"0+(:0+)?")
 
 
 def read_limit(option: str, text: str, unit: str) -> float:
@@ -42,6 +44,22 @@ def read_limit(option: str, text: str, unit: str) -> float:
     if value == 0 and option != "C":
         raise BadRequest(f"-{option}: '{text}': a limit is more than 0")
     return float(value)
+
+
+def read_minutes(text: str) -> tuple[int, bool]:
+    """Seconds of `[hours:]minutes`, 0 among them, and whether a fraction of a minute was rounded up. Raises BadRequest.
+
+    LSF knows whole minutes only; templates of clients divide seconds by 60 and write what comes out.
+    """
+    hours, colon, minutes = text.strip().rpartition(":")
+    whole, point, fraction = minutes.partition(".")
+    is_rounded = bool(point) and fraction.isascii() and fraction.isdigit() and whole.isascii() and whole.isdigit()
+    if is_rounded and int(fraction):
+        whole = str(int(whole) + 1)
+    shown = f"{hours}{colon}{whole if is_rounded else minutes}"
+    if _NO_TIME.fullmatch(shown):
+        return 0, is_rounded
+    return parse_run_limit(shown), is_rounded
 
 
 def _count(option: str, text: str) -> int:

@@ -16,9 +16,9 @@ from typing import Any
 
 from gsched.base.errors import BadRequest
 from gsched.base.indices import BAD_INDEX, parse_indices
-from gsched.base.units import parse_run_limit, unit_letter
+from gsched.base.units import unit_letter
 from gsched.dialect.host_lists import read_hosts
-from gsched.dialect.job_limits import LIMITS, read_limit
+from gsched.dialect.job_limits import LIMITS, read_limit, read_minutes
 from gsched.dialect.options import Parsed, told_of
 from gsched.dialect.times import BAD_TIME, parse_time
 from gsched.model.exits import fault_in
@@ -242,18 +242,31 @@ def _hosts(text: str, around: Surroundings) -> Values:
     }
 
 
-def _minutes(name: str, field: str, what: str) -> Reader:
-    """`[hours:]minutes`, with `/HOST` behind it where LSF scales by that host's speed: it is not scaled here."""
+def _minutes(name: str, field: str, what: str, *, may_be_none: bool = False) -> Reader:
+    """`[hours:]minutes`, with `/HOST` behind it where LSF scales by that host's speed: it is not scaled here.
+
+    `may_be_none`: 0 means that there is none.
+    """
 
     def read(text: str, around: Surroundings) -> Values:
         span, slash, host = text.partition("/")
         try:
             if slash and not host.strip():
                 raise BadRequest(f"'{text}' names no host behind the /")
-            note = f"Warning: -{name} {text}: times are not scaled by the speed of hosts; {span} counts on every host"
-            return {field: parse_run_limit(span)} | ({"warnings": (note,)} if slash else {})
+            seconds, is_rounded = read_minutes(span)
+            if not seconds and not may_be_none:
+                raise BadRequest(f"'{span}': {what} is at least one minute")
         except BadRequest as error:
             raise BadRequest(f"-{name}: {error.text.replace('a run limit', what)}") from None
+        notes = []
+        if slash:
+            notes.append(f"times are not scaled by the speed of hosts; {span} counts on every host")
+        if is_rounded:
+            notes.append(f"rounded up to {seconds // 60} minutes")
+        if not seconds:
+            notes.append("the job has no run limit of its own; the queue's counts")
+        warnings = tuple(f"Warning: -{name} {text}: {note}" for note in notes)
+        return {field: seconds or None} | ({"warnings": warnings} if warnings else {})
 
     return read
 
@@ -351,7 +364,7 @@ READERS: Mapping[str, Reader] = {
     "w": _dependency,
     "b": _begin,
     "t": _end,
-    "W": _minutes("W", "run_limit_s", "a run limit"),
+    "W": _minutes("W", "run_limit_s", "a run limit", may_be_none=True),
     "We": _minutes("We", "estimate_s", "an estimate"),
     "sp": _priority,
     "g": _group,

@@ -150,7 +150,6 @@ def test_help_and_version_need_no_command() -> None:
         (("-n", "0,2", "x"), "-n: '0,2' is not a number of slots from 1 to 1000000"),
         (("-n", "4,8,9", "x"), "-n: '4,8,9' is not a number of slots"),
         (("-W", "soon", "x"), "-W: 'soon' is not a run limit of the form [hours:]minutes"),
-        (("-W", "0", "x"), "-W: '0': a run limit is at least one minute"),
         (("-J", " ", "x"), "Bad job name: -J needs a name that is not empty"),
         (("-q", " ", "x"), "option -q needs the name of a queue"),
         (("-o", "", "x"), "option -o needs a path that is not empty"),
@@ -225,6 +224,33 @@ def test_refused_scripts(script: bytes, reason: str) -> None:
 def test_wrong_values_of_a_script_name_their_line(lines: str, reason: str) -> None:
     words = ["-I"] if lines.endswith("-K") else []
     assert refusal(*words, stdin=f"{lines}\nls\n".encode()).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "notes"),
+    [
+        ("1.7", 120, ("Warning: -W 1.7: rounded up to 2 minutes",)),
+        ("0.2", 60, ("Warning: -W 0.2: rounded up to 1 minutes",)),
+        ("1:30.0", 5400, ("Warning: -W 1:30.0: rounded up to 90 minutes",)),
+        ("1:59.5", 7200, ("Warning: -W 1:59.5: rounded up to 120 minutes",)),
+        ("0", None, ("Warning: -W 0: the job has no run limit of its own; the queue's counts",)),
+        ("0:00", None, ("Warning: -W 0:00: the job has no run limit of its own; the queue's counts",)),
+        ("60", 3600, ()),
+    ],
+)
+def test_run_limits_that_are_no_whole_minutes(text: str, seconds: int | None, notes: tuple[str, ...]) -> None:
+    spec = submit("-W", text, "x").spec
+    assert (spec.run_limit_s, spec.warnings) == (seconds, notes)
+
+
+@pytest.mark.parametrize("text", ["1.", ".5", "1.x", "1.5.5", "-1", "1:", ":5", "", "1e3", "٣.٥", ":", "0x"])
+def test_what_is_no_run_limit(text: str) -> None:
+    assert refusal("-W", text, "x") == f"-W: '{text}' is not a run limit of the form [hours:]minutes"
+
+
+def test_an_estimate_or_a_warning_of_no_time_is_refused() -> None:
+    assert refusal("-We", "0", "x") == "-We: '0': an estimate is at least one minute"
+    assert refusal("-wt", "0:0", "-wa", "URG", "x") == "-wt: '0:0': a time before the end is at least one minute"
 
 
 def test_what_is_wrong_on_the_command_line_has_no_line() -> None:
