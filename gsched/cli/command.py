@@ -72,22 +72,30 @@ REQUIREMENT = Option("R", "REQUIREMENT", "only hosts that meet it; order[...] so
 
 CHOSEN_FIELDS = (
     Option("o", "FIELDS", "these fields only; `-o help` lists them", "-o \"FIELD FIELD:WIDTH delimiter=','\""),
-    Option("json", help="with -o: as JSON"),
+    Option("json", help="as JSON, with the fields of -o"),
 )
 """Options of commands whose output can be chosen field by field."""
 
 
-def chosen_format(call: Call, options: Parsed, table: FieldTable[R], variable: str, others: str) -> Format[R] | None:
+def chosen_format(
+    call: Call, options: Parsed, table: FieldTable[R], variable: str, others: str, usual: str = ""
+) -> Format[R] | None:
     """The format that -o or the environment `variable` asks for; None when there is none.
 
-    `others` are options that -o cannot stand beside. `-o help` is answered here. Raises BadRequest.
+    `others` are options that -o cannot stand beside. `usual`: the fields of -json without -o; empty: it wants -o.
+    `-o help` is answered here. Raises BadRequest.
     """
     clashing = next((name for name in others.split() if options.has(name)), "")
     text = options.last("o") if options.has("o") else "" if clashing else setting(call, variable)
     if not text.strip() and not options.has("o"):
-        if options.has("json", "hms"):
+        if options.has("json") and clashing:
+            raise BadRequest(f"{program(call)}: -json and -{clashing} cannot be given together")
+        if options.has("json") and usual:
+            text = usual
+        elif options.has("json", "hms"):
             raise BadRequest(f"{program(call)}: -json and -hms need -o")
-        return None
+        else:
+            return None
     if clashing:
         raise BadRequest(f"{program(call)}: -o and -{clashing} cannot be given together")
     if options.has("json") and options.has("noheader"):
@@ -99,6 +107,14 @@ def chosen_format(call: Call, options: Parsed, table: FieldTable[R], variable: s
         return parse_format(text, table)
     except BadRequest as problem:
         raise BadRequest(f"{program(call)}: {problem.text}") from None
+
+
+def shows_year(call: Call, variable: str) -> bool:
+    """Whether times are shown with their year: what the command's own `variable` says, else LSB_DISPLAY_YEAR.
+
+    Source: lsf.conf(5).
+    """
+    return (setting(call, variable) or setting(call, "LSB_DISPLAY_YEAR")).strip().upper() == "Y"
 
 
 def size_unit(call: Call) -> str:

@@ -8,7 +8,7 @@ from datetime import tzinfo
 
 from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.cli.call import Call
-from gsched.cli.command import GENERAL, program, read_options
+from gsched.cli.command import GENERAL, program, read_options, shows_year
 from gsched.cli.projection import job_record
 from gsched.cli.render import accounts
 from gsched.cli.render.records import JobRecord
@@ -90,7 +90,7 @@ def _jobs(call: Call, options: Parsed, found: list[Account], zone: tzinfo) -> It
     if options.has("b"):
         yield accounts.render_brief(rows, zone, wide=options.has("w")) + accounts.RULE + "\n"
         return
-    year = call.env.get("LSB_BACCT_DISPLAY_YEAR", "").upper() == "Y"
+    year = shows_year(call, "LSB_BACCT_DISPLAY_YEAR")
     for account, job in rows:
         yield accounts.render_job(account, job, zone, unfolded=options.has("UF"), year=year) + accounts.RULE + "\n"
 

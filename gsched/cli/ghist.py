@@ -11,12 +11,12 @@ from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError
 from gsched.base.ids import array_of, show_job
 from gsched.cli.call import Call
 from gsched.cli.chronicle import history_record
-from gsched.cli.command import FILTERS, GENERAL, GROUP, program, read_options
+from gsched.cli.command import FILTERS, GENERAL, GROUP, program, read_options, shows_year
 from gsched.cli.render import history
 from gsched.cli.render.chronology import render_chronology
 from gsched.cli.render.history import HistoryRecord
 from gsched.cli.selection import parse_job_ids
-from gsched.cli.session import connected, setting
+from gsched.cli.session import connected
 from gsched.cli.sizes import unit_of
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
@@ -86,7 +86,7 @@ def main(call: Call) -> int:
         if not reader.problems:
             call.write("No matching job found\n")
         return LSF_FAILURE
-    year = setting(call, "LSB_BHIST_DISPLAY_YEAR").upper() == "Y"
+    year = shows_year(call, "LSB_BHIST_DISPLAY_YEAR")
     if options.has("t"):
         since, until = parse_span(options.last("T"), now, zone) if options.has("T") else (now - WEEK_S, now)
         text = render_chronology(records, zone, since or 0.0, until, unfolded=options.has("UF"), year=year)

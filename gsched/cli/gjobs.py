@@ -14,7 +14,16 @@ import msgspec
 from gsched.base.errors import LSF_FAILURE, BadRequest
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.cli.call import Call
-from gsched.cli.command import CHOSEN_FIELDS, FILTERS, GENERAL, GROUP, chosen_format, program, read_options
+from gsched.cli.command import (
+    CHOSEN_FIELDS,
+    FILTERS,
+    GENERAL,
+    GROUP,
+    chosen_format,
+    program,
+    read_options,
+    shows_year,
+)
 from gsched.cli.job_filters import NARROWING, chosen_filter
 from gsched.cli.job_texts import TEXTS, show_text, wants_text
 from gsched.cli.job_thresholds import JobThresholds
@@ -22,7 +31,7 @@ from gsched.cli.projection import affinity_units, gpus_of, job_record
 from gsched.cli.render import jobs, jobs_long
 from gsched.cli.render.arrays import render_arrays
 from gsched.cli.render.formats import Format, Setting, render_json, render_text
-from gsched.cli.render.job_fields import JOB_FIELDS, TIME_COLUMNS
+from gsched.cli.render.job_fields import JOB_FIELDS, TIME_COLUMNS, USUAL_FIELDS
 from gsched.cli.render.pending import render_summary
 from gsched.cli.render.reasons import DEFAULT_LEVEL
 from gsched.cli.render.records import JobRecord
@@ -94,6 +103,8 @@ _STATES = {
     "p": ("PEND", "PSUSP"),
 }
 _KINDS = {"d": "DONE/EXIT", "r": "running", "s": "suspended", "p": "pending"}
+_TABLES = "l UF w W WL WP WF A psum sum"
+"""Options with a layout of their own."""
 _LEVELLED = ("p0", "p1", "p2", "p3")
 _UNFINISHED = ("PEND", "PSUSP", "RUN", "USUSP", "SSUSP", "UNKWN", "ZOMBI")
 EVERY = 0
@@ -108,7 +119,7 @@ def main(call: Call) -> int:
     for name in ("aff", "gpu"):
         if options.has(name) and not options.has("l", "UF"):
             raise BadRequest(f"{program(call)}: -{name} is given together with -l")
-    chosen = chosen_format(call, options, JOB_FIELDS, "LSB_BJOBS_FORMAT", "l UF w W WL WP WF A psum sum")
+    chosen = chosen_format(call, options, JOB_FIELDS, "LSB_BJOBS_FORMAT", _TABLES, USUAL_FIELDS)
     job_ids = parse_job_ids(options.rest)
     named = () if EVERY in job_ids else job_ids
     is_text = wants_text(call, options, job_ids)
@@ -312,7 +323,7 @@ def _layout(
     zone = zone_of(call.env)
     moment = _setting(call, options)
     header = not options.has("noheader")
-    year = setting(call, "LSB_BJOBS_DISPLAY_YEAR").upper() == "Y"
+    year = shows_year(call, "LSB_BJOBS_DISPLAY_YEAR")
     extra = _time_column(options, moment)
     reasons = bool({"p", "s"} & set(_chosen(options)))
     is_first = True

@@ -28,6 +28,12 @@ SOON_S = 5.0
 _SUSPENDED = frozenset({"USUSP", "SSUSP"})
 
 
+def _reserved_mem(allocation: Allocation | None) -> float | None:
+    """MiB of memory reserved on all hosts; None where there is no such reservation."""
+    amounts = [part.amounts["mem"] for part in allocation.hosts if "mem" in part.amounts] if allocation else []
+    return sum(amounts) if amounts else None
+
+
 def placed(allocation: Allocation | None) -> tuple[HostSlots, ...]:
     """The hosts of an allocation with their slots, first execution host first."""
     if allocation is None:
@@ -58,6 +64,7 @@ def job_record(
         stat=view.state,
         started_at=view.dispatched_at,
         placed=placed(view.allocation),
+        reserved_mem_mib=_reserved_mem(view.allocation),
         gpus=gpus,
         gpu_count=count,
         exec_home=view.exec_home,

@@ -118,6 +118,8 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
     settings.take("LSB_BJOBS_PENDREASON_LEVEL", integer(0, 3), 2)
     settings.take("LSB_BJOBS_DISPLAY_YEAR", yes_or_no, False)
     settings.take("LSB_BHIST_DISPLAY_YEAR", yes_or_no, False)
+    settings.take("LSB_BACCT_DISPLAY_YEAR", yes_or_no, False)
+    settings.take("LSB_DISPLAY_YEAR", yes_or_no, False)
     settings.take("LSB_ESUB_METHOD", plain_text, "")
     settings.take("LSF_RSH", command_line, "")
     settings.take("LSB_BSUB_PARSE_SCRIPT", _parse_script, True)

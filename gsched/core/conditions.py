@@ -210,9 +210,12 @@ def answer(state: ClusterState, text: str, user: str, params: Params, *, is_admi
 
 
 def refuse_impossible(state: ClusterState, spec: JobSpec, old: JobSpec | None, params: Params) -> None:
-    """Raises BadRequest for new conditions that never can hold, where a job that has them would end anyway."""
+    """Raises BadRequest for new conditions that never can hold, where a job that has them would end anyway.
+
+    A job that wants to be ended then (-ti) is taken, as LSF takes it: whoever submits it counts on its number.
+    """
     is_new = spec.conditions and (old is None or old.conditions != spec.conditions)
-    ends = spec.end_orphan or params.end_on_invalid_dependency
+    ends = params.end_on_invalid_dependency and not spec.end_orphan
     if is_new and "[*]" not in spec.conditions and ends:
         found = judge(state, spec.conditions)
         if found.is_final and not found.holds:

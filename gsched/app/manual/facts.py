@@ -31,6 +31,8 @@ _SUBMITTING = {
 
 _SIZES = {"LSB_UNIT_FOR_JOBS_DISPLAY": "K, M, G or T: the unit of sizes that are shown."}
 
+_YEARS = {"LSB_DISPLAY_YEAR": "Y: times with their year; the command's own variable comes first."}
+
 OWN_ENVIRONMENT: dict[str, dict[str, str]] = {
     "gsub": _SUBMITTING,
     "gjobs": {
@@ -38,14 +40,15 @@ OWN_ENVIRONMENT: dict[str, dict[str, str]] = {
         "LSB_BJOBS_PENDREASON_LEVEL": "0 to 3: how much -p says.",
         "LSB_BJOBS_CONSISTENT_EXIT_CODE": "Y: exit code 255 where no job is found.",
         "LSB_BJOBS_DISPLAY_YEAR": "Y: times with their year.",
+        **_YEARS,
         **_SIZES,
     },
     "ghosts": {"LSB_BHOSTS_FORMAT": "Fields to show, as of -o.", **_SIZES},
     "gqueues": {"LSB_BQUEUES_FORMAT": "Fields to show, as of -o.", **_SIZES},
     "gusers": {"LSB_BUSERS_FORMAT": "Fields to show, as of -o.", **_SIZES},
     "gload": {"LSF_LSLOAD_FORMAT": "Fields to show, as of -o.", **_SIZES},
-    "ghist": {"LSB_BHIST_DISPLAY_YEAR": "Y: times with their year."},
-    "gacct": {"LSB_BACCT_DISPLAY_YEAR": "Y: times with their year."},
+    "ghist": {"LSB_BHIST_DISPLAY_YEAR": "Y: times with their year.", **_YEARS},
+    "gacct": {"LSB_BACCT_DISPLAY_YEAR": "Y: times with their year.", **_YEARS},
     "elim.gpu": {
         "GSCHED_GPU_PROVIDER": "Where GPUs are read from: nvml, none, or sim:FOLDER.",
         "GSCHED_GPU_INTERVAL": "Seconds between two lines.",

@@ -58,6 +58,8 @@ class Field(Generic[R]):
     """What it is called in headings and JSON; empty: its name in upper case."""
     compact: bool = False
     """Sizes stand there as in load tables: `37.6G`."""
+    refused: str = ""
+    """Not empty: LSF has the field, and this is why there is no value for it here; it is no part of `all`."""
 
     @property
     def key(self) -> str:
@@ -79,6 +81,8 @@ class FieldTable(Generic[R]):
             close = difflib.get_close_matches(name.lower(), self._by_name, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise BadRequest(f"{self.option}: unknown field '{name}'{hint}")
+        if field.refused:
+            raise BadRequest(f"{self.option}: field '{field.name}' is not supported: {field.refused}")
         return field
 
 
@@ -137,7 +141,7 @@ def _columns(word: str, table: FieldTable[R]) -> list[Column[R]]:
     name, colon, rest = word.partition(":")
     width_text, _, unit = rest.partition(":")
     everything = name.lower() in ("all", "*")
-    fields = table.fields if everything else (table.field(name),)
+    fields = tuple(field for field in table.fields if not field.refused) if everything else (table.field(name),)
     digits = width_text.removeprefix("-")
     if digits and not (digits.isascii() and digits.isdigit() and len(digits) < 6 and 1 <= int(digits) <= MAX_WIDTH):
         raise BadRequest(f"{table.option}: '{width_text}' in '{word}' is not a width from 1 to {MAX_WIDTH}")
@@ -199,5 +203,9 @@ def _quoted(text: str) -> str:
 
 def field_list(table: FieldTable[R]) -> str:
     """Names of all fields with their other names, one per line, for help texts."""
-    lines = (f"  {left(field.name, 28)}{', '.join(field.aliases)}".rstrip() for field in table.fields)
+    taken = [field for field in table.fields if not field.refused]
+    lines = [f"  {left(field.name, 28)}{', '.join(field.aliases)}".rstrip() for field in taken]
+    refused = " ".join(field.name for field in table.fields if field.refused)
+    if refused:
+        lines += ["", f"Known from LSF, refused by name: {refused}"]
     return "\n".join(lines) + "\n"

@@ -30,7 +30,8 @@ def _nothing(job: JobRecord, setting: Setting) -> None:
 
 
 def _seconds(value: float, setting: Setting) -> str:
-    return hms(value) if setting.hms else f"{value:.0f} second(s)"
+    """Without words: those are RUN_TIME's and CPU_USED's alone."""
+    return hms(value) if setting.hms else f"{value:.0f}"
 
 
 def _run_seconds(job: JobRecord, setting: Setting) -> float | None:
@@ -42,7 +43,9 @@ def _run_seconds(job: JobRecord, setting: Setting) -> float | None:
 
 def _run_time(job: JobRecord, setting: Setting) -> str | None:
     seconds = _run_seconds(job, setting)
-    return None if seconds is None else _seconds(seconds, setting)
+    if seconds is None:
+        return None
+    return hms(seconds) if setting.hms else f"{seconds:.0f} second(s)"
 
 
 def _pend_time(job: JobRecord, setting: Setting) -> str:
@@ -72,6 +75,12 @@ def _cpu_efficiency(job: JobRecord, setting: Setting) -> str | None:
     share = _cpu_share(job, setting)
     slots = sum(host.slots for host in job.placed)
     return None if share is None or not slots else f"{100 * share / slots:.2f}%"
+
+
+def _mem_efficiency(job: JobRecord) -> str | None:
+    """`42.10%`: the most memory that it used, of what it had reserved."""
+    most, reserved = job.usage.max_mem_mib, job.reserved_mem_mib
+    return None if most is None or not reserved else f"{100 * most / reserved:.2f}%"
 
 
 def _finish_time(job: JobRecord, setting: Setting) -> str | None:
@@ -219,6 +228,7 @@ _GIVEN: tuple[Field[JobRecord], ...] = (
     Field("cpu_used", 10, _cpu_used),
     Field("idle_factor", 11, _idle_factor),
     Field("average_cpu_efficiency", 10, _cpu_efficiency),
+    Field("mem_efficiency", 10, _plain(_mem_efficiency)),
     Field("mem", 10, _plain(lambda job: job.usage.mem_mib), sized=True),
     Field("max_mem", 10, _plain(lambda job: job.usage.max_mem_mib), sized=True),
     Field("avg_mem", 10, _plain(lambda job: job.usage.avg_mem_mib), sized=True),
@@ -274,19 +284,34 @@ _GIVEN: tuple[Field[JobRecord], ...] = (
 _EMPTY = (
     "service_class:13:sla esub:20 resume_reason:50 kill_issue_host:50 "
     "suspend_issue_host:50 resume_issue_host:50 "
-    "resize_notification_command:27:resize_cmd host_file:10 ru_utime:12 ru_stime:12 "
-    "ependtime:12 ipendtime:12 "
+    "resize_notification_command:27:resize_cmd host_file:10 "
     "estimated_sim_start_time:24:esstart_time effective_plimit:18 plimit_remain:15 effective_eplimit:19 "
-    "eplimit_remain:16 exception_status:16:except_stat hrusage:50 network_req:15 plimit:10 "
+    "eplimit_remain:16 network_req:15 plimit:10 "
     "eplimit:10 licproject:20 forward_cluster:15:fwd_cluster forward_time:15:fwd_time srcjobid:8 "
-    "dstjobid:8 source_cluster:15:srcluster energy:10 gpfsio:10 cpu_peak:10 cpu_peak_efficiency:10 "
-    "mem_efficiency:10 cpu_peak_reached_duration:10"
+    "dstjobid:8 source_cluster:15:srcluster energy:10 gpfsio:10"
+)
+"""Fields of what there is not here at all: no job has them."""
+
+_REFUSED = {
+    "the peak of a job's CPU use is not measured; average_cpu_efficiency is": (
+        "cpu_peak:10 cpu_peak_efficiency:10 cpu_peak_reached_duration:10"
+    ),
+    "user and system time are not told apart; cpu_used is their sum": "ru_utime:12 ru_stime:12",
+    "what a job uses is added up over its hosts; mem, swap and cpu_used have it": "hrusage:50",
+    "time in which a job could not have started is not told apart; pend_time is all of it": "ependtime:12 ipendtime:12",
+    "jobs that run too long, too short or idle are not marked": "exception_status:16:except_stat",
+}
+"""Why there is no value of fields that a job of LSF may have."""
+
+
+def _empty(text: str, refused: str = "") -> tuple[Field[JobRecord], ...]:
+    parts = (word.split(":") for word in text.split())
+    return tuple(Field(part[0], int(part[1]), _nothing, tuple(part[2:]), refused=refused) for part in parts)
+
+
+JOB_FIELDS: FieldTable[JobRecord] = FieldTable(
+    "-o", (*_GIVEN, *_empty(_EMPTY), *(field for why, names in _REFUSED.items() for field in _empty(names, why)))
 )
 
-
-def _empty(text: str) -> tuple[Field[JobRecord], ...]:
-    parts = (word.split(":") for word in text.split())
-    return tuple(Field(part[0], int(part[1]), _nothing, tuple(part[2:])) for part in parts)
-
-
-JOB_FIELDS: FieldTable[JobRecord] = FieldTable("-o", (*_GIVEN, *_empty(_EMPTY)))
+USUAL_FIELDS = "jobid user stat queue from_host exec_host job_name submit_time"
+"""The columns of the table without -o."""

@@ -98,6 +98,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     slots: int = 1
     max_slots: int = 0
     """The most of -n min,max; 0: exactly `slots`."""
+    reserved_mem_mib: float | None = None
+    """rusage[mem=...] over all its hosts; None: it has reserved none, or has not started."""
     res_req: str = ""
     gpu_req: str = ""
     """-gpu as typed; "-" asks for what the queue or the cluster says, empty for none."""
@@ -254,6 +256,8 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):
     pending_jobs: int = 0
     run_limit_s: int | None = None
     default_run_limit_s: int | None = None
+    reserved_mem_mib: float | None = None
+    """rusage[mem=...] over all its hosts; None: it has reserved none, or has not started."""
     res_req: str = ""
     gpu_req: str = ""
     policies: tuple[str, ...] = ()

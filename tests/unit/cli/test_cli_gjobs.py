@@ -304,8 +304,44 @@ def test_json_names_unknown_jobs_in_a_record(master: FakeMaster, call: NewCall) 
     assert json.loads(empty.out)["RECORDS"] == []
 
 
+def test_json_without_fields_has_those_of_the_table(master: FakeMaster, call: NewCall) -> None:
+    master.views = [done(1269, 3)]
+    gjobs = call("bjobs", "-json", "-a", "1269")
+    assert gjobs.run() == 0
+    (record,) = json.loads(gjobs.out)["RECORDS"]
+    assert list(record) == ["JOBID", "USER", "STAT", "QUEUE", "FROM_HOST", "EXEC_HOST", "JOB_NAME", "SUBMIT_TIME"]
+    assert record["JOBID"] == "1269"
+
+
 @pytest.mark.parametrize(
-    "argv", [["-l", "-o", "jobid"], ["-noheader", "-l"], ["-json"], ["-json", "-noheader", "-o", "jobid"]]
+    ("env", "has_year"),
+    [
+        ({}, False),
+        ({"LSB_DISPLAY_YEAR": "y"}, True),
+        ({"LSB_BJOBS_DISPLAY_YEAR": "Y"}, True),
+        ({"LSB_DISPLAY_YEAR": "Y", "LSB_BJOBS_DISPLAY_YEAR": "N"}, False),
+        ({"LSB_DISPLAY_YEAR": "N"}, False),
+    ],
+)
+def test_times_have_their_year_where_it_is_wanted(
+    master: FakeMaster, call: NewCall, env: dict[str, str], has_year: bool
+) -> None:
+    master.views = [done(1269, 3)]
+    gjobs = call("gjobs", "-l", "1269", **env)
+    assert gjobs.run() == 0
+    assert (" 2017: Submitted" in gjobs.out) is has_year
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["-l", "-o", "jobid"],
+        ["-noheader", "-l"],
+        ["-json", "-l"],
+        ["-json", "-A"],
+        ["-hms"],
+        ["-json", "-noheader", "-o", "jobid"],
+    ],
 )
 def test_options_that_exclude_each_other(master: FakeMaster, call: NewCall, argv: list[str]) -> None:
     gjobs = call("gjobs", *argv)

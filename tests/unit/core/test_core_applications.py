@@ -231,3 +231,24 @@ def test_an_orphan_that_asks_for_it_ends_where_others_wait() -> None:
     world.started(number)
     world.ended(number, exit_code=1)
     assert (world.state(waits), world.state(ends)) == (JobState.PEND, JobState.EXIT)
+
+
+@pytest.mark.parametrize("end_invalid", [True, False])
+def test_an_orphan_from_the_start_is_taken_and_ends(end_invalid: bool) -> None:
+    made = make_config()
+    world = World(
+        msgspec.structs.replace(
+            made, params=msgspec.structs.replace(made.params, end_on_invalid_dependency=end_invalid)
+        )
+    )
+    (number,) = world.run(spec())
+    world.ended(number, exit_code=1)
+    (orphan,) = world.submit(spec(dependency=f"done({number})", end_orphan=True))
+    world.settle()
+    assert world.state(orphan) == JobState.EXIT
+    (child,) = world.submit(spec(dependency=f"ended({orphan})"))
+    world.settle()
+    assert world.state(child) == JobState.RUN
+    result = world.job(orphan).result
+    assert result is not None and result.term_reason == "TERM_ORPHAN_SYSTEM"
+    world.check_replay()

@@ -67,12 +67,35 @@ def test_the_columns_of_aiida() -> None:
 def test_times_sizes_and_gpus() -> None:
     chosen = "run_time cpu_used mem max_mem:12:M mem::K pend_time time_left gpu_num gpu_alloc runtimelimit pids"
     assert shown(chosen + " delimiter='|'", RUNNING) == (
-        "90 second(s)|3.2 second(s)|1.5 Gbytes|2048 Mbytes |1572864 Kbytes|10 second(s)|0:8 L|2|h1:gpus=0,1;|10.0|5,6\n"
+        "90 second(s)|3.2 second(s)|1.5 Gbytes|2048 Mbytes |1572864 Kbytes|10|0:8 L|2|h1:gpus=0,1;|10.0|5,6\n"
     )
     clock = Setting(zone=UTC, now=NOON + 100, hms=True)
-    assert shown("run_time cpu_used", RUNNING, setting=clock) == "00:01:30 00:00:04\n"
+    assert shown("run_time cpu_used pend_time", RUNNING, setting=clock) == "00:01:30 00:00:04 00:00:10\n"
+    assert shown("ertime run_time", job(1, NOON, estimate_s=90, started_at=NOON)) == "90 100 second(s)\n"
     assert shown("idle_factor average_cpu_efficiency", RUNNING) == "0.04 0.72%\n"
     assert shown("idle_factor average_cpu_efficiency", job(1, NOON)) == "- -\n"
+
+
+def test_memory_that_was_used_of_what_was_reserved() -> None:
+    frugal = job(1, NOON, started_at=NOON, reserved_mem_mib=4096.0, usage=Usage(max_mem_mib=1024.5))
+    assert shown("mem_efficiency", frugal) == "25.01%\n"
+    unknown = (job(2, NOON, reserved_mem_mib=4096.0), job(3, NOON, usage=Usage(max_mem_mib=1.0)))
+    assert shown("mem_efficiency", *unknown) == "-\n-\n"
+
+
+UNSUPPORTED = """
+cpu_peak cpu_peak_efficiency cpu_peak_reached_duration hrusage ru_utime ru_stime exception_status except_stat ipendtime
+ependtime
+"""
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED.split())
+def test_fields_without_a_value_here_are_refused_with_the_reason(name: str) -> None:
+    with pytest.raises(BadRequest, match=r"^-o: field '[a-z_]+' is not supported: .") as caught:
+        parse_format(f"jobid {name}", JOB_FIELDS)
+    assert caught.value.exit_code == 255
+    assert all(not column.field.refused for column in parse_format("all", JOB_FIELDS).columns)
+    assert "refused by name: cpu_peak " in field_list(JOB_FIELDS)
 
 
 def test_ends() -> None:
@@ -151,9 +174,10 @@ def test_delimiters() -> None:
 
 def test_all_fields() -> None:
     header, row = shown("all:9 delimiter='|'", RUNNING, header=True).splitlines()
-    assert header.count("|") == row.count("|") == len(JOB_FIELDS.fields) - 1
+    taken = [field for field in JOB_FIELDS.fields if not field.refused]
+    assert header.count("|") == row.count("|") == len(taken) - 1
     assert {width(cell) for cell in row.split("|")} == {9}
-    assert len(field_list(JOB_FIELDS).splitlines()) == len(JOB_FIELDS.fields)
+    assert len(field_list(JOB_FIELDS).splitlines()) == len(taken) + 2
 
 
 def test_no_name_means_two_fields() -> None:
