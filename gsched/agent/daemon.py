@@ -24,7 +24,7 @@ from gsched.agent.mps import Mps
 from gsched.agent.obedience import Obedience
 from gsched.agent.ordering import Surroundings
 from gsched.agent.outbox import Outbox
-from gsched.agent.pamlimits import PROGRAM, PamLimits, find_program
+from gsched.agent.pamlimits import PamLimits, session_words
 from gsched.agent.relay import Relay
 from gsched.agent.report import HostReporter
 from gsched.agent.session import Sessions
@@ -37,7 +37,7 @@ from gsched.config.files import load
 from gsched.model.config import ClusterConfig, GpuFence
 from gsched.model.cudaorder import cuda_numbers
 from gsched.model.fleet import RESTART
-from gsched.run import shutdown
+from gsched.run import pamsession, shutdown
 from gsched.run.contain import boot_id
 from gsched.run.fence.ground import Ground, find_ground
 from gsched.wire.v1 import agent_pb2
@@ -63,17 +63,17 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
 
 def _accounts(config: ClusterConfig, host: str) -> Accounts:
     """Whom jobs are started as here."""
-    program = None
+    words: tuple[str, ...] = ()
     if os.geteuid() == 0 and config.pam_limits is not False:
-        program = find_program()
-        if program is None:
+        words = session_words()
+        if not words:
             told = log.warning if config.pam_limits else log.info
-            told("there is no %s on this host: jobs begin with the agent's own limits, not with those of PAM", PROGRAM)
+            told("PAM has no service %s on this host: jobs begin with the agent's own limits", pamsession.SERVICE)
     return Accounts(
         host,
         root_may_run=config.params.root_may_submit,
         site_user=config.pre_post_exec_user,
-        pam=PamLimits(program) if program is not None else None,
+        pam=PamLimits(words) if words else None,
         tls_dir=config.network.tls_dir if config.is_shared else "",
         services=(config.folder_of("master"), config.folder_of("door"), config.locations.state_dir),
         system_users=config.system_users,

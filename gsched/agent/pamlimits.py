@@ -1,8 +1,9 @@
 """The limits with which a session of a user begins on this host, as PAM gives them (pam_limits(8), limits.conf(5)).
 
-Not read from PAM's files but asked of the system: runuser(1) opens a session for the user; a program in it prints its
-limits (proc(5), /proc/PID/limits). Once for each user and some minutes, and anew when the files have changed. Waits for
-a bounded time, beside everything else; a session that cannot be had keeps no job from starting.
+Not read from PAM's files but asked of the system: a process of root opens a session (gsched.run.pamsession) and its
+limits are read from /proc, by this one. No process of the user has a part in it. Once for each user and some minutes,
+and anew when the files have changed. Waits for a bounded time, beside everything else; a session that cannot be had
+keeps no job from starting, which then begins with the limits that were known before.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import logging
 import os
 import re
 import resource
-import shutil
-import signal
+import sys
 import time
-from asyncio.subprocess import DEVNULL, PIPE
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
+from pathlib import Path
+
+from gsched.run import pamsession
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +29,11 @@ Granted = tuple[tuple[int, int, int], ...]
 
 KEEP_S = 300.0
 PATIENCE_S = 5.0
-PROGRAM = "runuser"
-SEARCHED = "/usr/sbin:/sbin:/usr/bin:/bin"
-FILES = ("/etc/security/limits.conf", "/etc/security/limits.d", f"/etc/pam.d/{PROGRAM}")
+FILES = ("/etc/security/limits.conf", "/etc/security/limits.d", f"/etc/pam.d/{pamsession.SERVICE}")
+_MOST_SAID = 4096
+_SEARCHED = "/usr/sbin:/sbin:/usr/bin:/bin"
+_KEPT = ("LD_LIBRARY_PATH",)
+"""What the interpreter may need to start."""
 _KINDS = {
     "cpu time": resource.RLIMIT_CPU,
     "file size": resource.RLIMIT_FSIZE,
@@ -50,9 +55,12 @@ _KINDS = {
 _LINE = re.compile(r"Max ([a-z ]+?) {2,}(unlimited|\d+) +(unlimited|\d+)")
 
 
-def find_program() -> str | None:
-    """Path of runuser; None where there is none."""
-    return shutil.which(PROGRAM, path=SEARCHED)
+def session_words() -> tuple[str, ...]:
+    """The command that opens a session for the user named behind it; empty where PAM has no such service."""
+    if not any(os.path.exists(f"{folder}/{pamsession.SERVICE}") for folder in pamsession.SERVICE_FOLDERS):
+        return ()
+    root = str(Path(pamsession.__file__).parents[2])
+    return (sys.executable, "-I", "-S", "-E", "-X", "utf8", "-c", pamsession.PRELUDE, root)
 
 
 def parse_limits(text: str) -> Granted:
@@ -68,10 +76,10 @@ def _amount(text: str) -> int:
 
 
 class PamLimits:
-    """Of all users of this host. `program` is called as runuser is; `files` decide what it says."""
+    """Of all users of this host. `words` open a session as session_words() do; `files` decide what it says."""
 
-    def __init__(self, program: str, files: Sequence[str] = FILES) -> None:
-        self._program = program
+    def __init__(self, words: Sequence[str], files: Sequence[str] = FILES) -> None:
+        self._words = tuple(words)
         self._files = files
         self._asked: dict[str, tuple[float, object, asyncio.Task[Granted]]] = {}
 
@@ -81,7 +89,8 @@ class PamLimits:
         at, before, known = self._asked.get(user, (0.0, None, None))
         if known is not None and before == stamp and now - at < KEEP_S:
             return await asyncio.shield(known)
-        asking = asyncio.get_running_loop().create_task(self._ask(user))
+        last = known.result() if known is not None and known.done() and not known.cancelled() else ()
+        asking = asyncio.get_running_loop().create_task(self._ask_or(user, last))
         self._asked[user] = (now, stamp, asking)
         if known is not None and before == stamp and known.done():
             return known.result()  # nothing has changed that shows: no job waits for the answer
@@ -91,39 +100,66 @@ class PamLimits:
         """Another one when a file has changed, has come or gone."""
         return tuple(_changed_at(path) for file in self._files for path in (file, *_inside(file)))
 
-    async def _ask(self, user: str) -> Granted:
+    async def _ask_or(self, user: str, last: Granted) -> Granted:
+        """`last`: what it was before; a user who keeps the machine busy has no wider limits for that."""
         try:
-            process = await asyncio.create_subprocess_exec(
-                *(self._program, "-u", user, "--", "cat", "/proc/self/limits"),
-                stdin=DEVNULL,
-                stdout=PIPE,
-                stderr=PIPE,
-                env={"PATH": SEARCHED},
-                cwd="/",
-                start_new_session=True,
-            )
+            return await self._ask(user)
         except OSError as error:
-            return _none(user, error.strerror or str(error))
+            those = "that it had before" if last else "of the agent"
+            why = error.strerror or str(error)
+            log.warning("no PAM session for the limits of %s (%s): jobs begin with those %s", user, why, those)
+            return last
+
+    async def _ask(self, user: str) -> Granted:
+        """Raises OSError."""
+        process = await asyncio.create_subprocess_exec(
+            *(*self._words, user),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env={"PATH": _SEARCHED, **{name: os.environ[name] for name in _KEPT if name in os.environ}},
+            cwd="/",
+            start_new_session=True,
+        )
         try:
             async with asyncio.timeout(PATIENCE_S):
-                text, problem = await process.communicate()
+                return await self._read(user, process)
         except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(1.0):
-                    await process.wait()
-            return _none(user, f"it takes longer than {PATIENCE_S:g} s")
-        found = parse_limits(text.decode(errors="replace"))
-        if process.returncode or not found:
+            raise OSError(f"it takes longer than {PATIENCE_S:g} s") from None
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(1.0):
+                        await process.wait()
+
+    async def _read(self, user: str, process: Process) -> Granted:
+        """Its limits, while it waits. Where PAM refuses the session those stand that were set until then: nobody has
+        wider ones for being refused. Raises OSError.
+        """
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        told = (await process.stdout.readline()).decode(errors="replace").strip()
+        text = _read_limits(process.pid) if told else ""
+        process.stdin.close()
+        left, problem = await asyncio.gather(process.stdout.read(_MOST_SAID), process.stderr.read(_MOST_SAID))
+        code = await process.wait()
+        found = parse_limits(text)
+        if left.decode(errors="replace").strip() != pamsession.END or not found:  # whose limits were these?
             said = problem.decode(errors="replace").strip().rsplit("\n", 1)[-1][:200]
-            return _none(user, said or f"exit code {process.returncode}")
+            raise OSError(said or f"exit code {code}")
+        if told != pamsession.OPENED:
+            log.warning(
+                "PAM refuses a session of %s (%s): jobs begin with the limits that it had set", user, told[:200]
+            )
         return found
 
 
-def _none(user: str, why: str) -> Granted:
-    log.warning("no PAM session for the limits of %s (%s): jobs begin with those of the agent", user, why)
-    return ()
+def _read_limits(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/limits").read_text("ascii", "replace")
+    except OSError:
+        return ""
 
 
 def _inside(folder: str) -> list[str]:

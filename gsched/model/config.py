@@ -251,7 +251,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     mps_control: str = "nvidia-cuda-mps-control"
     """GSCHED_MPS_CONTROL: the control program of MPS, a path or a name in PATH; read by an agent at its start."""
     pam_limits: bool | None = None
-    """GSCHED_PAM_LIMITS: jobs begin with the limits of a PAM session of their users; None: where there is runuser."""
+    """GSCHED_PAM_LIMITS: jobs begin with the limits of a PAM session of their users; None: where that can be had."""
     pre_post_exec_user: str = ""
     """LSB_PRE_POST_EXEC_USER: who runs the commands before and after jobs that queues and profiles name; empty: the
     job's user. Agents read both at their start."""

@@ -66,6 +66,67 @@ def test_a_job_is_its_users(lab: Lab) -> None:
     assert not (home(lab, "bob") / "ran").exists()
 
 
+FORGER = """
+import ctypes, os, signal, sys, threading
+
+libc, found = ctypes.CDLL(None), set()
+LINE = "Max open files            999999               999999               files\\n" * 50
+
+def forge(pid, how):
+    try:
+        process = os.pidfd_open(pid)
+    except OSError:
+        return
+    if how == "stop":
+        os.kill(pid, signal.SIGSTOP)
+    elif how == "kill":
+        os.kill(pid, signal.SIGKILL)
+    else:  # write behind what it has said, before its pipe ends
+        own = libc.syscall(438, process, 1, 0)
+        while own >= 0 and os.path.exists(f"/proc/{pid}/fd/1"):
+            pass
+        os.write(own, LINE.encode()) if own >= 0 else None
+
+print("ready", flush=True)
+while True:
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and int(name) not in found and os.stat(f"/proc/{name}").st_uid == os.getuid():
+                with open(f"/proc/{name}/stat") as file:
+                    parent = int(file.read().rpartition(")")[2].split()[1])
+                with open(f"/proc/{parent}/comm") as file:
+                    maker = file.read().strip()
+                with open(f"/proc/{parent}/cmdline") as file:
+                    is_job = "forkserver" in file.read()
+                if not is_job and os.stat(f"/proc/{parent}").st_uid == 0 and maker != "setpriv":
+                    found.add(int(name))
+                    threading.Thread(target=forge, args=(int(name), sys.argv[1])).start()
+        except (OSError, ValueError):
+            pass
+"""
+"""What root starts as this user beside jobs is stopped, killed, or has lines put behind what it prints."""
+
+
+def test_nobody_forges_the_limits_of_a_session(lab: Lab) -> None:
+    """No process of the user has a part in it: there is none to tamper with."""
+    host = lab.host("h1")
+    limits = host.path("/etc/security/limits.d/alice.conf")
+    limits.parent.mkdir(parents=True, exist_ok=True)
+    cluster = shared_cluster(lab, [host])
+    (home(lab, "alice") / "forger.py").write_text(FORGER)
+    told, number = [], 0
+    for how in ("write", "stop", "kill"):
+        forger = host.popen(["python3", "forger.py", how], user="alice", stdout=subprocess.PIPE)
+        assert forger.stdout is not None and forger.stdout.readline() == b"ready\n"
+        for _ in range(4):  # each time the session is asked for anew, for the file has changed
+            number += 1
+            limits.write_text(f"alice soft nofile {300 + number}\nalice hard nofile 444\n")
+            done(cluster, "-o", f"out.{number}", "ulimit -n; ulimit -Hn")
+            told.append((home(lab, "alice") / f"out.{number}").read_text().split()[:2])
+        host.kill(forger)
+    assert told == [[str(300 + each + 1), "444"] for each in range(number)]
+
+
 def test_users_do_not_reach_each_others_jobs(lab: Lab) -> None:
     cluster = shared_cluster(lab, [lab.host("h1")])
     sleeper = cluster.submit("-o", "long", "echo hidden; exec sleep 1000", user="alice")

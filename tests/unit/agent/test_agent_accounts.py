@@ -117,16 +117,20 @@ def test_limits_are_read_as_the_kernel_prints_them() -> None:
     assert parse_limits("Max unheard of            1      2      things\nnonsense\n") == ()
 
 
+WAITS = "echo opened; read end; echo end"
+"""What a session says, and how long it is there."""
+
+
 def pam(folder: Path, text: str) -> tuple[PamLimits, Path]:
-    program = folder / "runuser"
+    program = folder / "session"
     program.write_text(f"#!/bin/sh\necho asked >> {folder}/asked\n{text}\n")
     program.chmod(stat.S_IRWXU)
     (folder / "limits.conf").write_text("")
-    return PamLimits(str(program), [str(folder / "limits.conf")]), folder / "asked"
+    return PamLimits([str(program)], [str(folder / "limits.conf")]), folder / "asked"
 
 
 def test_a_session_is_asked_for_once_and_anew_when_its_files_change(tmp_path: Path) -> None:
-    limits, asked = pam(tmp_path, '[ "$1 $2 $3" = "-u alice --" ] && shift 3 && ulimit -Sn 333 && exec "$@"')
+    limits, asked = pam(tmp_path, f'[ "$*" = alice ] && ulimit -Sn 333 && {WAITS}')
 
     async def story() -> None:
         first, second = await asyncio.gather(limits.of("alice"), limits.of("alice"))
@@ -141,7 +145,7 @@ def test_a_session_is_asked_for_once_and_anew_when_its_files_change(tmp_path: Pa
 
 
 def test_after_a_while_it_is_asked_again_and_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    limits, asked = pam(tmp_path, 'n=$(wc -l < "${0%/*}/asked"); ulimit -Sn $((300 + n)); exec cat /proc/self/limits')
+    limits, asked = pam(tmp_path, f'n=$(wc -l < "${{0%/*}}/asked"); ulimit -Sn $((300 + n)); {WAITS}')
 
     def files(granted: pamlimits.Granted) -> int:
         return next(soft for kind, soft, _ in granted if kind == resource.RLIMIT_NOFILE)
@@ -158,7 +162,15 @@ def test_after_a_while_it_is_asked_again_and_nobody_waits(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("echo no session >&2; exit 1", "no session"), ("exit 7", "code 7"), ("exec sleep 60", "longer")]
+    ("text", "told"),
+    [
+        ("echo no session >&2; exit 1", "no session"),
+        ("exit 7", "code 7"),
+        ("exec sleep 60", "longer"),
+        ("echo opened; exec sleep 60", "longer"),
+        ("echo opened; exit 3", "code 3"),
+        (f"{WAITS}; echo more", "code 0"),
+    ],
 )
 def test_a_session_that_cannot_be_had_is_told_of(
     text: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -168,15 +180,39 @@ def test_a_session_that_cannot_be_had_is_told_of(
     assert told in caplog.text and "alice" in caplog.text
 
 
+def test_who_keeps_a_session_from_opening_has_the_limits_of_before(tmp_path: Path) -> None:
+    fails = tmp_path / "fails"
+    limits, _ = pam(tmp_path, f"[ ! -e {fails} ] || exit 1; ulimit -n 333; {WAITS}")
+
+    async def story() -> None:
+        first = await limits.of("alice")
+        assert (resource.RLIMIT_NOFILE, 333, 333) in first
+        fails.touch()
+        (tmp_path / "limits.conf").write_text("* hard nofile 1\n")
+        assert await limits.of("alice") == first
+
+    asyncio.run(story())
+
+
+def test_who_is_refused_a_session_has_the_limits_that_were_set_before(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As by maxlogins: nobody has wider limits for being logged in too often."""
+    text = "ulimit -n 333; echo Too many logins; read end; echo end"
+    granted = asyncio.run(pam(tmp_path, text)[0].of("alice"))
+    assert (resource.RLIMIT_NOFILE, 333, 333) in granted
+    assert "PAM refuses a session of alice (Too many logins)" in caplog.text
+
+
 def test_no_program_no_limits(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    assert asyncio.run(PamLimits(str(tmp_path / "none")).of("alice")) == ()
+    assert asyncio.run(PamLimits([str(tmp_path / "none")]).of("alice")) == ()
     assert "No such file" in caplog.text
 
 
 @pytest.mark.needs_root
-@pytest.mark.skipif(pamlimits.find_program() is None, reason="there is no runuser")
+@pytest.mark.skipif(not pamlimits.session_words(), reason="PAM has no service runuser")
 def test_the_systems_own_session_answers() -> None:
-    found = asyncio.run(PamLimits(pamlimits.find_program() or "").of("root"))
+    found = asyncio.run(PamLimits(pamlimits.session_words()).of("root"))
     assert resource.RLIMIT_NOFILE in {kind for kind, _, _ in found}
 
 
@@ -185,8 +221,8 @@ def test_a_site_may_do_without_the_limits_of_sessions(
     setting: bool | None, asks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GSCHED_PAM_LIMITS."""
-    program = tmp_path / "runuser"
-    program.write_text("#!/bin/sh\nulimit -Sn 333; exec cat /proc/self/limits\n")
+    program = tmp_path / "session"
+    program.write_text(f"#!/bin/sh\nulimit -Sn 333; {WAITS}\n")
     program.chmod(stat.S_IRWXU)
     names = ("state_dir", "log_dir", "server_dir", "run_dir", "spool_dir")
     folders = Locations(conf_dir=str(tmp_path), **{name: f"{tmp_path}/{name}" for name in names})
@@ -195,7 +231,7 @@ def test_a_site_may_do_without_the_limits_of_sessions(
         with (tmp_path / "lsf.conf").open("a") as file:
             file.write(f"GSCHED_PAM_LIMITS={'Y' if setting else 'N'}\n")
     monkeypatch.setattr(daemon.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(daemon, "find_program", lambda: str(program))
+    monkeypatch.setattr(daemon, "session_words", lambda: (str(program),))
     accounts = daemon._accounts(load(str(tmp_path), "h1").required(), "h1")
     monkeypatch.setattr(accounts, "_find", find)
     granted = asyncio.run(accounts.login("alice")).granted
