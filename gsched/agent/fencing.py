@@ -15,7 +15,7 @@ from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GpuFence, GpuUnrequested
 from gsched.model.host import Gpu, GpuReport
 from gsched.probe.migcaps import capabilities
-from gsched.probe.rendernodes import render_nodes
+from gsched.probe.rendernodes import nodes_of_vendor, render_nodes
 from gsched.run.fence.ground import Ground
 from gsched.run.fence.tree import CHARACTER_MAJOR
 from gsched.run.order import Fence
@@ -72,9 +72,9 @@ class Fencing:
         if part.gpus and report is None:
             report = await self._first_report()
         minors = tuple(dict.fromkeys(_minor(held, report) for held in part.gpus))
-        return Fence(
-            kind=self._ground.kind, folders=folders, minors=minors, denied=_foreign(report, part) if report else ()
-        )
+        # Before the first look: all that could be a GPU's, for what is let in now stays in as long as the job.
+        denied = _foreign(report, part) if report is not None else tuple(nodes_of_vendor())
+        return Fence(kind=self._ground.kind, folders=folders, minors=minors, denied=denied)
 
     async def _first_report(self) -> GpuReport:
         try:

@@ -6,9 +6,12 @@ Reads files only; what is not there has no nodes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 DEVICES = Path("/sys/bus/pci/devices")
+NVIDIA = "0x10de"
+"""The vendor in a device's file `vendor`: NVIDIA's number (PCI-SIG)."""
 
 
 def render_nodes(pci_bus_id: str, devices: Path = DEVICES) -> list[tuple[int, int]]:
@@ -16,11 +19,25 @@ def render_nodes(pci_bus_id: str, devices: Path = DEVICES) -> list[tuple[int, in
     domain, _, rest = pci_bus_id.lower().partition(":")
     if not rest:
         return []
+    return _numbers(devices.glob(f"{domain.lstrip('0').rjust(4, '0')}:{rest}/drm/*/dev"))
+
+
+def nodes_of_vendor(vendor: str = NVIDIA, devices: Path = DEVICES) -> list[tuple[int, int]]:
+    """(major, minor) of each node of that vendor's devices, while nobody has asked the driver which there are."""
+    return _numbers(path for path in devices.glob("*/drm/*/dev") if _text(path.parents[2] / "vendor") == vendor)
+
+
+def _numbers(paths: Iterable[Path]) -> list[tuple[int, int]]:
     found = []
-    for path in sorted(devices.glob(f"{domain.lstrip('0').rjust(4, '0')}:{rest}/drm/*/dev")):
-        try:
-            major, _, minor = path.read_text().strip().partition(":")
+    for path in sorted(paths):
+        major, _, minor = _text(path).partition(":")
+        if major.isdecimal() and minor.isdecimal():
             found.append((int(major), int(minor)))
-        except (OSError, ValueError):
-            continue
     return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("ascii", "replace").strip()
+    except OSError:
+        return ""

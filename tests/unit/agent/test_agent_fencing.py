@@ -72,6 +72,16 @@ def test_the_first_look_is_waited_for(monkeypatch):
         fence(part(1), report=None)
 
 
+def test_before_the_first_look_nothing_of_any_gpu_is_open_to_a_job_without(monkeypatch):
+    monkeypatch.setattr(fencing, "nodes_of_vendor", lambda: [(226, 128), (226, 129)])
+    without = fence(part(), report=None)
+    assert without is not None
+    assert (without.minors, without.denied) == ((), ((226, 128), (226, 129)))
+    allowed = fence(part(), report=None, gpu_unrequested="allow")
+    assert allowed is not None
+    assert (allowed.minors, allowed.denied) == (None, ())
+
+
 @pytest.mark.parametrize(
     ("report", "said"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsched.probe.rendernodes import render_nodes
+from gsched.probe.rendernodes import nodes_of_vendor, render_nodes
 
 
 def test_nodes_of_one_device(tmp_path):
@@ -21,3 +21,19 @@ def test_nodes_of_one_device(tmp_path):
     assert render_nodes("00010000:04:00.0", tmp_path) == [(226, 130)]
     assert render_nodes("00000000:06:00.0", tmp_path) == []
     assert render_nodes("", tmp_path) == []
+
+
+def test_nodes_of_all_devices_of_a_vendor(tmp_path):
+    for device, vendor, numbers in (
+        ("0000:00:02.0", "0x8086", "226:128\n"),
+        ("0000:04:00.0", "0x10de", "226:129\n"),
+        ("0000:05:00.0", "0x10de", "226:130\n"),
+        ("0000:06:00.0", "", "226:131\n"),
+    ):
+        folder = tmp_path / device / "drm" / f"renderD{numbers[4:7]}"
+        folder.mkdir(parents=True)
+        (folder / "dev").write_text(numbers)
+        if vendor:
+            (tmp_path / device / "vendor").write_text(f"{vendor}\n")
+    assert nodes_of_vendor(devices=tmp_path) == [(226, 129), (226, 130)]
+    assert nodes_of_vendor(devices=tmp_path / "none") == []
