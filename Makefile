@@ -58,7 +58,7 @@ demo: $(STAMP)  ## play the walk-through on a private one-host cluster
 # second and the third do is to wait for processes. What each says comes when it has ended.
 test: $(DEV_STAMP) .venv-psij/.installed  ## the tests that show that gsched works here (3 minutes, without root)
 	@echo "Running the tests in three parts side by side; each reports when it has ended (about 3 minutes on two cores)"
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target test-smoke test-processes test-units
+	@$(MAKE) --no-print-directory --keep-going --jobs 3 --output-sync=target test-smoke test-processes test-units
 	@echo "make test: all passed. make test-all runs the others"
 
 test-units: $(DEV_STAMP)
@@ -73,7 +73,7 @@ test-smoke: $(DEV_STAMP) .venv-psij/.installed
 test-all: $(DEV_STAMP)  ## all other tests that are not for the night (20 minutes; installs Debian packages where it is root)
 	@tests/install-tools $(HOST_TOOLS)
 	@echo "Running the tests in four parts side by side; each reports when it has ended (up to 20 minutes on two cores)"
-	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target test-stories test-rules test-hosts test-slow
+	@$(MAKE) --no-print-directory --keep-going --jobs 4 --output-sync=target test-stories test-rules test-hosts test-slow
 	@echo "make test-all: all passed"
 
 test-slow: $(DEV_STAMP)

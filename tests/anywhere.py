@@ -110,7 +110,7 @@ def attempt(condition: Condition, targets: list[str], keep: bool) -> bool:
         took = f"{time.monotonic() - began:.0f} s with installation"
         print(f"{condition.name}{which}: {end}: {counts}; {took}", flush=True)
         for line in said.splitlines() if code else ():
-            if line.startswith(("FAILED", "ERROR", "make", "E  ")):
+            if line.startswith(("FAILED ", "ERROR tests", "make")):
                 print(f"    {line[:200]}", flush=True)
     passed = not any(codes)
     if passed and not keep:

@@ -10,7 +10,7 @@ from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id, show_job
 from gsched.base.indices import of
 from gsched.cli.selection import MAX_ELEMENTS, not_found, parse_job_ids
-from gsched.master.gate import MOST_LISTED
+from gsched.master.sizes import MOST_LISTED
 
 
 @pytest.mark.parametrize(

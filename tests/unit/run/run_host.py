@@ -14,6 +14,8 @@ from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Key, Order, StartedInfo, Unkillable
 
 PATIENCE_S = 60.0
+SEARCHED = ":".join(each for each in os.environ.get("PATH", os.defpath).split(":") if os.access(each, os.X_OK))
+"""PATH without folders that are closed to this user: a shell that finds nothing has another exit code with them."""
 CLUSTER = f"test-{os.getpid()}"
 """Runs of these tests beside each other must not end each other's processes."""
 
@@ -55,7 +57,7 @@ class Host:
 
     def order(self, command: str = "", job_id: int = 1, attempt: int = 1, **fields: object) -> Order:
         fields.setdefault("cwd", str(self.root))
-        fields.setdefault("environment", {"PATH": os.environ["PATH"]})
+        fields.setdefault("environment", {"PATH": SEARCHED})
         return Order(job_id=job_id, attempt=attempt, command=command, **fields)  # type: ignore[arg-type]
 
     async def run(self, command: str = "", job_id: int = 1, **fields: object) -> AttemptResult:

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -120,10 +121,12 @@ class Net:
 
     async def run(self, *words: str, stdin: bytes | None = None) -> tuple[int, bytes, bytes]:
         """Exit code, output, errors."""
-        more = {} if stdin is None else {"stdin": asyncio.subprocess.PIPE}
-        process = await self.begin(*words, **more)
+        with tempfile.TemporaryFile() as file:  # no pipe: asyncio complains of one that nobody has read
+            file.write(stdin or b"")
+            file.seek(0)
+            process = await self.begin(*words, stdin=asyncio.subprocess.DEVNULL if stdin is None else file)
         async with asyncio.timeout(60):
-            out, err = await process.communicate(stdin)
+            out, err = await process.communicate()
         assert process.returncode is not None
         return process.returncode, out, err
 

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_host import SEARCHED
 
 from gsched.run.shellline import in_place, plain_words
 
@@ -81,7 +82,9 @@ def test_a_line_does_the_same_in_either_form(parts):
     line = "".join(parts)
 
     def outcome(text: str) -> tuple[int, bytes]:
-        done = subprocess.run(["/bin/sh", "-c", text], stdin=subprocess.DEVNULL, capture_output=True, cwd="/")
+        done = subprocess.run(
+            ["/bin/sh", "-c", text], stdin=subprocess.DEVNULL, capture_output=True, cwd="/", env={"PATH": SEARCHED}
+        )
         return done.returncode, done.stdout
 
     if in_place(line, {}) != line:
