@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub_options import BSUB
-from gsched.dialect.command_line import join_words
+from gsched.dialect.command_line import join_words, unexpanded
 from gsched.dialect.directives import directives, place
 from gsched.dialect.environment import choose_environment
 from gsched.dialect.esub import COMMAND, Esub, changed, parameters
@@ -23,6 +23,7 @@ from gsched.model.job import JobSpec
 SCRIPT_LIMIT = 16 * 1024 * 1024
 """Most bytes of a script: it travels in one message and is kept for as long as the job is remembered."""
 _SHOWN_COMMAND = 4094
+_UNEXPANDED = " on the execution host: only in a command that is one word are variables"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -131,15 +132,17 @@ def _source(line: Parsed, reading: _Reading, *, parse_script: bool) -> _Source:
         return _spooled(words, command, reading)
     script = _script_file(words[0], reading.file) if parse_script else None
     is_script = script is not None and any(True for _ in directives(script))
+    literal = unexpanded(words)
+    notes = (f"Warning: {literal} is not expanded{_UNEXPANDED}",) if literal else ()
     if script is None or not (is_script or (len(words) == 1 and not reading.is_program(words[0]))):
         # A plain program or script runs where it lies: its $0 and its neighbours are what its author expects.
-        return _Source(check_text(command, "the command"))
+        return _Source(check_text(command, "the command"), warnings=notes)
     if len(words) == 1:
         source = _script_source(script, "No command is specified in the script file")
         return replace(source, command=check_text(command, "the command"))
     note = f"{words[0]} was given arguments, so it is not copied: what its file holds when the job starts is run"
     script, _ = _checked_script(script)
-    return _Source(check_text(command, "the command"), None, _directives(script), (note,))
+    return _Source(check_text(command, "the command"), None, _directives(script), (note, *notes))
 
 
 def _spooled(words: Sequence[str], command: str, reading: _Reading) -> _Source:

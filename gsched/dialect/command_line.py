@@ -6,6 +6,7 @@ a word with both kinds of quotes say, this is right. Nothing is expanded here.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 
@@ -34,6 +35,17 @@ def _quoted(word: str) -> str:
     if has_blank or not word:
         return '"' + word.replace("\\", "\\\\").replace("`", "\\`") + '"'
     return "".join("\\" + char if char in _ESCAPED else char for char in word)
+
+
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})", re.ASCII)
+
+
+def unexpanded(words: Sequence[str]) -> str:
+    """The first word behind the command's own that is a variable and nothing else; empty when there is none.
+
+    Whoever writes one in single quotes mostly wants its value on the execution host; it arrives there as it is.
+    """
+    return next((word for word in words[1:] if _VARIABLE.fullmatch(word)), "")
 
 
 _SUDO_OPTIONS_WITH_VALUE = frozenset("CDghpRrTtUu")

@@ -32,8 +32,10 @@ _TOKEN = re.compile(
 )
 _NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPEZ]B?)?", re.IGNORECASE | re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_HINTS = {"&": "'&' (and is written &&)", "|": "'|' (or is written ||)", "'": "a quote that is not closed"}
-_HINTS['"'] = _HINTS["'"]
+_UNUSABLE = "cannot be used in the resource requirement section"
+"""LSF's words for a character that means nothing there; programs look for them."""
+_HINTS = {"&": f"'&' {_UNUSABLE}: and is written &&", "|": f"'|' {_UNUSABLE}: or is written ||"}
+_HINTS |= dict.fromkeys("'\"", "a quote that is not closed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def tokenise(source: str, limit: int) -> list[Token]:
         found = _TOKEN.match(source, position)
         if found is None:
             char = source[position]
-            refuse(f"unexpected {_HINTS.get(char) or repr(one_line(char))}", source, position)
+            refuse(_HINTS.get(char) or f"{one_line(char)!r} {_UNUSABLE}", source, position)
         kind, text = found.lastgroup or "", found.group()
         if kind == "text":
             text = text[1:-1]
@@ -111,6 +113,8 @@ class Cursor:
         self._tokens = tokenise(source, limit)
         self._index = 0
         self._sizes: set[tuple[int, int]] = set()
+        self.section = ""
+        """The keyword of the section that is being read; empty between sections."""
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
@@ -185,4 +189,10 @@ class Cursor:
 
     def fail(self, detail: str, position: int | None = None) -> NoReturn:
         """Raises RequirementError at `position`, or here."""
-        refuse(detail, self.source, self.peek().start if position is None else position)
+        where = in_section(self.section) if self.section else ""
+        refuse(where + detail, self.source, self.peek().start if position is None else position)
+
+
+def in_section(keyword: str) -> str:
+    """How LSF begins what it says of a section; programs look for it."""
+    return f"Error in {keyword} section: "

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from gsched.resreq.ast import Number, Phase, Reservation
 from gsched.resreq.gpu import RUSAGE_OPTIONS, check_option
-from gsched.resreq.lexer import Cursor, Token, read_number, refuse
+from gsched.resreq.lexer import Cursor, Token, in_section, read_number, refuse
 from gsched.resreq.names import SIZES, canonical
 
 MAX_ALTERNATIVES = 64
@@ -63,7 +63,7 @@ def check_repeats(alternatives: Iterable[tuple[Reservation, ...]], source: str) 
         seen: set[str] = set()
         for item in usage:
             if canonical(item.name) in seen:
-                refuse(f"'{item.name}' is reserved twice in rusage[...]", source, item.position)
+                refuse(f"{in_section('rusage')}'{item.name}' is reserved twice in rusage[...]", source, item.position)
             seen.add(canonical(item.name))
 
 

@@ -103,10 +103,12 @@ def _section(cursor: Cursor, limits: Limits) -> Requirement:
         cursor.fail(f"no blank may stand between {name} and [")
     cursor.take()
     cursor.take()
+    cursor.section = name
     if cursor.sees("]"):
         cursor.fail(f"{name}[] is empty")
     found = _read_section(cursor, keyword, limits)
     cursor.expect("]", f"to close {name}[")
+    cursor.section = ""
     return found
 
 

@@ -366,7 +366,7 @@ def test_gpu_options_that_do_nothing_yet_are_refused():
         ("RES_REQ = cu[type=rack]", "RES_REQ: Bad resource name: cu[type=rack]: no compute units are configured"),
         (
             "RES_REQ = affinity[socket(1,same=core)]",
-            "RES_REQ: Bad resource requirement syntax: same=core says nothing of sockets",
+            "RES_REQ: Bad resource requirement syntax: Error in affinity section: same=core says nothing of sockets",
         ),
         ("JOB_CONTROLS = SUSPEND[x]", "JOB_CONTROLS is not supported yet"),
         ("MAX_JOB_PREEMPT = 3", "MAX_JOB_PREEMPT is not supported yet: it is set for the whole cluster in lsb.params"),

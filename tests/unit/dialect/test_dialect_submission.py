@@ -116,3 +116,19 @@ def test_what_an_esub_is_told_and_may_change() -> None:
     )
     with pytest.raises(BadRequest, match="not a number"):
         changed(options, {"LSB_SUB_RLIMIT_RUN": "soon"})
+
+
+@pytest.mark.parametrize(
+    ("words", "literal"),
+    [
+        (["echo", "$HOME"], "$HOME"),
+        (["echo", "a", "${LSB_JOBINDEX}", "$OTHER"], "${LSB_JOBINDEX}"),
+        (["echo $HOME"], ""),
+        (["$HOME/prog", "$5", "a$HOME", "$HOME/x", "$(date)", "$", "${x:-1}"], ""),
+    ],
+)
+def test_a_variable_that_stays_as_it_is_is_told_of(words: list[str], literal: str) -> None:
+    spec = submit(*words).spec
+    note = "on the execution host: only in a command that is one word are variables"
+    assert spec.warnings == ((f"Warning: {literal} is not expanded {note}",) if literal else ())
+    assert not literal or f"'{literal}'" in spec.command

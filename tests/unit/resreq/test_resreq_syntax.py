@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gsched.base.errors import RequirementError
 from gsched.resreq.ast import AllOf, Comparison, Group, Name, Number, OrderKey, Requirement, Reservation, Span, Text
 from gsched.resreq.combine import combine
-from gsched.resreq.syntax import BAD_SYNTAX, MAX_DEPTH, MAX_LENGTH, merge, parse, print_requirement
+from gsched.resreq.syntax import BAD_SYNTAX, MAX_DEPTH, MAX_LENGTH, merge, parse, parse_any, print_requirement
 
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -227,7 +227,7 @@ def test_text_values() -> None:
         ("a==b!=c", 4, "after a comparison"),
         ("a & b", 2, "&&"),
         ("a | b", 2, "||"),
-        ("a # b", 2, "unexpected '#'"),
+        ("a # b", 2, "'#' cannot be used in the resource requirement section"),
         ("type=='x", 6, "a quote that is not closed"),
         ("'x'==type", 0, "quoted value"),
         ("type", 0, "'type' is text"),
@@ -387,3 +387,31 @@ def test_the_worst_texts_cost_little(text: str) -> None:
     except RequirementError as error:
         assert len(error.source) <= MAX_LENGTH
     assert time.process_time() - started < 20.0
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase"),
+    [
+        ("select[rhel < 8 && cs & x86_64Linux] rusage[mem=50]", "cannot be used in the resource requirement section"),
+        ("rusage[mem=50] %", "cannot be used in the resource requirement section"),
+        ("rusage[mem=]", "Error in rusage section"),
+        ("rusage[mem=5:duration=x]", "Error in rusage section"),
+        ("rusage[mem=5,mem=6]", "Error in rusage section"),
+        ("rusage[mem=5] rusage[mem=6]", "Error in rusage section"),
+        ("select[", "Error in select section"),
+        ("order[]", "Error in order section"),
+        ("span[host=1]", "Error in span section"),
+        ("{select[a]} || {rusage[b=]}", "Error in rusage section"),
+    ],
+)
+def test_phrases_of_lsf_that_programs_look_for(text: str, phrase: str) -> None:
+    """ERT does not submit again where it finds one."""
+    with pytest.raises(RequirementError) as caught:
+        parse_any(text)
+    assert phrase in caught.value.text
+
+
+def test_what_stands_between_sections_is_in_none() -> None:
+    with pytest.raises(RequirementError) as caught:
+        parse_any("rusage[mem=5] ) span[hosts=1]")
+    assert "section: " not in caught.value.text
