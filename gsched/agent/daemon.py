@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gsched import __version__
+from gsched.agent import belongings
 from gsched.agent.accounts import Accounts
 from gsched.agent.attempts import Attempts
 from gsched.agent.contact import Contact
@@ -32,6 +33,7 @@ from gsched.agent.spool import mark_of, only_one
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict
 from gsched.base.gpulock import places
+from gsched.base.rootowned import who_may_change
 from gsched.base.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
 from gsched.config.files import load
 from gsched.model.config import ClusterConfig, GpuFence
@@ -53,6 +55,8 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
         raise Conflict(f"host {host} is not in the Host section of lsf.cluster.{config.cluster}")
     if config.is_shared:
         check_certificate(config, host)  # what is wrong with it is said at once
+        if os.geteuid() == 0:
+            belongings.check(conf_dir)
     spool = Path(config.locations.spool_dir) / host
     spool.mkdir(mode=0o700, parents=True, exist_ok=True)
     with only_one(spool, host):
@@ -174,6 +178,7 @@ class Agent:
             given=self._given_gmem,
             held=self._held_gpus,
             locks=self._locks,
+            may_run=who_may_change if self._config.is_shared and os.geteuid() == 0 else None,
         )
 
     def _make_attempts(self) -> Attempts:

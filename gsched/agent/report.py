@@ -56,13 +56,16 @@ class HostReporter:
         given: Given = dict,
         held: Held = any_gpu,
         locks: Places | None = None,
+        may_run: Callable[[str], str] | None = None,
     ) -> None:
+        """`may_run` says why an elim must not be run; empty when it may."""
         self._host = host
         self._conf_dir = conf_dir
         self._send = send
         self._clock = clock
         self._sampler = LoadSampler(clock)
         self._settings: agent_pb2.Settings | None = None
+        self._may_run = may_run
         self._elims: ElimRunner | None = None
         self._sent: tuple[int, GpuReport | None] = (0, None)
         """In which turn, and what the master was told of the GPUs last."""
@@ -94,6 +97,7 @@ class HostReporter:
                 restart_s=settings.elim_restart_s,
                 clock=self._clock,
                 on_change=self._load_due.set,
+                may_run=self._may_run,
             )
         wanted = {
             resource.name: ElimResource(interval_s=resource.interval_s, is_string=resource.is_string)

@@ -58,6 +58,7 @@ _WHO = f"User={USER}\nGroup={USER}\n"
 # Not PrivateUsers: it would hide from SO_PEERCRED who asks.
 _SHUT_OFF = """\
 LimitNOFILE=65536
+LimitCORE=0
 UMask=0077
 CapabilityBoundingSet=
 AmbientCapabilities=
@@ -93,6 +94,9 @@ KillMode=process
 Delegate=yes
 TasksMax=infinity
 LimitMEMLOCK=infinity
+# What is in its memory, and in that of its supervisors, is nobody's to read in a core file; a job may have one made.
+LimitCORE=0:infinity
+UMask=0077
 # What the agent may not do, no job may: jobs are its children. So nothing is taken away but what no job needs.
 CapabilityBoundingSet=~CAP_BLOCK_SUSPEND CAP_LINUX_IMMUTABLE CAP_MAC_ADMIN CAP_MAC_OVERRIDE CAP_SYS_BOOT CAP_SYS_PACCT
 CapabilityBoundingSet=~CAP_SYS_TIME CAP_SYS_TTY_CONFIG CAP_SYSLOG CAP_WAKE_ALARM

@@ -46,7 +46,8 @@ class ElimRunner:
     """All elims of one host. Starts nothing before `reconfigure`; must be used from one event loop.
 
     `restart_s` is the shortest time between two starts of one elim. `on_change` is called without arguments, within
-    the event loop, after values or notes have changed, also when a value has become unknown by silence.
+    the event loop, after values or notes have changed, also when a value has become unknown by silence. `may_run` says
+    why a program must not be run, empty when it may: who can change it would be who runs it.
     """
 
     def __init__(
@@ -57,18 +58,21 @@ class ElimRunner:
         restart_s: float = 90.0,
         clock: Clock | None = None,
         on_change: Callable[[], None] | None = None,
+        may_run: Callable[[str], str] | None = None,
     ) -> None:
         self._server_dir = Path(server_dir)
         self._conf_dir = conf_dir
         self._restart_s = restart_s
         self._clock = clock or SystemClock()
         self._on_change = on_change
+        self._may_run = may_run
         self._wanted: dict[str, ElimResource] = {}
         self._is_master = False
         self._table = ElimTable({})
         self._guard = Guard()
         self._programs: dict[Path, tuple[ElimProgram, object]] = {}
         self._failures: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
         self._shown: object = ({}, {}, ())
         self._expiry: asyncio.TimerHandle | None = None
         self._changing = asyncio.Lock()
@@ -87,7 +91,9 @@ class ElimRunner:
                 await self._stop(list(self._programs))
                 self._wanted, self._is_master = dict(wanted), is_master
                 self._table = ElimTable(self._wanted)
-            elims = {path: _identity(path) for path in find_elims(self._server_dir)} if wanted else {}
+            found = find_elims(self._server_dir) if wanted else []
+            self._refused = self._judged(found)
+            elims = {path: _identity(path) for path in found if path.name not in self._refused}
             await self._stop([path for path, (_, file) in self._programs.items() if elims.get(path) != file])
             for path, file in elims.items():
                 if path not in self._programs:
@@ -104,7 +110,7 @@ class ElimRunner:
 
     def notes(self) -> tuple[str, ...]:
         """One line for each thing that is wrong now, beginning with the program's name."""
-        return (*self._failures.values(), *self._table.notes())
+        return (*self._refused.values(), *self._failures.values(), *self._table.notes())
 
     async def close(self) -> None:
         """End all elims: SIGTERM, then SIGKILL, each with all that it has started. May be called twice."""
@@ -129,6 +135,20 @@ class ElimRunner:
         if distrust:
             self._table.forget(name)
         self._update()
+
+    def _judged(self, paths: list[Path]) -> dict[str, str]:
+        """Those that are not run, by name, with a note that says why."""
+        if self._may_run is None:
+            return {}
+        refused = {}
+        for path in paths:
+            try:
+                problem = self._may_run(str(path))
+            except OSError as error:
+                problem = f"{path}: cannot be looked at: {error.strerror or error}"
+            if problem:
+                refused[path.name] = f"{path.name}: not run as root: {problem}"
+        return refused
 
     def _start(self, path: Path) -> ElimProgram:
         return ElimProgram(

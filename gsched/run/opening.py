@@ -16,6 +16,7 @@ from gsched.run.account import acting_as
 from gsched.run.attemptfiles import INPUT, SCRIPT, STDERR, STDOUT
 from gsched.run.fence.group import Group, group_of, make_fenced
 from gsched.run.jobprocess import Nowhere, Output, interpreter, why
+from gsched.run.procfs import is_of_proc
 from gsched.run.rights import Rights
 from gsched.run.shellline import plain_words
 
@@ -218,7 +219,7 @@ class Opening:
 
     def _check(self, stream: int) -> None:
         """A process may open more of its own /proc than the job may of its supervisor's. Raises OSError."""
-        if self.rights.user is not None and os.fstat(stream).st_dev == os.stat("/proc").st_dev:
+        if self.rights.user is not None and is_of_proc(stream):
             os.close(stream)
             raise OSError("what lies in /proc is for the job itself to open")
 

@@ -134,6 +134,7 @@ class SharedCluster:
     def start_daemon(self, host: Host, name: str, *, as_host: str = "") -> subprocess.Popen[Any]:
         """Start `master`, `agent` or `door` on a host, as the user that it runs as."""
         words = ["gsched", name, "--envdir", ENVDIR, *(["--host", as_host or host.name] if name == "agent" else [])]
+        words = ["sh", "-c", 'umask 077 && exec "$@"', "sh", *words]  # UMask= of the units
         with host.path(f"{FOLDERS.log_dir}/{name}.log").open("ab") as log:
             process = host.popen(
                 words,

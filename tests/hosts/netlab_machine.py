@@ -12,6 +12,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from gsched.agent import belongings
+from gsched.base.errors import GschedError
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 USERS = {"alice": 2001, "bob": 2002, "carol": 2003, "gsched": 2900}
 """Of every host of a lab."""
@@ -33,7 +36,13 @@ def unavailable() -> str:
     if done.returncode != 0:
         return f"no hosts can be made of namespaces here: {' '.join(done.stderr.split())}"
     closed = next((path for path in needed() if os.stat(path).st_mode & 0o005 != 0o005), None)
-    return f"{closed} is closed to other users" if closed else ""
+    if closed:
+        return f"{closed} is closed to other users"
+    try:
+        belongings.check("/etc")  # of the interpreter and the sources: agents of root look at them as well
+    except GschedError as error:
+        return error.text
+    return ""
 
 
 def new_namespaces() -> list[str]:

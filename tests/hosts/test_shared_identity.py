@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from netlab import BIN, Host, Lab, unavailable
 from netlab_cluster import ENVDIR, FOLDERS, PATIENCE_S, PORT, SERVICE_USER, SharedCluster, shared_cluster
+from netlab_machine import USERS
 
 from tests.folders import new_folder
 
@@ -195,6 +196,22 @@ def test_a_master_without_certificates_does_not_begin(lab: Lab) -> None:
         cluster.log(a, "master")
         .splitlines()[-1]
         .endswith("/etc/gsched/tls/h1.key: a key with mode 0644 is no secret: chmod 0600 it (0640 for a group)")
+    )
+
+
+def test_an_agent_of_root_does_not_begin_with_files_that_others_can_change(lab: Lab) -> None:
+    a = lab.host("h1")
+    cluster = shared_cluster(lab, [a], start=False)
+    queues = a.path(f"{ENVDIR}/lsb.queues")
+    os.chown(queues, USERS["alice"], USERS["alice"])
+    assert cluster.start_daemon(a, "agent").wait(PATIENCE_S) == 255
+    assert (
+        cluster.log(a, "agent")
+        .splitlines()[-1]
+        .endswith(
+            f"{ENVDIR}/lsb.queues: belongs to uid {USERS['alice']}; "
+            "what root's agent runs and reads must be for root alone to change"
+        )
     )
 
 

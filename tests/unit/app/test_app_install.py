@@ -138,7 +138,9 @@ def test_what_units_promise(tmp_path: Path, daemon: str) -> None:
     lines = set((tmp_path / UNITS / f"gsched-{daemon}.service").read_text().splitlines())
     promised = {"Type=notify", "NotifyAccess=main", f"WatchdogSec={units.WATCHDOG_S}", "Restart=always"}
     assert {*promised, "StartLimitIntervalSec=0", "WantedBy=multi-user.target"} <= lines
-    of_agent, of_others = {"KillMode=process", "Delegate=yes"}, {"User=gsched", "NoNewPrivileges=yes"}
+    of_agent = {"KillMode=process", "Delegate=yes", "LimitCORE=0:infinity"}
+    of_others = {"User=gsched", "NoNewPrivileges=yes", "LimitCORE=0"}
+    assert "UMask=0077" in lines
     wanted, others = (of_agent, of_others) if daemon == "agent" else (of_others, of_agent)
     assert wanted <= lines and not others & lines
 

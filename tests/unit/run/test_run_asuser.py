@@ -19,6 +19,7 @@ from test_run_jobreport import FACTS
 from gsched.run import contain
 from gsched.run.account import Account, look_up
 from gsched.run.order import Step
+from gsched.run.procfs import is_of_proc
 
 pytestmark = pytest.mark.needs_root
 
@@ -137,6 +138,31 @@ def test_what_proc_shows_of_the_supervisor_is_not_for_the_job(on_host):
         result = await host.run("echo kept", 2, output_file="/proc/self/timerslack_ns")
         assert "the output is kept on the execution host" in result.problem
         assert host.output(2) == "kept\n"
+
+    on_host(scenario)
+
+
+def test_another_proc_is_known_as_well(on_host):
+    """Containers and chroots have one of their own, with another device number."""
+
+    async def scenario(host):
+        second = host.root / "proc"
+        second.mkdir()
+        done = subprocess.run(["mount", "-t", "proc", "proc", str(second)], capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"no second proc can be mounted here: {done.stderr.strip()}")
+        try:
+            with open(second / "self/maps", "rb") as maps, open("/proc/self/maps", "rb") as usual:
+                assert is_of_proc(maps.fileno()) and is_of_proc(usual.fileno())
+            with open(__file__, "rb") as source:
+                assert not is_of_proc(source.fileno())
+            result = await host.run("cat", 1, input_file=str(second / "self/maps"))
+            assert result.exit_code == 2 and "/proc" in result.problem
+            result = await host.run("echo kept", 2, output_file=str(second / "self/timerslack_ns"))
+            assert "the output is kept on the execution host" in result.problem
+            assert host.output(2) == "kept\n"
+        finally:
+            subprocess.run(["umount", "-l", str(second)], check=True)
 
     on_host(scenario)
 

@@ -1,0 +1,160 @@
+"""Who can change what root's agent runs or reads is root: it is looked at, and the agent does not begin."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gsched.agent import belongings
+from gsched.agent.belongings import Changeable
+from gsched.base.rootowned import problem_below, who_may_change
+from gsched.probe.elim import ElimResource, ElimRunner
+from tests.folders import new_folder
+
+pytestmark = pytest.mark.needs_root
+STRANGER = 54321
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Root's, as are all above it."""
+    if os.geteuid():
+        pytest.skip("needs root: files of several users")
+    folder = new_folder()
+    above = who_may_change(str(folder))
+    if above:
+        pytest.skip(f"temporary files lie where others can put something else in their place: {above}")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def conf(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration; of the interpreter nothing is looked at, for it may be anybody's where tests run."""
+    conf = folder / "conf"
+    conf.mkdir(mode=0o755)
+    for name in ("lsf.conf", "lsf.shared", "lsf.cluster.c", "lsb.queues"):
+        (conf / name).touch(mode=0o644)
+    (conf / "notes.txt").touch()
+    os.chown(conf / "notes.txt", STRANGER, STRANGER)  # nobody reads it
+    monkeypatch.setattr(belongings, "_interpreter", lambda: iter(()))
+    monkeypatch.setattr(belongings, "packages", lambda: [str(folder / "python")])
+    monkeypatch.setattr(sys, "path", [str(folder / "site-packages")])
+    (folder / "python").mkdir(mode=0o755)
+    (folder / "site-packages").mkdir(mode=0o755)
+    belongings.check(str(conf))
+    return conf
+
+
+def refused(conf: Path) -> str:
+    with pytest.raises(Changeable) as caught:
+        belongings.check(str(conf))
+    text, end = caught.value.text.split("; ")
+    assert end == "what root's agent runs and reads must be for root alone to change"
+    return text
+
+
+@pytest.mark.parametrize("name", ["lsf.conf", "lsf.shared", "lsf.cluster.c", "lsb.queues"])
+def test_a_file_of_the_configuration_that_another_can_change(conf: Path, name: str) -> None:
+    os.chown(conf / name, STRANGER, 0)
+    assert refused(conf) == f"{conf}/{name}: belongs to uid {STRANGER}"
+    os.chown(conf / name, 0, STRANGER)
+    belongings.check(str(conf))  # of that group, who may read
+    (conf / name).chmod(0o664)
+    assert refused(conf) == f"{conf}/{name}: may be written by group {STRANGER} (mode 0664)"
+    os.chown(conf / name, 0, 0)
+    belongings.check(str(conf))  # root's own group
+    (conf / name).chmod(0o646)
+    assert refused(conf) == f"{conf}/{name}: may be written by everybody (mode 0646)"
+
+
+def test_a_folder_above_that_another_can_change(conf: Path) -> None:
+    conf.parent.chmod(0o757)
+    assert refused(conf) == f"{conf.parent}: may be written by everybody (mode 0757)"
+    conf.parent.chmod(0o1777)  # as /tmp is
+    belongings.check(str(conf))
+
+
+def test_a_link_through_a_folder_of_somebodys(conf: Path, folder: Path) -> None:
+    """Wherever on the way it stands: who owns it, says where it leads."""
+    theirs = folder / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, STRANGER, STRANGER)
+    (conf / "lsf.conf").rename(conf / "true.conf")
+    (theirs / "step").symlink_to(conf / "true.conf")
+    (conf / "lsf.conf").symlink_to("../theirs/../theirs/step")
+    assert refused(conf) == f"{theirs}: belongs to uid {STRANGER}"
+    (conf / "lsf.conf").unlink()
+    (conf / "lsf.conf").symlink_to(conf / "lsf.conf")
+    with pytest.raises(Exception, match=r"circle|symbolic links"):
+        belongings.check(str(conf))
+
+
+def test_modules_and_packages_that_another_can_change(conf: Path, folder: Path) -> None:
+    deep = folder / "python" / "a" / "b"
+    deep.mkdir(parents=True)
+    (deep / "module.py").touch()
+    belongings.check(str(conf))
+    os.chown(deep / "module.py", STRANGER, 0)
+    assert refused(conf) == f"{deep}/module.py: belongs to uid {STRANGER}"
+    (deep / "module.py").unlink()
+    (folder / "site-packages" / "evil.pth").touch()
+    os.chown(folder / "site-packages" / "evil.pth", STRANGER, 0)
+    assert refused(conf) == f"{folder}/site-packages/evil.pth: belongs to uid {STRANGER}"
+    (folder / "site-packages" / "evil.pth").unlink()
+    (folder / "site-packages").chmod(0o777)
+    assert refused(conf) == f"{folder}/site-packages: may be written by everybody (mode 0777)"
+
+
+def test_the_interpreter_itself_is_among_what_is_looked_at() -> None:
+    looked_at = set(belongings._interpreter())
+    assert {sys.executable, f"{sys.prefix}/pyvenv.cfg"} <= looked_at
+    assert any("libc" in os.path.basename(path) or "musl" in path for path in looked_at)
+    library, *others = belongings.packages()
+    assert Path(library, "os.py").exists()
+    assert str(Path(belongings.__file__).parents[1]) in others
+
+
+def test_what_is_not_there_harms_nobody(folder: Path) -> None:
+    assert who_may_change(f"{folder}/none/at/all") == ""
+    (folder / "file").touch()
+    assert who_may_change(f"{folder}/file/below") == ""
+    (folder / "dangling").symlink_to("nothing")
+    assert problem_below(str(folder)) == ""
+
+
+def test_an_elim_that_another_can_change_is_not_run_as_root(folder: Path) -> None:
+    for name in ("elim.good", "elim.bad"):
+        elim = folder / name
+        elim.write_text(f"#!/bin/sh\ntouch {folder}/ran.{name}\necho 1 {name[5:]} 7\nexec sleep 600\n")
+        elim.chmod(0o755)
+    os.chown(folder / "elim.bad", STRANGER, STRANGER)
+
+    async def story() -> None:
+        changed = asyncio.Event()
+        runner = ElimRunner(folder, restart_s=0.1, on_change=changed.set, may_run=who_may_change)
+        try:
+            wanted = {"good": ElimResource(60.0), "bad": ElimResource(60.0)}
+            async with asyncio.timeout(120):
+                await runner.reconfigure(wanted)
+                while runner.values() != {"good": 7.0}:
+                    await changed.wait()
+                    changed.clear()
+                assert runner.notes() == (f"elim.bad: not run as root: {folder}/elim.bad: belongs to uid {STRANGER}",)
+                assert not (folder / "ran.elim.bad").exists()
+                os.chown(folder / "elim.bad", 0, 0)
+                await runner.reconfigure(wanted)
+                while runner.values() != {"good": 7.0, "bad": 7.0}:
+                    await changed.wait()
+                    changed.clear()
+                assert runner.notes() == ()
+        finally:
+            await runner.close()
+
+    asyncio.run(story())
