@@ -21,6 +21,7 @@ from gsched.agent.fencing import Fencing
 from gsched.agent.holdings import Holdings, uuids_of
 from gsched.agent.letters import Letters
 from gsched.agent.ordering import Orders, Start, Surroundings
+from gsched.agent.outputquota import OutputQuota
 from gsched.agent.outputs import KeptOutputs
 from gsched.agent.peeking import Endings
 from gsched.agent.tasks import HostTasks
@@ -30,6 +31,7 @@ from gsched.base.errors import GschedError, Internal
 from gsched.base.gpulock import Places
 from gsched.base.ids import attempt_name
 from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.config import KEPT_OUTPUT_MIB
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import AttemptResult, JobSpec
 from gsched.run.executor import ProcessExecutor
@@ -61,6 +63,7 @@ class Attempts:
         custody: Custody | None = None,
         accounts: Accounts | None = None,
         locks: Places | None = None,
+        quota: OutputQuota | None = None,
     ) -> None:
         self._fencing = fencing
         self._custody = custody or Custody()
@@ -84,6 +87,7 @@ class Attempts:
         """Attempts that have ended, and about which something is being written."""
         self._returns: set[asyncio.Task[None]] = set()
         self._outputs = KeptOutputs(spool / "outputs")
+        self._quota = quota or OutputQuota(KEPT_OUTPUT_MIB)
         self.endings = Endings()
         self.terminate_interval_s = 10.0
         self._executor = ProcessExecutor(
@@ -130,6 +134,10 @@ class Attempts:
         Not for GPUs to be given back: a hello says that these are still held.
         """
         await self._letters.settle()
+
+    async def limit_outputs(self) -> None:
+        """For ever: keep what jobs print without -o within bounds."""
+        await self._quota.watch(lambda: [self.folder(key) for key in self._executor.running()])
 
     def close(self) -> None:
         """Stop watching; jobs go on."""
@@ -310,6 +318,7 @@ class Attempts:
 
     def _on_ended(self, job_id: int, attempt: int, result: AttemptResult) -> None:
         key = (job_id, attempt)
+        self._quota.cut(self.folder(key))
         reason = self._reasons.pop(key, "")
         self.unkillable.ended(key)
         if reason and result.started and not result.succeeded and not result.term_reason:

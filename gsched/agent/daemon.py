@@ -25,6 +25,7 @@ from gsched.agent.mps import Mps
 from gsched.agent.obedience import Obedience
 from gsched.agent.ordering import Surroundings
 from gsched.agent.outbox import Outbox
+from gsched.agent.outputquota import OutputQuota
 from gsched.agent.pamlimits import PamLimits, session_words
 from gsched.agent.relay import Relay
 from gsched.agent.report import HostReporter
@@ -131,7 +132,12 @@ class Agent:
         if self._listening is not None:
             await door.open(self._listening)
         self._manager.ready(f"host {self._host}: {adopted} attempts adopted, no session with the master yet")
-        works = (self._make_sessions(relay).keep(), self._sample_usage(), keep_fed(self._manager, lambda: True))
+        works = (
+            self._make_sessions(relay).keep(),
+            self._sample_usage(),
+            self._attempts.limit_outputs(),
+            keep_fed(self._manager, lambda: True),
+        )
         workers = [asyncio.create_task(work) for work in works]
         await self._stop.wait()
         self._manager.stopping()
@@ -208,6 +214,7 @@ class Agent:
             custody=self._keeping.custody,
             accounts=accounts,
             locks=self._locks,
+            quota=OutputQuota(self._config.kept_output_mib),
         )
 
     def _surroundings(self, mps: Mps) -> Surroundings:

@@ -23,7 +23,7 @@ from gsched.config.values import (
     user_name,
     yes_or_no,
 )
-from gsched.model.config import ALL_HOSTS, GpuFence, Locations, Network, Params, Timing
+from gsched.model.config import ALL_HOSTS, KEPT_OUTPUT_MIB, GpuFence, Locations, Network, Params, Timing
 
 MAX_RUN_DIR_BYTES = 91
 """A Unix socket's path may have 107 bytes; the rest is left for the names of the sockets."""
@@ -57,6 +57,7 @@ class LsfConf:
     gpu_fence: GpuFence
     mps_control: str
     pam_limits: bool | None
+    kept_output_mib: int
     pre_post_exec_user: str
     master: str | None
     master_at: Place | None
@@ -99,6 +100,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
         gpu_fence=_fence(settings, findings),
         mps_control=settings.take("GSCHED_MPS_CONTROL", _program, DEFAULT_MPS_CONTROL),
         pam_limits=settings.take("GSCHED_PAM_LIMITS", yes_or_no, None),
+        kept_output_mib=settings.take("GSCHED_KEPT_OUTPUT_MIB", integer(1, 2**40), KEPT_OUTPUT_MIB),
         pre_post_exec_user=settings.take("LSB_PRE_POST_EXEC_USER", user_name, ""),
         master=settings.take("LSF_MASTER_LIST", _master, None),
         master_at=settings.place("LSF_MASTER_LIST"),

@@ -54,6 +54,9 @@ def told_at_start(old: ClusterConfig, new: ClusterConfig) -> Iterator[str]:
     settings = {
         "GSCHED_GPU_FENCE": (old.gpu_fence, new.gpu_fence),
         "GSCHED_MPS_CONTROL": (old.mps_control, new.mps_control),
+        "GSCHED_PAM_LIMITS": (old.pam_limits, new.pam_limits),
+        "GSCHED_KEPT_OUTPUT_MIB": (old.kept_output_mib, new.kept_output_mib),
+        "LSB_PRE_POST_EXEC_USER": (old.pre_post_exec_user, new.pre_post_exec_user),
     }
     for name, (before, after) in settings.items():
         if before != after:

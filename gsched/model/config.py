@@ -21,6 +21,9 @@ from gsched.model.user import UserGroup, UserLimits
 from gsched.model.window import Window
 from gsched.model.xid import FATAL_XIDS
 
+KEPT_OUTPUT_MIB = 1024
+"""Default of GSCHED_KEPT_OUTPUT_MIB."""
+
 
 class GpuUnrequested(StrEnum):
     """GPU_UNREQUESTED: what a job sees that asks for no GPU."""
@@ -252,6 +255,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """GSCHED_MPS_CONTROL: the control program of MPS, a path or a name in PATH; read by an agent at its start."""
     pam_limits: bool | None = None
     """GSCHED_PAM_LIMITS: jobs begin with the limits of a PAM session of their users; None: where that can be had."""
+    kept_output_mib: int = KEPT_OUTPUT_MIB
+    """GSCHED_KEPT_OUTPUT_MIB: what a host keeps of the output of a job without -o; read by an agent at its start."""
     pre_post_exec_user: str = ""
     """LSB_PRE_POST_EXEC_USER: who runs the commands before and after jobs that queues and profiles name; empty: the
     job's user. Agents read both at their start."""

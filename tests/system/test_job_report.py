@@ -153,3 +153,28 @@ def _lives(pid: int | None) -> bool:
 
     process = contain.read_process(pid or 0)
     return process is not None and not process.is_dead
+
+
+def test_what_is_kept_without_o_is_cut_with_a_line(cluster: Cluster) -> None:
+    """While the job runs and at its end; a job with -o has all of it."""
+    cluster.down()
+    conf = cluster.conf / "lsf.conf"
+    conf.write_text(conf.read_text() + "GSCHED_KEPT_OUTPUT_MIB=2\n")
+    cluster.up()
+    much = "yes | head -c 20000000; echo err >&2; touch printed; while [ ! -e go ]; do sleep 0.1; done; echo end"
+    job = cluster.submit(much)
+    cluster.until((cluster.folder / "printed").exists, "it does not run")
+    (kept,) = cluster.folder.rglob(f"attempts/{job}.1/stdout")
+    cluster.until(lambda: kept.stat().st_size < 2 << 20, "it is not cut while it runs")
+    (cluster.folder / "go").touch()
+    assert cluster.wait(job)[0].state == "DONE"
+    shown = cluster.run("gpeek", str(job)).stdout
+    line = (
+        "[gsched: the output is cut off here; of a job without -o no more than 1 MiB of it are kept "
+        "(GSCHED_KEPT_OUTPUT_MIB)]"
+    )
+    assert shown.count("y\n") == 1 << 19 and f"\n{line}\n" in shown and "end" not in shown and "err\n" in shown
+    other = cluster.submit("-o", "all", "yes | head -c 3000000; echo end")
+    cluster.wait(other)
+    text = (cluster.folder / "all").read_text()
+    assert text.count("y\n") == 1_500_000 and "end\n" in text and line not in text

@@ -50,11 +50,13 @@ def test_all_parameters_of_lsf_conf():
             "LSF_MASTER_LIST=h2",
             "LSF_CONFDIR=/conf",
             "LSF_UNIT_FOR_LIMITS=MB",
+            "GSCHED_KEPT_OUTPUT_MIB=64",
             "LSF_LIM_PORT=7869",
         )
     )
     assert checked.errors == []
-    assert checked.notes == ["lsf.conf:17: note: LSF_LIM_PORT has no effect: there is no LIM"]
+    assert checked.config.kept_output_mib == 64
+    assert checked.notes == ["lsf.conf:18: note: LSF_LIM_PORT has no effect: there is no LIM"]
     config = checked.config
     assert (config.locations.run_dir, config.locations.spool_dir) == ("/run/my cluster", "/sp")
     assert (config.gpu_provider, config.gpu_fence, config.master_host) == ("sim:/inv", GpuFence.REQUIRED, "h2")
@@ -76,6 +78,7 @@ def test_all_parameters_of_lsf_conf():
             f"GSCHED_RUNDIR=/{'x' * 91}",
             "GSCHED_RUNDIR: the path has 92 bytes; sockets lie in it, so at most 91 are possible",
         ),
+        ("GSCHED_KEPT_OUTPUT_MIB=0", "GSCHED_KEPT_OUTPUT_MIB: '0' is not a whole number from 1 to"),
         ("GSCHED_GPU_INTERVAL=0", "GSCHED_GPU_INTERVAL: '0' is not a number of seconds from 0.05"),
         ("GSCHED_GPU_INTERVAL=1e400", "GSCHED_GPU_INTERVAL: '1e400' is too large"),
         ("GSCHED_HOST_LOST=15", "a host would be lost between two reports: GSCHED_HOST_LOST (15 s) must be longer"),

@@ -29,9 +29,23 @@ def test_where_a_shared_cluster_listens_cannot_change() -> None:
 
 
 def test_what_agents_read_at_their_start_is_told() -> None:
-    changed = msgspec.structs.replace(CONFIG, gpu_fence=GpuFence.OFF, mps_control="/opt/mps")
+    changed = msgspec.structs.replace(
+        CONFIG,
+        gpu_fence=GpuFence.OFF,
+        mps_control="/opt/mps",
+        pam_limits=True,
+        kept_output_mib=7,
+        pre_post_exec_user="root",
+    )
     later = "takes effect when the agents are started again"
-    assert [f"{name} has changed: it {later}" for name in ("GSCHED_GPU_FENCE", "GSCHED_MPS_CONTROL")] == [
+    names = (
+        "GSCHED_GPU_FENCE",
+        "GSCHED_MPS_CONTROL",
+        "GSCHED_PAM_LIMITS",
+        "GSCHED_KEPT_OUTPUT_MIB",
+        "LSB_PRE_POST_EXEC_USER",
+    )
+    assert [f"{name} has changed: it {later}" for name in names] == [
         note.partition(" (")[0] for note in told_at_start(CONFIG, changed)
     ]
     assert list(told_at_start(CONFIG, CONFIG)) == []

@@ -1,0 +1,83 @@
+"""How much of what a job prints without -o is kept on its host: what lies beyond is cut off, and a line says so.
+
+The job writes into its files itself, with nobody in between who could hold it up or take it along when he is killed. So
+they are looked at, every second, and once more when the job has ended; in between they may be longer. Touches nothing
+but plain files in the attempts' own folders, and waits for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from gsched.run.attemptfiles import STDERR, STDOUT
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+"""Between two looks."""
+FLOOD_S = 0.1
+"""The same while a job prints more than is kept."""
+_MIB = 1 << 20
+
+
+class OutputQuota:
+    """`mib`: what a run of a job may have kept, on each of its hosts."""
+
+    def __init__(self, mib: int) -> None:
+        self._bytes = mib * _MIB
+
+    async def watch(self, folders: Callable[[], Iterable[Path]]) -> None:
+        """For ever, of the attempts in these folders."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            while [folder for folder in folders() if self.cut(folder)]:
+                await asyncio.sleep(FLOOD_S)
+
+    def cut(self, folder: Path) -> bool:
+        """Cut what the attempt has printed; whether there was too much. Where both standard output and standard error
+        are kept each may have half. Never raises.
+        """
+        sizes = {}
+        for stream in (STDOUT, STDERR):
+            with contextlib.suppress(OSError):
+                sizes[stream] = os.stat(folder / stream, follow_symlinks=False).st_size
+        share = self._bytes // max(1, len(sizes))
+        line = cut_line(share)
+        cut = False
+        for stream, size in sizes.items():
+            if size > share + len(line):
+                cut = True
+                try:
+                    _cut(folder / stream, share, line)
+                except OSError as error:
+                    log.warning("%s cannot be cut: %s", folder / stream, error.strerror or error)
+        return cut
+
+
+def cut_line(kept: int) -> bytes:
+    """What stands behind the bytes that are kept of a stream."""
+    return (
+        f"\n[gsched: the output is cut off here; of a job without -o no more than {kept / _MIB:g} MiB "
+        "of it are kept (GSCHED_KEPT_OUTPUT_MIB)]\n"
+    ).encode()
+
+
+def _cut(path: Path, kept: int, line: bytes) -> None:
+    """Raises OSError."""
+    # The job's user may have taken a lease on it (fcntl(2)): nobody waits for that here, the kernel ends it soon.
+    fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError("it is no plain file")
+        try:
+            os.pwrite(fd, line, kept)  # over what the job has printed there, so that it comes behind nothing else
+        finally:
+            os.ftruncate(fd, kept + len(line))
+    finally:
+        os.close(fd)
