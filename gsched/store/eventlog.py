@@ -17,11 +17,13 @@ from sqlalchemy import Connection, delete, func, select
 from sqlalchemy.exc import DBAPIError
 
 from gsched.base.clock import Clock, SystemClock
-from gsched.base.errors import BadRequest, GschedError, Internal, NotFound
+from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotFound
 from gsched.model.event import AnyEvent, encode_event, kind_of
-from gsched.store import filesystem
+from gsched.store import filesystem, lineage
+from gsched.store.continuity import StoreLost, loss_of, numbers_from
 from gsched.store.failure import before_commit, error_text
 from gsched.store.lock import StoreLock
+from gsched.store.mark import MARK_NAME, MarkFile, StoreMark
 from gsched.store.migrations import check_version, migrate, read_meta, schema_version
 from gsched.store.quarantine import Quarantine, Quarantined, read_events
 from gsched.store.records import StoredEvent, stream_events
@@ -51,13 +53,26 @@ class EventLog:
     """The store of one cluster, held exclusively until `close`. Methods may be called from several threads.
 
     Raises BadRequest (no such folder, network filesystem, a database that is not SQLite's), StoreInUse (another process
-    has it), Conflict (not a gsched store, or one of a newer gsched), StoreFull, StoreBroken.
+    has it), Conflict (not a gsched store, or one of a newer gsched), StoreLost (not what the mark beside it, or one of
+    the `witnesses`, knows of), StoreFull, StoreBroken.
+
+    `renew`: go on where something is lost, as a new generation: with what is left, or empty.
     """
 
-    def __init__(self, url_or_path: str | Path, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        url_or_path: str | Path,
+        *,
+        clock: Clock | None = None,
+        witnesses: Mapping[str, StoreMark] | None = None,
+        renew: bool = False,
+    ) -> None:
         self.path = store_path(url_or_path)
         self._clock = clock or SystemClock()
         self._mutex = threading.Lock()
+        self._renew = renew
+        self.renewed: lineage.Renewal | None = None
+        """What was begun in place of what; None: nothing was lost, or nothing was to be renewed."""
         if not self.path.parent.is_dir():
             raise BadRequest(f"the folder of the store does not exist: {self.path.parent}")
         if self.path.exists() and not self.path.is_file():
@@ -65,7 +80,7 @@ class EventLog:
         filesystem.check_filesystem(self.path.parent)
         self._lock = StoreLock(self.path.parent)
         try:
-            self._open()
+            self._open(dict(witnesses or {}))
         except GschedError:
             self._lock.release()
             raise
@@ -79,11 +94,16 @@ class EventLog:
             self._lock.release()
             raise
 
-    def _open(self) -> None:
-        self._check_that_ours()
+    def _open(self, witnesses: dict[str, StoreMark]) -> None:
+        self._mark_file = MarkFile(self.path.parent)
+        if self._mark_file.is_damaged:
+            _log.warning("%s cannot be read, and is written anew", self._mark_file.path)
+        if self._mark_file.mark is not None:
+            witnesses = {MARK_NAME: self._mark_file.mark, **witnesses}
+        origin = self._checked(witnesses)
         engine = writer_engine(self.path)
         try:
-            migrate(engine, str(self.path), self._clock.now())
+            migrate(engine, str(self.path), self._clock.now(), origin)
         except BaseException:
             engine.dispose()
             raise
@@ -93,20 +113,64 @@ class EventLog:
             self._last_seq = _last_seq(connection)
             values = read_meta(connection)
         self.cluster_id = values["cluster_id"]
-        """Made with the store, the same for ever."""
+        """Made with the cluster's first store, the same for ever."""
+        self.generation = int(values.get("generation", "1"))
+        """One more with each renewal."""
         self.created_at = float(values["created_at"])
         """UTC seconds."""
+        found = StoreMark(cluster_id=self.cluster_id, generation=self.generation, seq=self._last_seq)
+        self.numbers_from = numbers_from(found, witnesses, MARK_NAME)
+        """No job may get a number below this one, as far as is known outside the database."""
+        self._begin_mark(msgspec.structs.replace(found, next_job_id=self.numbers_from))
 
-    def _check_that_ours(self) -> None:
-        """Look with a connection that cannot write: turning on the log would already change somebody else's file."""
+    def _checked(self, witnesses: Mapping[str, StoreMark]) -> StoreMark | None:
+        """Look with a connection that cannot write, for turning on the log would already change somebody else's file.
+
+        Returns whose store it is to be, where that is to be written down; raises StoreLost.
+        """
+        log_missing = not Path(f"{self.path}-wal").exists()  # a connection makes it
+        try:
+            found = self._found()
+        except (Conflict, DBAPIError) as error:
+            if not self._renew or not witnesses or not lineage.is_unusable(error):
+                raise
+            found = None
+        may_lack = MARK_NAME if log_missing and self._mark_file.may_lag else ""
+        loss = loss_of(found, witnesses, may_lack=may_lack)
+        if loss is None:
+            return None
+        text = loss.text(str(self.path), log_missing=log_missing)
+        if not self._renew:
+            raise StoreLost(text, loss)
+        self.renewed = lineage.renewal(self.path, text, found, witnesses, self._clock.now())
+        return self.renewed.origin
+
+    def _found(self) -> StoreMark | None:
+        """How far the database has come; None: there is none."""
         if not self.path.exists() or self.path.stat().st_size == 0:
-            return
+            return None
         readers = reader_engine(self.path)
         try:
             with readers.connect() as connection:
-                check_version(schema_version(connection, str(self.path)), str(self.path))
+                version = schema_version(connection, str(self.path))
+                check_version(version, str(self.path))
+                if not version:
+                    return None
+                values = read_meta(connection)
+                return StoreMark(
+                    cluster_id=values["cluster_id"],
+                    generation=int(values.get("generation", "1")),
+                    seq=_last_seq(connection),
+                )
         finally:
             readers.dispose()
+
+    def _begin_mark(self, mark: StoreMark) -> None:
+        try:
+            self._mark_file.begin(mark)
+        except OSError as error:  # it is tried again with each commit
+            self._mark_file.mark = mark
+            _log.warning("%s cannot be written: %s", self._mark_file.path, error.strerror or error)
 
     def _opening_error(self, error: DBAPIError) -> GschedError:
         if "not a database" in str(error.orig):
@@ -120,10 +184,22 @@ class EventLog:
         """Number of the newest stored event; 0 in a new store."""
         return self._last_seq
 
+    @property
+    def mark(self) -> StoreMark:
+        """How far this store has come."""
+        assert self._mark_file.mark is not None
+        return self._mark_file.mark
+
     def append(
-        self, events: Sequence[AnyEvent], rows: Sequence[JobRow] = (), blobs: Mapping[str, bytes] | None = None
+        self,
+        events: Sequence[AnyEvent],
+        rows: Sequence[JobRow] = (),
+        blobs: Mapping[str, bytes] | None = None,
+        next_job_id: int = 1,
     ) -> int:
         """Store events, the job rows they lead to and blobs they refer to (id -> content) in one transaction.
+
+        `next_job_id`: no number from here on has been given out; it is noted outside the database as well.
 
         Returns the number of the newest event, when all is on disk. Raises StoreFull (nothing is stored; give the same
         batch again later), StoreBroken (unknown: leave the process and replay), ValueError for a blob under a wrong id.
@@ -146,6 +222,7 @@ class EventLog:
 
             self._writer.transact(write, landed=lambda: self._read_last_seq() != before)
             self._last_seq = before + len(records)
+            self._mark_file.note(self._last_seq, next_job_id)
             return self._last_seq
 
     def _read_last_seq(self) -> int:
@@ -252,6 +329,7 @@ class EventLog:
     def close(self) -> None:
         """Give the store back. May be called twice; nothing else may be called afterwards."""
         with self._mutex:
+            self._mark_file.close(clean=not self._writer.broken)
             self._readers.dispose()
             self._writer.close()
             self._lock.release()

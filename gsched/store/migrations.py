@@ -6,7 +6,7 @@ outcome of all steps with the schema.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sqlalchemy import (
     BigInteger,
@@ -28,10 +28,15 @@ from sqlalchemy import (
 
 from gsched.base.errors import Conflict
 from gsched.base.ids import new_token
-from gsched.store.schema import meta
+from gsched.store.mark import StoreMark
+from gsched.store.schema import meta, upsert
 
 FORMAT = "gsched store"
 """Value of meta key `format`: how a file is known to be ours."""
+
+
+class ForeignDatabase(Conflict):
+    """A database that somebody else's program has made."""
 
 
 def _step_1(connection: Connection) -> None:
@@ -97,7 +102,7 @@ def schema_version(connection: Connection, store: str) -> int:
     values = read_meta(connection) if "meta" in tables else {}
     version = values.get("schema_version", "")
     if values.get("format") != FORMAT or not version.isdigit():
-        raise Conflict(f"{store} is a database, but not a gsched store: it is left as it is")
+        raise ForeignDatabase(f"{store} is a database, but not a gsched store: it is left as it is")
     return int(version)
 
 
@@ -114,10 +119,11 @@ def check_version(version: int, store: str) -> None:
         )
 
 
-def migrate(engine: Engine, store: str, now: float) -> int:
+def migrate(engine: Engine, store: str, now: float, origin: StoreMark | None = None) -> int:
     """Bring the database to the newest version, each step in a transaction of its own; returns the version it had.
 
-    `now` (UTC seconds) becomes created_at of a new store. Raises Conflict for a foreign or newer database.
+    `now` (UTC seconds) becomes created_at of a new store. `origin`: the cluster and the generation that it is of from
+    now on. Raises Conflict for a foreign or newer database.
     """
     with engine.begin() as connection:
         before = schema_version(connection, store)
@@ -126,7 +132,17 @@ def migrate(engine: Engine, store: str, now: float) -> int:
         with engine.begin() as connection:
             step(connection)
             if number == 1:
-                values = {"format": FORMAT, "schema_version": "1", "cluster_id": new_token(), "created_at": repr(now)}
-                connection.execute(meta.insert(), [{"key": key, "value": value} for key, value in values.items()])
+                cluster_id = (origin.cluster_id if origin is not None else "") or new_token()
+                values = {"format": FORMAT, "schema_version": "1", "cluster_id": cluster_id, "created_at": repr(now)}
+                _put_meta(connection, values)
+                if origin is not None:
+                    _put_meta(connection, {"generation": str(origin.generation)})
             connection.execute(update(meta).where(meta.c.key == "schema_version").values(value=str(number)))
+    if before and origin is not None:
+        with engine.begin() as connection:
+            _put_meta(connection, {"generation": str(origin.generation)})
     return before
+
+
+def _put_meta(connection: Connection, values: Mapping[str, str]) -> None:
+    connection.execute(upsert(meta), [{"key": key, "value": value} for key, value in values.items()])

@@ -34,7 +34,7 @@ class FakeStore:
         self.last_seq = 0
         self.tried = threading.Condition()
 
-    def append(self, events: Any, rows: Any, blobs: Any) -> int:
+    def append(self, events: Any, rows: Any, blobs: Any, next_job_id: int = 1) -> int:
         with self.tried:
             self.tries += 1
             self.tried.notify_all()
