@@ -79,6 +79,8 @@ class Attempts:
         self._ended: dict[AttemptKey, AttemptResult] = {}
         self.holdings = Holdings(self._ended)
         self.unkillable = Unkillables(send)
+        self._stores: dict[AttemptKey, agent_pb2.StoreMark] = {}
+        """Whose store has ordered an attempt, where that is known."""
         self._reasons: dict[AttemptKey, str] = {}
         """LSF's keywords for attempts that are being ended."""
         self._blames: dict[AttemptKey, str] = {}
@@ -110,6 +112,8 @@ class Attempts:
         keys = await self._executor.adopt()
         for key in keys:
             order = self._executor.order(*key)
+            if order is not None:
+                self._stores[key] = agent_pb2.StoreMark(cluster_id=order.cluster_id, generation=order.generation)
             if order is not None and order.holding is not None:
                 self.holdings.take(key, order.holding)
             if order is not None and order.any_gpu:
@@ -150,6 +154,9 @@ class Attempts:
     async def start(self, message: agent_pb2.StartAttempt) -> None:
         """Start the attempt, unless it is known: then its news are told again."""
         key = (message.job_id, message.attempt)
+        if self._is_of_another(key, message.store):
+            self._refuse(key)
+            return
         if key in self._ended:
             self._tell_ended(key)
             return
@@ -173,6 +180,18 @@ class Attempts:
             )
             self._on_ended(*key, result)
 
+    def _is_of_another(self, key: AttemptKey, store: agent_pb2.StoreMark) -> bool:
+        """Whether an attempt of that name is here already that the store of another cluster had ordered."""
+        known = self._stores.get(key)
+        return known is not None and known.cluster_id not in ("", store.cluster_id)
+
+    def _refuse(self, key: AttemptKey) -> None:
+        """Tell that it was not started; nothing is noted, for the name stands for another attempt here."""
+        message = agent_pb2.Ended(job_id=key[0], attempt=key[1])
+        problem = f"an attempt {attempt_name(*key)} that another store had ordered is on {self._host} (gadmin orphans)"
+        fill(message.result, AttemptResult(started=False, ended_at=self._clock.now(), problem=problem))
+        self._send(agent_pb2.AgentMessage(ended=message))
+
     async def _start(self, key: AttemptKey, message: agent_pb2.StartAttempt) -> None:
         spec = from_proto(message.spec, JobSpec)
         allocation = from_proto(message.allocation, Allocation)
@@ -180,6 +199,7 @@ class Attempts:
         if part is None:
             raise Internal(f"attempt {attempt_name(*key)} was sent to {self._host}, but is not for it")
         self.holdings.take(key, part)
+        self._stores[key] = message.store
         if allocation.first_host != self._host:
             self._elsewhere.add(key)
         login = await self._accounts.login(spec.user)
@@ -256,6 +276,7 @@ class Attempts:
             return
         self.holdings.forget(key)
         self._started.pop(key, None)
+        self._stores.pop(key, None)
         self._elsewhere.discard(key)
         self._blames.pop(key, None)
         self._outputs.keep(attempt_name(*key), self.folder(key), self._clock.now())
@@ -268,10 +289,10 @@ class Attempts:
         hello.only_user = self._accounts.only_user
         starting = (key for key in self.holdings if key not in self._ended)  # some may not be in the journal yet
         for key in dict.fromkeys([*self._executor.running(), *starting]):
-            held = hello.held.add(job_id=key[0], attempt=key[1])
+            held = hello.held.add(job_id=key[0], attempt=key[1], store=self._stores.get(key))
             fill(held.part, self.holdings.part(key) or HostAllocation(host=self._host, slots=1))
         for key, part in self.holdings.returning.items():
-            fill(hello.held.add(job_id=key[0], attempt=key[1]).part, part)
+            fill(hello.held.add(job_id=key[0], attempt=key[1], store=self._stores.get(key)).part, part)
         for key in self._started:
             hello.started.append(self._started_message(key))
         for key in self._ended:
@@ -378,7 +399,8 @@ class Attempts:
         )
 
     def _ended_message(self, key: AttemptKey) -> agent_pb2.Ended:
-        message = agent_pb2.Ended(job_id=key[0], attempt=key[1], is_part=key in self._elsewhere)
+        is_part, store = key in self._elsewhere, self._stores.get(key)
+        message = agent_pb2.Ended(job_id=key[0], attempt=key[1], is_part=is_part, store=store)
         result = self._ended[key]
         told = "; ".join(text for text in (result.problem, self._blames.get(key, "")) if text)
         fill(message.result, msgspec.structs.replace(result, problem=told))

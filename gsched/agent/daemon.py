@@ -21,6 +21,7 @@ from gsched.agent.fencing import Fencing, standing_note
 from gsched.agent.gpukeeping import GpuKeeping
 from gsched.agent.launching import LaunchDoor
 from gsched.agent.launchsocket import listen, socket_path
+from gsched.agent.memory import Memory
 from gsched.agent.mps import Mps
 from gsched.agent.obedience import Obedience
 from gsched.agent.ordering import Surroundings
@@ -231,12 +232,14 @@ class Agent:
 
     def _make_sessions(self, relay: Relay) -> Sessions:
         contact = Contact(self._host, self._manager)
+        memory = Memory(self._spool)
         obedience = Obedience(
             self._attempts,
             relay,
             contact=contact,
             outbox=self._outbox,
             errands=self._errands,
+            memory=memory,
             configure=self._configure,
             end=self._end,
         )
@@ -244,6 +247,7 @@ class Agent:
             self._config,
             self._host,
             self._mark,
+            memory,
             contact=contact,
             outbox=self._outbox,
             errands=self._errands,

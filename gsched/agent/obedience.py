@@ -13,6 +13,7 @@ from gsched.agent import terminals
 from gsched.agent.attempts import Attempts
 from gsched.agent.contact import Contact
 from gsched.agent.errands import Errands
+from gsched.agent.memory import Memory
 from gsched.agent.outbox import Outbox
 from gsched.agent.peeking import answer
 from gsched.agent.relay import Relay
@@ -30,6 +31,7 @@ class Obedience:
         contact: Contact,
         outbox: Outbox,
         errands: Errands,
+        memory: Memory,
         configure: Callable[[agent_pb2.Settings], Awaitable[None]],
         end: Callable[[str], None],
     ) -> None:
@@ -38,22 +40,28 @@ class Obedience:
         self._contact = contact
         self._outbox = outbox
         self._errands = errands
+        self._memory = memory
         self._configure = configure
         self._end = end
         self._replying = asyncio.Lock()
 
     async def obey(self, message: agent_pb2.MasterMessage) -> None:
         """Carry one message out. What takes time runs beside the stream."""
-        match message.WhichOneof("kind"):
+        kind = str(message.WhichOneof("kind"))
+        if kind in ("settings", "start"):
+            self._memory.take(getattr(message, kind).store)
+        match kind:
             case "settings":
                 await self._configure(message.settings)
+            case "store":
+                self._memory.take(message.store)
             case "refusal":
                 self._contact.refused(message.refusal.text)
             case "start":
                 # Looks at the GPUs first, which may take a while.
                 key = (message.start.job_id, message.start.attempt)
                 self._errands.beside(self._attempts.start(message.start), key)
-            case "terminate" | "signal" | "suspend" | "resume" | "limit" as kind:
+            case "terminate" | "signal" | "suspend" | "resume" | "limit":
                 order = getattr(message, kind)
                 self._errands.beside(self._obey_about(kind, order), (order.job_id, order.attempt))
             case "forget":
@@ -65,12 +73,17 @@ class Obedience:
                 typed = message.type_input
                 folder = self._attempts.folder((typed.job_id, typed.attempt))
                 self._errands.answer(terminals.take_typed(typed, folder, self._send_output))
+            case "daemon":
+                self._end(message.daemon.action)
+            case _:
+                self._obey_task(message)
+
+    def _obey_task(self, message: agent_pb2.MasterMessage) -> None:
+        match message.WhichOneof("kind"):
             case "task_ask":
                 self._errands.answer(self._answer_task(message.task_ask))
             case "task_reply":
                 self._relay.answered(message.task_reply)
-            case "daemon":
-                self._end(message.daemon.action)
 
     async def _obey_about(self, kind: str, order: Any) -> None:
         """An order about an attempt that was started before."""

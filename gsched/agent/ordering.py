@@ -154,6 +154,8 @@ class Orders:
         order = Order(
             job_id=job_id,
             attempt=message.attempt,
+            cluster_id=message.store.cluster_id,
+            generation=message.store.generation,
             command=spec.command,
             script=script.decode("utf8", "surrogateescape") if script else None,
             environment=environment,

@@ -19,6 +19,7 @@ from gsched import __version__
 from gsched.agent.attempts import Attempts
 from gsched.agent.contact import Contact
 from gsched.agent.errands import Errands
+from gsched.agent.memory import Memory
 from gsched.agent.outbox import Outbox
 from gsched.agent.relay import Relay
 from gsched.base.errors import GschedError
@@ -47,6 +48,7 @@ class Sessions:
         config: ClusterConfig,
         host: str,
         mark: str,
+        memory: Memory,
         *,
         contact: Contact,
         outbox: Outbox,
@@ -58,6 +60,7 @@ class Sessions:
         self._config = config
         self._host = host
         self._mark = mark
+        self._memory = memory
         self._contact = contact
         self._outbox = outbox
         self._errands = errands
@@ -118,6 +121,7 @@ class Sessions:
             host=self._host, protocol=PROTOCOL, version=__version__, boot_id=boot_id(), pid=os.getpid()
         )
         hello.journal = self._mark
+        hello.store.CopyFrom(self._memory.message())
         topology = read_topology()
         if topology is not None:
             fill(hello.topology, topology)

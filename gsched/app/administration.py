@@ -17,6 +17,7 @@ from gsched.app.certifying import host_cert, init_ca
 from gsched.app.entry import OPTION_ENVDIR
 from gsched.app.fleet_words import OF_FLEET
 from gsched.app.lsf_words import OF_BADMIN, Words
+from gsched.app.store_words import OF_STORE
 from gsched.base.errors import LSF_FAILURE, BadRequest
 
 
@@ -256,5 +257,5 @@ def connect(envdir: str | None) -> Any:
     return Client(way.address, wait_s=wait_s, on_wait=waiting, channel=way.channel())
 
 
-for _word in (*OF_BADMIN, *OF_FLEET, init_ca, host_cert):
+for _word in (*OF_BADMIN, *OF_FLEET, *OF_STORE, init_ca, host_cert):
     gadmin.add_command(_word)

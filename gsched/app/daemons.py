@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 
 from gsched.base.errors import Conflict, GschedError, Unavailable
@@ -22,6 +22,9 @@ KILL_TIMEOUT_S = 5.0
 LOOK_S = 0.02
 LOCK_PATIENCE_S = 2.0
 LOG_TAIL = 6
+FAILURE_VARIABLE = "GSCHED_FAILURE_FD"
+MOST_FAILURE = 4000
+"""Bytes that are told of why a daemon cannot start; less than a pipe takes at once."""
 
 
 def make_shared_folder(folder: str) -> None:
@@ -102,9 +105,59 @@ def running_pid(run_dir: str, name: str) -> int | None:
     return None
 
 
-def spawn(arguments: list[str], log_file: Path) -> subprocess.Popen[bytes]:
+class Failure:
+    """A pipe on which a daemon that cannot start says why. Its log holds more, and what was there before."""
+
+    def __init__(self) -> None:
+        self._read, self.write = os.pipe()
+        os.set_blocking(self._read, False)
+
+    def text(self) -> str:
+        """What it has said; empty: nothing."""
+        with contextlib.suppress(BlockingIOError):
+            return os.read(self._read, MOST_FAILURE).decode("utf8", "replace").strip()
+        return ""
+
+    def close(self) -> None:
+        os.close(self._read)
+        os.close(self.write)
+
+
+@contextlib.contextmanager
+def hearing_failure() -> Iterator[Failure]:
+    """For who starts a daemon and waits for it."""
+    failure = Failure()
+    try:
+        yield failure
+    finally:
+        failure.close()
+
+
+@contextlib.contextmanager
+def telling_failure(environment: MutableMapping[str, str]) -> Iterator[None]:
+    """What ends the block with an error is told to who has started this daemon, where somebody listens."""
+    number = environment.pop(FAILURE_VARIABLE, "")
+    if not number.isdigit():
+        yield
+        return
+    descriptor = int(number)
+    with contextlib.suppress(OSError):
+        os.set_inheritable(descriptor, False)
+    try:
+        yield
+    except Exception as error:
+        text = error.text if isinstance(error, GschedError) else f"{type(error).__name__}: {error}"
+        if isinstance(error, OSError):
+            text = f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}"
+        with contextlib.suppress(OSError):
+            os.write(descriptor, text.encode("utf8", "replace")[:MOST_FAILURE])
+        raise
+
+
+def spawn(arguments: list[str], log_file: Path, failure: Failure | None = None) -> subprocess.Popen[bytes]:
     """Start `gsched ARGUMENTS` in the background in a session of its own, logging to `log_file`."""
     log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    told = () if failure is None else (failure.write,)
     with log_file.open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "gsched.app.entry", *arguments],
@@ -113,16 +166,27 @@ def spawn(arguments: list[str], log_file: Path) -> subprocess.Popen[bytes]:
             stderr=log,
             cwd="/",
             start_new_session=True,
+            pass_fds=told,
+            env={**os.environ, **({FAILURE_VARIABLE: str(told[0])} if told else {})},
         )
 
 
 def wait_until(
-    is_ready: Callable[[], bool], process: subprocess.Popen[bytes], name: str, log_file: Path, limit_s: float
+    is_ready: Callable[[], bool],
+    process: subprocess.Popen[bytes],
+    name: str,
+    log_file: Path,
+    limit_s: float,
+    failure: Failure,
 ) -> None:
-    """Wait for a spawned daemon. Raises Unavailable with the end of its log if it dies or takes too long."""
+    """Wait for a spawned daemon. Raises Unavailable with what it says of it, or the end of its log, if it dies or takes
+    too long."""
     deadline = time.monotonic() + limit_s
     while not is_ready():
         if process.poll() is not None:
+            told = failure.text()
+            if told:
+                raise Unavailable(f"the {name} cannot start: {told}")
             raise Unavailable(f"the {name} ended with exit code {process.returncode}: {_tail(log_file)}")
         if time.monotonic() > deadline:
             raise Unavailable(

@@ -128,12 +128,24 @@ def _gsched() -> None:
 @click.option(
     "--bare", is_flag=True, help="Leave the GPU resources undefined, as in a cluster that has just been set up."
 )
-def up(folder: str | None, sim_gpus: str | None, hosts: str, bare: bool) -> None:
+@click.option(
+    "--new-store",
+    is_flag=True,
+    help="Where the store is lost, begin a new generation: jobs that are not in what is left are given up.",
+)
+def up(folder: str | None, sim_gpus: str | None, hosts: str, bare: bool, new_store: bool) -> None:
     """Start a private cluster in the background, or complete one that is partly up."""
     from gsched.app import private
 
     names = [name.strip() for name in hosts.split(",") if name.strip()]
-    private.up(private.Home.find(folder), sim_gpus=sim_gpus, hosts=names, gpu_resources=not bare, say=click.echo)
+    private.up(
+        private.Home.find(folder),
+        sim_gpus=sim_gpus,
+        hosts=names,
+        gpu_resources=not bare,
+        new_store=new_store,
+        say=click.echo,
+    )
 
 
 @_gsched.command()
@@ -253,10 +265,18 @@ def door(envdir: str | None, host: str | None) -> None:
 
 def _serve(name: str, envdir: str | None, daemon: Callable[[str, ServiceManager], int]) -> None:
     from gsched.app import daemons, journal
+
+    journal.setup_logging(os.environ)
+    with daemons.telling_failure(os.environ):
+        code = _served(name, envdir, daemon)
+    sys.exit(code)
+
+
+def _served(name: str, envdir: str | None, daemon: Callable[[str, ServiceManager], int]) -> int:
+    from gsched.app import daemons
     from gsched.base.envdir import conf_dir
     from gsched.config.files import load
 
-    journal.setup_logging(os.environ)
     manager = ServiceManager.take(os.environ)
     folder = os.path.abspath(envdir or conf_dir(os.environ))
     config = load(folder).required()
@@ -271,7 +291,7 @@ def _serve(name: str, envdir: str | None, daemon: Callable[[str, ServiceManager]
         if not manager.is_there:  # nobody else starts it again
             os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
         code = 0
-    sys.exit(code)
+    return code
 
 
 def _master(conf: str, manager: ServiceManager) -> int:

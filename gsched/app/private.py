@@ -18,7 +18,7 @@ from typing import Any
 
 from gsched.app import daemons
 from gsched.base.envdir import read_setting
-from gsched.base.errors import BadRequest, ConfigError, GschedError, PermissionDenied
+from gsched.base.errors import BadRequest, ConfigError, Conflict, GschedError, PermissionDenied
 from gsched.config.files import load
 from gsched.config.template import private_texts, write_private
 from gsched.model.config import ClusterConfig, Locations
@@ -95,7 +95,15 @@ def host_name() -> str:
 # -- up ---------------------------------------------------------------------------------------------------------------
 
 
-def up(home: Home, *, sim_gpus: str | None, hosts: Sequence[str], gpu_resources: bool, say: Say) -> None:
+def up(
+    home: Home,
+    *,
+    sim_gpus: str | None,
+    hosts: Sequence[str],
+    gpu_resources: bool,
+    say: Say,
+    new_store: bool = False,
+) -> None:
     """Make the cluster if there is none, start what does not run. Raises GschedError."""
     home.require_private()
     home.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -108,10 +116,20 @@ def up(home: Home, *, sim_gpus: str | None, hosts: Sequence[str], gpu_resources:
             _make(home, sim_gpus, list(hosts) or [host_name()], gpu_resources)
         config = home.config()
         private_folder(Path(config.locations.run_dir))
+        if new_store:
+            _renew(config, say)
         start_missing(home, config)
     say(f"cluster {config.cluster} is up: {', '.join(config.hosts)}")
     _say_gpus(home, say)
     _say_how(home, say)
+
+
+def _renew(config: ClusterConfig, say: Say) -> None:
+    from gsched.app.renewal import renew_store  # loads the master's modules
+
+    if daemons.running_pid(config.locations.run_dir, "master"):
+        raise Conflict("the master runs: --new-store is for one whose store is lost (gsched down ends it)")
+    renew_store(config, say)
 
 
 def start_missing(home: Home, config: ClusterConfig, names: Collection[str] = ()) -> None:
@@ -191,8 +209,9 @@ def private_folder(path: Path) -> None:
 
 def _start(home: Home, config: ClusterConfig, words: list[str], name: str, is_ready: Callable[[], bool]) -> None:
     log_file = Path(config.locations.log_dir) / f"{name}.log"
-    process = daemons.spawn([*words, "--envdir", str(home.conf)], log_file)
-    daemons.wait_until(is_ready, process, name, log_file, READY_S)
+    with daemons.hearing_failure() as failure:
+        process = daemons.spawn([*words, "--envdir", str(home.conf)], log_file, failure)
+        daemons.wait_until(is_ready, process, name, log_file, READY_S, failure)
 
 
 def _master_answers(home: Home) -> Callable[[], bool]:

@@ -7,7 +7,7 @@ never repeated unnoticed.
 from __future__ import annotations
 
 from gsched.core.cluster import ClusterState
-from gsched.core.command import AttemptEnded, AttemptStarted, HostHello
+from gsched.core.command import AttemptEnded, AttemptStarted, HeldAttempt, HostHello
 from gsched.core.decision import Decision
 from gsched.core.instruction import (
     ConfigureAgent,
@@ -20,6 +20,7 @@ from gsched.core.instruction import (
 )
 from gsched.core.job import Job
 from gsched.core.observed import Observation
+from gsched.core.orphans import hold_back, is_orphan, orphan_ended, raise_by_hello, set_aside
 from gsched.core.outcomes import (
     SYSTEM,
     end,
@@ -71,20 +72,20 @@ def hello(
     seen.load, seen.gpus = None, None
     seen.topology, seen.only_user = hello.topology, hello.only_user
     seen.usage.clear()
+    seen.orphans.clear()
     decision.instruct(ConfigureAgent(hello.host, seen.roll.reported_by(hello.host)))
+    raise_by_hello(state, hello, now, decision)
     # Starts before ends: an attempt that ended while the master was away has both, and both belong into its history.
     for start in hello.started:
         attempt_started(state, start, seen, now, decision)
     for report in hello.ended:
-        attempt_ended(state, config, report, seen, now, decision)
-    known = {item.key for item in hello.held}
+        if is_orphan(state, (report.job_id, report.attempt), report.foreign):
+            orphan_ended(state, seen, report, decision)
+        else:
+            attempt_ended(state, config, report, seen, now, decision)
+    known = {item.key for item in hello.held if not item.foreign}
     for item in hello.held:
-        job = state.jobs.get(item.job_id)
-        if job is not None and job.key == item.key and _is_on(job, hello.host):
-            continue
-        keep_stray(state, seen, hello.host, item.key, item.part)
-        if item.job_id not in state.quarantined:
-            decision.instruct(TerminateAttempt(hello.host, item.job_id, item.attempt, given_up=True))
+        _take_held(state, hello.host, item, seen, now, decision)
     for job in _jobs_on(state, hello.host):
         if is_part(job, hello.host):
             reconcile_part(job, config, hello.host, job.key in known, rebooted, now, decision)
@@ -92,6 +93,22 @@ def hello(
             _reconcile(job, config, hello, job.key in known, now, decision)
     reconcile_finished(state, hello.host, known, now, decision)
     state.touched_hosts.add(hello.host)
+
+
+def _take_held(
+    state: ClusterState, host: str, item: HeldAttempt, seen: Observation, now: float, decision: Decision
+) -> None:
+    """An attempt that an agent has: one of the state, one that it has given up, or one that it cannot know of."""
+    job = state.jobs.get(item.job_id)
+    if job is not None and job.key == item.key and _is_on(job, host) and not item.foreign:
+        return
+    if is_orphan(state, item.key, item.foreign) or item.job_id in state.quarantined:
+        set_aside(state, seen, host, item.key, item.part, decision)
+        if not item.foreign:
+            hold_back(state, host, item.key, now, decision)
+        return
+    keep_stray(state, seen, host, item.key, item.part)
+    decision.instruct(TerminateAttempt(host, item.job_id, item.attempt, given_up=True))
 
 
 def _is_on(job: Job, host: str) -> bool:
@@ -187,6 +204,11 @@ def attempt_ended(
 ) -> None:
     """Record the end (once) and let the agent forget the attempt."""
     key = (report.job_id, report.attempt)
+    if key in seen.orphans and report.job_id not in state.quarantined:
+        orphan_ended(state, seen, report, decision)
+        return
+    seen.orphans.pop(key, None)
+    seen.unwanted.discard(key)
     decision.instruct(ForgetAttempts(report.host, (key,)))
     seen.usage.pop(key, None)
     drop_stray(state, seen, report.host, key)

@@ -41,6 +41,7 @@ class _Stored(msgspec.Struct, kw_only=True):
     tokens: list[str]
     arrays: list[JobArray] = []
     next_job_id: int
+    skipped_numbers: list[tuple[int, int]] = []
     closed_hosts: dict[str, tuple[str, str]]
     config_digest: str
     quarantined: dict[int, str]
@@ -94,6 +95,7 @@ def dump(state: ClusterState) -> bytes:
             tokens=list(tokens),
             arrays=list(state.arrays.values()),
             next_job_id=state.next_job_id,
+            skipped_numbers=state.skipped_numbers,
             closed_hosts=state.closed_hosts,
             config_digest=state.config_digest,
             quarantined=state.quarantined,
@@ -133,6 +135,7 @@ def load(payload: bytes, state: ClusterState) -> ClusterState:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AssertionError, ValueError, IndexError) as error:
         raise Internal(f"the checkpoint cannot be read: {str(error) or 'a started job holds nothing'}") from None
     state.next_job_id = max(state.next_job_id, stored.next_job_id)
+    state.skipped_numbers = stored.skipped_numbers
     state.closed_hosts = stored.closed_hosts
     state.config_digest = stored.config_digest
     state.quarantined = stored.quarantined

@@ -38,6 +38,8 @@ class ClusterState:
         self.jobs: dict[int, Job] = {}
         self.arrays: dict[int, JobArray] = {}
         self.next_job_id = 1
+        self.skipped_numbers: list[tuple[int, int]] = []
+        """First and last of numbers that were never given out here, but by a store that is lost."""
         self.closed_hosts: dict[str, tuple[str, str]] = {}
         """Host -> (who closed it, comment)."""
         self.config_digest = ""
@@ -144,6 +146,16 @@ class ClusterState:
     def set_aside(self, job_id: int, reason: str) -> None:
         """Quarantine a job, an array or an element. To be called during recovery only."""
         quarantine.set_aside(self, job_id, reason)
+
+    def skip_numbers(self, next_job_id: int) -> None:
+        """Numbers below are not given out any more."""
+        if next_job_id > self.next_job_id:
+            self.skipped_numbers.append((self.next_job_id, next_job_id - 1))
+            self.next_job_id = next_job_id
+
+    def was_skipped(self, number: int) -> bool:
+        """Whether a job of that number can only be of a store that is lost."""
+        return any(first <= number <= last for first, last in self.skipped_numbers)
 
     def take_touched(self) -> tuple[set[int], set[str]]:
         """Jobs, arrays and hosts that changed since the last call."""

@@ -125,6 +125,23 @@ class ControlHosts:
 
 
 @dataclass(frozen=True, slots=True)
+class EndOrphans:
+    """End attempts that the store has no record of: `all`, those of a host, or one by its name `JOB.ATTEMPT`."""
+
+    user: str
+    is_admin: bool
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseNumbers:
+    """Job numbers below `next_job_id` have been given out by a store that is lost."""
+
+    next_job_id: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reconfigure:
     """Switch to a configuration that has been checked. `started`: the master has come up with it."""
 
@@ -159,6 +176,8 @@ class AttemptEnded:
     """Of the job's part on a host that is not its first."""
     given_up: bool = False
     """The attempt had been given up, and is not there."""
+    foreign: bool = False
+    """Another store than the master's had ordered it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +197,8 @@ class HeldAttempt:
     job_id: int
     attempt: int
     part: HostAllocation
+    foreign: bool = False
+    """Another store than the master's has ordered it."""
 
     @property
     def key(self) -> AttemptKey:
@@ -199,6 +220,8 @@ class HostHello:
     """None: the agent cannot tell."""
     only_user: str = ""
     """Whose jobs alone it starts; empty: everybody's."""
+    numbers_from: int = 1
+    """It knows, from another or a later store than the master's, that all job numbers below have been given out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +252,8 @@ Command = (
     | ControlQueues
     | ControlGroups
     | ControlReservations
+    | EndOrphans
+    | RaiseNumbers
     | Reconfigure
     | AttemptStarted
     | AttemptEnded

@@ -11,7 +11,7 @@ from typing import Any
 
 from gsched.base.errors import GschedError, Internal
 from gsched.base.ids import show_job
-from gsched.core import administration, attempts, control, modify, partnews, reserving, standing
+from gsched.core import administration, attempts, control, modify, orphans, partnews, reserving, standing
 from gsched.core.admission import admit
 from gsched.core.audit import audit
 from gsched.core.cluster import ClusterState
@@ -25,11 +25,13 @@ from gsched.core.command import (
     ControlJobs,
     ControlQueues,
     ControlReservations,
+    EndOrphans,
     HostDisconnected,
     HostHello,
     HostReported,
     JudgeCondition,
     ModifyJobs,
+    RaiseNumbers,
     Reconfigure,
     Submit,
 )
@@ -113,6 +115,8 @@ class Engine:
             ControlQueues: self._control_queues,
             ControlGroups: self._control_groups,
             ControlReservations: self._control_reservations,
+            EndOrphans: self._end_orphans,
+            RaiseNumbers: self._raise_numbers,
             Reconfigure: self._reconfigure,
             HostHello: self._hello,
             HostReported: self._reported,
@@ -215,6 +219,12 @@ class Engine:
     def _control_reservations(self, command: ControlReservations, now: float, decision: Decision) -> None:
         reserving.control_reservations(self.state, self.config, command, self.observations.of, now, decision)
         self._wake()
+
+    def _end_orphans(self, command: EndOrphans, now: float, decision: Decision) -> None:
+        orphans.end_orphans(self.state, self.observations, command, now, decision)
+
+    def _raise_numbers(self, command: RaiseNumbers, now: float, decision: Decision) -> None:
+        orphans.raise_numbers(self.state, command, now, decision)
 
     def _reconfigure(self, command: Reconfigure, now: float, decision: Decision) -> None:
         config = command.config

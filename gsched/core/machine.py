@@ -47,6 +47,7 @@ from gsched.model.event import (
     JobSubmitted,
     JobSuspended,
     JobSwitched,
+    NumbersRaised,
     QueueControlled,
     ReservationMade,
     ReservationRemoved,
@@ -331,6 +332,10 @@ def _config_applied(state: ClusterState, event: ConfigApplied) -> None:
     state.accounts.configure(event.hist_hours, event.at, event.queue_hist_hours)
 
 
+def _numbers_raised(state: ClusterState, event: NumbersRaised) -> None:
+    state.skip_numbers(event.next_job_id)
+
+
 _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     JobSubmitted: _submitted,
     JobReleased: rearranging.released,
@@ -365,4 +370,5 @@ _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     ReservationMade: _reservation_made,
     ReservationRemoved: _reservation_removed,
     ConfigApplied: _config_applied,
+    NumbersRaised: _numbers_raised,
 }

@@ -32,6 +32,14 @@ class Roll:
         return tuple(key.rpartition(" ")[0] for key, reporter in self.reporters.items() if reporter == host)
 
 
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """An attempt that the store has no record of."""
+
+    part: HostAllocation | None
+    """What it holds on the host; None: it is over, and its agent keeps the result."""
+
+
 @dataclass(slots=True)
 class Observation:
     """One host as its agent sees it. `last_heard` is UTC seconds."""
@@ -53,6 +61,10 @@ class Observation:
     usage: dict[AttemptKey, Usage] = field(default_factory=dict)
     strays: dict[AttemptKey, HostAllocation] = field(default_factory=dict)
     """Attempts that run there though the state does not say so; their slots and GPUs stay reserved."""
+    orphans: dict[AttemptKey, Orphan] = field(default_factory=dict)
+    """Attempts there, running or over, that no record of the state can have led to."""
+    unwanted: set[AttemptKey] = field(default_factory=set)
+    """Those of them that an administrator wants to have ended."""
     stale: set[AttemptKey] = field(default_factory=set)
     """Attempts of jobs that are not in memory whose results are on record."""
     lost: bool = False
@@ -112,6 +124,10 @@ class Observations:
                 return at
             del self._dispatched[host]
         return None
+
+    def with_orphans(self) -> list[tuple[str, Observation]]:
+        """Hosts with attempts that the store has no record of, by name."""
+        return sorted(((host, seen) for host, seen in self._hosts.items() if seen.orphans), key=lambda each: each[0])
 
     def strays(self) -> set[AttemptKey]:
         """Keys of all strays on all hosts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from gsched.base.ids import attempt_name, show_job
 from gsched.base.idset import format_idset
@@ -18,8 +19,11 @@ from gsched.model.host_ledger import AttemptKey, HostLedger
 from gsched.model.job import JobState
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
 from gsched.model.topology import Topology
-from gsched.model.view import GpuView, HostView, ResourceValue
+from gsched.model.view import GpuView, HostView, OrphanView, ResourceValue
 from gsched.model.window import is_open, minute_of_week, windows_text
+
+MOST_NOTED = 20
+"""Notes about attempts without a record; `gadmin orphans` lists all."""
 
 
 def host_state(host: HostConfig, config: ClusterConfig, state: ClusterState, seen: Observation) -> HostState:
@@ -116,7 +120,24 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         values=_static_values(host, config),
         thresholds={name: each.text for name, each in host.thresholds.items()},
         dispatch_window=windows_text(host.dispatch_window),
+        orphans=tuple(_orphans(seen)),
     )
+
+
+def _orphans(seen: Observation) -> Iterable[OrphanView]:
+    for key, orphan in sorted(seen.orphans.items()):
+        part = orphan.part
+        gpus = tuple(sorted({gpu.index for gpu in part.gpus})) if part is not None else ()
+        slots = part.slots if part is not None else 0
+        yield OrphanView(name=attempt_name(*key), slots=slots, gpus=gpus, over=part is None)
+
+
+def _orphan_note(orphan: OrphanView) -> str:
+    if orphan.over:
+        return f"run {orphan.name}, of which the store has no record, is over (gadmin orphans)"
+    gpus = f", GPU {' '.join(map(str, orphan.gpus))}" if orphan.gpus else ""
+    what = f"{orphan.slots} slot{'' if orphan.slots == 1 else 's'}{gpus}"
+    return f"run {orphan.name}, of which the store has no record, goes on here and holds {what} (gadmin orphans)"
 
 
 def _holders(ledger: HostLedger) -> dict[str, set[AttemptKey]]:
@@ -241,6 +262,7 @@ def _notes(
         return
     if seen.only_user and config.is_shared:
         yield f"the agent is not root's: it runs only jobs of user {seen.only_user}"
+    yield from islice(map(_orphan_note, _orphans(seen)), MOST_NOTED)
     yield from _gpu_notes(seen.gpus) if seen.gpus is not None else ("the GPUs have not been probed yet",)
     yield from _changed_modes(ledger)
     if seen.load is not None:

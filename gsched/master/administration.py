@@ -11,7 +11,14 @@ from typing import Any
 
 import msgspec
 
-from gsched.core.command import ControlGroups, ControlQueues, ControlReservations, JudgeCondition, ModifyJobs
+from gsched.core.command import (
+    ControlGroups,
+    ControlQueues,
+    ControlReservations,
+    EndOrphans,
+    JudgeCondition,
+    ModifyJobs,
+)
 from gsched.master.overview import fragments, group_views, pending_summary, reservation_views
 from gsched.master.replies import filled
 from gsched.master.servicer import Desk, check_filter, cleared, filter_of
@@ -59,6 +66,12 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
         caller = self._desk.auth.caller(context)
         groups = tuple(request.groups)
         command = ControlGroups(caller.user, caller.is_admin, request.action, groups, request.job_limit)
+        return filled(scheduler_pb2.AnswersReply(), "answers", await self._desk.ask(command))
+
+    @answers
+    async def EndOrphans(self, request: Any, context: Any) -> Any:
+        caller = self._desk.auth.caller(context)
+        command = EndOrphans(caller.user, caller.is_admin, tuple(request.names))
         return filled(scheduler_pb2.AnswersReply(), "answers", await self._desk.ask(command))
 
     @answers

@@ -71,6 +71,7 @@ def _check_hello(host: str, hello: agent_pb2.Hello) -> None:
     texts = ((hello.boot_id, "boot id"), (hello.version, "version"), (hello.journal, "mark"), (hello.only_user, "user"))
     for text, what in texts:
         _at_most(len(text), LONGEST_NAME, f"characters of a {what}")
+    _check_store(hello.store)
     for many in (hello.held, hello.started, hello.ended):
         _at_most(len(many), MOST_ATTEMPTS, "attempts")
     for started in hello.started:
@@ -80,6 +81,12 @@ def _check_hello(host: str, hello: agent_pb2.Hello) -> None:
     for held in hello.held:
         _check_key(held)
         _check_part(host, held.part)
+
+
+def _check_store(mark: agent_pb2.StoreMark) -> None:
+    _at_most(len(mark.cluster_id), LONGEST_NAME, "characters of a cluster id")
+    for number, what in ((mark.generation, "generation"), (mark.seq, "event"), (mark.next_job_id, "job number")):
+        _number(number, what, MOST_AMOUNT)
 
 
 def _check_key(message: agent_pb2.HeldAttempt | agent_pb2.Started | agent_pb2.Ended) -> None:

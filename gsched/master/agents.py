@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +24,7 @@ from gsched.core.command import (
     HostReported,
 )
 from gsched.master.agentchecks import check, checked_gpus
+from gsched.master.lineage import Lineage
 from gsched.master.loop import EngineLoop, Item
 from gsched.master.servicer import ask
 from gsched.master.sessions import Sessions
@@ -77,6 +79,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         first = opening.messages[0] if opening.messages else agent_pb2.AgentMessage()
         speaker = _speaker(first.hello, context.peer())
         refusal = self._refuse(first, self._auth.caller(context)) or self._rival(first.hello, speaker)
+        if not refusal and self._sessions.lineage is not None:
+            refusal = self._sessions.lineage.contradicts(first.hello.host, first.hello.store)
         if refusal:
             if self._refusals.is_news(context.peer(), refusal, time.monotonic()):
                 log.warning("an agent connected from %s is refused: %s", speaker.address or "this machine", refusal)
@@ -88,7 +92,7 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         self._sessions.roster.came(first.hello, session)
         ways = [asyncio.create_task(self._write(context, outgoing))]
         try:
-            await ask(self._loop, _hello(first.hello, session))
+            await ask(self._loop, _hello(first.hello, session, self._sessions.lineage))
             log.info("agent of %s said hello (session %d)", host, session)
             heard = _Heard()
             await self._take_all(host, session, opening.messages[1:], heard)
@@ -266,18 +270,24 @@ def _topology(message: bytes) -> Topology:
     return checked(from_proto(model_pb2.Topology.FromString(message), Topology))
 
 
-def _hello(message: agent_pb2.Hello, session: int) -> HostHello:
+def _hello(message: agent_pb2.Hello, session: int, lineage: Lineage | None = None) -> HostHello:
     host = message.host
+
+    def is_foreign(item: agent_pb2.HeldAttempt | agent_pb2.Ended) -> bool:
+        return lineage is not None and lineage.is_foreign(item.store)
+
     return HostHello(
         host=host,
         session=session,
         boot_id=message.boot_id,
         version=message.version,
         held=tuple(
-            HeldAttempt(item.job_id, item.attempt, from_proto(item.part, HostAllocation)) for item in message.held
+            HeldAttempt(item.job_id, item.attempt, from_proto(item.part, HostAllocation), is_foreign(item))
+            for item in message.held
         ),
         started=tuple(_started(host, item) for item in message.started),
-        ended=tuple(_ended(host, item) for item in message.ended),
+        ended=tuple(replace(_ended(host, item), foreign=is_foreign(item)) for item in message.ended),
         topology=_topology(message.topology.SerializeToString()) if message.HasField("topology") else None,
         only_user=message.only_user,
+        numbers_from=lineage.numbers_from(host, message.store) if lineage is not None else 1,
     )

@@ -15,9 +15,10 @@ import grpc.aio
 
 from gsched import __version__
 from gsched.base.clock import SystemClock
+from gsched.base.errors import LSF_FAILURE, Conflict
 from gsched.base.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
 from gsched.config.files import load
-from gsched.core.command import AttemptEnded, Reconfigure
+from gsched.core.command import AttemptEnded, RaiseNumbers, Reconfigure
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, StartJob
 from gsched.master import auditlog
@@ -27,6 +28,7 @@ from gsched.master.collector import settle_in, undisturbed
 from gsched.master.ends import Ends
 from gsched.master.feed import Feed
 from gsched.master.gate import Gate, LetIn
+from gsched.master.lineage import Lineage, how_to_go_on
 from gsched.master.loop import EngineLoop, Item
 from gsched.master.openfiles import allow_sessions, most_connections
 from gsched.master.orders import Orders
@@ -41,8 +43,10 @@ from gsched.model.config import ClusterConfig
 from gsched.model.event import AnyEvent, JobDispatched
 from gsched.model.job import FINISHED, AttemptResult
 from gsched.policy.cycle import schedule
+from gsched.store.continuity import StoreLost
 from gsched.store.eventlog import EventLog
 from gsched.store.history import History
+from gsched.store.mark import known_on_this_machine
 from gsched.wire.address import MASTER_FILE, MASTER_SOCKET, write_address
 from gsched.wire.auth import Authenticator, OwnerOnly, check_private, user_name
 from gsched.wire.munge import Munge
@@ -71,12 +75,25 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
     if config.is_shared:  # before anything is replayed
         check_certificate(config, config.master_host)
     allow_sessions(len(config.hosts))
-    store = EventLog(Path(config.locations.state_dir) / STORE_FILE)
+    store = open_store(config)
     try:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         return asyncio.run(Master(config, store, manager, KnownNotes(loaded.problems)).serve())
     finally:
         store.close()
+
+
+def open_store(config: ClusterConfig, *, renew: bool = False) -> EventLog:
+    """The cluster's store, checked against all that is known of it on this machine; `renew`: see EventLog.
+
+    Raises GschedError; a store that is lost is told with what may be done about it.
+    """
+    path = Path(config.locations.state_dir) / STORE_FILE
+    witnesses = known_on_this_machine(Path(config.locations.spool_dir))
+    try:
+        return EventLog(path, witnesses=witnesses, renew=renew)
+    except StoreLost as lost:
+        raise Conflict(f"{lost.text}: {how_to_go_on(is_shared=config.is_shared)}") from None
 
 
 class Master:
@@ -96,6 +113,7 @@ class Master:
         self._feed = Feed()
         self._ends = Ends(self._board)
         self._sessions = Sessions(self._board, store)
+        self._sessions.lineage = Lineage(store, self._engine.state, self._disown)
         self._loop = EngineLoop(
             self._engine, store, self._board, clock, deliver=self._deliver_from_engine, fatal=self._fatal
         )
@@ -110,6 +128,9 @@ class Master:
         self._asyncio = asyncio.get_running_loop()
         self._orders = Orders(self._sessions.deliver, self._give_up, self._asyncio.call_soon)
         self._loop.start()
+        if self._store.numbers_from > self._engine.state.next_job_id:
+            why = "those below were given out by a store that is lost"
+            self._loop.put(Item(RaiseNumbers(self._store.numbers_from, why)))
         # Not waited for: with a full disk it is stored later, and queries are answered meanwhile.
         self._loop.put(Item(Reconfigure(user_name(os.getuid()), self._config, started=True)))
         history = History(self._store.path)
@@ -197,10 +218,17 @@ class Master:
 
     def _deliver(self, last_seq: int, events: list[AnyEvent], instructions: list[Instruction]) -> None:
         self._orders.take(instructions, events)
+        self._sessions.tell_of_store()
         self._feed.publish(last_seq, events)
         self._ends.publish(events)
         if self._attendance is not None:
             self._attendance.publish(events)
+
+    def _disown(self, text: str) -> None:
+        """The store should not be there: nothing is done by it."""
+        log.critical("%s", text)
+        self._exit_code = LSF_FAILURE
+        self._asked.set()
 
     def _give_up(self, instruction: Instruction, why: str, events: Sequence[AnyEvent]) -> None:
         """An attempt that no agent can know of yet goes back to pending, and the reason is on record."""

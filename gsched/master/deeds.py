@@ -110,6 +110,10 @@ def _daemons(request: Any) -> Facts:
     return _facts(action=f"daemon {_short(request.action)}", hosts=named)
 
 
+def _orphans(request: Any) -> Facts:
+    return _facts(action="end orphans", names=_list(request.names))
+
+
 def _of_job(action: str) -> Callable[[Any], Facts]:
     return lambda request: {"action": action, "on": show_job(request.job_id)}
 
@@ -125,6 +129,7 @@ _WANTED: dict[str, Callable[[Any], Facts]] = {
     "Administration.Modify": _modify,
     "Administration.QueueControl": _queues,
     "Administration.GroupControl": _groups,
+    "Administration.EndOrphans": _orphans,
     "Administration.ReservationControl": _reservation,
     "Terminal.Attach": _of_job("attach"),
     "Fleet.Daemons": _daemons,

@@ -25,6 +25,7 @@ from gsched.core.command import (
     ControlJobs,
     ControlQueues,
     ControlReservations,
+    EndOrphans,
     ModifyJobs,
     Reconfigure,
     Submit,
@@ -56,6 +57,7 @@ takes time for each of them, 4 s for a million.
 LONGEST_WAIT_S = 60.0
 _FROM_PEOPLE = (
     *(Submit, ControlJobs, ModifyJobs, ControlHosts, ControlQueues, ControlGroups, ControlReservations, Reconfigure),
+    EndOrphans,
 )
 
 Reply = Callable[[Any, GschedError | None], None]
@@ -258,7 +260,7 @@ class EngineLoop:
     def _append(self, batch: _Batch, rows: list[JobRow]) -> None:
         while True:
             try:
-                self._store.append(batch.events, rows, batch.blobs)
+                self._store.append(batch.events, rows, batch.blobs, self._engine.state.next_job_id)
             except StoreFull as error:
                 if not self.problem:
                     log.error("%s; new commands are refused until there is room", error.text)

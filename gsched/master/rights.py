@@ -63,6 +63,7 @@ RULES: dict[str, Rule] = {
     "Administration.QueueControl": _CONTROL,
     "Administration.GroupControl": _CONTROL,
     "Administration.ReservationControl": _CLUSTER,
+    "Administration.EndOrphans": _CLUSTER,
     "Administration.Groups": _READ_MANY,
     "Administration.Reservations": _READ_MANY,
     "Administration.Limits": _READ,

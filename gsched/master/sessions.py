@@ -22,6 +22,7 @@ from gsched.core.instruction import (
     TerminateAttempt,
 )
 from gsched.master.board import Board
+from gsched.master.lineage import Lineage
 from gsched.master.roster import Roster
 from gsched.master.speakers import Speaker
 from gsched.master.tasks import TaskRelay
@@ -83,6 +84,8 @@ class Sessions:
         self._blobs: dict[str, bytes] = {}
         self.tasks = TaskRelay(board, self.post)
         self.roster = Roster()
+        self.lineage: Lineage | None = None
+        """What agents are told of the store; None: nothing."""
 
     @property
     def config(self) -> ClusterConfig:
@@ -139,6 +142,14 @@ class Sessions:
         if target is not None:
             target[1].put_nowait(message)
         return target is not None
+
+    def tell_of_store(self) -> None:
+        """All agents are to remember how far the store has come, when they know too little of it."""
+        if self.lineage is None or not self.lineage.has_news():
+            return
+        mark = self.lineage.message()
+        for host in self._outgoing:
+            self.post(host, agent_pb2.MasterMessage(store=mark))
 
     def deliver(self, instructions: Iterable[Instruction]) -> list[tuple[Instruction, str]]:
         """Put each instruction into its host's stream; returns those that cannot be sent, each with the reason."""
@@ -276,7 +287,10 @@ class Sessions:
                 )
                 return agent_pb2.MasterMessage(forget=forget)
             case ConfigureAgent(host=host, shared=shared):
-                return agent_pb2.MasterMessage(settings=settings(self._board.config, host, shared))
+                told = settings(self._board.config, host, shared)
+                if self.lineage is not None:
+                    told.store.CopyFrom(self.lineage.message())
+                return agent_pb2.MasterMessage(settings=told)
         raise AssertionError(f"no message for {instruction}")
 
     def _start(self, instruction: StartJob) -> agent_pb2.MasterMessage | None:
@@ -298,6 +312,8 @@ class Sessions:
         start.submitted_at, start.dispatched_at = job.submitted_at, job.dispatched_at or job.submitted_at
         start.report = config.params.job_report
         start.report_below = config.params.stdout_direct
+        if self.lineage is not None:
+            start.store.CopyFrom(self.lineage.message())
         queue = config.queues.get(job.spec.queue)
         start.nice = queue.nice if queue is not None else 0
         if job.spec.spooled_input:

@@ -346,6 +346,13 @@ class ConfigApplied(Event, frozen=True, kw_only=True, tag="config_applied"):
     queues: int = 0
 
 
+class NumbersRaised(Event, frozen=True, kw_only=True, tag="numbers_raised"):
+    """Numbers below this one belong to jobs of a store that is lost, so none of them is given out again."""
+
+    next_job_id: int
+    why: str = ""
+
+
 AnyEvent = (
     JobSubmitted
     | JobReleased
@@ -380,6 +387,7 @@ AnyEvent = (
     | ReservationMade
     | ReservationRemoved
     | ConfigApplied
+    | NumbersRaised
 )
 
 _encoder = msgspec.json.Encoder()

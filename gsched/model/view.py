@@ -171,6 +171,18 @@ class JobGroupView(msgspec.Struct, frozen=True, kw_only=True):
     """Free slots that are kept for its pending jobs."""
 
 
+class OrphanView(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt on a host that the store has no record of."""
+
+    name: str
+    """`17.1`."""
+    slots: int = 0
+    gpus: tuple[int, ...] = ()
+    """Indices."""
+    over: bool = False
+    """It has ended and holds nothing; its agent keeps how it ended."""
+
+
 class HostView(msgspec.Struct, frozen=True, kw_only=True):
     """A host as ghosts and gload see it."""
 
@@ -227,6 +239,7 @@ class HostView(msgspec.Struct, frozen=True, kw_only=True):
     """Load index -> `sched/stop`, as configured."""
     dispatch_window: str = ""
     """When it takes jobs; empty: always."""
+    orphans: tuple[OrphanView, ...] = ()
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):

@@ -139,6 +139,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     is_part: bool = False
     """The part of a job on a host that is not its first: no process is started, its supervisor is there until it is
     told to end (see `parts`). `command` and streams mean nothing then."""
+    cluster_id: str = ""
+    """Whose store has ordered it, and of which generation that was; the executor does not look at it."""
+    generation: int = 0
     holding: HostAllocation | None = None
     """What the attempt holds on this host; kept for the hello after a restart, the executor does not look at it."""
 

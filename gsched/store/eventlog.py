@@ -190,6 +190,10 @@ class EventLog:
         assert self._mark_file.mark is not None
         return self._mark_file.mark
 
+    def disown(self, known: StoreMark) -> None:
+        """This store should not be there: the next start refuses it, for `known` is missing. Raises OSError."""
+        self._mark_file.disown(known)
+
     def append(
         self,
         events: Sequence[AnyEvent],

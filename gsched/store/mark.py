@@ -42,6 +42,11 @@ class StoreMark(msgspec.Struct, frozen=True, kw_only=True):
         """It knows of nothing that could be lost."""
         return not self.seq and self.next_job_id <= 1
 
+    @property
+    def bounds(self) -> tuple[str, int, int]:
+        """All but what changes with each event."""
+        return (self.cluster_id, self.generation, self.next_job_id)
+
 
 class _Record(msgspec.Struct, kw_only=True):
     """The file's content; `crc` is that of the record with 0 in its place."""
@@ -90,6 +95,7 @@ class MarkFile:
         """The machine went down while the store was in use: more may have been acknowledged than it says."""
         self.is_damaged = False
         self._fd = -1
+        self._is_final = False
         self._boot_id = boot_id()
         try:
             data = self.path.read_bytes()
@@ -113,9 +119,14 @@ class MarkFile:
         os.fsync(self._fd)
         self.mark = mark
 
+    def disown(self, known: StoreMark) -> None:
+        """The database is not the one that it should be: `known` is missing. Raises OSError."""
+        self.begin(known)
+        self._is_final = True
+
     def note(self, seq: int, next_job_id: int) -> None:
-        """So much has been committed. It never fails: a mark that cannot be written stays behind, which does no harm."""
-        if self.mark is None:
+        """So much has been committed. It never fails: a mark that stays behind does no harm."""
+        if self.mark is None or self._is_final:
             return
         number = max(next_job_id, self.mark.next_job_id)
         # Built anew, not by `replace`: this is done for each commit.

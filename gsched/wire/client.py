@@ -193,6 +193,11 @@ class Client:
         request = scheduler_pb2.QueueControlRequest(action=action, queues=queues, comment=comment)
         return [from_proto(item, Answer) for item in self._call(self._administration.QueueControl, request).answers]
 
+    def end_orphans(self, names: Sequence[str]) -> list[Answer]:
+        """End attempts that the store has no record of: `all`, those of hosts, or by their names `JOB.ATTEMPT`."""
+        request = scheduler_pb2.EndOrphansRequest(names=names)
+        return [from_proto(item, Answer) for item in self._call(self._administration.EndOrphans, request).answers]
+
     def groups(self, names: Iterable[str] = ()) -> list[JobGroupView]:
         """All job groups by name, or the named ones. Raises NotFound."""
         reply = self._call(self._administration.Groups, scheduler_pb2.GroupsRequest(names=list(names)))

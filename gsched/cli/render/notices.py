@@ -12,11 +12,25 @@ import msgspec
 
 from gsched.cli.render.fold import printable
 from gsched.cli.render.stamps import long_stamp
-from gsched.model.event import AnyEvent, ConfigApplied, HostClosed, HostOpened, QueueControlled, decode_event
+from gsched.model.event import (
+    AnyEvent,
+    ConfigApplied,
+    HostClosed,
+    HostOpened,
+    NumbersRaised,
+    QueueControlled,
+    decode_event,
+)
 from gsched.model.view import EventRecord
 
 MASTER, QUEUE, HOST = "mbd", "queue", "host"
-_KINDS = {"config_applied": MASTER, "queue_controlled": QUEUE, "host_closed": HOST, "host_opened": HOST}
+_KINDS = {
+    "config_applied": MASTER,
+    "queue_controlled": QUEUE,
+    "host_closed": HOST,
+    "host_opened": HOST,
+    "numbers_raised": MASTER,
+}
 
 
 def render_notices(
@@ -72,5 +86,7 @@ def _told(event: AnyEvent) -> Iterator[tuple[str, str]]:
             if event.host:
                 counts = f"{event.servers} server hosts, {event.queues} queues"
                 yield "", f"mbatchd started on host <{event.host}>; cluster name <{event.cluster}>, {counts}."
+        case NumbersRaised(next_job_id=number, why=why):
+            yield "", f"Job numbers begin at <{number}> from now on: {printable(why)}."
         case _:
             return

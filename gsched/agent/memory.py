@@ -1,0 +1,46 @@
+"""What an agent remembers of its master's store, so that no other store is taken for it. It decides nothing."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from gsched.store.mark import StoreMark, remember, remembered
+from gsched.wire.v1 import agent_pb2
+
+log = logging.getLogger(__name__)
+
+
+SEQ_STEP = 1_000
+"""So many more events are worth a write."""
+
+
+class Memory:
+    """That of the agent whose spool folder this is."""
+
+    def __init__(self, spool: Path) -> None:
+        self._spool = spool
+        self._known = self._written = remembered(spool) or StoreMark()
+
+    def message(self) -> agent_pb2.StoreMark:
+        """For a hello: what was known before this session."""
+        known = self._known
+        return agent_pb2.StoreMark(
+            cluster_id=known.cluster_id, generation=known.generation, seq=known.seq, next_job_id=known.next_job_id
+        )
+
+    def take(self, told: agent_pb2.StoreMark) -> None:
+        """The master has said how far its store has come. Written when its bounds move, not with each order."""
+        if not told.cluster_id:
+            return
+        self._known = StoreMark(
+            cluster_id=told.cluster_id, generation=told.generation, seq=told.seq, next_job_id=told.next_job_id
+        )
+        if self._known.bounds == self._written.bounds and 0 <= told.seq - self._written.seq < SEQ_STEP:
+            return
+        try:
+            remember(self._spool, self._known)
+        except OSError as error:
+            log.warning("%s: what is known of the master's store cannot be kept: %s", self._spool, error.strerror)
+        else:
+            self._written = self._known

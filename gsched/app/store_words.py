@@ -1,0 +1,83 @@
+"""Words of gadmin about the store: a new generation where it is lost, and attempts that it has no record of."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from gsched.app.entry import OPTION_ENVDIR
+from gsched.base.errors import BadRequest, PermissionDenied
+from gsched.model.view import OrphanView
+
+
+@click.command("newstore")
+@OPTION_ENVDIR
+def newstore(envdir: str | None) -> None:
+    """Begin a new generation of the store where it is lost; the master must be down.
+
+    Jobs that are not in what is left are given up. Those of them that still run go on, with their slots and GPUs, until
+    `gadmin orphans --end`. Job numbers are never used again. Files are renamed, not removed. A store that is whole is
+    left as it is. Run it on the master's host, as the user that the master runs as.
+    """
+    from gsched.app.administration import conf_of
+    from gsched.app.private import host_name
+    from gsched.config.files import load
+
+    config = load(conf_of(envdir), host_name()).required()
+    state_dir = config.locations.state_dir
+    try:
+        owner = os.stat(state_dir).st_uid
+    except OSError as error:
+        where = f"{state_dir}: {error.strerror}"
+        raise BadRequest(f"{where}; the store is on the master's host, {config.master_host}") from None
+    if owner != os.geteuid():
+        from gsched.wire.auth import user_name
+
+        name = user_name(owner)
+        words = f"sudo -u {name} gadmin newstore --envdir {conf_of(envdir)}"
+        raise PermissionDenied(f"{state_dir} belongs to {name}: {words}")
+    from gsched.app.renewal import renew_store
+
+    renew_store(config, click.echo)
+
+
+@click.command("orphans")
+@OPTION_ENVDIR
+@click.option("--end", "ends", is_flag=True, help="End those that run, and forget those that are over.")
+@click.argument("names", nargs=-1, metavar="[all | HOST | JOB.ATTEMPT] ...")
+def orphans(envdir: str | None, ends: bool, names: tuple[str, ...]) -> None:
+    """List attempts that run on hosts though the store has no record of them; end them.
+
+    They are there when the store was lost, or put back from an older copy. What they hold is given to nobody else.
+    """
+    from gsched.app.administration import connect
+
+    if ends and not names:
+        raise BadRequest("say which: gadmin orphans --end all, or hosts, or JOB.ATTEMPT as they are listed")
+    with connect(envdir) as client:
+        if ends:
+            for answer in client.end_orphans(names):
+                click.echo(answer.text)
+            return
+        rows = [
+            _row(host.name, each)
+            for host in client.hosts()
+            for each in host.orphans
+            if not names or {"all", host.name, each.name} & set(names)
+        ]
+    if not rows:
+        click.echo("No attempts without a record in the store")
+        return
+    rows = [("HOST_NAME", "ATTEMPT", "STAT", "SLOTS", "GPUS"), *rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)) + f"  {row[4]}")
+
+
+def _row(host: str, orphan: OrphanView) -> tuple[str, ...]:
+    gpus = " ".join(map(str, orphan.gpus)) or "-"
+    return (host, orphan.name, "over" if orphan.over else "runs", str(orphan.slots), gpus)
+
+
+OF_STORE = (newstore, orphans)
