@@ -6,15 +6,16 @@ Each action is one small function on a job; an array's waiting elements are acte
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+
+import msgspec
 
 from gsched.base.errors import BadRequest
-from gsched.base.ids import index_of
+from gsched.base.ids import element_id, index_of
 from gsched.core import moving
 from gsched.core.array import JobArray
 from gsched.core.cluster import ClusterState
 from gsched.core.command import ControlJobs
-from gsched.core.decision import Decision
 from gsched.core.desk import (
     FINISHED_TEXT,
     STARTED_TEXT,
@@ -27,7 +28,9 @@ from gsched.core.job import Job
 from gsched.core.observed import Observation
 from gsched.core.requeueing import has_ended_unstarted, requeue, requeue_ended, requeue_waiting
 from gsched.core.roles import DENIED
-from gsched.core.targets import Target, admitted, find
+from gsched.core.select_jobs import admits
+from gsched.core.targets import Target, admitted, find, own_indices, waiting_or_started
+from gsched.core.turns import Turn, Work
 from gsched.model.config import ClusterConfig
 from gsched.model.event import (
     JobForced,
@@ -46,23 +49,48 @@ MOST_ATTACHED = 16 * 1024 * 1024
 
 def control_jobs(
     state: ClusterState,
-    config: ClusterConfig,
+    configured: Callable[[], ClusterConfig],
     command: ControlJobs,
     observed: Callable[[str], Observation],
-    now: float,
-    decision: Decision,
-) -> None:
+    turn: Turn,
+) -> Work:
     """Reply: a Control for each job, in order."""
+    desk = Desk(state, configured, command, observed, turn)
+    _check(desk)
+    chosen: Sequence[int] = command.job_ids
+    if not chosen:
+        chosen = yield from admitted(state, desk.caller, command.wanted or JobFilter(), turn)
+    places: Iterable[int] = range(len(chosen))
+    if command.action in ENDING_WAITS_FIRST:
+        places = yield from _waiting_first(desk, chosen)
+    answers: dict[int, Control] = {}
+    listed = frozenset(chosen)
+    for place in places:  # each is looked up when its turn has come: what is done to one may change another
+        turn.spend()
+        if turn.is_over:
+            yield
+        target = find(state, chosen[place]) if command.job_ids else _still_meant(state, chosen[place])
+        if target is not None:
+            answers[place] = yield from _carry_out(desk, target, listed)
+    return [answers[place] for place in sorted(answers)]
+
+
+ENDING_WAITS_FIRST = ("kill", "signal", "stop")
+"""What is done to jobs that wait before it is done to others: these make room, where those would be started."""
+
+
+def _check(desk: Desk) -> None:
+    """Raise BadRequest, before anything is recorded: a refusal must leave all as it was."""
+    command = desk.command
     if command.action not in _ACTIONS:
         raise BadRequest(f"'{command.action}' is not something that can be done to a job")
     if command.action == "signal" and not 1 <= command.signal <= signal.SIGRTMAX:
         raise BadRequest(f"{command.signal}: Signal not supported")
-    for host in command.hosts:  # before anything is recorded: a refusal must leave all as it was
-        if host not in config.hosts:
+    for host in command.hosts:
+        if host not in desk.config.hosts:
             raise BadRequest(f"{host}: Bad host name, host group name or cluster name")
     if command.action == "run" and not command.hosts:
         raise BadRequest("Bad argument: -m HOST says where the job is to run")
-    desk = Desk(state, config, command, observed, now, decision)
     if command.action == "post" and not 0 <= command.box <= MOST_BOX:
         raise BadRequest(f"Bad argument: message boxes are 0 to {MOST_BOX}")
     if len(command.text) > MOST_TEXT:
@@ -71,33 +99,74 @@ def control_jobs(
         )
     if command.action in ("top", "bottom") and command.position < 1:
         raise BadRequest("Bad argument: positions count from 1")
-    if command.job_ids:  # each is looked up when its turn has come: what is done to one may change another
-        targets: Iterable[Target] = (find(state, job_id) for job_id in command.job_ids)
-    else:
-        targets = admitted(state, desk.caller, command.wanted or JobFilter())
-    decision.reply = [_carry_out(desk, target) for target in targets]
 
 
-def _carry_out(desk: Desk, target: Target) -> Control:
-    """An array succeeds when something could be done to one of its elements."""
+def _waiting_first(desk: Desk, chosen: Sequence[int]) -> Generator[None, None, list[int]]:
+    """Places in the list, those of jobs that have started last."""
+    waiting: list[int] = []
+    started: list[int] = []
+    for place, number in enumerate(chosen):
+        desk.turn.spend()
+        if desk.turn.is_over:
+            yield
+        (started if number in desk.state.running else waiting).append(place)
+    return waiting + started
+
+
+def _still_meant(state: ClusterState, number: int) -> Target | None:
+    """A job, or the waiting elements of an array, that a filter has admitted, unless it has ended meanwhile."""
+    array = state.arrays.get(number)
+    if array is not None:
+        return Target(number, array=array)
+    job = waiting_or_started(state, number)
+    return Target(number, job) if job is not None else None
+
+
+def _carry_out(desk: Desk, target: Target, listed: Collection[int]) -> Generator[None, None, Control]:
+    """An array succeeds when something could be done to one of its elements. `listed`: all that the command means."""
     if target.ended_in is not None and desk.command.action == "requeue":
         return Control(job_id=target.job_id, error=requeue_ended(desk, target.ended_in, [index_of(target.job_id)]))
     if target.error:
         return Control(job_id=target.job_id, error=target.error)
     act, act_on_waiting = _ACTIONS[desk.command.action]
     desk.moved.clear()
-    answers = []
-    if target.array is not None and (target.array.count or has_ended_unstarted(desk, target.array)):
+    if target.array is None:
+        assert target.job is not None
+        may = desk.caller.may_touch(target.job.spec, desk.config)
+        return Control(job_id=target.job_id, error=_act(desk, act, target.job) if may else DENIED)
+    answers: dict[str, None] = {}
+    if target.array.count or has_ended_unstarted(desk, target.array):
         may = desk.caller.may_touch(target.array.spec, desk.config)
-        answers.append(act_on_waiting(desk, target.array) if may else DENIED)
-    jobs = [job for job in target.jobs if target.array is None or _is_meant(desk, job)]
-    for job in reversed(jobs) if desk.command.action == "top" else jobs:  # elements keep their order
-        may = desk.caller.may_touch(job.spec, desk.config)
-        answers.append(_act(desk, act, job) if may else DENIED)
-    error = "" if not answers or "" in answers else answers[0]
-    if target.array is not None and not answers:
-        error = FINISHED_TEXT
+        answers[act_on_waiting(desk, target.array) if may else DENIED] = None
+    for number in _members(desk, target):
+        desk.turn.spend()
+        if desk.turn.is_over:
+            yield
+        job = desk.state.jobs.get(number)
+        chosen = target.has_members or (number not in listed and job is not None and _is_admitted(desk, job))
+        if job is not None and chosen and _is_meant(desk, job):
+            may = desk.caller.may_touch(job.spec, desk.config)
+            answers[_act(desk, act, job) if may else DENIED] = None
+    error = "" if "" in answers else next(iter(answers), FINISHED_TEXT)
     return Control(job_id=target.job_id, error=error)
+
+
+def _members(desk: Desk, target: Target) -> Iterable[int]:
+    """Elements of the target's array that are jobs of their own. Those that a filter had chosen are meant already; some
+    may have become so in the turns since.
+    """
+    array = target.array
+    assert array is not None
+    if not target.has_members and desk.turn.count == 1:
+        return ()
+    numbers = (element_id(array.array_id, index) for index in own_indices(array))
+    return reversed(list(numbers)) if desk.command.action == "top" else numbers  # elements keep their order
+
+
+def _is_admitted(desk: Desk, job: Job) -> bool:
+    """The filter means it as it meant its array."""
+    wanted = msgspec.structs.replace(desk.command.wanted or JobFilter(), ids=())
+    return job.state not in FINISHED and admits(wanted, job, any_user=True)
 
 
 def _is_meant(desk: Desk, job: Job) -> bool:

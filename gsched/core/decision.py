@@ -15,7 +15,7 @@ from gsched.model.host_ledger import AttemptKey
 class Decision:
     """Collects events while a command is decided. `record` applies at once, so that later decisions see the effect."""
 
-    __slots__ = ("_state", "events", "instructions", "observed", "over", "reply")
+    __slots__ = ("_state", "events", "instructions", "observed", "over", "reply", "rest", "steps")
 
     def __init__(self, state: ClusterState, observed: Callable[[str], Observation]) -> None:
         """`observed`: what a host's agent has said."""
@@ -26,6 +26,10 @@ class Decision:
         self.events: list[AnyEvent] = []
         self.instructions: list[Instruction] = []
         self.reply: Any = None
+        self.rest: Any = None
+        """An Unfinished (gsched.core.turns) when this is not all that the command brings about; else None."""
+        self.steps = 0
+        """How much was looked at, beside what the events have cost."""
 
     def record(self, event: AnyEvent) -> None:
         """Apply the event and remember it for the commit. Raises machine.IllegalEvent, and then nothing happened."""

@@ -1,7 +1,7 @@
 """Lets jobs go on whose dependency conditions have come true, and ends those whose conditions never can.
 
-Asked after every decision, so that a job and those that depend on it end in one transaction. Only jobs that name a
-changed job are looked at.
+Asked after every decision, so that a job and those that depend on it end in one transaction, unless these are many.
+Only jobs that name a changed job are looked at.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from gsched.core.conditions import INVALID, NOT_SATISFIED, Answer, element_reaso
 from gsched.core.decision import Decision
 from gsched.core.ending import end_pending, end_waiting
 from gsched.core.job import Job
+from gsched.core.turns import EVENT, LOOK, UNLIMITED
 from gsched.model.event import JobReleased
 from gsched.model.reason import PendingReason
 
 TERM = "TERM_ORPHAN_SYSTEM"
+_CHARACTERS_PER_STEP = 8
 _NONE: frozenset[int] = frozenset()
 
 
@@ -28,29 +30,51 @@ class Dependents:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._reasons: dict[int, PendingReason] = {}
+        self._asked: dict[tuple[int, int], None] = {}
+        """Whom to judge, in order, with the index of the parent's element that changed, or 0."""
         self._never: dict[int, set[int]] = {}
         """Array -> its waiting elements whose own conditions never can hold."""
 
-    def settle(self, now: float, decision: Decision, *, end_invalid: bool) -> None:
-        """Judge everything that hangs on jobs that changed, until nothing changes any more."""
+    def settle(self, now: float, decision: Decision, *, end_invalid: bool, steps: int = UNLIMITED) -> None:
+        """Judge what hangs on jobs that have changed, until nothing changes any more or so many steps are done: then
+        the rest is for the next time.
+        """
+        self._note_changes()
+        while self._asked:
+            if steps <= EVENT * len(decision.events):
+                return
+            child, index = next(iter(self._asked))
+            del self._asked[child, index]
+            steps -= self._cost(child)
+            self.judge(child, now, decision, end_invalid=end_invalid, index=index)
+            self._note_changes()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is more to judge."""
+        return bool(self._asked or self._state.changed_parents or self._state.waits.unjudged)
+
+    def _note_changes(self) -> None:
+        """Whom to judge: once each, however many of those that it names have changed."""
         state, waits = self._state, self._state.waits
-        while state.changed_parents or waits.unjudged:
+        if waits.unjudged:
             new, waits.unjudged = sorted(waits.unjudged), set()
-            for child in new:
-                self.judge(child, now, decision, end_invalid=end_invalid)
+            self._asked.update(((child, 0), None) for child in new)
+        if state.changed_parents:
             changes, state.changed_parents = sorted(state.changed_parents), set()
-            # Once each, however many of those that it names have changed.
-            asked = {
-                (child, index_of(changed) if self._is_elementwise(child) else 0): None
-                for parent, changed in changes
-                for child in sorted(waits.dependents.get(parent, ()))
-            }
-            for child, index in asked:
-                self.judge(child, now, decision, end_invalid=end_invalid, index=index)
+            for parent, changed in changes:
+                for child in sorted(waits.dependents.get(parent, ())):
+                    self._asked[child, index_of(changed) if self._is_elementwise(child) else 0] = None
 
     def _is_elementwise(self, child: int) -> bool:
         array = self._state.arrays.get(child)
         return array is not None and is_elementwise(array.spec.conditions)
+
+    def _cost(self, child: int) -> int:
+        """Steps of judging it, about."""
+        if child not in self._state.waits.blocked and child not in self._state.waits.held:
+            return LOOK
+        return LOOK + len(self._state.item(child).spec.conditions) // _CHARACTERS_PER_STEP
 
     def judge(self, child: int, now: float, decision: Decision, *, end_invalid: bool, index: int = 0) -> None:
         """One blocked job or array; `index`: the parent's element that changed, 0 for all."""

@@ -14,6 +14,7 @@ from gsched.core.command import ControlJobs
 from gsched.core.decision import Decision
 from gsched.core.observed import Observation
 from gsched.core.roles import Caller
+from gsched.core.turns import Turn
 from gsched.model.config import ClusterConfig
 from gsched.model.job import JobState
 
@@ -27,16 +28,27 @@ UNREACHABLE = (JobState.UNKWN, JobState.ZOMBI)
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Everything a control needs at hand."""
+    """Everything a control needs at hand, in each of its turns as it is then."""
 
     state: ClusterState
-    config: ClusterConfig
+    configured: Callable[[], ClusterConfig]
     command: ControlJobs
     observed: Callable[[str], Observation]
-    now: float
-    decision: Decision
+    turn: Turn
     moved: dict[int, moving.Place] = field(default_factory=dict)
     """Array, or job that is no element -> the place that it is given: all of an array get the same."""
+
+    @property
+    def config(self) -> ClusterConfig:
+        return self.configured()
+
+    @property
+    def now(self) -> float:
+        return self.turn.now
+
+    @property
+    def decision(self) -> Decision:
+        return self.turn.decision
 
     @property
     def caller(self) -> Caller:

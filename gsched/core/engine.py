@@ -51,6 +51,7 @@ from gsched.core.reserved_anew import Unreserved, reserved_anew, unreserved
 from gsched.core.returning import Returning
 from gsched.core.submission import submit
 from gsched.core.timeouts import Timeouts
+from gsched.core.turns import UNLIMITED, Turn, Unfinished, Work
 from gsched.core.unkillable import note_unkillable
 from gsched.model.config import ClusterConfig
 from gsched.model.event import ConfigApplied, JobStarted
@@ -66,6 +67,8 @@ Waiter = Bucket | tuple[str, RequirementClass]
 
 IDLE_TICK_S = 60.0
 """Longest time between two ticks."""
+TURNS_UNSEEN = 20
+"""Turns of one command after which a scheduling cycle looks at what it has done so far."""
 STEP_PAUSE_S = 1.0
 """Shortest time between two ticks for the sake of amounts that are given back: those of many jobs go together."""
 BUSY_TICK_S = 10.0
@@ -107,9 +110,6 @@ class Engine:
         self._tried: dict[Waiter, tuple[PendingReason, ...]] = {}
         """Kinds of jobs that the pass has found no place for, when a cycle's budget cut it short."""
         self._handlers: dict[type, Callable[[Any, float, Decision], None]] = {
-            Submit: self._submit,
-            ControlJobs: self._control_jobs,
-            ModifyJobs: self._modify_jobs,
             JudgeCondition: self._judge_condition,
             ControlHosts: self._control_hosts,
             ControlQueues: self._control_queues,
@@ -125,48 +125,102 @@ class Engine:
             AttemptEnded: self._attempt_ended,
             AttemptUnkillable: self._attempt_unkillable,
         }
+        self._in_turns: dict[type, Callable[[Any, Turn], Work]] = {
+            Submit: self._submit,
+            ControlJobs: self._control_jobs,
+            ModifyJobs: self._modify_jobs,
+        }
+        """Commands that look at many jobs."""
         self._host_news.observe_all(self.config)
         state.give_back(now)
         state.given_up.clear()  # by the records that made the state: every host's hello says what is still there
 
     # -- commands -------------------------------------------------------------------------------------------------
 
-    def handle(self, command: Command, now: float) -> Decision:
+    def handle(self, command: Command, now: float, steps: int = UNLIMITED) -> Decision:
         """Decide one command. Raises GschedError when it is refused; nothing has changed then.
+
+        A command that looks at many jobs is carried out in turns of so many steps: as long as its decision has a `rest`
+        `go_on` does more of it, and the last decision has the reply.
 
         A fault is a refusal too (Internal) as long as no event was applied; after that it is raised as it is, for only
         a replay can say what the state is.
         """
+        start = self._in_turns.get(type(command))
+        if start is not None:
+            turn = Turn()
+            return self.go_on(Unfinished(command, turn, start(command, turn)), now, steps)
+
+        def decide(decision: Decision) -> None:
+            self._handlers[type(command)](command, now, decision)
+
+        return self._decided(command, now, steps, decide, "nothing was changed")
+
+    def go_on(self, unfinished: Unfinished, now: float, steps: int = UNLIMITED) -> Decision:
+        """Another turn of a command. Raises as `handle`, but what its turns before have brought about remains."""
+
+        def decide(decision: Decision) -> None:
+            unfinished.turn.begin(now, decision, steps)
+            try:
+                next(unfinished.work)
+            except StopIteration as done:
+                decision.reply = done.value
+                if not isinstance(unfinished.command, Submit) or decision.events:
+                    self._wake()
+            else:
+                decision.rest = unfinished
+                if unfinished.turn.count % TURNS_UNSEEN == 0:
+                    self._wake()
+
+        so_far = "some of it may have been done" if unfinished.turn.count else "nothing was changed"
+        return self._decided(unfinished.command, now, steps, decide, so_far)
+
+    def _decided(
+        self, command: Command, now: float, steps: int, decide: Callable[[Decision], None], so_far: str
+    ) -> Decision:
         decision = Decision(self.state, self.observations.of)
         self._give_back(now)
         try:
-            self._handlers[type(command)](command, now, decision)
-            self._settle(now, decision)
+            decide(decision)
+            self._settle(now, decision, steps)
         except Exception as error:
             if decision.events:
                 raise HalfDone(f"{type(command).__name__} failed after {len(decision.events)} events") from error
             if isinstance(error, GschedError):
                 raise
-            raise Internal(
-                f"{type(command).__name__} failed; nothing was changed, the master's log says why"
-            ) from error
+            raise Internal(f"{type(command).__name__} failed; {so_far}, the master's log says why") from error
         return decision
 
-    def _settle(self, now: float, decision: Decision) -> None:
+    @property
+    def unsettled(self) -> bool:
+        """Whether jobs that depend on others are still to be looked at: `settle` goes on."""
+        return self._dependents.has_more
+
+    def settle(self, now: float, steps: int = UNLIMITED) -> Decision:
+        """More of what follows from what has happened."""
+        decision = Decision(self.state, self.observations.of)
+        self._settle(now, decision, steps)
+        return decision
+
+    def _settle(self, now: float, decision: Decision, steps: int = UNLIMITED) -> None:
         """What follows from what has just happened, in the same decision: the ends of what attempts had on several
         hosts; jobs that depend on others go on, or end.
         """
         partnews.settle(self.state, self.config, now, decision)
         self._rejudging.note(decision.events)
         before = len(decision.events)
-        self._dependents.settle(now, decision, end_invalid=self.config.params.end_on_invalid_dependency)
+        self._dependents.settle(now, decision, end_invalid=self.config.params.end_on_invalid_dependency, steps=steps)
         if len(decision.events) > before:
             self._wake()
 
-    def _submit(self, command: Submit, now: float, decision: Decision) -> None:
-        submit(self.state, self.config, command, lambda spec: self._admitted(spec, command.user, now), now, decision)
-        if decision.events:
-            self._wake()
+    def _submit(self, command: Submit, turn: Turn) -> Work:
+        def admitted(spec: JobSpec) -> JobSpec:
+            return self._admitted(spec, command.user, turn.now)
+
+        return submit(self.state, self._configured, command, admitted, turn)
+
+    def _configured(self) -> ClusterConfig:
+        return self.config
 
     def _admitted(self, spec: JobSpec, user: str, now: float, old: JobSpec | None = None) -> JobSpec:
         """The completed spec of a new job, or of one that was `old` before. Raises GschedError if it is refused."""
@@ -180,24 +234,21 @@ class Engine:
         """What has happened may let a pending job start."""
         self.needs_cycle = self._news = True
 
-    def _control_jobs(self, command: ControlJobs, now: float, decision: Decision) -> None:
-        control.control_jobs(self.state, self.config, command, self.observations.of, now, decision)
-        self._wake()
+    def _control_jobs(self, command: ControlJobs, turn: Turn) -> Work:
+        return control.control_jobs(self.state, self._configured, command, self.observations.of, turn)
 
-    def _modify_jobs(self, command: ModifyJobs, now: float, decision: Decision) -> None:
+    def _modify_jobs(self, command: ModifyJobs, turn: Turn) -> Work:
         def left(host: str, resource: str) -> Unreserved:
             return unreserved(self.state, self.config, self.observations.of, host, resource)
 
-        modify.modify_jobs(
+        return modify.modify_jobs(
             self.state,
-            self.config,
+            self._configured,
             command,
-            lambda spec, old: self._admitted(spec, old.user, now, old),
-            lambda job, spec: reserved_anew(job, spec, self._judge, left, now),
-            now,
-            decision,
+            lambda spec, old: self._admitted(spec, old.user, turn.now, old),
+            lambda job, spec: reserved_anew(job, spec, self._judge, left, turn.now),
+            turn,
         )
-        self._wake()
 
     def _control_hosts(self, command: ControlHosts, now: float, decision: Decision) -> None:
         administration.control_hosts(self.state, self.config, command, now, decision)
@@ -283,14 +334,14 @@ class Engine:
 
     # -- time -----------------------------------------------------------------------------------------------------
 
-    def tick(self, now: float) -> Decision:
+    def tick(self, now: float, steps: int = UNLIMITED) -> Decision:
         """What time alone brings about: lost hosts, forgotten jobs, begin and end times, windows."""
         decision = Decision(self.state, self.observations.of)
         self._ticked_at = now
         self._give_back(now)
         self._note_config(now, decision)
         self._timeouts.tick(self.config, now, decision)
-        self._settle(now, decision)
+        self._settle(now, decision, steps)
         if self.state.pending or self.state.waits.forced:
             self._wake()
         return decision
@@ -326,7 +377,7 @@ class Engine:
             due.extend(() if last is None else (last + interval,))
         return max(now, min(due))
 
-    def cycle(self, now: float, budget: int = cycle.DEFAULT_BUDGET) -> Decision:
+    def cycle(self, now: float, budget: int = cycle.DEFAULT_BUDGET, steps: int = UNLIMITED) -> Decision:
         """One scheduling cycle: plan on a snapshot, check each placement on the truth, record what comes of it.
 
         A pass over all pending jobs may take several cycles: one that the budget cuts short is gone on with by the
@@ -360,7 +411,7 @@ class Engine:
             return decision
         self.failure = None
         self._carry_out(plan, now, decision)
-        self._settle(now, decision)
+        self._settle(now, decision, steps)
         return decision
 
     def _without_plans(self, tried: Mapping[Waiter, tuple[PendingReason, ...]]) -> set[Waiter]:

@@ -5,23 +5,24 @@ Source of the rules: bmod(1), bswitch(1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from gsched.base.errors import BadRequest, GschedError
+from gsched.base.ids import array_of, element_id, index_of
 from gsched.core.admission import first_that_accepts
 from gsched.core.cluster import ClusterState
 from gsched.core.command import ModifyJobs
 from gsched.core.completion import complete_started, queue_names, queue_of
 from gsched.core.conditions import find_cycle
-from gsched.core.decision import Decision
 from gsched.core.instruction import LimitAttempt
 from gsched.core.job import Job
 from gsched.core.reserved_anew import ReservedAnew
 from gsched.core.roles import DENIED, Caller
-from gsched.core.targets import Target, admitted, find
+from gsched.core.targets import Target, admitted, find, own_indices, waiting_or_started
+from gsched.core.turns import JUDGEMENT, Turn, Work
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobModified, JobSwitched
 from gsched.model.job import FINISHED, PENDING, JobSpec, JobState
@@ -53,68 +54,140 @@ Reserve = Callable[[Job, JobSpec], ReservedAnew]
 
 def modify_jobs(
     state: ClusterState,
-    config: ClusterConfig,
+    configured: Callable[[], ClusterConfig],
     command: ModifyJobs,
     admit: Admit,
     reserve: Reserve,
-    now: float,
-    decision: Decision,
-) -> None:
+    turn: Turn,
+) -> Work:
     """Reply: a Control for each job. Raises BadRequest for fields that nobody can change."""
     wrong = [name for name in command.fields if name in FIXED or name not in JobSpec.__struct_fields__]
     if wrong or not command.fields:
         raise BadRequest(f"{', '.join(wrong) or 'nothing'}: this cannot be changed")
     caller = Caller(command.user, command.is_admin)
-    if command.job_ids:  # each is looked up when its turn has come: what is done to one may change another
-        targets: Iterable[Target] = (find(state, job_id) for job_id in command.job_ids)
-    else:
-        targets = list(admitted(state, caller, command.wanted or JobFilter()))
-    changer = _Changer(state, config, command, caller, admit, reserve, now, decision)
-    decision.reply = [changer.change(target) for target in targets]
+    changer = _Changer(state, configured, command, caller, admit, reserve, turn)
+    chosen: Sequence[int] = command.job_ids
+    if not chosen:
+        chosen = yield from admitted(state, caller, command.wanted or JobFilter(), turn)
+    reply = []
+    for number in chosen:  # each is looked up when its turn has come: what is done to one may change another
+        turn.spend()
+        if turn.is_over:
+            yield
+        if command.job_ids:
+            target = find(state, number)
+        elif number in state.arrays:
+            target = Target(number, array=state.arrays[number])
+        elif (job := waiting_or_started(state, number)) is not None:
+            target = Target(number, job)
+        else:
+            continue
+        reply.append((yield from changer.change(target)))
+    return reply
+
+
+class _Item(NamedTuple):
+    """A job, or the elements that wait in an array's record, as it was when the change was judged."""
+
+    number: int
+    spec: JobSpec
+    state: JobState
 
 
 class _Changer:
     def __init__(
         self,
         state: ClusterState,
-        config: ClusterConfig,
+        configured: Callable[[], ClusterConfig],
         command: ModifyJobs,
         caller: Caller,
         admit: Admit,
         reserve: Reserve,
-        now: float,
-        decision: Decision,
+        turn: Turn,
     ) -> None:
-        self._state, self._config, self._command, self._caller = state, config, command, caller
-        self._admit, self._reserve, self._now, self._decision = admit, reserve, now, decision
+        self._state, self._configured, self._command, self._caller = state, configured, command, caller
+        self._admit, self._reserve, self._turn = admit, reserve, turn
 
-    def change(self, target: Target) -> Control:
+    def change(self, target: Target) -> Generator[None, None, Control]:
         """All of the target that has not ended, or nothing of it.
 
         Of an array the elements that have started are meant too, where what is to change can be changed of them.
         """
         if target.error:
             return Control(job_id=target.job_id, error=target.error)
-        items: list[tuple[int, JobSpec, JobState]] = []
-        if target.array is not None and not target.array.is_over():
-            items.append((target.array.array_id, target.array.spec, JobState.PEND))
-        open_jobs = [job for job in target.jobs if job.state not in FINISHED]
-        also_started = target.array is None or WHILE_RUNNING.issuperset(self._command.fields)
-        items += [(job.job_id, job.spec, job.state) for job in open_jobs if also_started or job.is_pending()]
+        items = yield from self._items(target)
         if not items:
             return Control(job_id=target.job_id, error="Job has already finished")
+        changed = []
+        judged: dict[tuple[int, JobState], JobSpec] = {}
+        """By id: the elements of an array mostly share one."""
         try:
-            changed = [(number, spec, *self._changed(number, spec, state)) for number, spec, state in items]
+            for item in items:
+                key = (id(item.spec), item.state)
+                known = judged.get(key)
+                new, held = (known, None) if known is not None else self._judged(item)
+                if held is None:
+                    judged[key] = new
+                changed.append((item, new, held))
+                if self._turn.is_over:
+                    yield
         except GschedError as error:
             return Control(job_id=target.job_id, error=error.text)
-        for number, old, new, held in changed:
-            self._record(number, old, new, held)
+        for item, new, held in changed:
+            if self._turn.is_over:
+                yield
+            self._carry_out(item, new, held)
         return Control(job_id=target.job_id)
+
+    def _items(self, target: Target) -> Generator[None, None, list[_Item]]:
+        items: list[_Item] = []
+        array = target.array
+        if array is None:
+            assert target.job is not None
+            job = target.job
+            return [_Item(job.job_id, job.spec, job.state)] if job.state not in FINISHED else []
+        if not array.is_over():
+            items.append(_Item(array.array_id, array.spec, JobState.PEND))
+        also_started = WHILE_RUNNING.issuperset(self._command.fields)
+        for index in own_indices(array) if target.has_members else ():
+            self._turn.spend()
+            if self._turn.is_over:
+                yield
+            member = self._state.jobs.get(element_id(array.array_id, index))
+            if member is not None and member.state not in FINISHED and (also_started or member.is_pending()):
+                items.append(_Item(member.job_id, member.spec, member.state))
+        return items
+
+    def _judged(self, item: _Item) -> tuple[JobSpec, ReservedAnew | None]:
+        self._turn.spend(JUDGEMENT)
+        return self._changed(*item)
+
+    def _carry_out(self, item: _Item, new: JobSpec, held: ReservedAnew | None) -> None:
+        """Unless it has ended since it was judged; anew where it has become something else."""
+        now = self._as_it_is(item)
+        if now is None:
+            return
+        if now != item:
+            try:
+                new, held = self._judged(now)
+            except GschedError:
+                return
+        self._record(item.number, now.spec, new, held)
+
+    def _as_it_is(self, item: _Item) -> _Item | None:
+        """The same job now; None when it has ended."""
+        job = self._state.jobs.get(item.number)
+        if job is not None:
+            return _Item(item.number, job.spec, job.state) if job.state not in FINISHED else None
+        array, index = self._state.arrays.get(array_of(item.number)), index_of(item.number)
+        if array is None or (index and not array.has_waiting(index)) or array.is_over():
+            return None
+        return _Item(item.number, array.spec, item.state)
 
     def _changed(self, number: int, spec: JobSpec, state: JobState) -> tuple[JobSpec, ReservedAnew | None]:
         """The spec, and what a started job is to hold if that changes."""
         fields = set(self._command.fields)
-        if not self._caller.may_change(spec, fields, self._config):
+        if not self._caller.may_change(spec, fields, self._configured()):
             raise BadRequest(DENIED)
         if state not in PENDING and not fields <= WHILE_RUNNING | {RESERVING}:
             raise BadRequest(RUNNING_TEXT)
@@ -124,9 +197,10 @@ class _Changer:
             defaulted = (*defaulted, "slots")
         new = msgspec.structs.replace(spec, **wanted, defaulted=defaulted)
         if state not in PENDING:
+            config = self._configured()
             new = first_that_accepts(
-                queue_names(new, self._config),
-                lambda name: complete_started(new, queue_of(name, spec.user, self._config, self._state, spec), spec),
+                queue_names(new, config),
+                lambda name: complete_started(new, queue_of(name, spec.user, config, self._state, spec), spec),
             )
             held = self._reserve(self._state.jobs[number], new) if RESERVING in fields else None
             return (new if held is None else held.spec), held
@@ -138,9 +212,9 @@ class _Changer:
         return new, None
 
     def _record(self, number: int, old: JobSpec, new: JobSpec, held: ReservedAnew | None) -> None:
-        by, at, fields = self._command.user, self._now, self._command.fields
+        by, at, fields = self._command.user, self._turn.now, self._command.fields
         if fields == ("queue",):
-            self._decision.record(JobSwitched(at=at, job_id=number, by=by, spec=new))
+            self._turn.decision.record(JobSwitched(at=at, job_id=number, by=by, spec=new))
             return
         changes = tuple(
             f"{_WORDS.get(name, name)} changes to : {_show(name, getattr(new, name))}"
@@ -150,11 +224,11 @@ class _Changer:
         modified = JobModified(at=at, job_id=number, by=by, spec=new, changes=changes)
         if held is not None:
             modified = msgspec.structs.replace(modified, allocation=held.allocation, effective_req=held.effective_req)
-        self._decision.record(modified)
+        self._turn.decision.record(modified)
         job = self._state.jobs.get(number)
         if job is not None and job.relimited and job.allocation is not None and LIMITING.intersection(fields):
             for part in job.allocation.hosts:
-                self._decision.instruct(LimitAttempt(part.host, number, job.attempt))
+                self._turn.decision.instruct(LimitAttempt(part.host, number, job.attempt))
 
 
 def _still_defaulted(old: JobSpec, wanted: dict[str, Any]) -> tuple[str, ...]:

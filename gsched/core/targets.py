@@ -5,7 +5,7 @@ It finds and checks; it changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
@@ -15,6 +15,7 @@ from gsched.core.cluster import ClusterState
 from gsched.core.job import Job
 from gsched.core.roles import Caller
 from gsched.core.select_jobs import admits
+from gsched.core.turns import Turn
 from gsched.model.job import FINISHED
 from gsched.model.view import JobFilter
 
@@ -23,14 +24,15 @@ NOT_FOUND = "No matching job found"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What one number of a command stands for. `error` is set when nothing can be done.
-
-    `jobs`: jobs of their own, elements among them. `array`: its elements that still wait in its record are meant too.
-    """
+    """What one number of a command stands for. `error` is set when nothing can be done."""
 
     job_id: int
-    jobs: tuple[Job, ...] = ()
+    job: Job | None = None
+    """A job of its own, perhaps an element."""
     array: JobArray | None = None
+    """Its elements that still wait in its record are meant."""
+    has_members: bool = False
+    """So are those that are jobs of their own."""
     error: str = ""
     ended_in: JobArray | None = None
     """The array of an element that ended without having been started, which is an error but for a requeue."""
@@ -44,15 +46,15 @@ def find(state: ClusterState, job_id: int) -> Target:
         return Target(job_id, error=f"the job is set aside: {set_aside}")
     if array is None:
         job = state.jobs.get(job_id)
-        return Target(job_id, (job,)) if job is not None else Target(job_id, error=NOT_FOUND)
+        return Target(job_id, job) if job is not None else Target(job_id, error=NOT_FOUND)
     index = index_of(job_id)
     if not index:
-        return Target(job_id, tuple(members(state, array)), array)
+        return Target(job_id, array=array, has_members=True)
     job = state.jobs.get(job_id)
     if job is not None:
-        return Target(job_id, (job,))
+        return Target(job_id, job)
     if array.has_waiting(index):
-        return Target(job_id, (array.element(index),))
+        return Target(job_id, array.element(index))
     ended = index in array.indices
     if not ended:
         return Target(job_id, error=NOT_FOUND)
@@ -60,25 +62,31 @@ def find(state: ClusterState, job_id: int) -> Target:
     return Target(job_id, error="Job has already finished", ended_in=array if unstarted else None)
 
 
-def members(state: ClusterState, array: JobArray) -> Iterator[Job]:
-    """The array's elements that are jobs of their own, by index."""
-    for index in chain(array.begun(), sorted(array.taken)):  # a million that wait cost nothing
-        job = state.jobs.get(index << 32 | array.array_id)
-        if job is not None:
-            yield job
+def own_indices(array: JobArray) -> Iterator[int]:
+    """Indices of the array's elements that are jobs of their own, or over: a million that wait cost nothing."""
+    return chain(array.begun(), sorted(array.taken))
 
 
-def admitted(state: ClusterState, caller: Caller, wanted: JobFilter) -> Iterator[Target]:
-    """Unfinished jobs that the filter admits: the caller's own, or those of the user it names.
-
-    The waiting elements of an array are one target.
+def admitted(state: ClusterState, caller: Caller, wanted: JobFilter, turn: Turn) -> Generator[None, None, list[int]]:
+    """Numbers of the unfinished jobs that the filter admits: the caller's own, or those of the user it names. Those of
+    arrays stand for the elements that wait in their records. Yields when a turn is over.
     """
-    user, numbers = wanted.user or caller.user, frozenset(wanted.ids)
-    for job in list(state.jobs.values()):
-        mine = user == "all" or job.spec.user == user
-        if job.state not in FINISHED and mine and admits(wanted, job, any_user=True, numbers=numbers):
-            yield Target(job.job_id, (job,))
-    for array in list(state.arrays.values()):
-        mine = user == "all" or array.spec.user == user
-        if array.count and mine and admits(wanted, array.template(), any_user=True, numbers=numbers):
-            yield Target(array.array_id, (), array)
+    user, ids, found = wanted.user or caller.user, frozenset(wanted.ids), []
+    for number in [*state.jobs, *state.arrays]:
+        turn.spend()
+        if turn.is_over:
+            yield
+        item = waiting_or_started(state, number)
+        mine = item is not None and (user == "all" or item.spec.user == user)
+        if item is not None and mine and admits(wanted, item, any_user=True, numbers=ids):
+            found.append(number)
+    return found
+
+
+def waiting_or_started(state: ClusterState, number: int) -> Job | None:
+    """The unfinished job of that number, or one that stands for the waiting elements of the array; else None."""
+    job = state.jobs.get(number)
+    if job is not None:
+        return job if job.state not in FINISHED else None
+    array = state.arrays.get(number)
+    return array.template() if array is not None and array.count else None

@@ -5,6 +5,7 @@ It says when it has something to do next, so that nobody polls. Time is an argum
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 
 from gsched.core import attempts, outcomes
@@ -22,8 +23,10 @@ from gsched.model.window import minute_of_week
 
 ARRIVAL_MOST = 10
 """So many times GSCHED_HOST_LOST at most a host is waited for after a restart of the master, while others come back."""
-FORGET_MOST = 1000
+FORGET_MOST = 250
 """Most jobs that one tick forgets; the next tick follows at once."""
+END_MOST = 250
+"""The same of jobs whose termination time has come."""
 DEADLINE = "TERM_DEADLINE"
 
 
@@ -91,7 +94,8 @@ class Timeouts:
 
     def _end_overdue(self, now: float, decision: Decision) -> None:
         """-t: the job is ended at that time, started or not."""
-        for job_id in sorted(number for number, at in self._state.deadlines.items() if at <= now):
+        overdue = (number for number, at in self._state.deadlines.items() if at <= now)
+        for job_id in heapq.nsmallest(END_MOST, overdue):
             array = self._state.arrays.get(job_id)
             if array is not None:
                 self._end_array(array, now, decision)

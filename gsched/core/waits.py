@@ -17,6 +17,8 @@ from gsched.model.job import JobState
 from gsched.resreq.delays import next_delay
 
 Item = Job | JobArray
+GO_ON_MOST = 1_000
+"""Most of those whose time has come that go on together; the others follow at once."""
 
 
 def item_id(item: Item) -> int:
@@ -91,7 +93,10 @@ class Waits:
     def let_go_on(self, now: float, find: Callable[[int], Item]) -> bool:
         """Whatever waited for a time that has come goes on; says whether there was anything."""
         changed = False
-        while (at := self.next_time()) is not None and at <= now:
+        for _ in range(GO_ON_MOST):
+            at = self.next_time()
+            if at is None or at > now:
+                break
             _, number = heapq.heappop(self._times)
             changed = True
             if self.delayed.pop(number, None) is not None:

@@ -45,7 +45,8 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
         command = ModifyJobs(
             caller.user, caller.is_admin, tuple(request.job_ids), spec, fields, wanted=filter_of(request)
         )
-        return filled(scheduler_pb2.ControlReply(), "results", await self._desk.ask(command))
+        results = await self._desk.ask(command)
+        return await asyncio.to_thread(filled, scheduler_pb2.ControlReply(), "results", results)
 
     @answers
     async def Condition(self, request: Any, context: Any) -> Any:
@@ -118,7 +119,8 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
     async def Arrays(self, request: Any, context: Any) -> Any:
         wanted = from_proto(request, JobFilter)
         check_filter(wanted, self._board)
-        return filled(scheduler_pb2.ArraysReply(), "arrays", self._board.arrays(wanted))
+        arrays = await asyncio.to_thread(self._board.arrays, wanted)
+        return await asyncio.to_thread(filled, scheduler_pb2.ArraysReply(), "arrays", arrays)
 
     @answers
     async def Pending(self, request: Any, context: Any) -> Any:

@@ -6,6 +6,7 @@ asks too often, and writes the audit log. What a call means it does not know.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,7 +23,7 @@ from gsched.core.roles import DENIED, ROOT, ROOT_DENIED
 from gsched.master.auditlog import AuditLog
 from gsched.master.deeds import outcome, wanted
 from gsched.master.rights import Rule, Who, rule_of
-from gsched.master.sizes import check_sizes, most_bytes
+from gsched.master.sizes import check_sizes, is_long, most_bytes
 from gsched.master.speakers import Refusals
 from gsched.master.throttle import Throttle, TooMuch
 from gsched.model.config import ClusterConfig
@@ -138,7 +139,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 raise
             finally:
                 self._let_out(caller, rule)
-            self._note(name, rule, caller, request, reply)
+            await self._note(name, rule, caller, request, reply)
             return reply
 
         return call
@@ -156,7 +157,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 async with aclosing(inner(wanted, context)) as items:  # type: ignore[type-var]
                     async for item in items:
                         if not noted:  # it may go on for days
-                            self._note(name, rule, caller, request, item)
+                            await self._note(name, rule, caller, request, item)
                             noted = True
                         yield item
             except BaseException as error:
@@ -166,7 +167,7 @@ class Gate(grpc.aio.ServerInterceptor):
             finally:
                 self._let_out(caller, rule)
             if not noted:
-                self._note(name, rule, caller, request, None)
+                await self._note(name, rule, caller, request, None)
 
         return call
 
@@ -211,9 +212,17 @@ class Gate(grpc.aio.ServerInterceptor):
 
     # -- the log --------------------------------------------------------------------------------------------------
 
-    def _note(self, name: str, rule: Rule, caller: Caller, request: Any, reply: Any) -> None:
-        if rule.changes and not rule.quiet:
+    async def _note(self, name: str, rule: Rule, caller: Caller, request: Any, reply: Any) -> None:
+        if not rule.changes or rule.quiet:
+            return
+
+        def write() -> None:
             self._write(name, caller, request, outcome(name, reply))
+
+        if is_long(request) or is_long(reply):  # reading it takes a while: not in the loop that serves everybody
+            await asyncio.to_thread(write)
+        else:
+            write()
 
     def _note_failure(
         self, name: str, rule: Rule, caller: Caller, request: Any, context: Any, error: BaseException

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from gsched.base.clock import Clock
@@ -34,6 +35,7 @@ from gsched.core.decision import Decision
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction
 from gsched.core.job import Job
+from gsched.core.turns import EVENT, Unfinished
 from gsched.master.board import Board
 from gsched.master.gauges import Gauges
 from gsched.model.event import AnyEvent
@@ -46,6 +48,10 @@ log = logging.getLogger(__name__)
 
 BATCH = 500
 """Most commands that share one commit."""
+TURN_STEPS = 10_000
+"""How much is done before others have their turn, see gsched.core.turns: some 20 ms."""
+COMMAND_STEPS = 20
+"""Of these, what any command costs."""
 GATHER_S = 0.003
 """How long reports of agents may wait for others while the engine is busy anyway, in seconds."""
 RETRY_FULL_S = 0.5
@@ -112,7 +118,9 @@ class EngineLoop:
         self._fatal = fatal
         self._inbox: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self._kept: deque[Item] = deque()
-        """Reports that came while a batch could not be stored; they come before the inbox."""
+        """What came while a batch could not be stored, or when a turn was over; it comes before the inbox."""
+        self._unfinished: deque[tuple[Item, Unfinished]] = deque()
+        """Commands that are carried out in turns, and whose turn it is next."""
         self._stopping = threading.Event()
         self._since_checkpoint = 0
         self._said = ""
@@ -170,14 +178,14 @@ class EngineLoop:
             items = self._take(wake_at)
             now = self._clock.now()
             batch = _Batch()
-            for item in items:
-                self._handle(item, now, batch)
+            left = self._handle_all(items, now, batch)
+            self._go_on(now, batch, left)
             if now >= tick_at:
-                batch.add(self._engine.tick(now))
+                batch.add(self._engine.tick(now, TURN_STEPS))
             self._commit(batch)
             if self._engine.needs_cycle:
                 batch = _Batch()
-                batch.add(self._engine.cycle(self._clock.now()))
+                batch.add(self._engine.cycle(self._clock.now(), steps=TURN_STEPS))
                 self._note_failure()
                 self._commit(batch)
             tick_at = self._engine.next_deadline(self._clock.now())
@@ -201,7 +209,8 @@ class EngineLoop:
         if self._kept:
             return [self._kept.popleft() for _ in range(min(BATCH, len(self._kept)))]
         # The wall clock may be set back: never sleep longer than a tick is long.
-        timeout = 0.0 if self._engine.needs_cycle else min(LONGEST_WAIT_S, max(0.0, tick_at - self._clock.now()))
+        is_busy = self._engine.needs_cycle or self._engine.unsettled or bool(self._unfinished)
+        timeout = 0.0 if is_busy else min(LONGEST_WAIT_S, max(0.0, tick_at - self._clock.now()))
         try:
             first = self._inbox.get(timeout=timeout) if timeout else self._inbox.get_nowait()
         except queue.Empty:
@@ -209,7 +218,7 @@ class EngineLoop:
         items = [first] if first is not None else []
         # A wave of reports shares a commit; who waits for an answer, or comes to an idle master, is not delayed.
         arrived = time.monotonic()
-        until = arrived + GATHER_S if arrived - self._worked_at < GATHER_S else 0.0
+        until = arrived + GATHER_S if arrived - self._worked_at < GATHER_S and not is_busy else 0.0
         while len(items) < BATCH:
             patience = until - time.monotonic() if items and items[-1].reply is None else 0.0
             try:
@@ -220,20 +229,46 @@ class EngineLoop:
                 items.append(item)
         return items
 
-    def _handle(self, item: Item, now: float, batch: _Batch) -> None:
+    def _handle_all(self, items: list[Item], now: float, batch: _Batch) -> int:
+        """Each command, or the first turn of it; what is too much for this turn comes first in the next.
+
+        Returns the steps that are left.
+        """
+        kept = TURN_STEPS // 2 if self._unfinished or self._engine.unsettled else 0
+        left = TURN_STEPS - kept
+        for place, item in enumerate(items):
+            if left <= 0:
+                self._kept.extendleft(reversed(items[place:]))
+                break
+            left -= self._handle(item, batch, partial(self._engine.handle, item.command, now, left))
+        return max(0, left) + kept
+
+    def _go_on(self, now: float, batch: _Batch, steps: int) -> None:
+        """The next turn of what follows from others, or else of one of the commands that are carried out in turns."""
+        if self._engine.unsettled:
+            batch.add(self._engine.settle(now, steps))
+        elif self._unfinished and steps:
+            item, rest = self._unfinished.popleft()
+            self._handle(item, batch, partial(self._engine.go_on, rest, now, steps))
+
+    def _handle(self, item: Item, batch: _Batch, decide: Callable[[], Decision]) -> int:
+        """Says how many steps it took."""
         try:
-            decision = self._engine.handle(item.command, now)
+            decision = decide()
         except GschedError as error:
             if isinstance(error, Internal):
                 log.error("%s", error.text, exc_info=error.__cause__ or error)
             if item.reply is not None:
                 item.reply(None, error)
-            return
+            return COMMAND_STEPS
         batch.add(decision)
         if decision.events:  # what was not accepted leaves nothing behind
             batch.blobs.update(item.blobs)
-        if item.reply is not None:
+        if decision.rest is not None:
+            self._unfinished.append((item, decision.rest))
+        elif item.reply is not None:
             batch.replies.append((item.reply, decision.reply))
+        return COMMAND_STEPS + decision.steps + EVENT * len(decision.events)
 
     def _commit(self, batch: _Batch) -> None:
         """Make the batch durable, publish, and only then answer and instruct."""

@@ -56,6 +56,8 @@ MOST_PER_JOB = 48 << 20
 EVENTS_PER_PAGE = 2_000
 MOST_PAGING = 2
 """Readers of old events that are in the store at a time: others' queries are read by the same threads."""
+FEW_SUBMITTED = 20
+"""Jobs of one call that are read at once."""
 FEW = 100
 """Jobs that are looked up at once when they are asked for by number."""
 
@@ -100,24 +102,16 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     async def Submit(self, request: Any, context: Any) -> Any:
         caller = self._auth.caller(context)
         await self._job_accounts.check(caller.user)
-        specs: list[JobSpec] = []
-        blobs: dict[str, bytes] = {}
-        submissions = list(read_submissions(request))
-        ready: dict[int, JobSpec] = {}  # by id: equal ones are one object
-        for submission, size in submissions:
-            spec = ready.get(id(submission))
-            if spec is None:
-                if size > MOST_PER_JOB:
-                    raise BadRequest(f"a job of {size} bytes is too large: {MOST_PER_JOB} are the most")
-                spec, texts = _spec(submission)
-                if caller.host and caller.way == "door":  # what a host is called that vouches is known, not said
-                    spec = msgspec.structs.replace(spec, submit_host=caller.host)
-                ready[id(submission)] = spec
-                blobs.update(texts)
-            specs.append(spec)
-        done = await self._desk.ask(Submit(caller.user, request.token, tuple(specs)), blobs)
+        # What a host is called that vouches is known, not said.
+        host = caller.host if caller.way == "door" else ""
+        is_short = len(request.submissions) <= FEW_SUBMITTED
+        specs, blobs = _read(request, host) if is_short else await asyncio.to_thread(_read, request, host)
+        done = await self._desk.ask(Submit(caller.user, request.token, specs), blobs)
         reply = scheduler_pb2.SubmitReply()
-        add_submitted(reply, done)
+        if is_short:
+            add_submitted(reply, done)
+        else:
+            await asyncio.to_thread(add_submitted, reply, done)
         return reply
 
     @answers
@@ -141,7 +135,8 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             attachment="".join(attached),
             attached_bytes=len(request.attachment),
         )
-        return filled(scheduler_pb2.ControlReply(), "results", await self._desk.ask(command, attached))
+        results = await self._desk.ask(command, attached)
+        return await asyncio.to_thread(filled, scheduler_pb2.ControlReply(), "results", results)
 
     @answers
     async def HostControl(self, request: Any, context: Any) -> Any:
@@ -370,6 +365,26 @@ def _attached(request: Any) -> dict[str, bytes]:
     if request.action != "post" or len(request.attachment) > MOST_ATTACHED:
         raise BadRequest(f"Bad argument: attachments go with messages, and hold {MOST_ATTACHED >> 20} MiB at most")
     return {blob_id(request.attachment): request.attachment}
+
+
+def _read(request: Any, host: str) -> tuple[tuple[JobSpec, ...], dict[str, bytes]]:
+    """The jobs of a request as the engine takes them, submitted on `host` if that is known, and their texts by id."""
+    specs: list[JobSpec] = []
+    blobs: dict[str, bytes] = {}
+    submissions = list(read_submissions(request))
+    ready: dict[int, JobSpec] = {}  # by id: equal ones are one object
+    for submission, size in submissions:
+        spec = ready.get(id(submission))
+        if spec is None:
+            if size > MOST_PER_JOB:
+                raise BadRequest(f"a job of {size} bytes is too large: {MOST_PER_JOB} are the most")
+            spec, texts = _spec(submission)
+            if host:
+                spec = msgspec.structs.replace(spec, submit_host=host)
+            ready[id(submission)] = spec
+            blobs.update(texts)
+        specs.append(spec)
+    return tuple(specs), blobs
 
 
 def _spec(submission: Submission) -> tuple[JobSpec, dict[str, bytes]]:

@@ -56,6 +56,8 @@ MOST_LISTED = 100_000
 """Numbers in one list."""
 MOST_NAMED = 10_000
 """Names in one list."""
+A_WHILE = 500
+"""Values of a list that is gone through beside the loop that serves everybody."""
 LISTS: Mapping[str, int] = {
     "ControlRequest.states": 20,
     "JobFilter.states": 20,
@@ -86,6 +88,16 @@ def check_sizes(request: Message) -> None:
             _check_length(key, field, value)
         elif isinstance(value, Sized):
             _check_list(key, field, value)
+
+
+def is_long(message: object) -> bool:
+    """Whether a list in the message is so long that going through it takes a while."""
+    if not isinstance(message, Message):
+        return False
+    return any(
+        isinstance(value, Sized) and not isinstance(value, str | bytes | Message) and len(value) > A_WHILE
+        for _, value in message.ListFields()
+    )
 
 
 def _check_list(key: str, field: Any, values: Any) -> None:

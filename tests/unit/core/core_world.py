@@ -126,10 +126,10 @@ class World:
 
     def do(self, command: Any) -> Any:
         """Handle the command; its reply."""
-        return self._take(self.engine.handle(command, self.now)).reply
+        return self.take(self.engine.handle(command, self.now)).reply
 
     def cycle(self, **options: Any) -> Decision:
-        return self._take(self.engine.cycle(self.now, **options))
+        return self.take(self.engine.cycle(self.now, **options))
 
     def settle(self) -> None:
         """Cycles until none is wanted."""
@@ -143,14 +143,15 @@ class World:
     def wait(self, seconds: float) -> Decision:
         """Let time pass, then tick."""
         self.now += seconds
-        return self._take(self.engine.tick(self.now))
+        return self.take(self.engine.tick(self.now))
 
     def restart(self) -> None:
         """The master comes back with what is stored; agents are not connected."""
         stored = [decode_event(encode_event(event)) for event in self.events]
         self.engine = Engine(replay(stored), self.engine.config, self.now)
 
-    def _take(self, decision: Decision) -> Decision:
+    def take(self, decision: Decision) -> Decision:
+        """Note what came out of it."""
         self.events += decision.events
         self.instructions += decision.instructions
         assert self.engine.audit() == []

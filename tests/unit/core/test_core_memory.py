@@ -15,6 +15,7 @@ from gsched.core.job import Course, Job
 from gsched.core.observed import Observations
 from gsched.core.specs import REMEMBERED, SpecPool
 from gsched.core.submission import submit
+from gsched.core.turns import UNLIMITED, Turn
 from gsched.core.waiting import WaitingLine, WaitingRoom
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import AnyEvent, JobSubmitted, decode_event, encode_event
@@ -144,7 +145,9 @@ def test_equal_jobs_of_one_submission_are_admitted_once() -> None:
         return msgspec.structs.replace(spec, queue="normal", user="ann")
 
     specs = tuple(JobSpec(command=f"run {number % 2}", user="", queue="") for number in range(20))
-    submit(state, CONFIG, Submit("ann", "t", specs), admit, 1.0, decision)
+    turn = Turn()
+    turn.begin(1.0, decision, UNLIMITED)
+    assert not list(submit(state, lambda: CONFIG, Submit("ann", "t", specs), admit, turn))
     assert [spec.command for spec in admitted] == ["run 0", "run 1"]
     assert [job.spec.command for job in state.jobs.values()] == [spec.command for spec in specs]
     assert len({id(job.spec) for job in state.jobs.values()}) == 2

@@ -13,14 +13,16 @@ import pytest
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError, Internal, ResourceExhausted
 from gsched.core.cluster import ClusterState
-from gsched.core.command import AttemptStarted, ControlHosts, HostDisconnected, HostHello, Submit
+from gsched.core.command import AttemptStarted, ControlHosts, ControlJobs, HostDisconnected, HostHello, Submit
 from gsched.core.engine import Engine
 from gsched.master.board import Board
 from gsched.master.loop import EngineLoop, Item
 from gsched.model.config import ClusterConfig, Locations
+from gsched.model.event import JobFinished, JobSubmitted
 from gsched.model.host import HostConfig
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
+from gsched.model.view import JobFilter
 from gsched.store.failure import StoreBroken, StoreFull
 
 
@@ -280,3 +282,40 @@ def test_a_checkpoint_of_many_jobs_comes_after_many_events(master: Master, monke
         master.until(lambda name=f"job {number}": name in master.answers)
     gaps = [after - before for before, after in pairwise(written)]
     assert written and gaps == sorted(gaps) and gaps[-1] > gaps[0] >= 2, written
+
+
+def test_a_command_over_many_jobs_lets_others_in_between_and_is_answered_when_all_of_it_is_stored(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsched.master.loop.TURN_STEPS", 400)
+    specs = tuple(JobSpec(command=f"{number}", user="", queue="") for number in range(300))
+    master.ask("many", Submit("u", "", specs))
+    master.until(lambda: "many" in master.answers)
+    stored = len(master.store.batches)
+    may_store, append = threading.Event(), master.store.append
+
+    def append_later(events: Any, rows: Any, blobs: Any) -> int:
+        assert may_store.wait(60)
+        return append(events, rows, blobs)
+
+    monkeypatch.setattr(master.store, "append", append_later)
+    master.ask("kill", ControlJobs("u", False, "kill", wanted=JobFilter()))
+    master.submit("other")  # it is there before anything of the other is stored
+    may_store.set()
+    master.until(lambda: "kill" in master.answers)
+    batches = master.store.batches[stored:]
+    assert max(len(batch) for batch in batches) <= 40
+    numbers = [number for number, batch in enumerate(batches) if any(isinstance(e, JobSubmitted) for e in batch)]
+    assert not isinstance(master.answers["other"], GschedError) and numbers and numbers[0] < len(batches) / 2
+    assert [each.error for each in master.answers["kill"]] == [""] * 300
+    ended = [event.job_id for batch in master.store.batches for event in batch if isinstance(event, JobFinished)]
+    assert sorted(ended) == list(range(1, 301)), "the answer came when the last of them was stored"
+
+
+def test_so_many_commands_at_a_time_are_cut_into_turns_too(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gsched.master.loop.TURN_STEPS", 400)
+    for number in range(200):
+        master.submit(f"job{number}")
+    master.until(lambda: len(master.answers) == 200)
+    assert [master.answers[f"job{number}"][0].job_id for number in range(200)] == list(range(1, 201))
+    assert max(len(batch) for batch in master.store.batches) <= 20

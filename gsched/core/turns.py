@@ -1,0 +1,61 @@
+"""Commands that look at many jobs are carried out in turns, between which the engine does what others want.
+
+A turn is bounded by counted steps, never by a clock, so that the same commands have the same turns on every machine.
+What a turn has brought about is committed with it; a command that is broken off by the end of the process has done its
+first turns, and given again does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from gsched.core.command import Command
+from gsched.core.decision import Decision
+
+UNLIMITED = 1 << 62
+LOOK = 1
+"""Steps of looking at a job: a step takes some 2 µs."""
+EVENT = 20
+"""Steps of an event: it is applied, encoded, stored and shown."""
+JUDGEMENT = 100
+"""Steps of judging what a job asks for."""
+
+Work = Generator[None, None, Any]
+"""Yields when its turn is over; returns the reply."""
+
+
+class Turn:
+    """When it is, what comes of it, and how much may still be done. One object for all turns of a command."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.decision: Decision
+        self.count = 0
+        """The first one is 1."""
+        self._left = 0
+
+    def begin(self, now: float, decision: Decision, steps: int) -> None:
+        """The next turn, of so many steps."""
+        self.now, self.decision, self._left = now, decision, steps
+        self.count += 1
+
+    def spend(self, steps: int = LOOK) -> None:
+        """So much has been done, beside the events."""
+        self._left -= steps
+        self.decision.steps += steps
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the rest is for another turn."""
+        return self._left < EVENT * len(self.decision.events)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A command that goes on in another turn."""
+
+    command: Command
+    turn: Turn
+    work: Work
