@@ -19,6 +19,7 @@ from gsched.config.values import Settings, host_name, integer, number, plain_tex
 from gsched.model.host import HostConfig
 from gsched.model.resource import BUILTIN, Resource, ResourceType
 from gsched.model.shared_resource import SharedInstance
+from gsched.resreq.host_types import LINUX, LINUX_TYPES
 
 _HOST = Columns(
     required=("HOSTNAME",),
@@ -98,7 +99,7 @@ def _host(row: Row, name: str, shared: Shared, findings: Findings) -> HostConfig
         known = suggestion(model, shared.models)
         findings.error(row.at, f"host model {show(model)} is not defined in lsf.shared (HostModel){known}")
     type_ = read_cell(row, "type", plain_text, "!", findings)
-    if type_ != "!" and type_ not in shared.types:
+    if type_ != "!" and type_ not in (*shared.types, LINUX, *LINUX_TYPES):
         known = suggestion(type_, shared.types)
         findings.error(row.at, f"host type {show(type_)} is not defined in lsf.shared (HostType){known}")
     flags: dict[str, None] = {}

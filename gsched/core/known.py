@@ -23,6 +23,7 @@ from gsched.resreq.ast import (
     simple_parts,
 )
 from gsched.resreq.gpu import GpuRequirement, gpu_of, unsupported_by_agent
+from gsched.resreq.host_types import LINUX_TYPES
 from gsched.resreq.lexer import one_line, refuse
 from gsched.resreq.names import canonical, check_names, walk
 from gsched.resreq.syntax import BAD_NAME, BAD_SYNTAX
@@ -86,7 +87,8 @@ def _check_value(expression: Expression, source: str, config: ClusterConfig) -> 
         case Comparison(op, Name("type" | "model" | "status" as name, position), Text(value)):
             known = {"type": config.host_types, "model": config.host_models, "status": _STATUSES}[name]
             detected = {"type": LOCAL_TYPE, "model": UNKNOWN_MODEL}.get(name, "")
-            if known and value not in (*known, detected, "any", "local"):
+            also = LINUX_TYPES if name == "type" else ()
+            if known and value not in (*known, detected, "any", "local", *also):
                 near = get_close_matches(value, known, n=1)
                 hint = f" (did you mean {near[0]}?)" if near else f"; these are: {', '.join(known)}"
                 detail = f"{name}{op}{one_line(value)}: no host has the {name} {one_line(value)}{hint}"

@@ -27,6 +27,9 @@ class Roll:
     shared: dict[str, float | None] = field(default_factory=dict)
     """The same -> what was reported last; None: nobody knows now."""
 
+    gpu_names: frozenset[str] = frozenset()
+    """Resources of GPUs (gsched.model.provided) that any requirement has asked about: only these are worked out."""
+
     def reported_by(self, host: str) -> tuple[str, ...]:
         """The shared resources that the host's agent reports."""
         return tuple(key.rpartition(" ")[0] for key, reporter in self.reporters.items() if reporter == host)

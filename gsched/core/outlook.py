@@ -6,8 +6,8 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gsched.core.cluster import ClusterState
@@ -15,12 +15,13 @@ from gsched.core.completion import members_of
 from gsched.core.observed import Observations
 from gsched.core.pressure import busy_reasons
 from gsched.core.shared_books import SharedBooks
-from gsched.core.values import LOCAL_TYPE, host_values
+from gsched.core.values import LOCAL_TYPE, host_type, host_values
 from gsched.core.views import closed_reason
 from gsched.model.columns import HostColumns
 from gsched.model.config import ClusterConfig, GpuPlacement
 from gsched.model.host import HostConfig
 from gsched.model.ledger import Ledger
+from gsched.model.provided import gpu_names_in
 from gsched.model.reason import PlannedStart
 from gsched.model.resource import BUILTIN
 from gsched.model.snapshot import AdvanceReservation, Bucket, HostSnapshot, Line, RequirementClass, Running, Snapshot
@@ -28,6 +29,8 @@ from gsched.model.user import UserLimits
 from gsched.model.window import is_open, minute_of_week
 from gsched.policy.limit_counts import LimitCounts
 
+MOST_TEXTS = 100_000
+"""Requirements that are remembered as searched."""
 INACTIVATED = "The queue is inactivated by the administrator"
 CLOSED_BY_WINDOW = "The queue is inactivated by its time windows"
 GONE = "The queue {} no longer exists"
@@ -38,6 +41,7 @@ class _Fixed:
     """What follows from a configuration alone."""
 
     increasing: frozenset[str]
+    local_type: str
     budgets: tuple[Any, ...]
     user_limits: Mapping[str, float]
     processor_limits: Mapping[str, float]
@@ -63,6 +67,8 @@ class Outlook:
         self._counts: LimitCounts | None = None
         self._counted: dict[int, Running] = {}
         self._shared: SharedBooks | None = None
+        self._texts: set[str] = set()
+        """Requirements that have been searched for names of GPUs' resources."""
 
     def forget(self, host: str) -> None:
         """There is something new about the host."""
@@ -77,6 +83,7 @@ class Outlook:
     ) -> Snapshot:
         """What a cycle sees at `now`. Buckets in `leave_out` and all of a (queue, class) in it are not in it."""
         state, params = self._state, config.params
+        self._look_for_gpu_names(config)
         fixed = self._refresh(config, now)
         limits = config.limits
         if self._shared is not None and self._counts is not None:
@@ -118,7 +125,7 @@ class Outlook:
             reservations=tuple(_reservations(state, config)),
             planned=planned or {},
             increasing=fixed.increasing,
-            local_type=LOCAL_TYPE,
+            local_type=fixed.local_type,
             job_accept_interval_s=params.job_accept_interval_s,
             reserve_cores_per_gpu=params.reserve_cores_per_gpu,
             mix=state.seen.mix() if params.gpu_placement is GpuPlacement.SCARCE else (),
@@ -132,7 +139,7 @@ class Outlook:
     def _refresh(self, config: ClusterConfig, now: float) -> _Fixed:
         """Bring the hosts up to date; all of them after a reconfig, or where time alone may change them."""
         if config is not self._config or self._fixed is None:
-            self._config, self._fixed = config, _fixed(config)
+            self._config, self._fixed = config, _fixed(config, self._observations.roll.gpu_names)
             self._hosts, self._columns = {}, None
             self._stale.update(config.hosts)
             self._counts, self._counted = (LimitCounts(config.limits) if has_limits(config) else None), {}
@@ -148,6 +155,22 @@ class Outlook:
                 self._renew(self._host(host, config, now))
         self._stale.clear()
         return self._fixed
+
+    def _look_for_gpu_names(self, config: ClusterConfig) -> None:
+        """What pending jobs ask about GPUs is worked out for all hosts from now on."""
+        known, roll = self._texts, self._observations.roll
+        new = {requirement.requirement for requirement in self._state.pending if requirement.requirement not in known}
+        if not new:
+            return
+        if len(known) > MOST_TEXTS:
+            known.clear()
+        known.update(new)
+        names = frozenset(name for text in new for name in gpu_names_in(text))
+        if not names <= roll.gpu_names:
+            roll.gpu_names |= names
+            self._stale.update(config.hosts)
+            if self._fixed is not None:
+                self._fixed = replace(self._fixed, increasing=_increasing(config, roll.gpu_names))
 
     def _renew(self, host: HostSnapshot) -> None:
         if host != self._hosts.get(host.name):
@@ -236,11 +259,17 @@ def _reservations(state: ClusterState, config: ClusterConfig) -> Iterator[Advanc
         yield AdvanceReservation(name, users, made.start, made.end, made.slots, made.gpus)
 
 
-def _fixed(config: ClusterConfig) -> _Fixed:
-    resources = [*BUILTIN.values(), *config.resources.values()]
-    groups = config.user_groups
+def _increasing(config: ClusterConfig, gpu_names: Iterable[str]) -> frozenset[str]:
+    """Resources of which less is better; of those of GPUs the named ones."""
+    known = (config.resource(name) for name in (*BUILTIN, *config.resources, *gpu_names))
+    return frozenset(each.name for each in known if each is not None and each.increasing)
+
+
+def _fixed(config: ClusterConfig, gpu_names: Iterable[str]) -> _Fixed:
+    groups, master = config.user_groups, config.hosts.get(config.master_host)
     return _Fixed(
-        increasing=frozenset(resource.name for resource in resources if resource.increasing),
+        local_type=LOCAL_TYPE if master is None else host_type(master),
+        increasing=_increasing(config, gpu_names),
         budgets=tuple(limit for limit in config.limits if limit.gpu_hours is not None),
         user_limits=_rows(config, lambda row: row.max_jobs),
         processor_limits=_rows(config, lambda row: row.max_jobs_per_processor)

@@ -9,16 +9,21 @@ from __future__ import annotations
 from gsched.core.observed import Observation
 from gsched.model.config import ClusterConfig
 from gsched.model.host import HostConfig
+from gsched.model.provided import gpu_value
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
 from gsched.model.topology import Processor, offered
+from gsched.resreq.host_types import LINUX, TYPE_NAMES, type_names
 
-LOCAL_TYPE = "LINUX"
+LOCAL_TYPE = LINUX
 """Host type that a host with `!` has: gsched runs on Linux."""
 
 UNKNOWN_MODEL = "UNKNOWN_AUTO_DETECT"
 """Host model that a host with `!` has, as lshosts(1) shows one that is not detected."""
 
 _UNKNOWN_LOAD: dict[str, None] = dict.fromkeys(index.name for index in LOAD_INDICES)
+
+
+_NO_FACTS: dict[str, None] = dict.fromkeys(("nprocs", "ncores", "nthreads", "ostype", "osrel", "osver"))
 
 
 def host_type(host: HostConfig) -> str:
@@ -46,6 +51,10 @@ def host_values(config: ClusterConfig, host: HostConfig, seen: Observation) -> d
         maxswp=None if load is None else load.maxswp_mib,
         maxtmp=None if load is None else load.maxtmp_mib,
     )
+    values |= _NO_FACTS
+    values |= facts(seen)
+    names = type_names(str(values["type"]), load.machine if load is not None and seen.connected else "")
+    values[TYPE_NAMES] = " ".join(names)
     slots = slot_limit(host, seen)
     values["maxslots"] = float("inf") if slots is None else float(slots)
     for resource in config.resources.values():
@@ -57,7 +66,31 @@ def host_values(config: ClusterConfig, host: HostConfig, seen: Observation) -> d
     for name, instance in config.shared_on(host.name).items():
         values[name] = seen.roll.shared.get(instance.key) if instance.value is None else instance.value
     values.update(host.values)
+    if seen.roll.gpu_names:
+        _add_gpu_values(values, seen)
     return values
+
+
+def facts(seen: Observation) -> dict[str, float | str]:
+    """What the agent found out about the host that does not change: its processors, its operating system."""
+    load = seen.load if seen.connected else None
+    found: dict[str, float | str] = {}
+    counts = seen.topology.counts if seen.topology is not None else None
+    if counts is not None:
+        found |= zip(("nprocs", "ncores", "nthreads"), map(float, counts), strict=True)
+    if load is not None:
+        texts = {"ostype": load.ostype, "osrel": load.osrel, "osver": load.osver}
+        found |= {name: text for name, text in texts.items() if text}
+    return found
+
+
+def _add_gpu_values(values: dict[str, float | str | bool | None], seen: Observation) -> None:
+    """What requirements ask about GPUs, as they were probed last, where no elim says it."""
+    report = seen.gpus if seen.connected else None
+    for name in seen.roll.gpu_names:
+        if values.get(name) is None:
+            known = report is not None and report.known
+            values[name] = gpu_value(name, report.gpus, report.driver) if report is not None and known else None
 
 
 def affinity_processors(host: HostConfig | None, seen: Observation) -> tuple[tuple[Processor, ...], str]:

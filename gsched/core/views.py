@@ -21,6 +21,9 @@ from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, ResourceType
 from gsched.model.topology import Topology
 from gsched.model.view import GpuView, HostView, OrphanView, ResourceValue
 from gsched.model.window import is_open, minute_of_week, windows_text
+from gsched.resreq.host_types import TYPE_NAMES
+
+_FACTS = ("nprocs", "ncores", "nthreads", "ostype", "osrel", "osver", TYPE_NAMES)
 
 MOST_NOTED = 20
 """Notes about attempts without a record; `gadmin orphans` lists all."""
@@ -118,6 +121,7 @@ def host_view(host: HostConfig, config: ClusterConfig, state: ClusterState, seen
         resources=host.resources,
         exclusive_resources=host.exclusive_resources,
         values=_static_values(host, config),
+        facts={name: value for name in _FACTS if isinstance(value := values[name], float | str)},
         thresholds={name: each.text for name, each in host.thresholds.items()},
         dispatch_window=windows_text(host.dispatch_window),
         orphans=tuple(_orphans(seen)),

@@ -15,6 +15,7 @@ from gsched.base.errors import BadRequest
 from gsched.core.known import check_requirement
 from gsched.core.values import LOCAL_TYPE
 from gsched.model.config import ClusterConfig
+from gsched.model.provided import gpu_names_in, gpu_value
 from gsched.model.resource import Resource, ResourceType
 from gsched.model.view import HostView
 from gsched.resreq.ast import Name, OrderKey, Requirement
@@ -44,7 +45,7 @@ def admitted(hosts: list[HostView], requirement: str, config: ClusterConfig) -> 
         raise BadRequest(f"-R {requirement[:60]}: only select[...] and order[...] choose among hosts")
     check_requirement(asked, known)
     judge = compile_select(asked.select, local_type=LOCAL_TYPE)
-    values = {host.name: values_of(host, known) for host in hosts}
+    values = {host.name: _of_gpus(host, requirement) | values_of(host, known) for host in hosts}
     chosen = [host for host in hosts if judge(values[host.name]).holds is True]
     for key in reversed(asked.order or ()):
         rank = _rank(key, is_increasing)
@@ -56,9 +57,10 @@ def values_of(host: HostView, config: ClusterConfig) -> dict[str, _Value]:
     """The host's values by name; None is unknown."""
     values: dict[str, _Value] = {name: resource.name in host.resources for name, resource in _booleans(config)}
     values[MANAGEMENT.name] = values.get(MANAGEMENT.name) or host.name == config.master_host
+    values.update(host.facts)
     values.update(host.values)
     values.update(host.load)
-    values.update({each.name: each.text or each.total for each in host.externals})
+    values.update({each.name: value for each in host.externals if (value := each.text or each.total) is not None})
     values.update(
         type=host.type,
         model=host.model,
@@ -75,6 +77,12 @@ def values_of(host: HostView, config: ClusterConfig) -> dict[str, _Value]:
         maxslots=math.inf if host.max_slots is None else float(host.max_slots),
     )
     return values
+
+
+def _of_gpus(host: HostView, requirement: str) -> dict[str, _Value]:
+    """What the requirement asks about the host's GPUs, where no elim says it."""
+    gpus = [each.gpu for each in host.gpus]
+    return {name: gpu_value(name, gpus, host.gpu_driver) for name in gpu_names_in(requirement)}
 
 
 def _booleans(config: ClusterConfig) -> list[tuple[str, Resource]]:

@@ -186,6 +186,9 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     def _hosts_of(self, request: Any) -> Any:
         hosts = {host.name: host for host in with_kept_slots(self._board.hosts(), self._board.shared.planned)}
         config, names = self._board.config, list(request.names) or list(hosts)
+        shared = shared_views(config, hosts) if config.shared else {}
+        if shared:
+            hosts = {name: with_shared(view, config, shared) for name, view in hosts.items()}
         members = [host for name in names for host in config.host_groups.get(name, (name,))]
         for name in members:
             if name not in hosts:
@@ -194,11 +197,10 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         if request.requirement:
             chosen = admitted(chosen, request.requirement, config)
         reply = scheduler_pb2.HostsReply()
-        shared = shared_views(config, hosts) if config.shared else {}
         for each in shared.values():
             fill(reply.shared.add(), each)
         for view in chosen:
-            told = with_shared(self._sessions.roster.annotated(view), config, shared)
+            told = self._sessions.roster.annotated(view)
             brief = told if request.topology else msgspec.structs.replace(told, topology=None, cpu_jobs={})
             fill(reply.hosts.add(), brief)
         return reply

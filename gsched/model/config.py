@@ -14,6 +14,7 @@ import msgspec
 from gsched.model.application import Application
 from gsched.model.host import HostConfig
 from gsched.model.limit import Limit
+from gsched.model.provided import provided
 from gsched.model.queue import Queue
 from gsched.model.resource import BUILTIN, Resource
 from gsched.model.shared_resource import SharedInstance, limits_of
@@ -285,7 +286,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def resource(self, name: str) -> Resource | None:
         """The resource called `name`, built-in or defined in lsf.shared; None if there is none."""
-        return BUILTIN.get(name) or self.resources.get(name)
+        return BUILTIN.get(name) or self.resources.get(name) or provided(name)
 
     @property
     def is_shared(self) -> bool:

@@ -170,6 +170,8 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     sample."""
     slowdown_c: int | None = None
     """Temperature from which on it slows itself down."""
+    factor: float | None = None
+    """CUDA compute capability, 8.6; LSF calls it the GPU's factor."""
 
     @property
     def counted_mode(self) -> ComputeMode | None:
@@ -218,6 +220,12 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     maxmem_mib: float | None = None
     maxswp_mib: float | None = None
     maxtmp_mib: float | None = None
+    ostype: str = ""
+    """Operating system, release of its kernel, distribution, and the machine that it is made for: `Linux`,
+    `6.1.0-18-amd64`, `debian12`, `x86_64`; empty: unknown."""
+    osrel: str = ""
+    osver: str = ""
+    machine: str = ""
     notes: tuple[str, ...] = ()
     """Lines for `ghosts -l`: an elim that died, a value that was rubbish."""
 

@@ -43,6 +43,15 @@ class Topology(msgspec.Struct, frozen=True):
     memory: tuple[MemoryNode, ...] = ()
 
     @property
+    def counts(self) -> tuple[int, int, int] | None:
+        """Physical processors, cores of one, threads of a core; None while nobody knows."""
+        if not self.processors:
+            return None
+        sockets = len({each.socket for each in self.processors})
+        cores = len({(each.socket, each.core) for each in self.processors})
+        return sockets, cores // sockets, len(self.processors) // cores
+
+    @property
     def nodes(self) -> frozenset[int]:
         """Numbers of the NUMA nodes."""
         return frozenset(each.numa for each in self.processors)

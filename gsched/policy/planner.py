@@ -42,7 +42,10 @@ MOST_SLIP_S = 30.0
 """A plan that has to be put off by no more than this keeps its place."""
 OTHERS_FIRST = "unknown: other planned jobs come before it"
 CLOSES_FIRST = "unknown: its queue closes before, by its time windows"
-_LASTING = frozenset({"type", "model", "hname", "cpuf", "ncpus", "ndisks", "maxmem", "maxswp", "maxtmp", "maxslots"})
+_LASTING = frozenset(
+    {"type", "model", "hname", "cpuf", "ncpus", "nprocs", "ncores", "nthreads", "ostype", "osrel", "osver", "ndisks"}
+    | {"maxmem", "maxswp", "maxtmp", "maxslots"}
+)
 """Resources whose values do not change by themselves; of others nobody knows what they will be."""
 MOST_TRIALS = 16
 """Times at which a set of hosts is tried."""

@@ -79,6 +79,7 @@ class Entry(msgspec.Struct, forbid_unknown_fields=True):
     fault: str = ""
     xids: list[int] = []
     slowdown_c: int | None = None
+    factor: float | None = None
 
 
 def simulated_uuid(host: str, index: int) -> str:
@@ -155,6 +156,7 @@ def _gpu(entry: Entry, index: int, host: str, mode: ComputeMode | None) -> Gpu:
         fault=entry.fault,
         xids=tuple(GpuXid(number=number) for number in entry.xids),
         slowdown_c=entry.slowdown_c,
+        factor=entry.factor,
         reserved_mib=entry.reserved_mib,
         memory_utilization_percent=entry.memory_utilization_percent,
         power_w=entry.power_w,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import platform
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +39,7 @@ class LoadSampler:
         self._paging = Rate()
         self._disk = Rate()
         self._busy = Utilization()
+        self._system = operating_system()
 
     def sample(self) -> LoadReport:
         """The load now. Never raises."""
@@ -67,7 +69,19 @@ class LoadSampler:
             maxmem_mib=None if memory is None else memory.total / _MIB,
             maxswp_mib=None if swap is None else swap.total / _MIB,
             maxtmp_mib=None if tmp is None else tmp.f_blocks * tmp.f_frsize / _MIB,
+            ostype=self._system["ostype"],
+            osrel=self._system["osrel"],
+            osver=self._system["osver"],
+            machine=self._system["machine"],
         )
+
+
+def operating_system() -> dict[str, str]:
+    """What the host runs, as LoadReport has it."""
+    system = os.uname()
+    release = _try(platform.freedesktop_os_release) or {}
+    version = release.get("ID", "") + release.get("VERSION_ID", "")
+    return {"ostype": system.sysname, "osrel": system.release, "osver": version, "machine": system.machine}
 
 
 class Average:

@@ -200,6 +200,7 @@ class Nvml:
             problem=read.problem,
             fault=read.fault or self._memory_fault(uuid, errors, read),
             slowdown_c=facts.slowdown_c,
+            factor=facts.factor,
         )
         if not gpu.problem:
             self._seen[index] = gpu

@@ -40,6 +40,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     numa: int | None
     can_mig: bool
     slowdown_c: int | None = None
+    factor: float | None = None
+    """CUDA compute capability."""
 
     @property
     def is_whole(self) -> bool:
@@ -58,7 +60,13 @@ def read_facts(read: Readings, devices: Path = DEVICES) -> Facts:
         numa=numa_node(bus, devices) if bus else None,
         can_mig=read("nvmlDeviceGetMigMode") is not None,
         slowdown_c=read("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN),
+        factor=_factor(read("nvmlDeviceGetCudaComputeCapability")),
     )
+
+
+def _factor(capability: Any) -> float | None:
+    """8.6 for NVML's (8, 6)."""
+    return None if not capability else float(f"{capability[0]}.{capability[1]}")
 
 
 def read_memory_fault(read: Readings) -> str:

@@ -32,6 +32,7 @@ from gsched.resreq.ast import (
     Text,
 )
 from gsched.resreq.evaluate import WILDCARD_NAMES
+from gsched.resreq.host_types import TYPE_NAMES
 from gsched.resreq.names import canonical
 
 Booleans: TypeAlias = NDArray[np.bool_]
@@ -54,6 +55,8 @@ _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     "<=": operator.le,
     ">=": operator.ge,
+    "names": lambda names, word: word in names.split(" "),
+    "does not name": lambda names, word: word not in names.split(" "),
 }
 _UNKNOWN = -1
 
@@ -309,9 +312,14 @@ def _comparison(expression: Comparison, local_type: str | None) -> _Condition:
         case Comparison(_, Name("type"), Text("local")) if equality:
             right = lambda _: local_type  # noqa: E731
     literal = _literal(expression.right) if equality or isinstance(expression.right, Name) else None
+    of_type = equality and isinstance(expression.left, Name) and expression.left.name == "type"
 
     def judge(columns: Columns) -> _Truth:
         first = left(columns)
+        if of_type:
+            names, word = _column(columns, TYPE_NAMES), literal if literal is not None else right(columns)
+            if isinstance(names, CodedText) and names.words and isinstance(word, str):
+                return _Truth(*names.compare("names" if op != "!=" else "does not name", word))
         if first is None:
             return _UNCLEAR
         if isinstance(first, str | CodedText):

@@ -27,6 +27,7 @@ from gsched.resreq.ast import (
     Number,
     Text,
 )
+from gsched.resreq.host_types import TYPE_NAMES
 from gsched.resreq.names import canonical, select_names, walk
 from gsched.resreq.printer import print_expression
 
@@ -203,8 +204,13 @@ def _comparison(expression: Comparison, local_type: str | None) -> Callable[[Val
         case Comparison(_, Name("type"), Text("local")) if equality:
             right = lambda _: local_type  # noqa: E731
     literal = _literal(expression.right) if equality or isinstance(expression.right, Name) else None
+    of_type = equality and isinstance(expression.left, Name) and expression.left.name == "type"
 
     def judge(values: Values) -> bool | None:
+        if of_type:
+            names, word = values.get(TYPE_NAMES), literal if literal is not None else right(values)
+            if isinstance(names, str) and isinstance(word, str):
+                return (word in names.split(" ")) is (expression.op != "!=")
         first = left(values)
         if isinstance(first, str):
             other = literal if literal is not None else right(values)

@@ -348,6 +348,15 @@ EXPORT code nvmlDeviceGetTemperatureThreshold(device gpu, unsigned kind, unsigne
     return OK;
 }
 
+EXPORT code nvmlDeviceGetCudaComputeCapability(device gpu, int *major, int *minor) {
+    ENTER(gpu);
+    long capability = of_gpu(gpu, "capability", 0); /* 86 for 8.6 */
+    if (!capability) return NOT_SUPPORTED;
+    *major = (int)(capability / 10);
+    *minor = (int)(capability % 10);
+    return OK;
+}
+
 EXPORT code nvmlDeviceGetRemappedRows(device gpu, unsigned *corrected, unsigned *other, unsigned *pending,
                                       unsigned *failed) {
     ENTER(gpu);

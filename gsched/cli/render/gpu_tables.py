@@ -14,6 +14,7 @@ from gsched.base.units import format_scaled_mib
 from gsched.cli.render.fold import cell, head, left, printable, right
 from gsched.cli.render.load import load_status
 from gsched.model.host import ComputeMode, Gpu
+from gsched.model.provided import model_word
 from gsched.model.view import HostView
 
 _MODE_NUMBER = {
@@ -120,9 +121,8 @@ def gpus_of(hosts: Iterable[HostView]) -> Iterator[tuple[HostView, Gpu]]:
 
 
 def model_name(name: str) -> str:
-    """`TeslaV100_PCIE_32GB` for NVML's `Tesla V100-PCIE-32GB`: one word, as LSF writes models."""
-    text = printable(name).removeprefix("NVIDIA ")
-    return "".join(text.split()).replace("-", "_") or "-"
+    """The model in one word, as LSF writes it; `-` for none."""
+    return model_word(printable(name)) or "-"
 
 
 def gigabytes(mib: float | None) -> str:
@@ -215,12 +215,13 @@ def health(gpu: Gpu) -> str:
 
 
 def model_rows(hosts: Iterable[HostView]) -> Iterator[tuple[str, Row]]:
-    """`glshosts -gpu`: what each GPU is. LSF's factor is not known here."""
+    """`glshosts -gpu`: what each GPU is."""
     for host, gpu in gpus_of(hosts):
         row = {
             "gpu_id": str(gpu.index),
             "gpu_model": model_name(gpu.model),
             "gpu_driver": printable(host.gpu_driver) or "-",
+            "gpu_factor": "-" if gpu.factor is None else f"{gpu.factor:.1f}",
             "numa_id": number(gpu.numa),
         }
         yield host.name, row

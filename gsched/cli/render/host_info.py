@@ -97,12 +97,8 @@ def _value(value: float | str) -> str:
 
 def _processors(host: HostView) -> tuple[str, str, str]:
     """Sockets, cores of one, threads of a core, as far as they are known."""
-    found = host.topology.processors if host.topology is not None else ()
-    if not found:
-        return "-", "-", "-"
-    sockets = len({each.socket for each in found})
-    cores = len({(each.socket, each.core) for each in found})
-    return str(sockets), str(cores // sockets), str(len(found) // cores)
+    sockets, cores, threads = (_value(host.facts.get(name, "-")) for name in ("nprocs", "ncores", "nthreads"))
+    return sockets, cores, threads
 
 
 def _thresholds(host: HostView, names: Sequence[str]) -> Iterator[str]:

@@ -241,7 +241,7 @@ def test_hosts_with_resources():
     ("row", "error"),
     [
         ("h1 fats ! 1 ()", "host model fats is not defined in lsf.shared (HostModel); did you mean fast?"),
-        ("h1 ! LINUX 1 ()", "host type LINUX is not defined in lsf.shared (HostType); did you mean LINUX64?"),
+        ("h1 ! LINUX6 1 ()", "host type LINUX6 is not defined in lsf.shared (HostType); did you mean LINUX64?"),
         ("h1 ! ! 2 ()", "server: '2' is not a whole number from 0 to 1"),
         ("all ! ! 1 ()", "HOSTNAME: 'all' cannot be the name of a host"),
         ("h[1-4] ! ! 1 ()", "HOSTNAME: 'h[1-4]' cannot be the name of a host"),
@@ -357,6 +357,12 @@ def test_static_values_of_single_hosts_and_of_several():
         (("h3",), 7.0),
     ]
     assert checked.config.mapped == {}
+
+
+def test_types_that_lsf_knows_need_no_definition():
+    checked = cluster(["h1 ! X86_64 1 ()", "h2 ! LINUX 1 ()"])
+    assert checked.errors == []
+    assert [host.type for host in checked.config.hosts.values()] == ["X86_64", "LINUX"]
 
 
 def test_what_several_hosts_share_is_one_instance_for_all_of_them():

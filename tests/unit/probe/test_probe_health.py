@@ -136,11 +136,12 @@ def test_other_errors_are_no_fault(machine: Machine) -> None:
 
 
 def test_where_it_slows_down_and_what_of_its_memory_has_failed(machine: Machine) -> None:
-    machine.say("gpu.0.slowdown=87", "gpu.1.remap_failed=1")
+    machine.say("gpu.0.slowdown=87", "gpu.1.remap_failed=1", "gpu.2.capability=86")
 
     async def story(probe: NvmlProbe) -> None:
         report = await probe.sample()
         assert [gpu.slowdown_c for gpu in report.gpus] == [87, None, None, None]
+        assert [gpu.factor for gpu in report.gpus] == [None, None, 8.6, None]
         assert [gpu.fault for gpu in report.gpus] == ["", "a faulty row of its memory could not be set aside", "", ""]
         machine.say("gpu.0.remap_failed=1")
         assert (await probe.sample()).gpus[0].fault == ""  # asked for when the number of errors changes

@@ -23,6 +23,7 @@ def test_report_has_every_built_in_index_in_its_unit() -> None:
     first = sampler.sample()
     assert set(first.indices) == {index.name for index in LOAD_INDICES}
     assert first.ncpus >= 1
+    assert (first.ostype, first.osrel, first.machine) == (os.uname().sysname, os.uname().release, os.uname().machine)
     assert first.maxmem_mib == pytest.approx(psutil.virtual_memory().total / 2**20)
     assert first.indices["mem"] is not None
     assert 0 < first.indices["mem"] <= first.maxmem_mib
