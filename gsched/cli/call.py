@@ -84,6 +84,7 @@ class Call:
         self._on_cancel: list[Callable[[], object]] = []
         self._kept: list[bytes] = []
         self._kept_size = 0
+        self._held: list[bytes] | None = None
         self._lock = threading.RLock()
 
     @functools.cached_property
@@ -109,7 +110,7 @@ class Call:
         """Put text on standard error, after all that was written to standard output before."""
         with self._lock:
             self.flush()
-            self._put(2, _encode(text.replace("\n", self.line_end)))
+            self._send(2, _encode(text.replace("\n", self.line_end)))
 
     def flush(self) -> None:
         """Send what is kept back of standard output."""
@@ -118,13 +119,31 @@ class Call:
                 data = b"".join(self._kept)
                 self._kept.clear()
                 self._kept_size = 0
-                self._put(1, data)
+                self._send(1, data)
 
     def error_bytes(self, data: bytes) -> None:
         """Put bytes on standard error, after all that was written to standard output before."""
         with self._lock:
             self.flush()
-            self._put(2, data)
+            self._send(2, data)
+
+    @contextlib.contextmanager
+    def held_back(self) -> Iterator[list[bytes]]:
+        """What is written inside, to either stream, comes into this list in order, and goes nowhere."""
+        self.flush()
+        written: list[bytes] = []
+        self._held = written
+        try:
+            yield written
+            self.flush()
+        finally:
+            self._held = None
+
+    def _send(self, stream: int, data: bytes) -> None:
+        if self._held is None:
+            self._put(stream, data)
+        else:
+            self._held.append(data)
 
     # Input
 

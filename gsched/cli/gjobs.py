@@ -39,7 +39,7 @@ from gsched.cli.render.slot_sums import render_slot_sums
 from gsched.cli.selection import not_found, nothing_found, parse_job_ids
 from gsched.cli.session import Session, connected, setting
 from gsched.cli.sizes import unit_of
-from gsched.cli.watching import watch
+from gsched.cli.watching import has_screen, watch
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.model.host import Gpu
@@ -123,16 +123,20 @@ def main(call: Call) -> int:
     job_ids = parse_job_ids(options.rest)
     named = () if EVERY in job_ids else job_ids
     is_text = wants_text(call, options, job_ids)
+    if options.has("-watch") and has_screen(call):
+        call.take_over()  # who leaves the terminal's other screen must live as long as the terminal shows it
     with connected(call) as session:
         if is_text:
             return show_text(call, session, options, job_ids[0])
-        if options.has("psum"):
-            return _summary(call, session)
-        if options.has("A"):
-            return _arrays(call, options, session, named)
-        if options.has("-watch"):
-            return watch(call, session, lambda: _show(call, options, session, named, chosen))
-        return _show(call, options, session, named, chosen)
+
+        def show() -> int:
+            if options.has("psum"):
+                return _summary(call, session)
+            if options.has("A"):
+                return _arrays(call, options, session, named)
+            return _show(call, options, session, named, chosen)
+
+        return watch(call, session, show) if options.has("-watch") else show()
 
 
 def _show(

@@ -26,18 +26,18 @@ def cluster(module_cluster: Callable[..., Cluster]) -> Cluster:
 
 
 class Screen:
-    """A terminal with gsub in it."""
+    """A terminal with gsub in it, or another command."""
 
-    def __init__(self, cluster: Cluster, *words: str) -> None:
+    def __init__(self, cluster: Cluster, *words: str, command: str = "gsub", term: str = "dumb") -> None:
         self.ours, self.theirs = pty.openpty()
         self.resize(30, 100)
         self.text = b""
         self.process = subprocess.Popen(
-            ["gsub", *words],
+            [command, *words],
             stdin=self.theirs,
             stdout=self.theirs,
             stderr=self.theirs,
-            env={**cluster.env, "TERM": "dumb"},
+            env={**cluster.env, "TERM": term},
             cwd=cluster.folder,
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
@@ -77,8 +77,8 @@ class Screen:
 def screen(cluster: Cluster) -> Iterator[Callable[..., Screen]]:
     screens: list[Screen] = []
 
-    def start(*words: str) -> Screen:
-        screens.append(Screen(cluster, *words))
+    def start(*words: str, **more: str) -> Screen:
+        screens.append(Screen(cluster, *words, **more))
         return screens[-1]
 
     yield start
@@ -202,3 +202,18 @@ def test_what_cannot_be_interactive_is_refused(cluster: Cluster) -> None:
     ):
         done = cluster.run("gsub", *words, check=False)
         assert done.returncode == 255 and reason in done.stderr and done.stderr.endswith("Job not submitted.\n")
+
+
+@pytest.mark.parametrize("options", [("-a",), ("-A",), ("-psum",)])
+def test_a_watched_listing_leaves_the_terminal_as_it_was(
+    cluster: Cluster, screen: Callable[..., Screen], options: tuple[str, ...]
+) -> None:
+    cluster.submit("-H", "-J", "seen[1-40]", "true")
+    shown = screen(*options, "--watch", command="gjobs", term="xterm")
+    shown.until(rb"\^C ends this")
+    assert shown.text.startswith(b"\x1b[?1049h") and b"\x1b[3J" not in shown.text
+    assert shown.text.count(b"\r\n") < 30  # it fits on the screen
+    shown.type(b"\x03")
+    shown.until(rb"\x1b\[\?1049l")
+    assert shown.process.wait(PATIENCE_S) == 130
+    cluster.run("gkill", "0")

@@ -12,6 +12,7 @@ from fake_master import FakeCall, FakeMaster, allocation, record, spec
 from test_cli_gjobs import pending, running
 
 from gsched.cli.job_filters import reserved_names
+from gsched.cli.watching import _cut
 from gsched.model import event as events
 from gsched.model.host import Gpu
 from gsched.model.view import GpuView, HostView
@@ -120,6 +121,60 @@ def test_watching_shows_what_happened_until_it_is_broken_off(master: FakeMaster,
     thread.join(60)
     assert codes == [130]
     assert listing.out.count("7 PEND") == 1 and listing.err == ""
+
+
+def test_on_a_terminal_it_is_watched_on_its_other_screen(master: FakeMaster, call: NewCall) -> None:
+    master.views = [pending(7)]
+    listing = call("gjobs", "-noheader", "-o", "id stat", "--watch", TERM="xterm")
+    listing.stdout_is_tty = True
+    assert _watched(listing, "7 PEND\n\n") == 130
+    assert listing.out.startswith("\x1b[?1049h") and listing.out.endswith("\x1b[?1049l")
+    assert "\x1b[3J" not in listing.out  # which would delete what can be scrolled back to
+    assert "; ^C ends this" in listing.out and listing.err == ""
+
+
+def test_on_a_terminal_the_other_screen_is_left_when_the_listing_fails(master: FakeMaster, call: NewCall) -> None:
+    listing = call("gjobs", "--watch", TERM="xterm")
+    listing.stdout_is_tty = True
+    listing.__dict__["width"] = None  # a fault of any kind
+    master.views = [pending(7)]
+    assert listing.run() == 255
+    assert listing.out.endswith("\x1b[?1049l") and listing.err.startswith("gjobs: internal error: ")
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_a_terminal_without_screens_gets_one_listing_below_the_other(
+    master: FakeMaster, call: NewCall, term: str
+) -> None:
+    master.views = [pending(7)]
+    listing = call("gjobs", "--watch", TERM=term)
+    listing.stdout_is_tty = True
+    assert _watched(listing, "\n-- ") == 130
+    assert "\x1b" not in listing.out
+
+
+@pytest.mark.parametrize(("option", "shown"), [("-psum", "pending jobs in cluster"), ("-A", "No job array found")])
+def test_arrays_and_the_summary_are_watched_too(master: FakeMaster, call: NewCall, option: str, shown: str) -> None:
+    listing = call("gjobs", option, "--watch")
+    assert _watched(listing, "-- ") == 130
+    assert shown in listing.out + listing.err
+
+
+def test_what_does_not_fit_on_the_screen_is_cut() -> None:
+    text = "".join(f"{number}\n" for number in range(30))
+    assert _cut(text, 0) == _cut(text, 32) == text
+    assert _cut(text, 12) == "".join(f"{number}\n" for number in range(9)) + "... and 21 lines more\n"
+
+
+def _watched(listing: FakeCall, shown: str) -> int:
+    """Its exit code when it is broken off after it has shown this."""
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(listing.run()))
+    thread.start()
+    _until(lambda: shown in listing.out)
+    listing.cancel()
+    thread.join(60)
+    return codes[0]
 
 
 def _until(is_true: Callable[[], bool]) -> None:
