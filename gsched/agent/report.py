@@ -20,7 +20,7 @@ from gsched.base.clock import Clock
 from gsched.base.gpulock import Places
 from gsched.model.devices import offer_of
 from gsched.model.host import GpuReport, LoadReport
-from gsched.probe.elim import ElimResource, ElimRunner
+from gsched.probe.elim import ElimResource, ElimRules, ElimRunner
 from gsched.probe.load import LoadSampler
 from gsched.wire.convert import fill
 from gsched.wire.v1 import agent_pb2
@@ -94,7 +94,6 @@ class HostReporter:
             self._elims = ElimRunner(
                 settings.server_dir,
                 conf_dir=self._conf_dir,
-                restart_s=settings.elim_restart_s,
                 clock=self._clock,
                 on_change=self._load_due.set,
                 may_run=self._may_run,
@@ -103,7 +102,13 @@ class HostReporter:
             resource.name: ElimResource(interval_s=resource.interval_s, is_string=resource.is_string)
             for resource in settings.resources
         }
-        await self._elims.reconfigure(wanted, is_master=settings.is_master_host)
+        rules = ElimRules(
+            restart_s=settings.elim_restart_s,
+            block_s=settings.elim_block_s if settings.HasField("elim_block_s") else None,
+            restarts=settings.elim_restarts if settings.HasField("elim_restarts") else None,
+            debug=settings.elim_debug,
+        )
+        await self._elims.reconfigure(wanted, is_master=settings.is_master_host, rules=rules)
         await self.gpus.look()
         self.announce()
 

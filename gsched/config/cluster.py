@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
+from gsched.config.elims import Elims, read_elims
 from gsched.config.findings import Findings, Place, show, suggestion
 from gsched.config.location import read_resource_map
 from gsched.config.sections import Row, Section, read_entries
@@ -39,6 +40,7 @@ class Cluster:
 
     exchange_s: float = 15.0
     exchange_at: Place | None = None
+    elims: Elims = field(default_factory=Elims)
     administrators: tuple[str, ...] = ()
     hosts: dict[str, HostConfig] = field(default_factory=dict)
     mapped: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -80,6 +82,7 @@ def _read_parameters(section: Section, cluster: Cluster, findings: Findings) -> 
     settings = Settings(read_entries(section, findings), findings, where="section Parameters of lsf.cluster")
     cluster.exchange_s = settings.take("EXINTERVAL", seconds(0.05), cluster.exchange_s)
     cluster.exchange_at = settings.place("EXINTERVAL") or cluster.exchange_at
+    cluster.elims = read_elims(settings, cluster.elims)
     settings.finish(REFUSED_CLUSTER, WITHOUT_EFFECT_CLUSTER)
 
 

@@ -22,6 +22,7 @@ from gsched.base.errors import BadRequest, ConfigError, Problem
 from gsched.config.accounts import note_unknown_names
 from gsched.config.applications import read_applications
 from gsched.config.cluster import Cluster, read_cluster
+from gsched.config.elims import joined_elims, with_elims
 from gsched.config.findings import Findings, Place, show, suggestion
 from gsched.config.hosts import HostsFile, read_hosts
 from gsched.config.lsfconf import LsfConf, read_lsf_conf
@@ -34,7 +35,7 @@ from gsched.config.shared import Shared, read_shared
 from gsched.config.users import Users, read_users
 from gsched.config.values import cluster_name
 from gsched.model.application import Application
-from gsched.model.config import ALL_HOSTS, ClusterConfig, Locations, Params
+from gsched.model.config import ALL_HOSTS, ClusterConfig, Locations, Params, Timing
 from gsched.model.queue import Queue
 
 CLUSTER_PREFIX = "lsf.cluster."
@@ -194,6 +195,7 @@ def _read(folder: _Folder) -> _Files:
     cluster = Cluster()
     if cluster_file in folder.contents:
         cluster = read_cluster(folder.path(cluster_file), folder.sections(cluster_file), shared, findings)
+    cluster.elims = joined_elims(conf.elims, cluster.elims, findings)
     params = read_params(folder.sections("lsb.params"), shared.resources, conf.unit, findings)
     users = read_users(folder.sections("lsb.users"), findings)
     hosts = read_hosts(
@@ -231,9 +233,7 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         mapped=cluster.mapped,
         shared=cluster.shared,
         params=_params(conf, files.params, findings),
-        timing=msgspec.structs.replace(
-            conf.timing, exchange_s=cluster.exchange_s, usage_sample_s=files.params.usage_sample_s
-        ),
+        timing=_timing(files),
         locations=locations,
         network=conf.network,
         admin_hosts=conf.admin_hosts,
@@ -257,6 +257,14 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         compute_units=hosts.compute_units,
         reservation_method=files.resources.methods,
     )
+
+
+def _timing(files: _Files) -> Timing:
+    conf, cluster = files.conf, files.cluster
+    timing = msgspec.structs.replace(
+        conf.timing, exchange_s=cluster.exchange_s, usage_sample_s=files.params.usage_sample_s
+    )
+    return with_elims(timing, cluster.elims)
 
 
 def _params(conf: LsfConf, file: ParamsFile, findings: Findings) -> Params:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest, ConfigError
 from gsched.base.units import unit_letter
+from gsched.config.elims import Elims, read_elims
 from gsched.config.findings import Findings, Place, show
 from gsched.config.requirements import gpu_requirement
 from gsched.config.sections import MAX_FILE_BYTES, Entry, decode, read_assignments
@@ -44,6 +45,7 @@ class LsfConf:
 
     locations: Locations | None
     timing: Timing
+    elims: Elims
     host_lost_after_s: float
     host_lost_at: Place | None
     root_may_submit: bool
@@ -85,6 +87,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
             elim_restart_s=settings.take("GSCHED_ELIM_RESTART", seconds(0.05), timing.elim_restart_s),
             command_wait_s=settings.take("GSCHED_COMMAND_WAIT", seconds(0), timing.command_wait_s),
         ),
+        elims=read_elims(settings),
         host_lost_after_s=settings.take("GSCHED_HOST_LOST", seconds(0.1), Params().host_lost_after_s),
         host_lost_at=settings.place("GSCHED_HOST_LOST"),
         root_may_submit=settings.take("LSF_ROOT_USER", yes_or_no, False),

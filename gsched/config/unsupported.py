@@ -41,9 +41,8 @@ WITHOUT_EFFECT_CONF: dict[str, str] = _names("LSF_LIBDIR LSF_MANDIR LSF_INCLUDED
 
 _NO_FAILOVER = "there is no fail-over of the master"
 
-REFUSED_CLUSTER: dict[str, str] = _names("LSF_ELIM_BLOCKTIME LSF_ELIM_DEBUG FLOAT_CLIENTS PRODUCTS") | {
+REFUSED_CLUSTER: dict[str, str] = _names("FLOAT_CLIENTS PRODUCTS") | {
     "ELIMARGS": "elims are started without arguments",
-    "LSF_ELIM_RESTARTS": "GSCHED_ELIM_RESTART in lsf.conf sets how often an elim may start",
     "HOST_INACTIVITY_LIMIT": "GSCHED_HOST_LOST in lsf.conf says after how many seconds a host is lost",
     "MASTER_INACTIVITY_LIMIT": _NO_FAILOVER,
     "RETRY_LIMIT": _NO_FAILOVER,

@@ -184,6 +184,12 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """GSCHED_GPU_INTERVAL: how often GPUs are probed."""
     elim_restart_s: float = 90.0
     """Shortest time between two starts of one elim (back-off doubles it up to ten times this)."""
+    elim_block_s: float | None = None
+    """LSF_ELIM_BLOCKTIME: an elim that completes no report for so long is started again; None: it is left in peace."""
+    elim_restarts: int | None = None
+    """LSF_ELIM_RESTARTS: so often is one elim started again at most; None: always."""
+    elim_debug: bool = False
+    """LSF_ELIM_DEBUG: what elims report is logged, and a report that is begun must be complete within 2 seconds."""
     command_wait_s: float = 60.0
     """GSCHED_COMMAND_WAIT: how long a command waits for a master that does not answer."""
     usage_sample_s: float = 10.0

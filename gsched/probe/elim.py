@@ -11,17 +11,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gsched.base.clock import Clock, SystemClock
-from gsched.probe.elim_format import Report
-from gsched.probe.elim_program import ABORT_CODE, ElimProgram
+from gsched.probe.elim_format import Report, quote
+from gsched.probe.elim_program import ABORT_CODE, ElimProgram, ElimRules
+from gsched.probe.elim_silence import Silence
 from gsched.probe.elim_table import ElimResource, ElimTable
 from gsched.probe.guard import Guard
 
-__all__ = ["ElimResource", "ElimRunner", "find_elims"]
+__all__ = ["ElimResource", "ElimRules", "ElimRunner", "find_elims"]
+
+log = logging.getLogger(__name__)
+
+MOST_LOGGED = 1000
+"""Characters of a report that are logged."""
 
 RESERVED = frozenset({"elim.user"})
 
@@ -45,9 +52,9 @@ def find_elims(server_dir: str | os.PathLike[str]) -> list[Path]:
 class ElimRunner:
     """All elims of one host. Starts nothing before `reconfigure`; must be used from one event loop.
 
-    `restart_s` is the shortest time between two starts of one elim. `on_change` is called without arguments, within
-    the event loop, after values or notes have changed, also when a value has become unknown by silence. `may_run` says
-    why a program must not be run, empty when it may: who can change it would be who runs it.
+    `on_change` is called without arguments, within the event loop, after values or notes have changed, also when a
+    value has become unknown by silence. `may_run` says why a program must not be run, empty when it may: who can
+    change it would be who runs it.
     """
 
     def __init__(
@@ -55,20 +62,21 @@ class ElimRunner:
         server_dir: str | os.PathLike[str],
         *,
         conf_dir: str = "",
-        restart_s: float = 90.0,
+        rules: ElimRules = ElimRules(),  # noqa: B008 - immutable
         clock: Clock | None = None,
         on_change: Callable[[], None] | None = None,
         may_run: Callable[[str], str] | None = None,
     ) -> None:
         self._server_dir = Path(server_dir)
         self._conf_dir = conf_dir
-        self._restart_s = restart_s
+        self._rules = rules
         self._clock = clock or SystemClock()
         self._on_change = on_change
         self._may_run = may_run
         self._wanted: dict[str, ElimResource] = {}
         self._is_master = False
         self._table = ElimTable({})
+        self._silence = Silence({})
         self._guard = Guard()
         self._programs: dict[Path, tuple[ElimProgram, object]] = {}
         self._failures: dict[str, str] = {}
@@ -78,23 +86,32 @@ class ElimRunner:
         self._changing = asyncio.Lock()
         self._closed = False
 
-    async def reconfigure(self, wanted: Mapping[str, ElimResource], *, is_master: bool = False) -> None:
+    async def reconfigure(
+        self, wanted: Mapping[str, ElimResource], *, is_master: bool = False, rules: ElimRules | None = None
+    ) -> None:
         """Have exactly these resources reported.
 
-        Elims are started, ended, or started again where the wanted names, the master's host or the program's file
-        have changed; the others run on. Without a wanted resource no elim runs.
+        Elims are started, ended, or started again where the wanted names, the master's host, the rules or the program's
+        file have changed, and where one was given up; the others run on. Without a wanted resource no elim runs.
         """
+        rules = rules or self._rules
         async with self._changing:
             if self._closed:
                 return
-            if dict(wanted) != self._wanted or is_master != self._is_master:
+            if (dict(wanted), is_master, rules) != (self._wanted, self._is_master, self._rules):
                 await self._stop(list(self._programs))
-                self._wanted, self._is_master = dict(wanted), is_master
-                self._table = ElimTable(self._wanted)
+                self._wanted, self._is_master, self._rules = dict(wanted), is_master, rules
+                self._table, self._silence = ElimTable(self._wanted), Silence(self._wanted)
             found = find_elims(self._server_dir) if wanted else []
             self._refused = self._judged(found)
             elims = {path: _identity(path) for path in found if path.name not in self._refused}
-            await self._stop([path for path, (_, file) in self._programs.items() if elims.get(path) != file])
+            await self._stop(
+                [
+                    path
+                    for path, (program, file) in self._programs.items()
+                    if elims.get(path) != file or program.has_given_up
+                ]
+            )
             for path, file in elims.items():
                 if path not in self._programs:
                     self._programs[path] = (self._start(path), file)
@@ -110,7 +127,9 @@ class ElimRunner:
 
     def notes(self) -> tuple[str, ...]:
         """One line for each thing that is wrong now, beginning with the program's name."""
-        return (*self._refused.values(), *self._failures.values(), *self._table.notes())
+        begun = {program.name: program.pending for program, _ in self._programs.values()}
+        silent = self._silence.notes(self._clock.monotonic(), begun)
+        return (*self._refused.values(), *self._failures.values(), *silent, *self._table.notes())
 
     async def close(self) -> None:
         """End all elims: SIGTERM, then SIGKILL, each with all that it has started. May be called twice."""
@@ -123,13 +142,23 @@ class ElimRunner:
 
     # What programs tell (ElimListener)
 
+    def started(self, name: str) -> None:
+        self._silence.started(name, self._clock.monotonic())
+        self._update()
+
     def reported(self, name: str, reports: list[Report]) -> None:
         self._failures.pop(name, None)
-        self._table.take(name, reports, self._clock.monotonic())
+        now = self._clock.monotonic()
+        self._table.take(name, reports, now)
+        self._silence.reported(name, reports, now)
+        if self._rules.debug:
+            for report in reports:
+                log.info("%s reports %s", name, quote(" ".join(word for pair in report for word in pair), MOST_LOGGED))
         self._update()
 
     def failed(self, name: str, note: str, *, distrust: bool) -> None:
         self._failures.pop(name, None)
+        self._silence.ended(name)
         if note:
             self._failures[name] = note
         if distrust:
@@ -156,7 +185,7 @@ class ElimRunner:
             {**os.environ, **self._environment()},
             self,
             guard=self._guard,
-            restart_s=self._restart_s,
+            rules=self._rules,
             clock=self._clock,
         )
 
@@ -165,6 +194,7 @@ class ElimRunner:
         await asyncio.gather(*(program.stop() for program in programs))
         for program in programs:
             self._failures.pop(program.name, None)
+            self._silence.ended(program.name)
             self._table.forget(program.name)
             self._table.forget_notes(program.name)
 
@@ -186,7 +216,8 @@ class ElimRunner:
             self._expiry.cancel()
             self._expiry = None
         now = self._clock.monotonic()
-        expiry = self._table.next_expiry(now)
+        changes = (self._table.next_expiry(now), self._silence.next_change(now))
+        expiry = min((at for at in changes if at is not None), default=None)
         if expiry is not None and not self._closed:
             self._expiry = asyncio.get_running_loop().call_later(expiry - now + 0.01, self._update)
         shown = (self.values(), self.overrides(), self.notes())

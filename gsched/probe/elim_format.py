@@ -45,6 +45,12 @@ class ElimParser:
         """Words still to come of the report that has begun."""
         self._words: list[str] = []
 
+    @property
+    def pending(self) -> str:
+        """The beginning of a report that is not complete, as far as it is known; empty where none has begun."""
+        count = [str((len(self._words) + self._missing) // 2)] if self._missing else []
+        return " ".join([*count, *self._words, *filter(None, [self._rest.decode("utf-8", "backslashreplace")])])
+
     def feed(self, data: bytes) -> list[Report]:
         """Reports that are complete with this piece of output. Raises ElimFormatError quoting the offending word."""
         data = self._rest + data
@@ -84,10 +90,10 @@ def parse_number(text: str) -> float:
     return value
 
 
-def quote(text: str) -> str:
+def quote(text: str, most: int = 40) -> str:
     """A word as a note may show it: printable, short, in quotes."""
-    shown = "".join(character if character.isprintable() else "?" for character in text[:41])
-    return f"'{shown[:40]}…'" if len(shown) > 40 else f"'{shown}'"
+    shown = "".join(character if character.isprintable() else "?" for character in text[: most + 1])
+    return f"'{shown[:most]}…'" if len(shown) > most else f"'{shown}'"
 
 
 def _number_of_pairs(word: str) -> int:

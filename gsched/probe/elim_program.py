@@ -34,8 +34,29 @@ READ_PAUSE_S = 0.05
 _DRAIN_S = 0.5
 
 
+DEBUG_BLOCK_S = 2.0
+"""LSF_ELIM_DEBUG without LSF_ELIM_BLOCKTIME: how long an elim may take to complete a report that it has begun."""
+
+
+class ElimRules(NamedTuple):
+    """How elims are dealt with that end or say nothing. Source: lsf.cluster(5), LSF_ELIM_BLOCKTIME and its kin."""
+
+    restart_s: float = 90.0
+    """The shortest time between two starts of one elim."""
+    block_s: float | None = None
+    """LSF_ELIM_BLOCKTIME: an elim that completes no report for so long is started again; None: it is left in peace."""
+    restarts: int | None = None
+    """LSF_ELIM_RESTARTS: so often is one elim started again at most; None: always."""
+    debug: bool = False
+    """LSF_ELIM_DEBUG: reports are logged."""
+
+
 class ElimListener(Protocol):
     """Who hears of an elim; `name` is the program's file name."""
+
+    def started(self, name: str) -> None:
+        """The elim is being started."""
+        ...
 
     def reported(self, name: str, reports: list[Report]) -> None:
         """Complete reports, in order."""
@@ -60,7 +81,7 @@ def pause_before_start(restart_s: float, failures: int, lived_s: float) -> float
 
 
 class ElimProgram:
-    """One elim. `restart_s` is the shortest time between two starts; it doubles while the elim keeps failing."""
+    """One elim. The time between two starts (`rules.restart_s`) doubles while the elim keeps failing."""
 
     def __init__(
         self,
@@ -69,7 +90,7 @@ class ElimProgram:
         listener: ElimListener,
         *,
         guard: Guard,
-        restart_s: float,
+        rules: ElimRules,
         clock: Clock,
     ) -> None:
         self.path = path
@@ -77,8 +98,11 @@ class ElimProgram:
         self._environment = dict(environment)
         self._listener = listener
         self._guard = guard
-        self._restart_s = restart_s
+        self._rules = rules
         self._clock = clock
+        self._now: _Run | None = None
+        self.has_given_up = False
+        """It has been started again as often as it may be."""
         self._stopping = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -87,29 +111,43 @@ class ElimProgram:
         self._stopping.set()
         await self._task
 
+    @property
+    def pending(self) -> str:
+        """What it has begun to report and not completed; empty for nothing."""
+        return self._now.pending if self._now is not None else ""
+
     async def _run(self) -> None:
-        failures = 0
+        failures = starts = 0
+        restart_s, most = self._rules.restart_s, self._rules.restarts
         while not self._stopping.is_set():
             started = self._clock.monotonic()
-            run = _Run(lambda reports: self._listener.reported(self.name, reports))
+            run = self._now = _Run(lambda reports: self._listener.reported(self.name, reports), self._clock)
             ending = await self._once(run)
+            self._now = None
+            starts += 1
             if ending is None:
                 return
             if ending.code == ABORT_CODE:
                 self._listener.failed(self.name, "", distrust=True)
                 return
             lived = self._clock.monotonic() - started
-            failures = 0 if run.has_reported and lived >= self._restart_s else failures + 1
-            wait_s = pause_before_start(self._restart_s, failures, lived)
+            failures = 0 if run.has_reported and lived >= restart_s else failures + 1
+            wait_s = pause_before_start(restart_s, failures, lived)
             words = f" ({quote(run.last_words)})" if run.last_words else ""
-            note = f"{self.name}: {ending.text}{words}; started again {f'in {wait_s:.0f} s' if wait_s >= 1 else 'now'}"
-            self._listener.failed(self.name, note, distrust=ending.distrust)
+            self.has_given_up = most is not None and starts > most
+            again = f"started again {f'in {wait_s:.0f} s' if wait_s >= 1 else 'now'}"
+            if self.has_given_up:
+                again = f"not started again before a reconfig (LSF_ELIM_RESTARTS is {most})"
+            self._listener.failed(self.name, f"{self.name}: {ending.text}{words}; {again}", distrust=ending.distrust)
+            if self.has_given_up:
+                return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._stopping.wait()
 
     async def _once(self, run: _Run) -> _Ending | None:
         """One run from start to end; None when it was stopped."""
+        self._listener.started(self.name)  # before it can have said anything
         try:
             transport = await self._spawn(run)
         except OSError as problem:
@@ -119,14 +157,18 @@ class ElimProgram:
             with contextlib.suppress(OSError):  # no process for the guard: the elim is worth more
                 self._guard.add(group)
             stopping = asyncio.ensure_future(self._stopping.wait())
-            causes: set[asyncio.Future[Any]] = {run.exited, run.broken, stopping}
+            silent = asyncio.ensure_future(run.blocked(self._rules))
+            causes: set[asyncio.Future[Any]] = {run.exited, run.broken, stopping, silent}
             await asyncio.wait(causes, return_when=asyncio.FIRST_COMPLETED)
-            stopped = not stopping.cancel()
+            stopped, is_silent = not stopping.cancel(), not silent.cancel()
             if run.exited.done():
                 # What it wrote last may still be in the pipe, and a child of its own may hold the pipe open.
                 await asyncio.wait({run.closed}, timeout=_DRAIN_S)
             else:
                 await self._end(group, run)
+                if is_silent and not (stopped or run.broken.done()):
+                    # What it said last holds as long as any value does.
+                    return _Ending(silent.result(), None, False)
             return None if stopped else _ending(run, transport.get_returncode())
         finally:
             _signal(group, signal.SIGKILL)  # what it left behind
@@ -163,8 +205,14 @@ class ElimProgram:
 class _Run(asyncio.SubprocessProtocol):
     """The pipes of one run: `exited`, `closed` (all output read) and `broken` (it wrote rubbish) tell what happened."""
 
-    def __init__(self, take: Callable[[list[Report]], None]) -> None:
+    def __init__(self, take: Callable[[list[Report]], None], clock: Clock) -> None:
         loop = asyncio.get_running_loop()
+        self._clock = clock
+        self._moved = asyncio.Event()
+        """Something has been read."""
+        self._reported_at = clock.monotonic()
+        self._begun_at: float | None = None
+        """When the report was begun that is not complete."""
         self.exited: asyncio.Future[None] = loop.create_future()
         self.closed: asyncio.Future[None] = loop.create_future()
         self.broken: asyncio.Future[str] = loop.create_future()
@@ -176,6 +224,32 @@ class _Run(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport | None = None
         self._resting: dict[int, asyncio.TimerHandle] = {}
         """By pipe: when it is read again."""
+
+    @property
+    def pending(self) -> str:
+        """What has been begun to be reported and is not complete; empty for nothing."""
+        return self._parser.pending
+
+    async def blocked(self, rules: ElimRules) -> str:
+        """Wait until it has taken too long for a report; says so."""
+        while True:
+            due = self._due(rules)
+            if due is not None and self._clock.monotonic() >= due:
+                begun = f", only {quote(self.pending)}" if self.pending else ""
+                name = "LSF_ELIM_BLOCKTIME" if rules.block_s is not None else "LSF_ELIM_DEBUG"
+                return f"has completed no report for {rules.block_s or DEBUG_BLOCK_S:g} s{begun} ({name})"
+            self._moved.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if due is None else max(0.001, due - self._clock.monotonic())):
+                    await self._moved.wait()
+
+    def _due(self, rules: ElimRules) -> float | None:
+        """When a report must be complete; None: at no time."""
+        if rules.block_s is not None:
+            return self._reported_at + rules.block_s
+        if not rules.debug or self._begun_at is None:
+            return None
+        return self._begun_at + DEBUG_BLOCK_S
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
@@ -201,9 +275,15 @@ class _Run(asyncio.SubprocessProtocol):
         except ElimFormatError as problem:
             self.broken.set_result(problem.text)
             return
+        now = self._clock.monotonic()
+        if not self.pending:
+            self._begun_at = None
+        elif reports or self._begun_at is None:
+            self._begun_at = now
         if reports:
-            self.has_reported = True
+            self.has_reported, self._reported_at = True, now
             self._take(reports)
+        self._moved.set()
 
     def _keep_words(self, data: bytes) -> None:
         """Remember the last line of standard error: it often says why the program ends."""

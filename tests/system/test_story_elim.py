@@ -194,8 +194,29 @@ def test_silence_of_two_intervals_makes_the_value_unknown(cluster: Cluster, lice
     shows(cluster, "5.0", "0.0")
     license_elim.write_text("")
     shows(cluster, "-", "-")
+    said = "elim.license: has said nothing for more than 2 s, so license may be unknown"
+    cluster.until(lambda: said in notes(cluster), "it is not named")
     license_elim.write_text("1 license 6\n")
     shows(cluster, "6.0", "0.0")
+    cluster.until(lambda: "has said nothing" not in notes(cluster), "it is still called silent")
+
+
+def test_an_elim_that_stays_silent_is_started_again_where_lsf_cluster_says_so(
+    cluster: Cluster, license_elim: Path
+) -> None:
+    license_elim.write_text("")
+    with cluster.files_as_they_are():
+        limits = "LSF_ELIM_BLOCKTIME = 2\nLSF_ELIM_RESTARTS = 1\n"
+        cluster.configure(**{"lsf_cluster.private": f"Begin Parameters\n{limits}End Parameters\n"})
+        before = len(runs(cluster))
+        cluster.until(lambda: "elim.license: has completed no report" in notes(cluster), "it is not named")
+        given_up = (
+            "elim.license: has completed no report for 2 s (LSF_ELIM_BLOCKTIME); not started again before a reconfig"
+        )
+        cluster.until(lambda: given_up in notes(cluster).replace("\n" + 21 * " ", ""), "it is not given up")
+        assert len(runs(cluster)) in (before + 1, before + 2), "the first of these runs may have begun before"
+    license_elim.write_text("1 license 6\n")
+    cluster.until(lambda: load_of(cluster, "license") == ("6.0", "0.0"), "it does not run again")
 
 
 def test_rare_lines_are_read_though_they_come_in_pieces(cluster: Cluster, license_elim: Path) -> None:

@@ -18,7 +18,7 @@ from bounded_loop import run_async
 
 from gsched.base.clock import ManualClock
 from gsched.probe import elim_program
-from gsched.probe.elim import ElimResource, ElimRunner, find_elims
+from gsched.probe.elim import ElimResource, ElimRules, ElimRunner, find_elims
 from gsched.probe.elim_format import ElimParser, Report
 from gsched.probe.elim_program import READ_PAUSE_S, pause_before_start
 
@@ -39,7 +39,7 @@ class Watched:
     def __init__(self, folder: Path, **options: Any) -> None:
         self._awaited: Callable[[ElimRunner], object] = lambda _: False
         self._met: asyncio.Future[Seen] | None = None
-        self.runner = ElimRunner(folder, on_change=self._look, **{"restart_s": 0.1, **options})
+        self.runner = ElimRunner(folder, on_change=self._look, **{"rules": ElimRules(restart_s=0.1), **options})
 
     def _look(self) -> None:
         if self._met is not None and not self._met.done() and self._awaited(self.runner):
@@ -137,7 +137,7 @@ def test_elim_that_ends_in_peace_leaves_its_word(tmp_path: Path, elim: Make) -> 
         assert watched.runner.values() == {"temp": 5.0}
         assert watched.runner.notes() == ("elim.a: ended with exit code 0; started again in 60 s",)
 
-    with_runner(tmp_path / "server", story, restart_s=60.0)
+    with_runner(tmp_path / "server", story, rules=ElimRules(restart_s=60.0))
 
 
 def test_failing_elim_is_noted_with_its_last_words_and_its_values_are_void(tmp_path: Path, elim: Make) -> None:
@@ -148,7 +148,7 @@ def test_failing_elim_is_noted_with_its_last_words_and_its_values_are_void(tmp_p
         assert watched.runner.values() == {}
         assert watched.runner.notes() == ("elim.a: ended with exit code 3 ('no sensor'); started again in 60 s",)
 
-    with_runner(tmp_path / "server", story, restart_s=60.0)
+    with_runner(tmp_path / "server", story, rules=ElimRules(restart_s=60.0))
 
 
 def test_time_between_starts_grows_while_an_elim_fails() -> None:
@@ -165,7 +165,7 @@ def test_elim_that_keeps_failing_is_started_again_and_again(tmp_path: Path, elim
     async def story(watched: Watched) -> None:
         await watched.until(lambda runner: runner.values())
 
-    with_runner(tmp_path / "server", story, restart_s=0.01)
+    with_runner(tmp_path / "server", story, rules=ElimRules(restart_s=0.01))
     assert starts.read_text() == "x\n" * 4
 
 
@@ -183,7 +183,60 @@ def test_rubbish_ends_the_elim(tmp_path: Path, elim: Make) -> None:
         with pytest.raises(ProcessLookupError):
             os.kill(int(pids.read_text().split()[0]), 0)
 
-    with_runner(tmp_path / "server", story, restart_s=60.0)
+    with_runner(tmp_path / "server", story, rules=ElimRules(restart_s=60.0))
+
+
+def test_an_elim_that_says_nothing_is_named(tmp_path: Path, elim: Make) -> None:
+    elim("elim.a", f"printf '2 temp 5'\n{FOREVER}")
+    elim("elim.b", f"echo 1 rack A7\n{FOREVER}")
+
+    async def story(watched: Watched) -> None:
+        wanted = {"temp": ElimResource(0.2), "rack": ElimResource(60.0, is_string=True)}
+        await watched.runner.reconfigure(wanted)
+        begin = "elim.a: has said nothing since it was started for more than 0.4 s"
+        await watched.until(lambda runner: any(note.startswith(begin) for note in runner.notes()))
+        await watched.until(lambda runner: len(runner.notes()) == 1 and runner.values())
+        while "; its last report is incomplete: '2 temp 5'" not in watched.runner.notes()[0]:
+            await asyncio.sleep(0.01)  # what has been begun is no news
+
+    with_runner(tmp_path / "server", story)
+
+
+def test_an_elim_that_says_nothing_is_started_again_where_that_is_wanted(tmp_path: Path, elim: Make) -> None:
+    """LSF_ELIM_BLOCKTIME and LSF_ELIM_RESTARTS."""
+    starts = tmp_path / "starts"
+    elim("elim.a", f'echo x >> {starts}\nprintf "1 temp %s\\n1 te" $(wc -l < {starts})\n{FOREVER}')
+    clock = ManualClock()
+
+    async def story(watched: Watched) -> None:
+        for turn in (1.0, 2.0, 3.0):
+            await watched.until(lambda runner, turn=turn: runner.values() == {"temp": turn})
+            clock.advance(0.2)
+        last = "elim.a: has completed no report for 0.2 s, only '1 te' (LSF_ELIM_BLOCKTIME); not started again before "
+        seen = await watched.until(lambda runner: any(note.startswith(last) for note in runner.notes()))
+        assert seen.notes == (last + "a reconfig (LSF_ELIM_RESTARTS is 2)",)
+        assert seen.values == {"temp": 3.0}, "what it said last holds as long as any value"
+        await watched.runner.reconfigure(WANTED)
+        await watched.until(lambda runner: runner.values() == {"temp": 4.0})
+
+    with_runner(tmp_path / "server", story, rules=ElimRules(restart_s=0.01, block_s=0.2, restarts=2), clock=clock)
+    assert starts.read_text() == "x\n" * 4
+
+
+def test_an_elim_that_goes_on_speaking_is_left_in_peace(tmp_path: Path, elim: Make) -> None:
+    """LSF_ELIM_DEBUG: a report that is begun must be completed; nobody need begin one."""
+    starts = tmp_path / "starts"
+    elim("elim.a", f"echo x >> {starts}\necho 1 temp 5\n{FOREVER}")
+    elim("elim.b", f"printf '1 rack'\n{FOREVER}")
+
+    async def story(watched: Watched) -> None:
+        seen = await watched.until(lambda runner: runner.notes() and runner.values())
+        assert seen.notes[0].startswith("elim.b: has completed no report for 0.1 s, only '1 rack' (LSF_ELIM_DEBUG)")
+        assert starts.read_text() == "x\n"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elim_program, "DEBUG_BLOCK_S", 0.1)
+        with_runner(tmp_path / "server", story, rules=ElimRules(restart_s=60.0, debug=True))
 
 
 def test_elim_that_is_not_meant_for_this_host_is_not_started_again(tmp_path: Path, elim: Make) -> None:
@@ -197,7 +250,7 @@ def test_elim_that_is_not_meant_for_this_host_is_not_started_again(tmp_path: Pat
         await watched.runner.reconfigure(WANTED)
         assert starts.read_text() == "x\n"
 
-    with_runner(tmp_path / "server", story, restart_s=0.01)
+    with_runner(tmp_path / "server", story, rules=ElimRules(restart_s=0.01))
 
 
 def test_silence_makes_values_unknown_and_is_told(tmp_path: Path, elim: Make) -> None:
@@ -236,7 +289,7 @@ def test_program_that_cannot_run_is_noted(tmp_path: Path, elim: Make) -> None:
             "elim.a: cannot be started: No such file or directory; started again in 60 s",
         )
 
-    with_runner(tmp_path / "server", story, restart_s=60.0)
+    with_runner(tmp_path / "server", story, rules=ElimRules(restart_s=60.0))
 
 
 def test_script_without_interpreter_is_run_by_sh(tmp_path: Path, elim: Make) -> None:
@@ -310,7 +363,7 @@ def test_pieces_that_are_told_together_are_followed_by_one_rest(monkeypatch: pyt
             return self.pipe
 
     async def story() -> int:
-        run, program = elim_program._Run(lambda reports: None), Program()
+        run, program = elim_program._Run(lambda reports: None, ManualClock()), Program()
         run.connection_made(program)
         for _ in range(3):
             run.pipe_data_received(1, b"1 temp 1\n")
@@ -381,7 +434,7 @@ def test_child_that_keeps_the_pipe_open_does_not_hide_the_end(tmp_path: Path, el
         await watched.until(lambda runner: runner.notes())
         assert "ended with exit code 1" in watched.runner.notes()[0]
 
-    with_runner(tmp_path / "server", story, restart_s=60.0)
+    with_runner(tmp_path / "server", story, rules=ElimRules(restart_s=60.0))
 
 
 def test_elims_do_not_outlive_an_agent_that_is_killed(tmp_path: Path, elim: Make) -> None:
