@@ -121,8 +121,8 @@ def test_nobody_forges_the_limits_of_a_session(lab: Lab) -> None:
         for _ in range(4):  # each time the session is asked for anew, for the file has changed
             number += 1
             limits.write_text(f"alice soft nofile {300 + number}\nalice hard nofile 444\n")
-            done(cluster, "-o", f"out.{number}", "ulimit -n; ulimit -Hn")
-            told.append((home(lab, "alice") / f"out.{number}").read_text().split()[:2])
+            done(cluster, f"(ulimit -n; ulimit -Hn) > limits.{number}")
+            told.append((home(lab, "alice") / f"limits.{number}").read_text().split())
         host.kill(forger)
     assert told == [[str(300 + each + 1), "444"] for each in range(number)]
 
