@@ -24,7 +24,7 @@ from gsched.cli.command import (
     read_options,
     shows_year,
 )
-from gsched.cli.job_filters import NARROWING, chosen_filter
+from gsched.cli.job_filters import NARROWING, ONLY_HERE, chosen_filter
 from gsched.cli.job_texts import TEXTS, show_text, wants_text
 from gsched.cli.job_thresholds import JobThresholds
 from gsched.cli.projection import affinity_units, gpus_of, job_record
@@ -35,7 +35,7 @@ from gsched.cli.render.job_fields import JOB_FIELDS, TIME_COLUMNS, USUAL_FIELDS
 from gsched.cli.render.pending import render_summary
 from gsched.cli.render.reasons import DEFAULT_LEVEL
 from gsched.cli.render.records import JobRecord
-from gsched.cli.render.slot_sums import render_slot_sums
+from gsched.cli.render.slot_sums import render_slot_sums, slots_by_state
 from gsched.cli.selection import not_found, nothing_found, parse_job_ids
 from gsched.cli.session import Session, connected, setting
 from gsched.cli.sizes import unit_of
@@ -143,9 +143,15 @@ def _show(
     call: Call, options: Parsed, session: Session, named: tuple[int, ...], chosen: Format[JobRecord] | None
 ) -> int:
     """Jobs one by one, in the layout that was asked for."""
+    if options.has("sum") and not named and not options.has(*ONLY_HERE):
+        wanted = msgspec.structs.replace(_wanted(call, options, named), application=options.last("app"))
+        counts = session.client.slot_sums(wanted)
+        call.write(render_slot_sums(counts, header=not options.has("noheader")))
+        return 0
     listing = _Listing(call, options, session, named)
     if options.has("sum"):
-        call.write(render_slot_sums(listing.records(), header=not options.has("noheader")))
+        counts = slots_by_state(listing.records())
+        call.write(render_slot_sums(counts, header=not options.has("noheader")))
         return _ending(call, options, session, listing) if listing.missing() else 0
     if chosen is not None and options.has("json"):
         return _answer_json(call, options, chosen, list(listing.records()), listing.missing())

@@ -18,6 +18,8 @@ NARROWING = (
     Option("U", "RESERVATION", "only jobs of this advance reservation", "-U ann#0"),
     Option("rusage", "NAMES", "only jobs that reserve all of these resources by rusage", "-rusage mem,ngpus_excl_p"),
 )
+ONLY_HERE = ("G", "Jd", "U", "rusage")
+"""Those of them that no question to the master can say."""
 
 
 def chosen_filter(options: Parsed) -> Callable[[JobView], bool]:

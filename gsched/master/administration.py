@@ -22,6 +22,7 @@ from gsched.core.command import (
 from gsched.master.overview import fragments, group_views, pending_summary, reservation_views
 from gsched.master.replies import filled
 from gsched.master.servicer import Desk, check_filter, cleared, filter_of
+from gsched.master.slotsums import slot_sums
 from gsched.master.withheld import free_slots, withheld
 from gsched.model.job import JobSpec
 from gsched.model.room_view import LimitSection, ReservationView
@@ -127,6 +128,12 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
         # A hundred thousand jobs take a moment: not in the loop that serves everybody.
         summary = await asyncio.to_thread(pending_summary, self._board, time.time())
         return to_proto(summary, model_pb2.PendingSummary)
+
+    @answers
+    async def SlotSums(self, request: Any, context: Any) -> Any:
+        wanted = from_proto(request, JobFilter)
+        check_filter(wanted, self._board)
+        return scheduler_pb2.SlotSumsReply(slots=await asyncio.to_thread(slot_sums, self._board, wanted))
 
     @answers
     async def Fragmentation(self, request: Any, context: Any) -> Any:

@@ -23,6 +23,7 @@ from gsched.core.views import host_view
 from gsched.master.arraycopy import ArrayCopy, copy_of
 from gsched.master.charged import Charged
 from gsched.master.listing import Listing
+from gsched.model.allocation import Allocation
 from gsched.model.config import ClusterConfig
 from gsched.model.job import PENDING, JobSpec, JobState, Usage
 from gsched.model.reason import PendingReason, PlannedStart
@@ -47,10 +48,19 @@ class Untouched(msgspec.Struct, frozen=True, gc=False):
     spec: JobSpec
     submitted_at: float
 
+    @property
+    def state(self) -> str:
+        """As of every such job."""
+        return JobState.PEND.value
+
+    @property
+    def allocation(self) -> Allocation | None:
+        """It holds nothing."""
+        return None
+
     def view(self) -> JobView:
         """The job as readers see it."""
-        state = JobState.PEND.value
-        return JobView(job_id=self.job_id, spec=self.spec, state=state, submitted_at=self.submitted_at)
+        return JobView(job_id=self.job_id, spec=self.spec, state=self.state, submitted_at=self.submitted_at)
 
 
 class Views:
@@ -207,7 +217,7 @@ class Board:
         They are those of this moment, however long reading them takes.
         """
         shared = self._shared
-        arrays, jobs = self._pick(wanted)
+        arrays, jobs = self.records(wanted)
         listing = Listing(wanted, shared.config, self._rank)
         for array in arrays:
             listing.add_array(array, jobs)
@@ -245,7 +255,11 @@ class Board:
         """Why the array's waiting elements wait; never empty."""
         return self._reasons(array.template, array, self._shared)
 
-    def _pick(self, wanted: JobFilter) -> tuple[list[ArrayCopy], dict[int, JobView | Untouched]]:
+    def members(self, array_id: int) -> list[int]:
+        """Numbers of the array's elements that are jobs of their own."""
+        return list(self._elements.get(array_id, ()))
+
+    def records(self, wanted: JobFilter) -> tuple[list[ArrayCopy], dict[int, JobView | Untouched]]:
         """The arrays and jobs that the filter's numbers mean; all without numbers."""
         if not wanted.ids:
             return list(self._arrays.values()), dict(self._jobs)

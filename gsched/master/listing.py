@@ -15,7 +15,7 @@ from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id, index_of
 from gsched.base.indices import Indices, parse_indices
 from gsched.core.array import UnstartedEnd, indices_of
-from gsched.core.select_jobs import admits
+from gsched.core.select_jobs import Filterable, admits
 from gsched.master.arraycopy import ArrayCopy
 from gsched.model.config import ClusterConfig
 from gsched.model.job import FINISHED, PENDING
@@ -45,7 +45,9 @@ def split_name(pattern: str) -> tuple[Indices | None, str]:
 class Listing:
     """Collects what a filter admits; iterating gives it in order."""
 
-    def __init__(self, wanted: JobFilter, config: ClusterConfig, rank: Callable[[JobView], Rank]) -> None:
+    def __init__(
+        self, wanted: JobFilter, config: ClusterConfig, rank: Callable[[JobView], Rank] = lambda job: Rank(0.0, 0.0, 0)
+    ) -> None:
         self._numbers = frozenset(wanted.ids)
         # Numbers are looked up here, once; a job that was named is admitted though it has finished.
         wanted = msgspec.structs.replace(wanted, ids=(), finished=wanted.finished or bool(wanted.ids))
@@ -60,7 +62,7 @@ class Listing:
 
     def add(self, job: JobView) -> None:
         """Enter a job that is one of its own, if the filter admits it."""
-        if not self._admits(job):
+        if not self.admits(job):
             return
         if job.state in PENDING:
             self._pending.append(((self._priority(job), self._rank(job)), (job, None)))
@@ -72,7 +74,7 @@ class Listing:
     def add_array(self, array: ArrayCopy, jobs: Container[int]) -> None:
         """Enter the elements of the array that are none of `jobs`."""
         if array.count and self._may_have(array.template):
-            self._runs.append(self._waiting(array, jobs))
+            self._runs.append(self.waiting(array, jobs))
         for end in array.unstarted:
             first = next(iter(indices_of(end.indices)), 0)
             if self._may_have(array.ended_view(first, end)):
@@ -96,14 +98,16 @@ class Listing:
         numbers = self._numbers
         if numbers and array.array_id not in numbers and element_id(array.array_id, index) not in numbers:
             return False
-        return not (self._wanted.name or self._indices) or self._admits(job)
+        return not (self._wanted.name or self._indices) or self.admits(job)
 
-    def _admits(self, job: JobView) -> bool:
+    def admits(self, job: Filterable) -> bool:
+        """Whether the filter means a job that is one of its own."""
         if self._indices is not None and index_of(job.job_id) not in self._indices:
             return False
         return admits(self._wanted, job)
 
-    def _waiting(self, array: ArrayCopy, jobs: Container[int]) -> Iterator[_Served]:
+    def waiting(self, array: ArrayCopy, jobs: Container[int]) -> Iterator[_Served]:
+        """The elements in the array's record that the filter means and that are none of `jobs`, as they are served."""
         priority = self._priority(array.template)
         for index in self._open_indices(array):
             if element_id(array.array_id, index) in jobs:

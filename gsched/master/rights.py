@@ -69,6 +69,7 @@ RULES: dict[str, Rule] = {
     "Administration.Limits": _READ,
     "Administration.Arrays": _READ_MANY,
     "Administration.Pending": _READ_MANY,
+    "Administration.SlotSums": _READ_MANY,
     "Administration.Fragmentation": _READ_MANY,
     "Administration.Condition": _READ_MANY,
     "Catalogue.Users": _READ_MANY,

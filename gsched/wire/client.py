@@ -252,6 +252,11 @@ class Client:
         """What all pending jobs wait for, counted by reason."""
         return from_proto(self._call(self._administration.Pending, scheduler_pb2.PendingRequest()), PendingSummary)
 
+    def slot_sums(self, wanted: JobFilter) -> dict[str, int]:
+        """The slots of the unfinished jobs that the filter admits, by state."""
+        request = to_proto(wanted, model_pb2.JobFilter)
+        return dict(self._call(self._administration.SlotSums, request).slots)
+
     def condition(self, text: str) -> ConditionView:
         """Whether a condition on jobs holds, as -w of gsub has them. Raises BadRequest."""
         request = scheduler_pb2.ConditionRequest(text=text)

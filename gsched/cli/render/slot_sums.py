@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gsched.cli.render.records import JobRecord
 
@@ -18,12 +18,17 @@ _COLUMNS = (
 """Heading, the states that it counts, width. Nothing is ever forwarded to another cluster."""
 
 
-def render_slot_sums(jobs: Iterable[JobRecord], *, header: bool = True) -> str:
+def render_slot_sums(counts: Mapping[str, int], *, header: bool = True) -> str:
     """The heading and one row."""
+    row = "".join(f"{sum(counts.get(state, 0) for state in states):<{width}d}" for _, states, width in _COLUMNS)
+    heading = "".join(name.ljust(width) for name, _, width in _COLUMNS)
+    return (heading + "\n" if header else "") + row + "\n"
+
+
+def slots_by_state(jobs: Iterable[JobRecord]) -> dict[str, int]:
+    """The same counted here, where the master does not know what was asked for."""
     counts: dict[str, int] = {}
     for job in jobs:
         slots = sum(host.slots for host in job.placed) or job.slots
         counts[job.stat] = counts.get(job.stat, 0) + slots
-    row = "".join(f"{sum(counts.get(state, 0) for state in states):<{width}d}" for _, states, width in _COLUMNS)
-    heading = "".join(name.ljust(width) for name, _, width in _COLUMNS)
-    return (heading + "\n" if header else "") + row + "\n"
+    return counts

@@ -96,6 +96,7 @@ class FakeMaster(
         self.limit_sections: list[LimitSection] = []
         self.fragment_views: list[FragmentView] = []
         self.pending = PendingSummary()
+        self.slot_sums: dict[str, int] = {}
         self.conditions: list[ConditionView] = []
         self.answer_errors: dict[str, str] = {}
         self.user_views: list[UserLimitView] = []
@@ -251,6 +252,10 @@ class FakeMaster(
         self.requests.append(request)
         answer = self.conditions.pop(0) if len(self.conditions) > 1 else self.conditions[0]
         return to_proto(answer, model_pb2.ConditionView)
+
+    def SlotSums(self, request, context):
+        self.filters.append(from_proto(request, JobFilter))
+        return scheduler_pb2.SlotSumsReply(slots=self.slot_sums)
 
     def Pending(self, request, context):
         return to_proto(self.pending, model_pb2.PendingSummary)

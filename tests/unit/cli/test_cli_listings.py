@@ -50,12 +50,22 @@ def test_slots_are_summed_up_by_state(master: FakeMaster, call: NewCall) -> None
         running(7, allocation=allocation(slots=2), state="USUSP"),
         pending(9, spec=spec(slots=3)),
     ]
-    listing = call("bjobs", "-sum")
+    listing = call("bjobs", "-sum", "-rusage", "")  # a question that the master does not know
     assert listing.run() == 0
     assert listing.out == (
         "RUN        SSUSP       USUSP      UNKNOWN    PEND       FWD_PEND  PSUSP\n"
         "4          0           2          0          3          0         0\n"
     )
+
+
+def test_the_master_sums_slots_up_where_the_jobs_are(master: FakeMaster, call: NewCall) -> None:
+    master.views = [running(8)]  # not sent
+    master.slot_sums = {"RUN": 400_000, "UNKWN": 2, "ZOMBI": 1, "PEND": 7}
+    listing = call("bjobs", "-sum", "-noheader", "-u", "all", "-q", "night", "-app", "training")
+    assert listing.run() == 0
+    assert listing.out == "400000     0           0          3          7          0         0\n"
+    (asked,) = master.filters
+    assert (asked.user, asked.queue, asked.application) == ("all", "night", "training")
 
 
 @pytest.mark.parametrize(

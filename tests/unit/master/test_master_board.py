@@ -24,6 +24,7 @@ from gsched.core.engine import Engine
 from gsched.master.board import Board
 from gsched.master.overview import HOST_BASED, fragments, group_views, pending_summary
 from gsched.master.queueviews import queue_views
+from gsched.master.slotsums import slot_sums
 from gsched.master.withheld import Withheld
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import ClusterConfig, Locations
@@ -423,3 +424,39 @@ def test_a_host_that_was_taken_out_is_heard_until_its_jobs_have_ended() -> None:
     desk.engine.handle(AttemptEnded(job_id, 1, "b", AttemptResult(exit_code=0, ended_at=NOW)), NOW)
     desk.board.publish(desk.engine)
     assert desk.board.leaving == frozenset()
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        JobFilter(),
+        JobFilter(user="bob"),
+        JobFilter(queue="night", finished=True),
+        JobFilter(name="sweep"),
+        JobFilter(name="sweep[2-4,9]"),
+        JobFilter(name="s*e*"),
+        JobFilter(states=("PEND",)),
+        JobFilter(arrays=True),
+        JobFilter(ids=(2, 3, element_id(1, 4))),
+        JobFilter(host="a"),
+    ],
+)
+def test_slots_are_summed_up_as_a_listing_would_show_them(wanted: JobFilter) -> None:
+    desk = Desk()
+    one = JobSpec(command="run", user="", queue="")
+    desk.engine.handle(Submit("ann", "", (msgspec.structs.replace(one, name="sweep", indices="1-9", slots=2),)), NOW)
+    desk.engine.handle(
+        Submit("ann", "", tuple(msgspec.structs.replace(one, name=f"s{n}e", slots=n) for n in range(1, 4))), NOW
+    )
+    desk.engine.handle(Submit("bob", "", (msgspec.structs.replace(one, queue="night"),) * 4), NOW)
+    desk.engine.cycle(NOW)
+    desk.engine.handle(ControlJobs("ann", False, "stop", (element_id(1, 8),)), NOW)
+    desk.engine.handle(ControlJobs("ann", False, "kill", (element_id(1, 9), 4)), NOW)
+    desk.board.publish(desk.engine)
+    listed: dict[str, int] = {}
+    for job in desk.board.jobs(wanted):
+        if job.state not in ("DONE", "EXIT"):
+            slots = job.allocation.slots if job.allocation is not None else job.spec.slots
+            listed[job.state] = listed.get(job.state, 0) + slots
+    assert listed
+    assert slot_sums(desk.board, wanted) == listed

@@ -294,9 +294,9 @@ def test_a_command_over_many_jobs_lets_others_in_between_and_is_answered_when_al
     stored = len(master.store.batches)
     may_store, append = threading.Event(), master.store.append
 
-    def append_later(events: Any, rows: Any, blobs: Any) -> int:
+    def append_later(*batch: Any) -> int:
         assert may_store.wait(60)
-        return append(events, rows, blobs)
+        return append(*batch)
 
     monkeypatch.setattr(master.store, "append", append_later)
     master.ask("kill", ControlJobs("u", False, "kill", wanted=JobFilter()))
