@@ -87,6 +87,8 @@ def test_each_user_has_an_mps_daemon_of_its_own(shared: SharedCluster) -> None:
         process = host.path(f"/proc/{pid_in(host, pipes)}")
         assert process.stat().st_uid == USERS[user]
         assert host.path(pipes).stat().st_uid == USERS[user]
+        if "GPU fence: control groups" in shared.log(host, "agent"):
+            assert "/mps-" in (process / "cgroup").read_text(), "it is in a group of its own"
     for (_, user), job_id in jobs.items():
         shared.run("gkill", str(job_id), user=user)
         shared.becomes(job_id, "EXIT")
