@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from datetime import tzinfo
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, tzinfo
 
 from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError
 from gsched.base.ids import array_of, show_job
@@ -15,12 +14,15 @@ from gsched.cli.command import FILTERS, GENERAL, GROUP, program, read_options, s
 from gsched.cli.render import history
 from gsched.cli.render.chronology import render_chronology
 from gsched.cli.render.history import HistoryRecord
+from gsched.cli.render.jobs_long import SEPARATOR
 from gsched.cli.selection import parse_job_ids
 from gsched.cli.session import connected
 from gsched.cli.sizes import unit_of
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.spans import parse_span
+from gsched.model.catalogue import Span
+from gsched.model.past import HistoryQuery, JobTimes
 from gsched.model.view import JobFilter, JobHistory
 from gsched.wire.protocol import HISTORY_LIMIT
 
@@ -56,6 +58,10 @@ TABLE = OptionTable(
 )
 
 WEEK_S = 7 * 24 * 3600.0
+MOST_AT_LENGTH = 100_000
+"""Jobs of which every event is told; the one-line form goes as far as the master looks (HISTORY_LIMIT)."""
+PIECE = 1 << 16
+"""Characters that are written at a time."""
 
 _STATES = {
     "d": ("DONE",),
@@ -72,72 +78,76 @@ def main(call: Call) -> int:
     zone, now = zone_of(call.env), time.time()
     if options.has("T") and not options.has("t"):
         raise BadRequest(f"{program(call)}: -T is given together with -t")
-    wanted = _wanted(call, options)
-    is_meant = _within(options, now, zone)
-    chosen = _chosen(options)
-    with connected(call) as session:
-        reader = _Reader(call, wanted)
-        stored = reader.read(session.client.history(wanted))
-        records = [record for record in stored if is_meant(record) and chosen(record)]
-    if reader.count >= HISTORY_LIMIT and not wanted.group:
-        call.error(f"The newest {HISTORY_LIMIT} jobs were looked at; -q, -u, -m, -J, -P or numbers tell of others\n")
-    records.sort(key=lambda record: (record.job.job_id, record.job.index))
-    if not records:
-        if not reader.problems:
-            call.write("No matching job found\n")
-        return LSF_FAILURE
+    wanted = _wanted(call, options, now, zone)
     year = shows_year(call, "LSB_BHIST_DISPLAY_YEAR")
-    if options.has("t"):
-        since, until = parse_span(options.last("T"), now, zone) if options.has("T") else (now - WEEK_S, now)
-        text = render_chronology(records, zone, since or 0.0, until, unfolded=options.has("UF"), year=year)
-        call.write(text or "No matching job/event found\n")
-        return LSF_FAILURE if reader.problems or not text else 0
-    if options.has("l", "UF"):
-        call.write(history.render_history(records, zone, now, unfolded=options.has("UF"), year=year))
-    else:
-        call.write(history.render_summary(records, now, wide=options.has("w")))
-    return LSF_FAILURE if reader.problems else 0
+    with connected(call) as session:
+        told = session.client.past.histories(wanted)
+        reader = _Reader(call, wanted.jobs.ids)
+        if options.has("t"):
+            records = [each for each in reader.read(told) if isinstance(each, HistoryRecord)]
+            span = wanted.active
+            chronology = (records, zone, span.since or 0.0, now if span.until is None else span.until)
+            texts = iter([render_chronology(*chronology, unfolded=options.has("UF"), year=year)] if records else [])
+        elif options.has("l", "UF"):
+            texts = _at_length(reader.read(told), zone, now, unfolded=options.has("UF"), year=year)
+        else:
+            texts = _summary(reader.read(told), now, wide=options.has("w"))
+        shown = _write(call, texts)
+    if not reader.count and not reader.problems:
+        call.write("No matching job found\n")
+    elif options.has("t") and reader.count and not shown:
+        call.write("No matching job/event found\n")
+    if told.cut_at is not None:
+        # A later end of -S goes on where this stops: what was submitted within that second is told once more.
+        since = datetime.fromtimestamp(told.cut_at, zone).strftime("%Y/%m/%d/%H:%M:%S")
+        call.error(
+            f"There are more: only the {wanted.limit} jobs that were submitted last are shown, back to {since}; "
+            f"-S ,{since[:-3]} shows older ones, and -C, -u, -q, -m, -J, -P or numbers choose among all\n"
+        )
+    return 0 if shown and not reader.problems else LSF_FAILURE
 
 
-def _within(options: Parsed, now: float, zone: tzinfo) -> Callable[[HistoryRecord], bool]:
-    """Whether a job was submitted, dispatched and ended in the times of -S, -D and -C. Raises BadRequest."""
-    spans = [(moments, parse_span(options.last(name), now, zone)) for name, moments in _MOMENTS if options.has(name)]
-
-    def is_meant(record: HistoryRecord) -> bool:
-        return all(any((since or 0.0) <= at < until + 1 for at in moments(record)) for moments, (since, until) in spans)
-
-    return is_meant
-
-
-def _chosen(options: Parsed) -> Callable[[HistoryRecord], bool]:
-    """Whether a job is one of -app and -Jd."""
-    description = options.last("Jd").replace("[", "[[]").replace("?", "[?]")
-
-    def is_chosen(record: HistoryRecord) -> bool:
-        job = record.job
-        if options.has("app") and job.application != options.last("app"):
-            return False
-        return not options.has("Jd") or fnmatchcase(job.description, description)
-
-    return is_chosen
+def _write(call: Call, texts: Iterator[str]) -> bool:
+    """Write what there is, as it comes; whether there was anything."""
+    shown, pieces, size = False, list[str](), 0
+    for text in texts:
+        pieces.append(text)
+        size += len(text)
+        if size >= PIECE:
+            call.write("".join(pieces))
+            shown, pieces, size = True, [], 0
+    call.write("".join(pieces))
+    return shown or size > 0
 
 
-def _ends(record: HistoryRecord) -> list[float]:
-    ends = [event.at for event in record.events if event.state == "END"]
-    return ends[-1:] if history.has_ended(record) else []
+def _summary(records: Iterable[HistoryRecord | JobTimes], now: float, *, wide: bool) -> Iterator[str]:
+    head = history.SUMMARY_HEAD
+    for record in records:
+        yield head + history.summary_row(record, now, wide=wide)
+        head = ""
 
 
-_MOMENTS: tuple[tuple[str, Callable[[HistoryRecord], list[float]]], ...] = (
-    ("S", lambda record: [record.job.submitted_at]),
-    ("D", lambda record: [event.at for event in record.events if isinstance(event, history.Dispatched)]),
-    ("C", _ends),
-)
+def _at_length(
+    records: Iterable[HistoryRecord | JobTimes], zone: tzinfo, now: float, *, unfolded: bool, year: bool
+) -> Iterator[str]:
+    separator = ""
+    for record in records:
+        if isinstance(record, HistoryRecord):
+            yield separator + history.render_history([record], zone, now, unfolded=unfolded, year=year)
+            separator = SEPARATOR
 
 
-def _wanted(call: Call, options: Parsed) -> JobFilter:
+def _wanted(call: Call, options: Parsed, now: float, zone: tzinfo) -> HistoryQuery:
+    """Raises BadRequest for times that are none."""
+
+    def span(name: str) -> Span:
+        since, until = parse_span(options.last(name), now, zone) if options.has(name) else (None, None)
+        return Span(since=since, until=until)
+
     job_ids = tuple(job_id for job_id in parse_job_ids(options.rest) if job_id)
     states = tuple(dict.fromkeys(state for name in _STATES if options.has(name) for state in _STATES[name]))
-    return JobFilter(
+    active = span("T") if options.has("T") else Span(since=now - WEEK_S, until=now) if options.has("t") else Span()
+    jobs = JobFilter(
         ids=job_ids,
         user=options.last("u", "all" if job_ids else call.user),
         queue=options.last("q"),
@@ -145,34 +155,50 @@ def _wanted(call: Call, options: Parsed) -> JobFilter:
         name=options.last("J"),
         project=options.last("P"),
         group=options.last("g"),
+        application=options.last("app"),
         states=states,
         finished=bool(job_ids) or options.has("a", "d", "e", "t", "S", "D", "C"),
+    )
+    brief = not options.has("l", "UF", "t")
+    return HistoryQuery(
+        jobs=jobs,
+        submitted=span("S"),
+        dispatched=span("D"),
+        completed=span("C"),
+        active=active,
+        description=options.last("Jd"),
+        brief=brief,
+        limit=HISTORY_LIMIT if brief else MOST_AT_LENGTH,
     )
 
 
 class _Reader:
     """Turns stored histories into records; what cannot be told is said on standard error and counted."""
 
-    def __init__(self, call: Call, wanted: JobFilter) -> None:
+    def __init__(self, call: Call, named: Sequence[int]) -> None:
         self._call = call
-        self._wanted = wanted
+        self._named = named
         self._unit = unit_of(call)
         self.problems = 0
         self.count = 0
 
-    def read(self, stored: Iterator[JobHistory]) -> Iterator[HistoryRecord]:
+    def read(self, told: Iterable[JobHistory | JobTimes]) -> Iterator[HistoryRecord | JobTimes]:
         found: set[int] = set()
-        for each in stored:
+        for each in told:
             self.count += 1
-            found.update((each.job_id, array_of(each.job_id)))
+            if self._named:
+                found.update((each.job_id, array_of(each.job_id)))
+            if isinstance(each, JobTimes):
+                yield each
+                continue
             try:
                 yield history_record(each, self._unit)
             except GschedError as problem:
                 self._complain(problem.text)
-        missing = [job_id for job_id in self._wanted.ids if job_id not in found]
         if found:
-            for job_id in missing:
-                self._complain(f"Job <{show_job(job_id)}>: No matching job found")
+            for job_id in self._named:
+                if job_id not in found:
+                    self._complain(f"Job <{show_job(job_id)}>: No matching job found")
 
     def _complain(self, text: str) -> None:
         self.problems += 1

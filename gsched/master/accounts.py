@@ -1,18 +1,19 @@
 """What finished jobs took, told from their stored events: gacct. Array elements that were never started count as well.
 
-It runs in a thread beside the RPC loop and only reads. A record that cannot be read leaves out what it would have said;
-a job whose submission cannot be read is left out whole.
+It runs in the process that reads for the master (gsched.master.past). A record that cannot be read leaves out what it
+would have said; a job whose submission cannot be read is left out whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from gsched.base.ids import array_of, element_id, index_of
 from gsched.core.array import indices_of
+from gsched.master.histories import elements_too
 from gsched.model.allocation import Allocation
 from gsched.model.catalogue import Account, AccountFilter, Span
 from gsched.model.event import (
@@ -29,26 +30,72 @@ from gsched.model.event import (
 )
 from gsched.model.job import AttemptResult, JobSpec, JobState
 from gsched.model.view import EventRecord, JobView
-from gsched.store.history import History
+from gsched.store.history import Costs, History
 from gsched.store.schema import JobRow
 
-ROWS_PER_PAGE = 1_000
+ROWS_PER_PAGE = 500
+COSTS_PER_PAGE = 2_000
 _OF_ARRAY = ("job_submitted", "job_modified", "job_switched")
 _KINDS = (*_OF_ARRAY, "job_dispatched", "job_started", "job_requeued", "job_finished", "array_elements_finished")
 
 
 def read_accounts(store: History, wanted: AccountFilter, *, jobs: bool) -> Iterator[Account]:
     """Accounts of the finished jobs that `wanted` describes, by ascending number; with `jobs` all that is known."""
-    named = frozenset(wanted.ids)
-    asked = msgspec.structs.replace(wanted, ids=tuple(sorted({*named, *map(array_of, named)})))
-    after = 0
-    while rows := store.finished_jobs(asked, after, ROWS_PER_PAGE):
-        after = rows[-1].job_id
-        for account in _of_rows(store, rows, jobs):
-            if named and not named & {account.job_id, array_of(account.job_id)}:
-                continue
-            if _is_within(account.finished_at, wanted.completed) and _is_chosen(account, wanted):
+    named, numbers = frozenset(wanted.ids), _numbers(store, wanted)
+    for start in range(0, len(numbers), ROWS_PER_PAGE):
+        rows = store.rows_of(numbers[start : start + ROWS_PER_PAGE])
+        for account in _of_rows(store, sorted(rows, key=lambda row: row.job_id)):
+            if _is_meant(account, wanted, named):
                 yield account if jobs else msgspec.structs.replace(account, job=None)
+
+
+def read_costs(store: History, wanted: AccountFilter) -> Iterator[list[Account]]:
+    """The same, page by page, with no more than a summary takes: of most jobs their rows tell that."""
+    named, numbers = frozenset(wanted.ids), _numbers(store, wanted)
+    for start in range(0, len(numbers), COSTS_PER_PAGE):
+        costs = store.costs_of(numbers[start : start + COSTS_PER_PAGE])
+        told, page = _told_by_row(costs, wanted), []
+        for job_id in told:
+            state, submitted_at, dispatched_at, finished_at, cpu_s, gpus, _ = costs[job_id]
+            assert finished_at is not None
+            ran_s = 0.0 if dispatched_at is None else max(0.0, finished_at - dispatched_at)
+            page.append(
+                Account(
+                    job_id=job_id,
+                    user="",
+                    queue="",
+                    state=state,
+                    submitted_at=submitted_at,
+                    dispatched_at=dispatched_at,
+                    finished_at=finished_at,
+                    cpu_s=cpu_s or 0.0,
+                    run_s=ran_s,
+                    gpu_s=(gpus or 0.0) * ran_s,
+                )
+            )
+        rest = sorted(store.rows_of(costs.keys() - set(told)), key=lambda row: row.job_id)
+        others = (each for each in _of_rows(store, rest) if _is_meant(each, wanted, named))
+        page += [msgspec.structs.replace(each, job=None) for each in others]
+        yield page
+
+
+def _numbers(store: History, wanted: AccountFilter) -> list[int]:
+    # An array's number means its elements too; an element that was never started stands in the array's row.
+    asked = {*elements_too(store, wanted.ids), *map(array_of, wanted.ids)}
+    return store.accounted(msgspec.structs.replace(wanted, ids=tuple(asked)))
+
+
+def _told_by_row(costs: Mapping[int, Costs], wanted: AccountFilter) -> list[int]:
+    """The jobs whose row says all that a summary takes. Of a reservation only the submission tells."""
+    if wanted.reservation:
+        return []
+    return [job_id for job_id, row in costs.items() if row[-1] == 0 and row[3] is not None and row[4] is not None]
+
+
+def _is_meant(account: Account, wanted: AccountFilter, named: frozenset[int]) -> bool:
+    if named and not named & {account.job_id, array_of(account.job_id)}:
+        return False
+    return _is_within(account.finished_at, wanted.completed) and _is_chosen(account, wanted)
 
 
 def _is_within(at: float, span: Span) -> bool:
@@ -65,7 +112,7 @@ def _is_chosen(account: Account, wanted: AccountFilter) -> bool:
     return wanted.reservation in ("", spec.reservation) and wanted.application in ("", spec.application)
 
 
-def _of_rows(store: History, rows: Sequence[JobRow], jobs: bool) -> Iterator[Account]:
+def _of_rows(store: History, rows: Sequence[JobRow]) -> Iterator[Account]:
     told: dict[int, list[EventRecord]] = {}
     for record in store.events_of_jobs((row.job_id for row in rows), _KINDS):
         told.setdefault(record.job_id, []).append(record)

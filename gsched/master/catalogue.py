@@ -6,15 +6,14 @@ Everything is read from published views, the configuration or the store; the eng
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import msgspec
 
 from gsched.base.errors import BadRequest
-from gsched.master.accounts import read_accounts
 from gsched.master.applicationviews import application_views
+from gsched.master.past.reader import Reader
 from gsched.master.replies import filled
 from gsched.master.servicer import Desk
 from gsched.master.userviews import user_views
@@ -27,15 +26,14 @@ from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc
 
-ACCOUNTS_PER_MESSAGE = 500
-
 
 class CatalogueServicer(catalogue_pb2_grpc.CatalogueServicer):
     """One per master; all methods run in the gRPC loop, what reads much in a thread."""
 
-    def __init__(self, desk: Desk, history: History) -> None:
+    def __init__(self, desk: Desk, history: History, reader: Reader) -> None:
         self._board = desk.board
         self._history = history
+        self._reader = reader
 
     @answers
     async def Users(self, request: Any, context: Any) -> Any:
@@ -63,15 +61,9 @@ class CatalogueServicer(catalogue_pb2_grpc.CatalogueServicer):
     @streams
     async def Accounts(self, request: Any, context: Any) -> AsyncIterator[Any]:
         wanted = _with_members(from_proto(request.filter, AccountFilter), self._board.config)
-        found = read_accounts(self._history, wanted, jobs=request.jobs)
-
-        def next_part() -> Any:
-            reply = catalogue_pb2.AccountsReply()
-            for account in itertools.islice(found, ACCOUNTS_PER_MESSAGE):
-                fill(reply.accounts.add(), account)
-            return reply
-
-        while (reply := await asyncio.to_thread(next_part)).accounts:
+        question = catalogue_pb2.AccountsRequest(jobs=request.jobs, brief=request.brief)
+        fill(question.filter, wanted)
+        async for reply in self._reader.accounts(question):
             yield reply
 
     @answers

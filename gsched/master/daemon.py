@@ -32,6 +32,7 @@ from gsched.master.lineage import Lineage, how_to_go_on
 from gsched.master.loop import EngineLoop, Item
 from gsched.master.openfiles import allow_sessions, most_connections
 from gsched.master.orders import Orders
+from gsched.master.past.reader import Reader
 from gsched.master.reconfig import KnownNotes
 from gsched.master.recovery import recover
 from gsched.master.servicer import Desk
@@ -134,12 +135,14 @@ class Master:
         # Not waited for: with a full disk it is stored later, and queries are answered meanwhile.
         self._loop.put(Item(Reconfigure(user_name(os.getuid()), self._config, started=True)))
         history = History(self._store.path)
+        reader = Reader(self._store.path, self._config.folder_of("master"))
         audit = AuditLog(str(Path(self._config.locations.log_dir) / auditlog.FILE))
         desk = Desk(self._loop, self._board, self._store, LetIn(), self._notes)
         self._attendance = Attendance(self._board, killer(desk))
         self._attendance.begin(self._interactive)
         servers = await self._listen(
-            Services(desk, history, self._sessions, self._feed, self._ends, self._attendance, self._leave), audit
+            Services(desk, history, reader, self._sessions, self._feed, self._ends, self._attendance, self._leave),
+            audit,
         )
         self._manager.ready(self._standing())
         feeding = asyncio.create_task(keep_fed(self._manager, self._is_well))
@@ -151,6 +154,7 @@ class Master:
         self._sessions.end_all()
         await stopping
         await asyncio.to_thread(self._loop.stop)
+        await reader.close()
         history.close()
         audit.close()
         log.info("master of cluster %s ends", self._config.cluster)

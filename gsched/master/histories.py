@@ -1,12 +1,13 @@
 """Which stored events make the history of a job: an element of an array begins with what happened to the whole array.
 
-Runs in a thread of its own beside the RPC loop; it only reads.
+Runs in the process that reads for the master (gsched.master.past); it only reads.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from itertools import islice
 
 import msgspec
@@ -24,90 +25,131 @@ from gsched.model.event import (
     decode_event,
 )
 from gsched.model.job import JobSpec
-from gsched.model.view import EventRecord, JobFilter, JobHistory
-from gsched.store.history import History
-from gsched.store.schema import JobRow
+from gsched.model.past import HistoryQuery, JobTimes
+from gsched.model.view import EventRecord, JobHistory
+from gsched.store.history import History, Times
+from gsched.store.schema import ARRAY
 
+JOBS_PER_PAGE = 100
+BRIEF_PER_PAGE = 2_000
+Told = JobHistory | JobTimes
 _WITH_SPEC = ("job_submitted", "job_modified", "job_switched")
 
 
 class Histories:
-    """Reads the histories that one query asks for."""
+    """Reads the histories that one question asks for, of `most` jobs at most: those submitted last."""
 
-    def __init__(self, store: History, limit: int) -> None:
+    def __init__(self, store: History, most: int) -> None:
         self._store = store
-        self._limit = limit
+        self._most = most
+        self.cut_at: float | None = None
+        """When there are more: the time of submission of the oldest job that was looked at."""
         self._array = 0
         self._array_events: list[EventRecord] = []
+        self._unstarted: set[int] = set()
+        """Elements that are told of though they have no row of their own."""
 
-    def read(self, wanted: JobFilter) -> Iterator[JobHistory]:
-        """Histories by ascending number (by page, for a job group); elements of arrays behind the record
-        of those that have not started."""
-        group = wanted.group.rstrip("/")
-        return (each for each in self._all(wanted) if not group or group_of(each.events).rstrip("/") == group)
+    def read(self, wanted: HistoryQuery) -> Iterator[list[Told]]:
+        """Histories by ascending number, page by page; elements of arrays behind the record of those that have not
+        started. `cut_at` is set when the first page comes.
+        """
+        numbers = self._numbers(wanted)
+        size = BRIEF_PER_PAGE if wanted.brief else JOBS_PER_PAGE
+        for start in range(0, len(numbers), size):
+            yield list(self._page(numbers[start : start + size], wanted))
 
-    def _all(self, wanted: JobFilter) -> Iterator[JobHistory]:
-        """Of whatever group: the store does not tell them apart, so where one is wanted no job may be left out."""
-        indices, name = split_name(wanted.name)
+    def _numbers(self, wanted: HistoryQuery) -> list[int]:
+        """Of the jobs that the question is about, in order."""
+        indices, name = split_name(wanted.jobs.name)
+        ids = tuple(elements_too(self._store, wanted.jobs.ids))
+        jobs = msgspec.structs.replace(wanted.jobs, name=name, ids=ids)
+        found = self._store.newest(msgspec.structs.replace(wanted, jobs=jobs), self._most + 1)
+        if len(found) > self._most:
+            found.pop()
+            self.cut_at = found[-1][1]
+        numbers = {job_id for job_id, _ in found}
         if indices is not None:
-            yield from self._named(msgspec.structs.replace(wanted, name=name), indices)
-            return
-        found, named = set[int](), frozenset(wanted.ids)
-        for row in self._rows(wanted):
-            found.add(row.job_id)
-            if index_of(row.job_id):
-                yield self._element(row.job_id)
+            arrays = [job_id for job_id in numbers if not index_of(job_id)]
+            numbers = {job_id for job_id in numbers if index_of(job_id) in indices}
+            for job_id in sorted(arrays, reverse=True):
+                self._unstarted.update(self._in_record(job_id, indices))
+        for job_id in wanted.jobs.ids:
+            if index_of(job_id) and job_id not in numbers and self._is_element(job_id):
+                self._unstarted.add(job_id)
+        return sorted(numbers | self._unstarted, key=lambda job_id: (array_of(job_id), index_of(job_id)))
+
+    def _page(self, numbers: Sequence[int], wanted: HistoryQuery) -> Iterator[Told]:
+        rows = self._store.times_of(numbers)
+        brief = self._told_by_times(rows) if wanted.brief else set()
+        at_length = [job_id for job_id in numbers if job_id not in brief]
+        own: dict[int, list[EventRecord]] = {}
+        for record in self._store.events_of_jobs(at_length):
+            own.setdefault(record.job_id, []).append(record)
+        for job_id in numbers:
+            if job_id in brief:
+                user, name, _, submitted_at, dispatched_at, finished_at, _ = rows[job_id]
+                yield JobTimes(job_id, user, name, submitted_at, dispatched_at, finished_at)
                 continue
-            events = self._store.events_of(row.job_id)
-            if row.state:  # the row of an array whose elements have all become jobs has none
-                yield JobHistory(job_id=row.job_id, events=tuple(events))
-            if row.job_id in named and spec_indices(events):
-                for element in self._store.elements_of(row.job_id, self._limit):
-                    if element.job_id not in named:
-                        yield self._element(element.job_id)
-        for job_id in wanted.ids:
-            if index_of(job_id) and job_id not in found and self._is_element(job_id):
-                yield self._element(job_id)
+            row = rows.get(job_id)
+            if row is None and job_id not in self._unstarted:
+                continue  # the store was pruned meanwhile
+            # The row of an array whose elements have all become jobs has no state.
+            if row is None or row[2] or index_of(job_id):
+                events = self._events(job_id, own.get(job_id, []))
+                if (row is not None and row[-1] is not None) or _is_meant(events, wanted):
+                    yield JobHistory(job_id=job_id, events=events)
 
-    def _rows(self, wanted: JobFilter) -> Iterator[JobRow]:
-        """The newest of them; all of them, page by page, when those of one job group are to be chosen."""
-        below = None
-        while rows := self._store.find_jobs(wanted, self._limit, below):
-            yield from rows
-            if not wanted.group or len(rows) < self._limit:
-                return
-            below = rows[0].job_id
+    def _told_by_times(self, rows: Mapping[int, Times]) -> set[int]:
+        """The jobs among them that only waited and ran; what happened to an array counts for its elements."""
+        plain = {job_id for job_id, row in rows.items() if row[-1] == 0}
+        arrays = {array_of(job_id) for job_id in plain if index_of(job_id)}
+        regular = {array for array, row in self._store.times_of(arrays).items() if row[-1] == ARRAY}
+        return {job_id for job_id in plain if not index_of(job_id) or array_of(job_id) in regular}
 
-    def _named(self, wanted: JobFilter, indices: Indices) -> Iterator[JobHistory]:
-        """Of the elements with these indices: an array's row stands for those that have not been jobs of their own."""
-        for row in self._rows(wanted):
-            if index_of(row.job_id):
-                if index_of(row.job_id) in indices:
-                    yield self._element(row.job_id)
-            elif row.state:
-                yield from self._in_record(row.job_id, indices)
+    def _events(self, job_id: int, own: Sequence[EventRecord]) -> tuple[EventRecord, ...]:
+        if not index_of(job_id):
+            return tuple(own)
+        return element_events(self._events_of_array(array_of(job_id)), own, index_of(job_id))
 
-    def _in_record(self, array_id: int, indices: Indices) -> Iterator[JobHistory]:
+    def _in_record(self, array_id: int, indices: Indices) -> Iterator[int]:
+        """Elements with these indices that have not been jobs of their own, as long as the array's row has such."""
         own = spec_indices(self._events_of_array(array_id))
-        if own:
-            started = {element.job_id for element in self._store.elements_of(array_id, self._limit)}
-            ids = (element_id(array_id, index) for index in indices_of(own) if index in indices)
-            for job_id in islice((each for each in ids if each not in started), self._limit):
-                yield self._element(job_id)
+        row = self._store.times_of([array_id]).get(array_id)
+        if own and row is not None and row[2]:
+            ids = [element_id(array_id, index) for index in indices_of(own) if index in indices]
+            started = self._store.times_of(ids)
+            yield from islice((each for each in ids if each not in started), self._most)
 
     def _is_element(self, job_id: int) -> bool:
         indices = spec_indices(self._events_of_array(array_of(job_id)))
         return bool(indices) and index_of(job_id) in indices_of(indices)
 
-    def _element(self, job_id: int) -> JobHistory:
-        shared = self._events_of_array(array_of(job_id))
-        own = self._store.events_of(job_id)
-        return JobHistory(job_id=job_id, events=element_events(shared, own, index_of(job_id)))
-
     def _events_of_array(self, array_id: int) -> list[EventRecord]:
         if array_id != self._array:
             self._array, self._array_events = array_id, self._store.events_of(array_id)
         return self._array_events
+
+
+def elements_too(store: History, ids: Sequence[int]) -> Iterator[int]:
+    """The numbers, and of arrays all that their elements could have."""
+    for job_id in ids:
+        yield job_id
+        if not index_of(job_id) and (indices := spec_indices(store.events_of(job_id))):
+            yield from (element_id(job_id, index) for index in indices_of(indices))
+
+
+def _is_meant(events: Sequence[EventRecord], wanted: HistoryQuery) -> bool:
+    """Whether a job of whose submission the row does not tell everything is one of those that are wanted."""
+    jobs, group = wanted.jobs, wanted.jobs.group.rstrip("/")
+    if not (jobs.application or group or wanted.description):
+        return True
+    spec = _last_spec(events)
+    if spec is None:
+        return False
+    if (group and spec.group.rstrip("/") != group) or jobs.application not in ("", spec.application):
+        return False
+    pattern = wanted.description.replace("[", "[[]").replace("?", "[?]")
+    return not pattern or fnmatchcase(spec.description, pattern)
 
 
 def element_events(of_array: Sequence[EventRecord], own: Sequence[EventRecord], index: int) -> tuple[EventRecord, ...]:
@@ -128,12 +170,6 @@ def spec_indices(events: Sequence[EventRecord]) -> str:
     """The indices of the array whose events these are; empty for a job that is none."""
     spec = _last_spec(events)
     return spec.indices if spec is not None else ""
-
-
-def group_of(events: Sequence[EventRecord]) -> str:
-    """The job group of the job whose events these are; empty for none."""
-    spec = _last_spec(events)
-    return spec.group if spec is not None else ""
 
 
 def _last_spec(events: Sequence[EventRecord]) -> JobSpec | None:

@@ -11,14 +11,13 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal, ResourceExhausted
-from gsched.core.array import JobArray
 from gsched.core.command import (
     Command,
     ControlGroups,
@@ -34,15 +33,14 @@ from gsched.core.command import (
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction
-from gsched.core.job import Job
 from gsched.core.turns import EVENT, Unfinished
 from gsched.master.board import Board
 from gsched.master.gauges import Gauges
+from gsched.master.rows import array_row, irregular_jobs, job_row
 from gsched.model.event import AnyEvent
-from gsched.model.job import JobState
 from gsched.store.eventlog import EventLog
 from gsched.store.failure import StoreFull
-from gsched.store.schema import JobRow
+from gsched.store.schema import ARRAY, IRREGULAR, JobRow
 
 log = logging.getLogger(__name__)
 
@@ -273,7 +271,7 @@ class EngineLoop:
     def _commit(self, batch: _Batch) -> None:
         """Make the batch durable, publish, and only then answer and instruct."""
         if batch.events or batch.blobs:
-            self._append(batch, list(self._rows()))
+            self._append(batch, list(self._rows(irregular_jobs(batch.events))))
             self._since_checkpoint += len(batch.events)
             self.gauges.note_change()
         self._board.publish(self._engine)
@@ -282,15 +280,16 @@ class EngineLoop:
         if batch.events or batch.instructions:
             self._deliver(self._store.last_seq, batch.events, batch.instructions)
 
-    def _rows(self) -> Iterator[JobRow]:
+    def _rows(self, irregular: Container[int]) -> Iterator[JobRow]:
         """Rows of the jobs and arrays that have changed."""
         state = self._engine.state
         for number in state.touched:
             job, array = state.jobs.get(number), state.arrays.get(number)
+            traits = IRREGULAR if number in irregular else 0
             if job is not None:
-                yield _row(job)
+                yield job_row(job, traits)
             elif array is not None:
-                yield _array_row(array)
+                yield array_row(array, traits | ARRAY)
 
     def _append(self, batch: _Batch, rows: list[JobRow]) -> None:
         while True:
@@ -337,38 +336,3 @@ class EngineLoop:
 def refusal(problem: str) -> ResourceExhausted:
     """What a new command is told while nothing can be stored."""
     return ResourceExhausted(f"the master cannot store anything now ({problem}); nothing was changed, try again later")
-
-
-def _row(job: Job) -> JobRow:
-    return JobRow(
-        job_id=job.job_id,
-        user=job.spec.user,
-        queue=job.spec.queue,
-        name=job.spec.shown_name(job.job_id),
-        project=job.spec.project,
-        host=" ".join(dict.fromkeys(part.host for part in job.allocation.hosts)) if job.allocation else "",
-        state=job.state.value,
-        submitted_at=job.submitted_at,
-        dispatched_at=job.dispatched_at,
-        finished_at=job.finished_at,
-        exit_code=job.result.exit_code if job.result else None,
-    )
-
-
-def _array_row(array: JobArray) -> JobRow:
-    """The row of the elements that are not jobs of their own; its state is empty when there are none (any more)."""
-    state = ""
-    if array.count:
-        state = JobState.PSUSP.value if array.stopped_by else JobState.PEND.value
-    elif array.unstarted:
-        state = JobState.EXIT.value
-    return JobRow(
-        job_id=array.array_id,
-        user=array.spec.user,
-        queue=array.spec.queue,
-        name=array.spec.display_name,
-        project=array.spec.project,
-        state=state,
-        submitted_at=array.submitted_at,
-        finished_at=array.last_end or None if array.is_over() else None,
-    )

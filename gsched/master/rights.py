@@ -78,6 +78,7 @@ RULES: dict[str, Rule] = {
     "Catalogue.Resources": _READ,
     "Catalogue.Accounts": _READ_MANY,
     "Catalogue.Notices": _READ_MANY,
+    "Past.Histories": _READ_MANY,
     "Waiting.Ends": _READ,
     "Fleet.Versions": _READ,
     "Fleet.Daemons": _CLUSTER,

@@ -22,10 +22,11 @@ from gsched.core.command import Command, ControlHosts, ControlJobs, Reconfigure,
 from gsched.core.control import MOST_ATTACHED
 from gsched.master.board import Board
 from gsched.master.feed import Feed
-from gsched.master.histories import Histories, is_followed
+from gsched.master.histories import is_followed
 from gsched.master.hostchoice import admitted
 from gsched.master.jobaccounts import JobAccounts
 from gsched.master.loop import EngineLoop, Item, refusal
+from gsched.master.past.reader import Reader
 from gsched.master.queueviews import queue_views
 from gsched.master.reconfig import KnownNotes, fixed, told_at_start
 from gsched.master.replies import filled, job_replies
@@ -47,9 +48,8 @@ from gsched.store.history import History
 from gsched.wire.alike import add_submitted, read_submissions
 from gsched.wire.auth import Proven
 from gsched.wire.convert import fill, from_proto, to_proto
-from gsched.wire.protocol import HISTORY_LIMIT
 from gsched.wire.server import answers, streams
-from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
+from gsched.wire.v1 import model_pb2, past_pb2, scheduler_pb2, scheduler_pb2_grpc
 
 MOST_PER_JOB = 48 << 20
 """Bytes of one submission: its order must fit into one message to an agent."""
@@ -84,13 +84,14 @@ class Desk:
 class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     """One per master; all methods run in the gRPC loop."""
 
-    def __init__(self, desk: Desk, history: History, sessions: Sessions, feed: Feed) -> None:
+    def __init__(self, desk: Desk, history: History, reader: Reader, sessions: Sessions, feed: Feed) -> None:
         self._desk = desk
         self._loop = desk.loop
         self._board = desk.board
         self._store = desk.store
         self._auth = desk.auth
         self._history = history
+        self._reader = reader
         self._sessions = sessions
         self._feed = feed
         self._job_accounts = JobAccounts(lambda: desk.board.config)
@@ -245,11 +246,11 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
 
     @streams
     async def History(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        wanted = from_proto(request.filter, JobFilter)
-        limit = min(request.limit or HISTORY_LIMIT, HISTORY_LIMIT)
-        histories = Histories(self._history, limit).read(wanted)
-        while (one := await asyncio.to_thread(next, histories, None)) is not None:
-            yield to_proto(one, model_pb2.JobHistory)
+        """As programs of before ask for them; Past.Histories tells more."""
+        query = past_pb2.HistoryQuery(jobs=request.filter, limit=request.limit)
+        async for reply in self._reader.histories(query):
+            for one in reply.histories:
+                yield one
 
     @streams
     async def Events(self, request: Any, context: Any) -> AsyncIterator[Any]:

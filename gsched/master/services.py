@@ -13,6 +13,8 @@ from gsched.master.catalogue import CatalogueServicer
 from gsched.master.ends import Ends, WaitingServicer
 from gsched.master.feed import Feed
 from gsched.master.fleet import FleetServicer
+from gsched.master.past.reader import Reader
+from gsched.master.past.service import PastServicer
 from gsched.master.servicer import Desk, SchedulerServicer
 from gsched.master.sessions import Sessions
 from gsched.master.terminals import Attendance, TerminalServicer
@@ -21,6 +23,7 @@ from gsched.wire.v1 import (
     agent_pb2_grpc,
     catalogue_pb2_grpc,
     fleet_pb2_grpc,
+    past_pb2_grpc,
     scheduler_pb2_grpc,
     terminal_pb2_grpc,
     waiting_pb2_grpc,
@@ -33,6 +36,7 @@ class Services:
 
     desk: Desk
     history: History
+    reader: Reader
     sessions: Sessions
     feed: Feed
     ends: Ends
@@ -45,11 +49,12 @@ class Services:
         desk = self.desk
         terminals = TerminalServicer(desk.board, self.sessions, self.attendance, desk.auth)
         terminal_pb2_grpc.add_TerminalServicer_to_server(terminals, server)
-        scheduler = SchedulerServicer(desk, self.history, self.sessions, self.feed)
+        scheduler = SchedulerServicer(desk, self.history, self.reader, self.sessions, self.feed)
         scheduler_pb2_grpc.add_SchedulerServicer_to_server(scheduler, server)
         scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(desk), server)
+        past_pb2_grpc.add_PastServicer_to_server(PastServicer(self.reader), server)
         waiting_pb2_grpc.add_WaitingServicer_to_server(WaitingServicer(self.ends), server)
-        catalogue_pb2_grpc.add_CatalogueServicer_to_server(CatalogueServicer(desk, self.history), server)
+        catalogue_pb2_grpc.add_CatalogueServicer_to_server(CatalogueServicer(desk, self.history, self.reader), server)
         fleet_pb2_grpc.add_FleetServicer_to_server(FleetServicer(self.sessions, self.leave), server)
         agents = AgentServicer(desk.loop, self.sessions, desk.auth)
         agent_pb2_grpc.add_AgentServiceServicer_to_server(agents, server)

@@ -27,7 +27,7 @@ from gsched.store.mark import MARK_NAME, MarkFile, StoreMark
 from gsched.store.migrations import check_version, migrate, read_meta, schema_version
 from gsched.store.quarantine import Quarantine, Quarantined, read_events
 from gsched.store.records import StoredEvent, stream_events
-from gsched.store.schema import JobRow, blob, checkpoint, event, insert_new, job, upsert
+from gsched.store.schema import JobRow, blob, checkpoint, event, insert_new, put_job, rename_job, upsert
 from gsched.store.sqlite import reader_engine, store_path, writer_engine
 from gsched.store.writer import Writer, insert_rows
 
@@ -39,7 +39,8 @@ CHECKPOINTS_KEPT = 2
 
 _log = logging.getLogger("gsched.store")
 _ADD_EVENT = event.insert()
-_PUT_JOB = upsert(job)
+_PUT_JOB = put_job()
+_RENAME_JOB = rename_job()
 _ADD_BLOB = insert_new(blob)
 _PUT_CHECKPOINT = upsert(checkpoint)
 
@@ -222,7 +223,7 @@ class EventLog:
             def write(connection: Connection) -> None:
                 insert_rows(connection, _ADD_BLOB, list((blobs or {}).items()))
                 insert_rows(connection, _ADD_EVENT, records)
-                insert_rows(connection, _PUT_JOB, [msgspec.structs.astuple(row) for row in rows])
+                _put_jobs(connection, rows)
 
             self._writer.transact(write, landed=lambda: self._read_last_seq() != before)
             self._last_seq = before + len(records)
@@ -337,6 +338,15 @@ class EventLog:
             self._readers.dispose()
             self._writer.close()
             self._lock.release()
+
+
+def _put_jobs(connection: Connection, rows: Sequence[JobRow]) -> None:
+    if not rows:
+        return
+    insert_rows(connection, _PUT_JOB, [msgspec.structs.astuple(row) for row in rows])
+    names = [(row.queue, row.name, row.project) for row in rows]
+    renamed = [(*given, row.job_id, *given) for row, given in zip(rows, names, strict=True)]
+    connection.exec_driver_sql(_RENAME_JOB, renamed)
 
 
 def _last_seq(connection: Connection) -> int:

@@ -20,11 +20,20 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 metadata = MetaData()
+
+NOT_ENDED = "finished_at IS NULL"
+ENDED = "finished_at IS NOT NULL"
+
+IRREGULAR = 1
+"""Bit of `traits`: suspended, requeued, lost from sight, held: only its events tell what happened between its times."""
+ARRAY = 2
+"""Bit of `traits`: the row of an array, which stands for its elements that are no jobs of their own."""
 
 Counter = BigInteger().with_variant(Integer, "sqlite")
 """64 bits everywhere; SQLite makes only an INTEGER primary key the row's own address."""
@@ -63,10 +72,23 @@ job = Table(
     Column("dispatched_at", Double),
     Column("finished_at", Double),
     Column("exit_code", Integer),
-    Index("job_user", "user"),
-    Index("job_state", "state"),
-    Index("job_finished", "finished_at"),
-    Index("job_project", "project", "finished_at"),
+    # From here on NULL in rows that were written before step 3 of the migrations: only their events tell.
+    Column("application", String(256)),
+    Column("job_group", Text),
+    Column("description", Text),
+    Column("cpu_s", Double),
+    Column("gpus", Double),
+    Column("traits", Integer),
+    Index("job_submitted", "submitted_at"),
+    Index("job_user", "user", "submitted_at"),
+    Index("job_queue", "queue", "submitted_at"),
+    Index("job_name", "name", "submitted_at"),
+    Index("job_open", "submitted_at", sqlite_where=text(NOT_ENDED)),
+    # Those of times that most rows do not have yet hold only the rows that have them.
+    Index("job_dispatched", "dispatched_at", sqlite_where=text("dispatched_at IS NOT NULL")),
+    Index("job_finished", "finished_at", sqlite_where=text(ENDED)),
+    Index("job_user_finished", "user", "finished_at", sqlite_where=text(ENDED)),
+    Index("job_project", "project", "finished_at", sqlite_where=text(ENDED)),
 )
 
 blob = Table(
@@ -103,6 +125,20 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     dispatched_at: float | None = None
     finished_at: float | None = None
     exit_code: int | None = None
+    application: str | None = ""
+    job_group: str | None = ""
+    description: str | None = ""
+    cpu_s: float | None = None
+    """CPU seconds of its last attempt, once that is over."""
+    gpus: float | None = None
+    """GPUs that its last attempt has or had; of a shared one the part."""
+    traits: int | None = 0
+    """IRREGULAR, ARRAY; what was ever said of a job stays."""
+
+
+NAMES = ("queue", "name", "project")
+"""What a job is found by that hardly ever changes: rewritten only when it has, for the sake of the indexes."""
+_FOR_GOOD = ("user", "submitted_at")
 
 
 def upsert(table: Table) -> Insert:
@@ -111,6 +147,22 @@ def upsert(table: Table) -> Insert:
     keys = {column.name for column in table.primary_key}
     replaced: dict[str, Any] = {name: statement.excluded[name] for name in table.c.keys() if name not in keys}  # noqa: SIM118
     return statement.on_conflict_do_update(index_elements=sorted(keys), set_=replaced)
+
+
+def put_job() -> Insert:
+    """INSERT of a job's row, or what has changed of it but its NAMES; see `rename_job`."""
+    statement = sqlite_insert(job)
+    fixed = {"job_id", *NAMES, *_FOR_GOOD}
+    replaced: dict[str, Any] = {name: statement.excluded[name] for name in job.c.keys() if name not in fixed}  # noqa: SIM118
+    replaced["traits"] = job.c.traits.op("|")(statement.excluded.traits)
+    return statement.on_conflict_do_update(index_elements=["job_id"], set_=replaced)
+
+
+def rename_job() -> str:
+    """UPDATE of a row's NAMES where one of them is another: takes NAMES, the number, and NAMES again."""
+    given = ", ".join(f"{name} = ?" for name in NAMES)
+    differs = " OR ".join(f"{name} <> ?" for name in NAMES)
+    return f"UPDATE job SET {given} WHERE job_id = ? AND ({differs})"
 
 
 def insert_new(table: Table) -> Insert:

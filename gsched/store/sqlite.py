@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -68,9 +69,20 @@ def reader_engine(path: Path) -> Engine:
         connection.execute("PRAGMA case_sensitive_like=ON")  # as LIKE is in PostgreSQL, and as names of jobs are
         return connection
 
-    return create_engine(
+    engine = create_engine(
         "sqlite+pysqlite://", creator=connect, poolclass=QueuePool, pool_size=_READERS, max_overflow=-1
     )
+
+    @event.listens_for(engine, "before_cursor_execute", retval=True)
+    def take_index(*execution: Any) -> tuple[str, Any]:
+        """The statement with its execution option `indexed_by`, (table, index), in SQLite's words."""
+        _, _, statement, parameters, context, _ = execution
+        table, index = context.execution_options.get("indexed_by", ("", ""))
+        if index:
+            statement = statement.replace(f"FROM {table}", f"FROM {table} INDEXED BY {index}", 1)
+        return statement, parameters
+
+    return engine
 
 
 def writer_engine(path: Path) -> Engine:

@@ -43,10 +43,13 @@ class Catalogue:
         return from_proto(self._call(self._stub.Resources, catalogue_pb2.ResourcesRequest()), Definitions)
 
     def accounts(self, wanted: AccountFilter, *, jobs: bool = False) -> Iterator[Account]:
-        """Finished jobs by ascending number, however long ago they finished; with `jobs` all that is known of each."""
-        request = catalogue_pb2.AccountsRequest(jobs=jobs)
+        """Finished jobs by ascending number, however long ago they finished; with `jobs` all that is known of each,
+        without no more than a summary takes: their times, and what they used.
+        """
+        request = catalogue_pb2.AccountsRequest(jobs=jobs, brief=not jobs)
         fill(request.filter, wanted)
         for reply in self._stream(self._stub.Accounts, request):
+            yield from _of_columns(reply.columns)
             yield from (from_proto(account, Account) for account in reply.accounts)
 
     def notices(self, at: Span) -> list[EventRecord]:
@@ -55,3 +58,28 @@ class Catalogue:
         fill(request.at, at)
         reply = self._call(self._stub.Notices, request)
         return [from_proto(event, EventRecord) for event in reply.events]
+
+
+def _of_columns(columns: catalogue_pb2.AccountColumns) -> Iterator[Account]:
+    rows = zip(
+        columns.job_ids,
+        columns.done,
+        columns.submitted_at,
+        columns.dispatched_at,
+        columns.finished_at,
+        columns.cpu_s,
+        columns.gpu_s,
+        strict=True,
+    )
+    for job_id, done, submitted_at, dispatched_at, finished_at, cpu_s, gpu_s in rows:
+        yield Account(
+            job_id=job_id,
+            user="",
+            queue="",
+            state="DONE" if done else "EXIT",
+            submitted_at=submitted_at,
+            dispatched_at=dispatched_at or None,
+            finished_at=finished_at,
+            cpu_s=cpu_s,
+            gpu_s=gpu_s,
+        )

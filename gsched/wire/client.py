@@ -16,6 +16,7 @@ import grpc
 from gsched.base.errors import Conflict, GschedError, NotFound
 from gsched.base.ids import array_of, new_token, show_job
 from gsched.model.job import FINISHED, JobSpec
+from gsched.model.past import HistoryQuery
 from gsched.model.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
 from gsched.model.view import (
     Answer,
@@ -45,6 +46,7 @@ from gsched.wire.channel import CHANNEL_OPTIONS
 from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.ends import EndsCall
 from gsched.wire.fleet import FleetCalls
+from gsched.wire.past import PastCalls
 from gsched.wire.patience import DEFAULT_WAIT_S
 from gsched.wire.terminal import TerminalCalls
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
@@ -83,6 +85,8 @@ class Client:
         self._administration = scheduler_pb2_grpc.AdministrationStub(self._channel)
         self.catalogue = Catalogue(self._channel, self._call, self._stream)
         """Users, groups, resources and accounts."""
+        self.past = PastCalls(self._channel, self._stream)
+        """What happened to jobs, also to those long finished."""
         self.fleet = FleetCalls(self._channel, self._call)
         """Daemons of all hosts."""
         self.terminal = TerminalCalls(self._channel, self._call, self._stream)
@@ -268,11 +272,10 @@ class Client:
         return [from_proto(item, FragmentView) for item in reply.hosts]
 
     def history(self, wanted: JobFilter, *, limit: int = 0) -> Iterator[JobHistory]:
-        """Stored events of the jobs that the filter admits, also of those long finished."""
-        request = scheduler_pb2.HistoryRequest(limit=limit)
-        fill(request.filter, wanted)
-        for item in self._stream(self._stub.History, request):
-            yield from_proto(item, JobHistory)
+        """Stored events of the jobs that the filter admits, also of those long finished; see `past` for more."""
+        for told in self.past.histories(HistoryQuery(jobs=wanted, limit=limit)):
+            if isinstance(told, JobHistory):
+                yield told
 
     def events(self, after_seq: int = -1, *, follow: bool = True, job_ids: Sequence[int] = ()) -> Iterator[EventRecord]:
         """Committed events in order; with `follow` the iterator waits for more (it survives a master restart)."""

@@ -8,5 +8,5 @@ PROTOCOL = 4
 RETRY_AFTER_MS = "gsched-retry-after-ms"
 """Trailer of a call that was refused because its caller asks too much, and not begun: when to come again."""
 
-HISTORY_LIMIT = 10_000
-"""Most jobs that one question after histories looks at, the newest ones; by job group it looks at all."""
+HISTORY_LIMIT = 1_000_000
+"""Most jobs that one question after histories looks at, those submitted last."""

@@ -148,7 +148,7 @@ class _WithoutTraceback(logging.Filter):
         return True
 
 
-def listen(server: grpc.aio.Server, socket_path: str) -> str:
+def listen(server: grpc.aio.Server | grpc.Server, socket_path: str) -> str:
     """Bind a unix socket, in place of one that nobody listens on any more; returns its address. Raises BadRequest."""
     if len(os.fsencode(socket_path)) > MAX_SOCKET_PATH:
         raise BadRequest(

@@ -6,16 +6,18 @@ PEND lasts from submission to dispatch, RUN from dispatch to the end; what follo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 
 import msgspec
 
+from gsched.base.ids import show_job
 from gsched.cli.render import job_lines
 from gsched.cli.render.fold import INDENT, INDENT_WITH_YEAR, cell, cut_head, fold, left, printable
 from gsched.cli.render.jobs_long import SEPARATOR
 from gsched.cli.render.records import HostSlots, JobRecord
 from gsched.cli.render.stamps import long_stamp
+from gsched.model.past import JobTimes
 
 STATES = ("PEND", "PSUSP", "RUN", "USUSP", "SSUSP", "UNKWN")
 _SHORT_TITLE = "Summary of time in seconds spent in various states:\n"
@@ -243,18 +245,56 @@ def has_ended(record: HistoryRecord) -> bool:
     return bool(states) and states[-1] == "END"
 
 
+def seconds_of_times(told: JobTimes, now: float) -> dict[str, int]:
+    """The same of a job that only waited and ran."""
+    waited, ran = _waited_and_ran(told, now)
+    return {**_NO_TIME, "PEND": waited, "RUN": ran}
+
+
+_NO_TIME = dict.fromkeys(STATES, 0)
+
+
+def _waited_and_ran(told: JobTimes, now: float) -> tuple[int, int]:
+    since = int(told.submitted_at // 1)
+    end = max(since, int((now if told.finished_at is None else told.finished_at) // 1))
+    begun = end if told.dispatched_at is None else min(end, max(since, int(told.dispatched_at // 1)))
+    return begun - since, end - begun
+
+
+def _plain_row(told: JobTimes, now: float) -> str:
+    """As `summary_row`, of plain characters: of such rows there may be a million, and others want the processor too."""
+    waited, ran = _waited_and_ran(told, now)
+    name = told.name if len(told.name) <= 8 else "*" + told.name[-7:]
+    return (
+        f"{show_job(told.job_id):<7.7} {told.user:<7.7} {name:<9} "
+        f"{waited:<8d}0       {ran:<8d}0       0       0       {waited + ran:<10d}\n"
+    )
+
+
 def _cells(seconds: dict[str, int], each: int, last: int) -> str:
     return "".join(f"{seconds[state]:<{each}d}" for state in STATES) + f"{sum(seconds.values()):<{last}d}"
 
 
-def render_summary(records: Sequence[HistoryRecord], now: float, *, wide: bool = False) -> str:
-    """`ghist`: one row per job; `wide` (-w) cuts nothing."""
-    lines = [_SHORT_TITLE, _SHORT_HEADER]
-    for record in records:
-        job, name = record.job, printable(record.job.display_name)
-        if wide:
-            start = f"{left(job.label, 7)} {left(job.user, 7)} {left(name, 9)} "
-        else:
-            start = f"{cell(job.label, 7)} {cell(job.user, 7)} {cell(cut_head(name, 8), 9)} "
-        lines.append(start + _cells(state_seconds(record, now), 8, 10) + "\n")
-    return "".join(lines)
+SUMMARY_HEAD = _SHORT_TITLE + _SHORT_HEADER
+
+
+def summary_row(told: HistoryRecord | JobTimes, now: float, *, wide: bool = False) -> str:
+    """A job's row of `ghist`; `wide` (-w) cuts nothing."""
+    if isinstance(told, JobTimes):
+        if not wide and told.name.isascii() and told.name.isprintable() and told.user.isascii():
+            return _plain_row(told, now)
+        label, user, name, seconds = show_job(told.job_id), told.user, told.name, seconds_of_times(told, now)
+    else:
+        label, user, name = told.job.label, told.job.user, told.job.display_name
+        seconds = state_seconds(told, now)
+    name = printable(name)
+    if wide:
+        start = f"{left(label, 7)} {left(user, 7)} {left(name, 9)} "
+    else:
+        start = f"{cell(label, 7)} {cell(user, 7)} {cell(cut_head(name, 8), 9)} "
+    return start + _cells(seconds, 8, 10) + "\n"
+
+
+def render_summary(records: Iterable[HistoryRecord | JobTimes], now: float, *, wide: bool = False) -> str:
+    """`ghist`: one row per job."""
+    return SUMMARY_HEAD + "".join(summary_row(record, now, wide=wide) for record in records)

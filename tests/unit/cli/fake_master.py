@@ -19,6 +19,7 @@ from gsched.model import event as events
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.catalogue import Account, AccountFilter, ApplicationView, Definitions, Grouping, Span, UserLimitView
 from gsched.model.job import FINISHED, JobSpec
+from gsched.model.past import HistoryQuery, JobTimes
 from gsched.model.room_view import FragmentView, LimitSection, LimitView, PendingSummary, ReservationView
 from gsched.model.view import (
     Answer,
@@ -44,6 +45,8 @@ from gsched.wire.v1 import (
     catalogue_pb2,
     catalogue_pb2_grpc,
     model_pb2,
+    past_pb2,
+    past_pb2_grpc,
     scheduler_pb2,
     scheduler_pb2_grpc,
     waiting_pb2,
@@ -51,11 +54,22 @@ from gsched.wire.v1 import (
 )
 
 
+def was_in_spans(wanted: HistoryQuery, told: tuple[EventRecord, ...]) -> bool:
+    """Whether a job with these events was submitted, dispatched and ended when it is wanted to have been."""
+    kinds = {"job_submitted": wanted.submitted, "job_dispatched": wanted.dispatched, "job_finished": wanted.completed}
+    for kind, span in kinds.items():
+        ats = [each.at for each in told if each.kind == kind]
+        if span and not (ats and (span.since or 0.0) <= ats[-1] < (span.until or ats[-1]) + 1):
+            return False
+    return True
+
+
 class FakeMaster(
     scheduler_pb2_grpc.SchedulerServicer,
     scheduler_pb2_grpc.AdministrationServicer,
     catalogue_pb2_grpc.CatalogueServicer,
     waiting_pb2_grpc.WaitingServicer,
+    past_pb2_grpc.PastServicer,
 ):
     """Canned answers; `refusal` makes every submission fail with its text."""
 
@@ -71,6 +85,9 @@ class FakeMaster(
             external_resources=("ngpus", "ngpus_shared", "ngpus_excl_t", "ngpuprohibited", "ngpus_excl_p"),
         )
         self.histories: dict[int, tuple[EventRecord, ...]] = {}
+        self.times: list[JobTimes] = []
+        self.cut_at: float | None = None
+        self.queries: list[HistoryQuery] = []
         self.live: queue.SimpleQueue[EventRecord | None] = queue.SimpleQueue()
         self.ends: queue.SimpleQueue[JobEnd | None] = queue.SimpleQueue()
         self.waited_for: list[int] = []
@@ -264,12 +281,23 @@ class FakeMaster(
         views = [to_proto(each, model_pb2.FragmentView) for each in self.fragment_views]
         return scheduler_pb2.FragmentationReply(hosts=views)
 
-    def History(self, request, context):
-        wanted = from_proto(request.filter, JobFilter)
-        self.filters.append(wanted)
-        for job_id in sorted(self.histories):
-            if not wanted.ids or job_id in wanted.ids:
-                yield to_proto(JobHistory(job_id=job_id, events=self.histories[job_id]), model_pb2.JobHistory)
+    def Histories(self, request, context):
+        wanted = from_proto(request, HistoryQuery)
+        self.filters.append(wanted.jobs)
+        self.queries.append(wanted)
+        reply = past_pb2.HistoriesReply(cut_at=self.cut_at)
+        for job_id in sorted(self.histories, key=lambda number: (array_of(number), number)):
+            told = self.histories[job_id]
+            if (not wanted.jobs.ids or job_id in wanted.jobs.ids) and was_in_spans(wanted, told):
+                reply.histories.append(to_proto(JobHistory(job_id=job_id, events=told), model_pb2.JobHistory))
+        for job in self.times:
+            reply.times.job_ids.append(job.job_id)
+            reply.times.users.append(job.user)
+            reply.times.names.append(job.name)
+            reply.times.submitted_at.append(job.submitted_at)
+            reply.times.dispatched_at.append(job.dispatched_at or 0.0)
+            reply.times.finished_at.append(job.finished_at or 0.0)
+        yield reply
 
     def Events(self, request, context):
         yield model_pb2.EventRecord(seq=request.after_seq)
@@ -318,6 +346,7 @@ def serve(master: FakeMaster, folder: Path) -> Iterator[FakeMaster]:
     scheduler_pb2_grpc.add_SchedulerServicer_to_server(master, server)
     scheduler_pb2_grpc.add_AdministrationServicer_to_server(master, server)
     waiting_pb2_grpc.add_WaitingServicer_to_server(master, server)
+    past_pb2_grpc.add_PastServicer_to_server(master, server)
     catalogue_pb2_grpc.add_CatalogueServicer_to_server(master, server)
     address = f"unix:{folder}/m.sock"
     assert server.add_insecure_port(address)

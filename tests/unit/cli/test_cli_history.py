@@ -10,10 +10,12 @@ import pytest
 from fake_master import FakeCall, FakeMaster, allocation, record, spec
 
 from gsched.base.errors import GschedError
+from gsched.base.ids import element_id
 from gsched.cli.chronicle import history_record, signal_name
 from gsched.cli.render.history import render_history, state_seconds
 from gsched.model import event as events
 from gsched.model.job import AttemptResult, Usage
+from gsched.model.past import JobTimes
 from gsched.model.view import EventRecord, JobHistory
 
 GOLDEN = Path(__file__).parent.parent / "render" / "golden"
@@ -144,21 +146,39 @@ def test_signals_have_names() -> None:
     assert [signal_name(number) for number in (0, 15, 9999)] == ["KILL", "TERM", "9999"]
 
 
-def test_jobs_of_a_profile_or_a_description(master: FakeMaster, call: NewCall) -> None:
-    for number, changes in ((1, {"application": "care"}), (2, {"description": "first try"}), (3, {})):
-        told = events.JobSubmitted(at=at("Jul 5 11:34:11"), job_id=number, spec=spec(**changes))
-        master.histories[number] = stored(number, told).events
-    for words, numbers in ((("-app", "care"), [1]), (("-Jd", "first*"), [2]), (("-app", "none"), []), ((), [1, 2, 3])):
-        ghist = call("bhist", "-a", *words)
-        assert ghist.run() == (0 if numbers else 255)
-        assert [int(line.split()[0]) for line in ghist.out.splitlines()[2:] if numbers] == numbers
+def test_jobs_of_a_profile_or_a_description_are_asked_for(master: FakeMaster, call: NewCall) -> None:
+    assert call("bhist", "-a", "-app", "care", "-Jd", "first*").run() == 255
+    (asked,) = master.queries
+    assert (asked.jobs.application, asked.description) == ("care", "first*")
 
 
-def test_what_was_left_out_is_said(master: FakeMaster, call: NewCall, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gsched.cli.ghist.HISTORY_LIMIT", 2)
-    for number in (1, 2):
-        told = events.JobSubmitted(at=at("Jul 5 11:34:11"), job_id=number, spec=spec())
-        master.histories[number] = stored(number, told).events
+def test_jobs_that_are_told_by_their_times_stand_among_the_others(master: FakeMaster, call: NewCall) -> None:
+    master.histories = {220: job_220().events, 221: job_221().events}
+    begin = at("Jul 5 11:00:00") + 0.7
+    master.times = [
+        JobTimes(7, "ann", "train", begin, begin + 10.4, begin + 70.0),
+        JobTimes(element_id(220, 3), "ann", "sweep[3]", begin, None, begin + 5.0),
+        JobTimes(300, "ann", "waits", begin),
+    ]
+    told = call("bhist", "-a")
+    assert told.run() == 0
+    rows = [row.split() for row in told.out.splitlines()[2:]]
+    assert [row[0] for row in rows] == ["7", "220", "220[3]", "221", "300"]
+    assert rows[0][1:] == ["ann", "train", "11", "0", "59", "0", "0", "0", "70"]
+    assert rows[2][1:] == ["ann", "sweep[3]", "5", "0", "0", "0", "0", "0", "5"]
+    assert rows[4][:3] == ["300", "ann", "waits"]
+    assert [query.brief for query in master.queries] == [True]
+    assert call("bhist", "-l", "-a").run() == 0 and not master.queries[-1].brief
+
+
+def test_what_was_left_out_is_said(master: FakeMaster, call: NewCall) -> None:
+    master.histories = {220: job_220().events}
+    master.cut_at = at("Jul 5 11:34:11")
+    ghist = call("ghist", "-a", TZ="UTC")
+    assert ghist.run() == 0
+    assert ghist.err.startswith("There are more: only the 1000000 jobs that were submitted last are shown, back to ")
+    assert "back to 2017/07/05/11:34:11; -S ,2017/07/05/11:34 shows older ones" in ghist.err
+    assert call("ghist", "-a", "-S", ",2017/07/05/11:34", TZ="UTC").run() == 0, "as it was said"
+    master.cut_at = None
     ghist = call("ghist", "-a")
-    assert ghist.run() == 0 and ghist.err.startswith("The newest 2 jobs were looked at;")
-    assert call("ghist", "-a", "-g", "/night").run() == 0
+    assert (ghist.run(), ghist.err) == (0, "")

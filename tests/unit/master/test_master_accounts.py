@@ -71,7 +71,17 @@ def store(tmp_path: Path) -> Iterator[History]:
             QueueControlled(at=72.0, queue="normal", by="root", is_open=False),
         ],
         [
-            row(1, "DONE", 100.0, user="ann", project="vision", host="h1 h2", dispatched_at=40.0, name="train"),
+            row(
+                1,
+                "DONE",
+                100.0,
+                user="ann",
+                project="vision",
+                host="h1 h2",
+                dispatched_at=40.0,
+                name="train",
+                application="training",
+            ),
             row(2, "EXIT", None, name="sweep"),
             row(FIRST, "EXIT", 70.0, host="h1", dispatched_at=50.0, name="sweep[1]"),
             row(3, "PEND", None, submitted_at=11.0),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gsched.base.ids import element_id, show_job
 from gsched.master.histories import Histories, is_followed
@@ -18,13 +20,14 @@ from gsched.model.event import (
     JobSuspended,
 )
 from gsched.model.job import AttemptResult, JobSpec
-from gsched.model.view import JobFilter
+from gsched.model.past import HistoryQuery, JobTimes
+from gsched.model.view import JobFilter, JobHistory
 from gsched.store.eventlog import EventLog
 from gsched.store.history import History
-from gsched.store.schema import JobRow
+from gsched.store.schema import ARRAY, IRREGULAR, JobRow
 
 PLAIN = JobSpec(command="run", user="ann", queue="normal")
-ARRAY = JobSpec(command="run", user="ann", queue="normal", name="sweep", indices="1-5")
+ARRAY_SPEC = JobSpec(command="run", user="ann", queue="normal", name="sweep", indices="1-5")
 FIRST, SECOND, THIRD = (element_id(2, index) for index in (1, 2, 3))
 
 
@@ -39,7 +42,7 @@ def history(tmp_path: Path) -> Iterator[History]:
     log.append(
         [
             JobSubmitted(at=1.0, job_id=1, spec=PLAIN),
-            JobSubmitted(at=1.0, job_id=2, spec=ARRAY),
+            JobSubmitted(at=1.0, job_id=2, spec=ARRAY_SPEC),
             JobNoted(at=2.0, job_id=FIRST, text="first has started"),
             JobSuspended(at=3.0, job_id=2, by="ann"),
             JobNoted(at=4.0, job_id=SECOND, text="second has started"),
@@ -61,8 +64,12 @@ def history(tmp_path: Path) -> Iterator[History]:
 
 def told(history: History, **wanted: object) -> dict[str, list[str]]:
     """Job -> kinds of its events, in order."""
-    found = Histories(history, 100).read(JobFilter(**wanted))  # type: ignore[arg-type]
+    found = entries(Histories(history, 100), HistoryQuery(jobs=JobFilter(**wanted)))  # type: ignore[arg-type]
     return {show_job(each.job_id): [event.kind for event in each.events] for each in found}
+
+
+def entries(histories: Histories, wanted: HistoryQuery) -> list[Any]:
+    return [each for page in histories.read(wanted) for each in page]
 
 
 def test_an_element_has_what_happened_to_the_array_before_it_left_it(history: History) -> None:
@@ -84,7 +91,7 @@ def test_an_arrays_number_means_its_elements_too(history: History) -> None:
 
 def test_a_name_with_an_index_finds_elements_that_have_not_started(history: History) -> None:
     assert list(told(history, name="sweep[3]", finished=True)) == ["2[3]"]
-    assert list(told(history, name="sweep[1,3-4]", finished=True)) == ["2[3]", "2[4]", "2[1]"]
+    assert list(told(history, name="sweep[1,3-4]", finished=True)) == ["2[1]", "2[3]", "2[4]"]
     assert list(told(history, name="sw*[2-3]")) == ["2[2]"], "the others have finished"
     assert list(told(history, name="sweep[6]", finished=True)) == []
     assert list(told(history, name="other[3]", finished=True)) == []
@@ -92,9 +99,9 @@ def test_a_name_with_an_index_finds_elements_that_have_not_started(history: Hist
 
 def test_an_array_all_of_whose_elements_have_started_is_its_elements(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "store.db")
-    modified = JobModified(at=2.0, job_id=2, by="ann", spec=ARRAY)
+    modified = JobModified(at=2.0, job_id=2, by="ann", spec=ARRAY_SPEC)
     log.append(
-        [JobSubmitted(at=1.0, job_id=2, spec=ARRAY), modified, JobNoted(at=3.0, job_id=FIRST, text="started")],
+        [JobSubmitted(at=1.0, job_id=2, spec=ARRAY_SPEC), modified, JobNoted(at=3.0, job_id=FIRST, text="started")],
         [row(2, "", "sweep"), row(FIRST, "RUN", "sweep[1]")],
     )
     history = History(log.path)
@@ -115,11 +122,61 @@ def test_all_jobs_of_a_group_are_found_however_many_others_there_are(tmp_path: P
     numbers = range(1, 31)
     log.append(
         [JobSubmitted(at=1.0, job_id=number, spec=spec if number % 10 == 1 else PLAIN) for number in numbers],
-        [row(number, "PEND") for number in numbers],
+        [replace(row(number, "PEND"), job_group="/night" if number % 10 == 1 else "") for number in numbers],
     )
     opened = History(log.path)
-    found = Histories(opened, 4).read(JobFilter(group="/night"))
-    assert sorted(each.job_id for each in found) == [1, 11, 21]
-    assert [each.job_id for each in Histories(opened, 4).read(JobFilter())] == [27, 28, 29, 30]
+    histories = Histories(opened, 4)
+    assert [each.job_id for each in entries(histories, HistoryQuery(jobs=JobFilter(group="/night/")))] == [1, 11, 21]
+    assert histories.cut_at is None
+    histories = Histories(opened, 4)
+    assert [each.job_id for each in entries(histories, HistoryQuery())] == [27, 28, 29, 30]
+    assert histories.cut_at == 1.0
+    histories = Histories(opened, 30)
+    assert len(entries(histories, HistoryQuery())) == 30 and histories.cut_at is None
+    opened.close()
+    log.close()
+
+
+def test_what_rows_of_before_do_not_tell_is_looked_up_in_their_events(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "store.db")
+    spec = JobSpec(command="run", user="ann", queue="normal", group="/night", application="care", description="a[b]c")
+    old = {"application": None, "job_group": None, "description": None, "traits": None}
+    log.append(
+        [JobSubmitted(at=1.0, job_id=1, spec=PLAIN), JobSubmitted(at=1.0, job_id=2, spec=spec)],
+        [replace(row(number, "PEND"), **old) for number in (1, 2)],
+    )
+    opened = History(log.path)
+    for jobs, description in (
+        (JobFilter(group="/night"), ""),
+        (JobFilter(application="care"), ""),
+        (JobFilter(), "a[b]*"),
+    ):
+        query = HistoryQuery(jobs=jobs, description=description, brief=True)
+        (found,) = entries(Histories(opened, 9), query)
+        assert isinstance(found, JobHistory) and found.job_id == 2
+    assert not entries(Histories(opened, 9), HistoryQuery(jobs=JobFilter(application="other")))
+    opened.close()
+    log.close()
+
+
+def test_jobs_that_only_waited_and_ran_are_told_by_their_times(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "store.db")
+    rows = [
+        replace(row(1, "DONE"), dispatched_at=2.0, finished_at=3.0),
+        replace(row(3, "DONE"), traits=IRREGULAR),
+        replace(row(4, "", "calm"), traits=ARRAY),
+        row(element_id(4, 1), "RUN", "calm[1]"),
+        replace(row(5, "PEND", "held"), traits=ARRAY | IRREGULAR),
+        row(element_id(5, 1), "RUN", "held[1]"),
+    ]
+    submitted = [JobSubmitted(at=1.0, job_id=number, spec=PLAIN) for number in (1, 3)]
+    arrays = [JobSubmitted(at=1.0, job_id=number, spec=ARRAY_SPEC) for number in (4, 5)]
+    log.append([*submitted, *arrays], rows)
+    log.append([], [row(3, "DONE")])  # what was ever said of a job stays
+    opened = History(log.path)
+    found = entries(Histories(opened, 100), HistoryQuery(jobs=JobFilter(finished=True), brief=True))
+    assert [show_job(each.job_id) for each in found] == ["1", "3", "4[1]", "5", "5[1]"]
+    brief = [each for each in found if isinstance(each, JobTimes)]
+    assert brief == [JobTimes(1, "ann", "run", 1.0, 2.0, 3.0), JobTimes(element_id(4, 1), "ann", "calm[1]", 1.0)]
     opened.close()
     log.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from store_samples import batch_of
 
-from gsched.model.view import JobFilter
+from gsched.model.past import HistoryQuery
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history import History
 
@@ -58,7 +58,7 @@ def check(store_file: Path, acknowledged: int) -> None:
     assert log.last_seq == len(found) >= acknowledged
     assert found == list(enumerate((event for number in range(1, jobs + 1) for event in batch_of(number)), 1))
     history = History(store_file)
-    assert [row.job_id for row in history.find_jobs(JobFilter(), 100_000)] == list(range(1, jobs + 1))
+    assert sorted(job_id for job_id, _ in history.newest(HistoryQuery(), 100_000)) == list(range(1, jobs + 1))
     history.close()
     assert all(log.get_blob(blob_id(b"script %d" % number)) for number in range(1, jobs + 1))
     loaded = log.load_checkpoint()

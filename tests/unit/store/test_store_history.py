@@ -6,6 +6,7 @@ import itertools
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,10 @@ from hypothesis import strategies as st
 from store_samples import job_row, noted, submitted
 
 from gsched.base.errors import NotFound
+from gsched.base.ids import element_id
+from gsched.model.catalogue import AccountFilter, Span
 from gsched.model.event import HostClosed, decode_event
+from gsched.model.past import HistoryQuery
 from gsched.model.view import JobFilter
 from gsched.store.eventlog import EventLog
 from gsched.store.history import History
@@ -37,7 +41,8 @@ def history(log: EventLog) -> Iterator[History]:
 
 
 def ids(history: History, limit: int = 100, **wanted: object) -> list[int]:
-    return [row.job_id for row in history.find_jobs(JobFilter(**wanted), limit)]  # type: ignore[arg-type]
+    found = history.newest(HistoryQuery(jobs=JobFilter(**wanted)), limit)  # type: ignore[arg-type]
+    return sorted(job_id for job_id, _ in found)
 
 
 def test_the_events_of_a_job(history: History) -> None:
@@ -90,18 +95,95 @@ def test_finding_jobs(history: History, wanted: dict[str, object], expected: lis
 
 
 def test_a_row_comes_back_as_it_was_given(history: History) -> None:
-    assert history.find_jobs(JobFilter(ids=(4,)), 1) == [
+    assert history.rows_of([4, 99]) == [
         job_row(4, state="EXIT", finished_at=10.0, exit_code=3, host="h22", name="100%")
     ]
 
 
-def test_a_limit_keeps_the_newest(history: History) -> None:
-    assert ids(history, limit=2, finished=True) == [4, 5]
+def test_a_limit_keeps_those_that_were_submitted_last(log: EventLog) -> None:
+    element = element_id(1, 7)  # as a number it is larger than that of any job
+    log.append([], [job_row(1, state="", submitted_at=5.0), job_row(element, submitted_at=5.0, name="train[7]")])
+    log.append([], [job_row(2, submitted_at=7.0), job_row(3, submitted_at=6.0), job_row(4, submitted_at=6.0)])
+    opened = History(log.path)
+    everything = HistoryQuery(jobs=JobFilter(finished=True))
+    assert opened.newest(everything, 3) == [(2, 7.0), (4, 6.0), (3, 6.0)]
+    assert opened.newest(everything, 9)[3:] == [(element, 5.0)], "the array's row stands for no job any more"
+    opened.close()
+
+
+def test_times_choose_among_jobs(log: EventLog) -> None:
+    rows = [
+        job_row(n, submitted_at=10.0 * n, state="DONE", dispatched_at=10.0 * n + 2, finished_at=10.0 * n + 25)
+        for n in range(1, 9)
+    ]
+    log.append([], [*rows, job_row(9, submitted_at=15.0), job_row(10, submitted_at=15.0, user="bob")])
+    opened = History(log.path)
+
+    def chosen(user: str = "", **spans: Span) -> list[int]:
+        found = opened.newest(HistoryQuery(jobs=JobFilter(finished=True, user=user), **spans), 100)  # type: ignore[arg-type]
+        assert found == sorted(found, key=lambda each: (each[1], each[0]), reverse=True)
+        return sorted(job_id for job_id, _ in found)
+
+    assert chosen(submitted=Span(since=20.0, until=40.5)) == [2, 3, 4]
+    assert chosen(dispatched=Span(since=22.0, until=32.0)) == [2, 3]
+    assert chosen(completed=Span(since=None, until=45.9)) == [1, 2]
+    assert chosen("ann", completed=Span(since=55.0, until=None)) == [3, 4, 5, 6, 7, 8]
+    assert chosen(submitted=Span(since=20.0), completed=Span(until=55.0)) == [2, 3]
+    assert chosen(active=Span(since=46.0, until=51.0)) == [3, 4, 5, 9, 10]
+    assert chosen("bob", active=Span(since=46.0, until=51.0)) == [10]
+    assert chosen(active=Span(until=16.0)) == [1, 9, 10]
+    opened.close()
+
+
+ALL, ANNS = JobFilter(finished=True), JobFilter(finished=True, user="ann")
+SPAN = Span(since=1.0, until=2.0)
+BY_INDEX: list[tuple[HistoryQuery | AccountFilter, str]] = [
+    (HistoryQuery(jobs=JobFilter(user="ann")), "job_open"),
+    (HistoryQuery(jobs=JobFilter(states=("PEND",))), "job_open"),
+    (HistoryQuery(jobs=ALL), "job_submitted"),
+    (HistoryQuery(jobs=ALL, submitted=SPAN), "job_submitted (submitted_at>?"),
+    (HistoryQuery(jobs=ANNS, submitted=SPAN), "job_user (user=? AND submitted_at>?"),
+    (HistoryQuery(jobs=JobFilter(queue="q", finished=True), submitted=SPAN), "job_queue (queue=? AND submitted_at>?"),
+    (HistoryQuery(jobs=JobFilter(name="n", finished=True)), "job_name (name=?)"),
+    (HistoryQuery(jobs=JobFilter(name="n*", finished=True)), "job_name (name>? AND name<?)"),
+    (HistoryQuery(jobs=ALL, completed=SPAN), "job_finished (finished_at>?"),
+    (HistoryQuery(jobs=ANNS, completed=SPAN), "job_user_finished (user=? AND finished_at>?"),
+    (HistoryQuery(jobs=ANNS, dispatched=SPAN), "job_dispatched (dispatched_at>?"),
+    (HistoryQuery(jobs=ALL, active=SPAN), "job_finished (finished_at>?"),
+    (AccountFilter(users=("ann",)), "job_user (user=?"),
+    (AccountFilter(completed=SPAN), "job_finished (finished_at>? AND finished_at<?"),
+    (AccountFilter(projects=("p",), completed=SPAN), "job_project (project=? AND finished_at>?"),
+]
+
+
+@pytest.mark.parametrize(("wanted", "index"), BY_INDEX)
+def test_what_is_asked_for_is_found_by_an_index(
+    log: EventLog, wanted: HistoryQuery | AccountFilter, index: str
+) -> None:
+    history, plans = History(log.path), list[str]()
+    by_statement = history._rows
+
+    def explained(query: Any) -> list[Any]:
+        with history._engine.connect() as connection:
+            text = str(query.compile(history._engine, compile_kwargs={"literal_binds": True}))
+            options = dict(query.get_execution_options())
+            steps = connection.exec_driver_sql(f"explain query plan {text}", execution_options=options)
+            plans.extend(str(step[3]) for step in steps)
+        return by_statement(query)
+
+    history._rows = explained  # type: ignore[method-assign]
+    if isinstance(wanted, HistoryQuery):
+        history.newest(wanted, 10)
+    else:
+        history.accounted(wanted)
+    history.close()
+    assert any(f"INDEX {index}" in plan for plan in plans), plans
+    assert not any(plan == "SCAN job" for plan in plans), plans
 
 
 def test_many_numbers_are_asked_for_in_parts(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gsched.store.history._IDS_PER_QUERY", 7)
-    log.append([], [job_row(number) for number in range(1, 51)])
+    log.append([], [job_row(number, submitted_at=float(number)) for number in range(1, 51)])
     history = History(log.path)
     assert ids(history, ids=tuple(range(2, 41))) == list(range(2, 41))
     assert ids(history, limit=10, ids=tuple(range(2, 41))) == list(range(31, 41))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, MetaData, create_engine, inspect
-from store_samples import damage, job_row, submitted
+from store_samples import damage, submitted
 
 from gsched.base.clock import ManualClock
 from gsched.base.errors import BadRequest, Conflict, NotFound
@@ -52,7 +52,7 @@ def test_a_new_store_knows_its_version_and_its_cluster(store_file: Path) -> None
     assert (again.cluster_id, again.created_at) == (cluster_id, 1234.5)
     assert len(cluster_id) == 32
     again.close()
-    assert dict(sqlite3.connect(store_file).execute("select key, value from meta"))["schema_version"] == "2"
+    assert dict(sqlite3.connect(store_file).execute("select key, value from meta"))["schema_version"] == "3"
 
 
 def test_only_its_owner_can_read_a_store(log: EventLog) -> None:
@@ -69,22 +69,37 @@ def test_an_empty_file_is_a_new_store(store_file: Path) -> None:
     log.close()
 
 
-def test_a_store_of_version_1_is_brought_up_to_date(store_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+OLD_ROW = (
+    "insert into job"
+    " (job_id, user, queue, name, project, host, state, submitted_at, dispatched_at, finished_at, exit_code)"
+    " values (1, 'ann', 'normal', 'train', 'default', 'h1', 'DONE', 1000.0, 1001.0, 1002.0, 0)"
+)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_store_of_an_older_version_is_brought_up_to_date(
+    version: int, store_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as past:
-        past.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:1])
+        past.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:version])
         old = EventLog(store_file)
-        old.append([submitted(1)], [job_row(1)])
+        old.append([submitted(1)])
         old.save_checkpoint(1, b"state")
         cluster_id = old.cluster_id
         old.close()
+    damage(store_file, OLD_ROW)
     before = shape(create_engine(f"sqlite:///{store_file}"))
-    assert "job_project" not in str(before["job"])
+    assert "job_submitted" not in str(before["job"]) and ("job_project" in str(before["job"])) == (version > 1)
     new = EventLog(store_file)
     assert list(new.read()) == [(1, submitted(1))]
     assert new.load_checkpoint() == (1, b"state")
     assert new.cluster_id == cluster_id
     new.close()
     assert shape(create_engine(f"sqlite:///{store_file}")) == shape(memory_engine(schema.metadata))
+    history = History(store_file)
+    (row,) = history.rows_of([1])
+    assert (row.name, row.finished_at, row.cpu_s, row.traits) == ("train", 1002.0, None, None)
+    history.close()
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was(store_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +123,7 @@ def test_a_newer_store_is_refused_and_left_alone(store_file: Path) -> None:
     damage(store_file, "update meta set value = '99' where key = 'schema_version'")
     before = store_file.read_bytes()
     for reader in (EventLog, History):
-        with pytest.raises(Conflict, match=r"store.db has format 99, made by a newer gsched; this one knows up to 2$"):
+        with pytest.raises(Conflict, match=r"store.db has format 99, made by a newer gsched; this one knows up to 3$"):
             reader(store_file)
     assert store_file.read_bytes() == before
 

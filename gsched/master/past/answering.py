@@ -1,0 +1,119 @@
+"""What the reading process answers: histories in pages, accounts in columns. It knows nobody: the master lets in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
+from itertools import islice
+from typing import Any, TypeVar
+
+import grpc
+
+from gsched.base.errors import GschedError
+from gsched.master.accounts import read_accounts, read_costs
+from gsched.master.histories import Histories, Told
+from gsched.model.catalogue import Account, AccountFilter
+from gsched.model.past import HistoryQuery, JobTimes
+from gsched.store.history import History
+from gsched.wire.convert import fill, from_proto
+from gsched.wire.protocol import HISTORY_LIMIT
+from gsched.wire.server import SERVER_OPTIONS, listen, status_of
+from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc, past_pb2, past_pb2_grpc
+
+log = logging.getLogger(__name__)
+R = TypeVar("R")
+ACCOUNTS_PER_MESSAGE = 500
+
+
+def open_server(store: str, socket: str, readers: int) -> grpc.Server:
+    """A server of the store's past on that unix socket, not yet started. Raises GschedError."""
+    history = History(store)
+    server = grpc.server(ThreadPoolExecutor(readers), options=SERVER_OPTIONS)
+    past_pb2_grpc.add_PastServicer_to_server(_Histories(history), server)
+    catalogue_pb2_grpc.add_CatalogueServicer_to_server(_Accounts(history), server)  # type: ignore[abstract]
+    listen(server, socket)
+    return server
+
+
+def _told(method: Callable[..., Iterator[R]]) -> Callable[..., Iterator[R]]:
+    """The method, whose GschedErrors become statuses; of any other exception the master gets one line."""
+
+    @wraps(method)
+    def call(self: Any, request: Any, context: Any) -> Iterator[R]:
+        try:
+            yield from method(self, request, context)
+        except GschedError as error:
+            context.abort(status_of(error), error.text)
+        except Exception:
+            log.exception("%s failed", method.__name__)
+            context.abort(grpc.StatusCode.INTERNAL, f"{method.__name__} failed; the master's log says why")
+
+    return call
+
+
+class _Histories(past_pb2_grpc.PastServicer):
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    @_told
+    def Histories(self, request: Any, context: Any) -> Iterator[Any]:
+        wanted = from_proto(request, HistoryQuery)
+        histories = Histories(self._history, min(wanted.limit or HISTORY_LIMIT, HISTORY_LIMIT))
+        for page in histories.read(wanted):
+            yield history_reply(page, histories.cut_at)
+
+
+class _Accounts(catalogue_pb2_grpc.CatalogueServicer):
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    @_told
+    def Accounts(self, request: Any, context: Any) -> Iterator[Any]:
+        wanted = from_proto(request.filter, AccountFilter)
+        if request.brief:
+            for page in read_costs(self._history, wanted):
+                yield catalogue_pb2.AccountsReply(columns=_columns(page))
+            return
+        found = read_accounts(self._history, wanted, jobs=request.jobs)
+        while part := list(islice(found, ACCOUNTS_PER_MESSAGE)):
+            reply = catalogue_pb2.AccountsReply()
+            for account in part:
+                fill(reply.accounts.add(), account)
+            yield reply
+
+
+def history_reply(page: Iterable[Told], cut_at: float | None) -> past_pb2.HistoriesReply:
+    """A page of histories as a message."""
+    reply = past_pb2.HistoriesReply(cut_at=cut_at)
+    brief: list[JobTimes] = []
+    for each in page:
+        if isinstance(each, JobTimes):
+            brief.append(each)
+            continue
+        told = reply.histories.add(job_id=each.job_id)
+        for record in each.events:
+            told.events.add(
+                seq=record.seq, at=record.at, kind=record.kind, job_id=record.job_id, payload=record.payload
+            )
+    times = reply.times
+    times.job_ids.extend(each.job_id for each in brief)
+    times.users.extend(each.user for each in brief)
+    times.names.extend(each.name for each in brief)
+    times.submitted_at.extend(each.submitted_at for each in brief)
+    times.dispatched_at.extend(each.dispatched_at or 0.0 for each in brief)
+    times.finished_at.extend(each.finished_at or 0.0 for each in brief)
+    return reply
+
+
+def _columns(page: Sequence[Account]) -> catalogue_pb2.AccountColumns:
+    return catalogue_pb2.AccountColumns(
+        job_ids=[each.job_id for each in page],
+        done=[each.state == "DONE" for each in page],
+        submitted_at=[each.submitted_at for each in page],
+        dispatched_at=[each.dispatched_at or 0.0 for each in page],
+        finished_at=[each.finished_at for each in page],
+        cpu_s=[each.cpu_s for each in page],
+        gpu_s=[each.gpu_s for each in page],
+    )

@@ -1,0 +1,138 @@
+"""The process that reads for the master: what it answers, and that it comes back and goes with the master."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gsched.base.errors import Unavailable
+from gsched.master.past.answering import history_reply
+from gsched.master.past.reader import SOCKET, Reader
+from gsched.model.event import JobSubmitted
+from gsched.model.job import JobSpec
+from gsched.model.past import HistoryQuery, JobTimes
+from gsched.model.view import EventRecord, JobFilter, JobHistory
+from gsched.store.eventlog import EventLog
+from gsched.store.schema import IRREGULAR, JobRow
+from gsched.wire.convert import to_proto
+from gsched.wire.past import Told
+from gsched.wire.v1 import catalogue_pb2, past_pb2
+
+SPEC = JobSpec(command="run", user="ann", queue="normal")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    log = EventLog(tmp_path / "store.db")
+    rows = [
+        JobRow(
+            job_id=number,
+            user="ann",
+            queue="normal",
+            name="run",
+            state="DONE",
+            submitted_at=1.0,
+            dispatched_at=2.0,
+            finished_at=5.0,
+            cpu_s=2.5,
+            gpus=2.0,
+            traits=IRREGULAR if number == 2 else 0,
+        )
+        for number in (1, 2, 3)
+    ]
+    log.append([JobSubmitted(at=1.0, job_id=number, spec=SPEC) for number in (1, 2, 3)], rows)
+    log.close()
+    return log.path
+
+
+def with_reader(store: Path, folder: Path, act: Callable[[Reader], Awaitable[None]]) -> None:
+    async def main() -> None:
+        reader = Reader(store, str(folder))
+        try:
+            await act(reader)
+        finally:
+            await reader.close()
+
+    asyncio.run(main())
+
+
+def question(*, brief: bool) -> Any:
+    return to_proto(HistoryQuery(jobs=JobFilter(finished=True), brief=brief, limit=2), past_pb2.HistoryQuery)
+
+
+async def told(reader: Reader, *, brief: bool) -> tuple[list[tuple[int, str]], float | None]:
+    answer = Told(iter([reply async for reply in reader.histories(question(brief=brief))]))
+    return [(each.job_id, type(each).__name__) for each in answer], answer.cut_at
+
+
+def test_histories_and_accounts(store: Path, folder: Path) -> None:
+    async def act(reader: Reader) -> None:
+        assert await told(reader, brief=False) == ([(2, "JobHistory"), (3, "JobHistory")], 1.0)
+        assert await told(reader, brief=True) == ([(2, "JobHistory"), (3, "JobTimes")], 1.0)
+        asked = catalogue_pb2.AccountsRequest(brief=True)
+        (reply,) = [each async for each in reader.accounts(asked)]
+        found = zip(reply.columns.job_ids, reply.columns.gpu_s, reply.columns.cpu_s, strict=True)
+        assert sorted(found) == [(1, 6.0, 2.5), (2, 0.0, 0.0), (3, 6.0, 2.5)], "of job 2 only its events count"
+        (reply,) = [each async for each in reader.accounts(catalogue_pb2.AccountsRequest())]
+        assert [each.job_id for each in reply.accounts] == [1, 2, 3]
+
+    with_reader(store, folder, act)
+
+
+def test_it_comes_back_when_it_was_killed(store: Path, folder: Path) -> None:
+    async def act(reader: Reader) -> None:
+        await told(reader, brief=True)
+        first = reader._process
+        assert first is not None
+        first.kill()
+        first.wait()
+        assert (await told(reader, brief=True))[0] == [(2, "JobHistory"), (3, "JobTimes")]
+        second = reader._process
+        assert second is not None and second.pid != first.pid
+        await reader.close()
+        assert second.poll() is not None
+
+    with_reader(store, folder, act)
+
+
+def test_one_that_cannot_start_is_said(folder: Path, tmp_path: Path) -> None:
+    async def act(reader: Reader) -> None:
+        with pytest.raises(Unavailable, match="the process that reads histories does not start"):
+            await told(reader, brief=True)
+
+    with_reader(tmp_path / "nothing.db", folder, act)
+
+
+def test_it_ends_with_the_master_and_is_kinder_than_it(store: Path, folder: Path) -> None:
+    words = [sys.executable, "-m", "gsched.master.past.reading", str(store), str(folder / SOCKET)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+
+        async def until_it_listens() -> None:
+            while not (folder / SOCKET).exists():
+                assert process.poll() is None
+                await asyncio.sleep(0.01)
+
+        asyncio.run(until_it_listens())
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) > os.getpriority(os.PRIO_PROCESS, 0) or (
+            os.getpriority(os.PRIO_PROCESS, 0) == 19
+        )
+        process.stdin.close()  # as the kernel does when the master is killed
+        assert process.wait(60) == 0
+
+
+def test_both_kinds_of_histories_travel_in_order() -> None:
+    record = EventRecord(seq=1, at=2.0, kind="job_submitted", job_id=5, payload="{}")
+    page = [
+        JobTimes(1, "ann", "a", 1.0),
+        JobHistory(job_id=5, events=(record,)),
+        JobTimes(7, "bob", "b", 1.0, 2.0, 3.0),
+    ]
+    assert list(Told(iter([history_reply(page, None)]))) == page
