@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from live_cluster import PATIENCE_S
 from live_cluster import Cluster as Live
+from reports import printed_in
 
 import gsched
 from gsched import api
@@ -70,7 +71,7 @@ def test_options_mean_what_gsubs_mean(cluster: gsched.Cluster, live: Live, tmp_p
     assert spec.output_overwrite and spec.error_overwrite and "mem>1" in spec.res_req and "mem=1" in spec.res_req
     first.resume()
     assert job.wait(PATIENCE_S).succeeded
-    assert job.output().startswith("two words $HOME\n")
+    assert printed_in(job.output()) == "two words $HOME\n"
     assert job.queue == "night"
 
 

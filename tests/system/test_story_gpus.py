@@ -159,7 +159,7 @@ def test_gjobs_l_of_a_gpu_job(cluster: Cluster) -> None:
     job = held(cluster, SINGLE, "go2")
     cluster.starts(job)
     text = cluster.run("gjobs", "-l", str(job)).stdout
-    host, home, cwd = cluster.host, os.environ["HOME"], cluster.folder
+    host, home, cwd = cluster.host, os.path.expanduser("~"), cluster.folder
     flat = unfolded(text)
     assert re.search(
         rf"^\nJob <{job}>, User <{USER}>, Project <default>, Status <RUN>, Queue <normal>, Command <sh -c .*>\n"
@@ -247,7 +247,7 @@ def test_ghist_l_of_a_gpu_job_that_worked(cluster: Cluster) -> None:
     took = time.monotonic() - began
     history = cluster.run("ghist", "-l", str(job)).stdout
     flat = unfolded(history)
-    host, home, cwd = cluster.host, os.environ["HOME"], cluster.folder
+    host, home, cwd = cluster.host, os.path.expanduser("~"), cluster.folder
     found = re.search(
         rf"^\nJob <{job}>, User <{USER}>, Project <default>, Command <{re.escape(sys.executable)} -c .*>\n"
         rf"{STAMP}: Submitted from host <{host}>, to Queue <normal>, CWD <{cwd}>, "

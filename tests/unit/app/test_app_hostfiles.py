@@ -84,7 +84,7 @@ def test_what_is_unpacked_loads(config: ClusterConfig, tmp_path: Path) -> None:
     pack_host(config, "h2", packed)
     packed.seek(0)
     with tarfile.open(fileobj=packed) as archive:
-        archive.extractall(tmp_path / "other", filter="data")
+        archive.extractall(tmp_path / "other", **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     other = load(str(tmp_path / "other" / "gsched"), meant_for=config.locations.conf_dir).required()
     assert other == config
 

@@ -58,7 +58,9 @@ class Installation:
         venv.create(folder / "venv", symlinks=True)
         packages = next((folder / "venv" / "lib").glob("python*")) / "site-packages"
         (packages / "gsched").symlink_to(ROOT / "gsched")
-        (packages / "sitecustomize.py").write_text(CUSTOMIZE)
+        # Not as sitecustomize.py: Debian's own comes before it.
+        (packages / "commands_of_the_test.py").write_text(CUSTOMIZE)
+        (packages / "commands_of_the_test.pth").write_text("import commands_of_the_test\n")
         script = (ROOT / "bin" / "launcher").read_text()
         for name in LINKED:
             (self.bin / name).write_text(script)
