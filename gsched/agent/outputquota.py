@@ -31,17 +31,20 @@ class OutputQuota:
 
     def __init__(self, mib: int) -> None:
         self._bytes = mib * _MIB
+        self._uncut: set[Path] = set()
+        """Folders with something that could not be cut, which is told once."""
 
     async def watch(self, folders: Callable[[], Iterable[Path]]) -> None:
         """For ever, of the attempts in these folders."""
         while True:
             await asyncio.sleep(LOOK_S)
+            self._uncut.intersection_update(folders())
             while [folder for folder in folders() if self.cut(folder)]:
                 await asyncio.sleep(FLOOD_S)
 
     def cut(self, folder: Path) -> bool:
-        """Cut what the attempt has printed; whether there was too much. Where both standard output and standard error
-        are kept each may have half. Never raises.
+        """Cut what the attempt has printed; whether that was done. Where both standard output and standard error are
+        kept each may have half. Never raises.
         """
         sizes = {}
         for stream in (STDOUT, STDERR):
@@ -49,15 +52,14 @@ class OutputQuota:
                 sizes[stream] = os.stat(folder / stream, follow_symlinks=False).st_size
         share = self._bytes // max(1, len(sizes))
         line = cut_line(share)
-        cut = False
-        for stream, size in sizes.items():
-            if size > share + len(line):
-                cut = True
-                try:
-                    _cut(folder / stream, share, line)
-                except OSError as error:
-                    log.warning("%s cannot be cut: %s", folder / stream, error.strerror or error)
-        return cut
+        too_long = [stream for stream, size in sizes.items() if size > share + len(line)]
+        problems = [problem for stream in too_long if (problem := _cut_or_why(folder / stream, share, line))]
+        if not problems:
+            self._uncut.discard(folder)
+        elif folder not in self._uncut:
+            self._uncut.add(folder)
+            log.warning("what an attempt has printed is too long and cannot be cut: %s", "; ".join(problems))
+        return bool(too_long) and not problems
 
 
 def cut_line(kept: int) -> bytes:
@@ -66,6 +68,15 @@ def cut_line(kept: int) -> bytes:
         f"\n[gsched: the output is cut off here; of a job without -o no more than {kept / _MIB:g} MiB "
         "of it are kept (GSCHED_KEPT_OUTPUT_MIB)]\n"
     ).encode()
+
+
+def _cut_or_why(path: Path, kept: int, line: bytes) -> str:
+    """What is wrong; empty when it was cut."""
+    try:
+        _cut(path, kept, line)
+    except OSError as error:
+        return f"{path}: {error.strerror or error}"
+    return ""
 
 
 def _cut(path: Path, kept: int, line: bytes) -> None:

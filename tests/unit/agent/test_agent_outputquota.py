@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,31 @@ def test_no_link_leads_it_elsewhere(tmp_path: Path) -> None:
     assert OutputQuota(1).cut(attempt) is False and other.stat().st_size == 3 * MIB
     os.mkfifo(attempt / "stderr")
     assert OutputQuota(1).cut(attempt) is False
+
+
+LEASE = """
+import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+fd = os.open(sys.argv[1], os.O_RDWR)
+fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("leased", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_job_that_has_a_lease_on_its_output_holds_nobody_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The kernel takes it away after a while; until then nothing waits, and the log is not filled."""
+    quota, attempt = OutputQuota(1), folder(tmp_path / "7.1", stdout=3 * MIB)
+    words = [sys.executable, "-c", LEASE, str(attempt / "stdout")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
+        assert job.stdin is not None and job.stdout is not None
+        if job.stdout.readline() != b"leased\n":
+            pytest.skip("this file system has no leases")
+        assert [quota.cut(attempt) for _ in range(5)] == [False] * 5
+        assert caplog.text.count("cannot be cut") == 1
+        job.stdin.close()
+    assert quota.cut(attempt) is True
+    assert (attempt / "stdout").stat().st_size == MIB + len(cut_line(MIB))
 
 
 def test_jobs_that_run_are_looked_at_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
