@@ -19,6 +19,8 @@ LOOK = 1
 """Steps of looking at a job: a step takes some 2 µs."""
 EVENT = 20
 """Steps of an event: it is applied, encoded, stored and shown."""
+MOVE = 300
+"""Steps of finding another place in a queue's order."""
 JUDGEMENT = 100
 """Steps of judging what a job asks for."""
 

@@ -7,7 +7,7 @@ of its elements wait. It never decides who may wait here: dependencies, begin ti
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import count, groupby
@@ -151,6 +151,26 @@ class WaitingLine:
     def entries(self) -> Iterator[int]:
         """Numbers of jobs and arrays as entered, in order."""
         return iter(self._numbers[self._start :])
+
+    @property
+    def entered(self) -> int:
+        """How many entries there are; an array is one."""
+        return len(self._numbers) - self._start
+
+    def entries_back(self) -> Iterator[int]:
+        """Their numbers from the last to the first."""
+        return (self._numbers[place] for place in range(len(self._numbers) - 1, self._start - 1, -1))
+
+    def next_to(self, priority: float, order: float, step: int) -> Iterator[int]:
+        """Numbers of the entries after that place in the line, or before it (`step` -1), the nearest first."""
+        keyed = range(len(self._numbers))
+        bisect = bisect_left if step < 0 else bisect_right
+        place = bisect(keyed, (priority, order), lo=self._start, key=self._rough_rank)
+        places = range(place - 1, self._start - 1, -1) if step < 0 else range(place, len(self._numbers))
+        return (self._numbers[each] for each in places)
+
+    def _rough_rank(self, place: int) -> tuple[float, float]:
+        return self._priorities[place], self._orders[place]
 
 
 class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):

@@ -114,6 +114,11 @@ class Waits:
             heapq.heappop(self._times)
         return None
 
+    @property
+    def aside(self) -> int:
+        """How many wait for something else than a place, and not to be resumed."""
+        return len(self.delayed) + len(self.blocked) + len(self.forced)
+
     def _admit(self, item: Item) -> None:
         if isinstance(item, JobArray):
             self.room.add(item.template(), item)

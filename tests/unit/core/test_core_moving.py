@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 from core_world import START, World, make_config, spec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
+from gsched.core.array import JobArray
+from gsched.core.cluster import ClusterState
+from gsched.core.job import Job
+from gsched.core.moving import Place, place_at
 from gsched.model.config import Params
 from gsched.model.queue import Queue
 
@@ -134,3 +138,75 @@ def test_moving_is_moving_in_a_list(moves: list[tuple[bool, int, int, str]]) -> 
             place = rest.index(counted[-position]) + 1 if position <= len(counted) else rest.index(counted[0])
         wanted = [*rest[:place], job_id, *rest[place:]]
         assert order(world) == wanted
+
+
+def by_looking_at_all(state: ClusterState, job: Job, position: int, *, to_top: bool, everybody: bool) -> Place:
+    """The place as it is defined: all others of the queue and priority in order."""
+    numbers = [entry for bucket, line in state.waits.room.lines() for entry in line.entries()]
+    numbers += [*state.waits.delayed, *state.waits.blocked]
+    others = []
+    for number in numbers:
+        item, spec = state.item(number), state.item(number).spec
+        if number != job.job_id and (spec.queue, spec.priority) == (job.spec.queue, job.spec.priority):
+            aged = item.submitted_at if item.ages_from is None else item.ages_from
+            others.append((Place(aged if spec.aging_per_s else 0.0, item.order), number, spec.user))
+    counted = [place for place, _, user in sorted(others) if everybody or user == job.spec.user]
+    if not counted:
+        aged = job.submitted_at if job.ages_from is None else job.ages_from
+        return Place(aged if job.spec.aging_per_s else 0.0, job.order)
+    in_range = position <= len(counted)
+    place = counted[(position - 1 if to_top else -position) if in_range else (-1 if to_top else 0)]
+    orders = [each[0].order for each in others if each[0].ages_from == place.ages_from]
+    if to_top is in_range:
+        below = max((order for order in orders if order < place.order), default=None)
+        return Place(place.ages_from, place.order - 1.0 if below is None else (below + place.order) / 2)
+    above = min((order for order in orders if order > place.order), default=None)
+    return Place(place.ages_from, place.order + 1.0 if above is None else (above + place.order) / 2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.sampled_from("xy"), st.integers(1, 9), st.booleans()), max_size=14),
+    st.booleans(),
+)
+def test_the_place_found_is_the_one_that_a_look_at_all_finds(
+    moves: list[tuple[int, str, int, bool]], ages: bool
+) -> None:
+    params = Params(max_user_priority=10, priority_over_time=(1, 1) if ages else None)
+    world = full(params=params)
+    (root,) = world.submit(spec(hold=True))
+    for number in range(9):
+        kind = {"res_req": f"rusage[mem={number % 3}]"} if number % 3 else {}
+        world.submit(spec(priority=5 + number % 2, **kind), user="xy"[number % 2])
+        world.submit(spec(**kind), user="x")
+        world.now += 10.0
+    world.submit(spec(dependency=f"done({root})"), spec(begin_at=world.now + 999), user="root")
+    state = world.engine.state
+    waiting = [number for number in state.jobs if state.jobs[number].state.value == "PEND"]
+    for which, user, position, to_top in moves:
+        job = state.jobs[waiting[which * 3 % len(waiting)]]
+        everybody = user == "y"
+        expected = by_looking_at_all(state, job, position, to_top=to_top, everybody=everybody)
+        found = place_at(state, job, position, to_top=to_top, everybody=everybody, whole=False)
+        assert found == expected
+        world.order("top" if to_top else "bottom", job.job_id, position=position, user="root" if everybody else "x")
+
+
+def test_a_move_looks_at_few_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = full()
+    ids = world.submit(*[spec()] * 500, *[spec(res_req="rusage[mem=1]")] * 500)
+    looked: list[int] = []
+    item = type(world.engine.state).item
+
+    def counted(state: ClusterState, number: int) -> Job | JobArray:
+        looked.append(number)
+        return item(state, number)
+
+    monkeypatch.setattr(type(world.engine.state), "item", counted)
+    for action, job in (("top", ids[400]), ("bottom", ids[300]), ("top", ids[900])):
+        looked.clear()
+        assert world.order(action, job) == [""]
+        assert len(looked) < 50
+    looked.clear()
+    assert world.order("top", ids[600], position=10_000) == [""]
+    assert len(looked) < 50
