@@ -47,8 +47,8 @@ def holding_lock(run_dir: str, name: str) -> Iterator[None]:
         pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
         os.close(descriptor)
         raise Conflict(f"the {name} of this cluster already runs (process {pid})")
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    # In place, and cut afterwards: this takes no room on a disk that is full.
+    os.ftruncate(descriptor, os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0))
     try:
         yield
     finally:
@@ -178,20 +178,20 @@ def wait_until(
     log_file: Path,
     limit_s: float,
     failure: Failure,
+    logged_before: int = 0,
 ) -> None:
     """Wait for a spawned daemon. Raises Unavailable with what it says of it, or the end of its log, if it dies or takes
-    too long."""
+    too long. `logged_before`: bytes that the log held already."""
     deadline = time.monotonic() + limit_s
     while not is_ready():
         if process.poll() is not None:
             told = failure.text()
             if told:
                 raise Unavailable(f"the {name} cannot start: {told}")
-            raise Unavailable(f"the {name} ended with exit code {process.returncode}: {_tail(log_file)}")
+            raise Unavailable(f"the {name} ended with exit code {process.returncode}: {_tail(log_file, logged_before)}")
         if time.monotonic() > deadline:
-            raise Unavailable(
-                f"the {name} was not ready within {limit_s:g} s; its log is {log_file}: {_tail(log_file)}"
-            )
+            logged = _tail(log_file, logged_before)
+            raise Unavailable(f"the {name} was not ready within {limit_s:g} s; its log is {log_file}: {logged}")
         time.sleep(LOOK_S)  # it may die instead of answering: nothing else tells of both
 
 
@@ -223,9 +223,10 @@ def stop(run_dir: str, name: str) -> bool:
     raise GschedError(f"the {name} (process {pid}) does not end")
 
 
-def _tail(log_file: Path) -> str:
+def _tail(log_file: Path, since: int) -> str:
+    """The last lines below those that the log held before."""
     try:
-        lines = log_file.read_text(encoding="utf8", errors="replace").strip().splitlines()
+        lines = log_file.read_bytes()[since:].decode("utf8", "replace").strip().splitlines()
     except OSError:
         return "no log"
     return " | ".join(line.strip() for line in lines[-LOG_TAIL:])

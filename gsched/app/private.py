@@ -209,9 +209,10 @@ def private_folder(path: Path) -> None:
 
 def _start(home: Home, config: ClusterConfig, words: list[str], name: str, is_ready: Callable[[], bool]) -> None:
     log_file = Path(config.locations.log_dir) / f"{name}.log"
+    logged_before = log_file.stat().st_size if log_file.exists() else 0
     with daemons.hearing_failure() as failure:
         process = daemons.spawn([*words, "--envdir", str(home.conf)], log_file, failure)
-        daemons.wait_until(is_ready, process, name, log_file, READY_S, failure)
+        daemons.wait_until(is_ready, process, name, log_file, READY_S, failure, logged_before)
 
 
 def _master_answers(home: Home) -> Callable[[], bool]:

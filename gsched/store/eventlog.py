@@ -21,12 +21,13 @@ from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotF
 from gsched.model.event import AnyEvent, encode_event, kind_of
 from gsched.store import filesystem, lineage
 from gsched.store.continuity import StoreLost, loss_of, numbers_from
-from gsched.store.failure import before_commit, error_text
+from gsched.store.failure import StoreFull, before_commit, error_text
 from gsched.store.lock import StoreLock
 from gsched.store.mark import MARK_NAME, MarkFile, StoreMark
 from gsched.store.migrations import check_version, migrate, read_meta, schema_version
 from gsched.store.quarantine import Quarantine, Quarantined, read_events
 from gsched.store.records import StoredEvent, stream_events
+from gsched.store.reserve import Reserve
 from gsched.store.schema import JobRow, blob, checkpoint, event, insert_new, put_job, rename_job, upsert
 from gsched.store.sqlite import reader_engine, store_path, writer_engine
 from gsched.store.writer import Writer, insert_rows
@@ -72,6 +73,7 @@ class EventLog:
         self._clock = clock or SystemClock()
         self._mutex = threading.Lock()
         self._renew = renew
+        self._reserve = Reserve(self.path.parent)
         self.renewed: lineage.Renewal | None = None
         """What was begun in place of what; None: nothing was lost, or nothing was to be renewed."""
         if not self.path.parent.is_dir():
@@ -81,7 +83,7 @@ class EventLog:
         filesystem.check_filesystem(self.path.parent)
         self._lock = StoreLock(self.path.parent)
         try:
-            self._open(dict(witnesses or {}))
+            self._open_on_any_disk(dict(witnesses or {}))
         except GschedError:
             self._lock.release()
             raise
@@ -94,6 +96,19 @@ class EventLog:
         except BaseException:
             self._lock.release()
             raise
+
+    def _open_on_any_disk(self, witnesses: dict[str, StoreMark]) -> None:
+        """On a full disk with the room that was kept for it."""
+        reserve = self._reserve
+        if reserve.is_needed() and reserve.release():
+            _log.warning("the disk of %s is full: what room was kept is used to open it", self.path)
+        try:
+            self._open(witnesses)
+        except DBAPIError as error:
+            if not isinstance(before_commit(error, str(self.path)), StoreFull) or not reserve.release():
+                raise
+            self._open(witnesses)
+        reserve.keep()
 
     def _open(self, witnesses: dict[str, StoreMark]) -> None:
         self._mark_file = MarkFile(self.path.parent)
@@ -178,7 +193,10 @@ class EventLog:
             return BadRequest(f"{self.path} is not a gsched store: it is not an SQLite database")
         if "unable to open" in str(error.orig):
             return BadRequest(f"cannot open the store {self.path}: {error_text(error)}")
-        return before_commit(error, str(self.path))
+        outcome = before_commit(error, str(self.path))
+        if isinstance(outcome, StoreFull) and self._reserve.is_needed():
+            return StoreFull(f"the disk of {self.path.parent} is full: {outcome.text}")
+        return outcome
 
     @property
     def last_seq(self) -> int:
@@ -337,6 +355,7 @@ class EventLog:
             self._mark_file.close(clean=not self._writer.broken)
             self._readers.dispose()
             self._writer.close()
+            self._reserve.keep()
             self._lock.release()
 
 

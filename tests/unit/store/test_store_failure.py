@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -17,6 +18,8 @@ from store_samples import batch_of, job_row, noted, submitted
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.failure import StoreBroken, StoreFull, at_commit, before_commit
 from gsched.store.history import History
+from gsched.store.mark import StoreMark
+from gsched.store.reserve import RESERVE_NAME, RESERVED_BYTES, Reserve
 
 HERE = Path(__file__).parent
 
@@ -243,12 +246,22 @@ def test_after_a_failed_fsync_nothing_more_is_stored_and_the_batch_is_whole_or_a
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
+    yield from mounted_disk(tmp_path, "1m")
+
+
+@pytest.fixture
+def medium_disk(tmp_path: Path) -> Iterator[Path]:
+    """With room enough that some is kept."""
+    yield from mounted_disk(tmp_path, "20m")
+
+
+def mounted_disk(tmp_path: Path, size: str) -> Iterator[Path]:
     if os.geteuid() != 0:
         pytest.skip("mounting a small tmpfs needs root")
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], capture_output=True, check=False
     )
     if mounted.returncode != 0:
         pytest.skip(f"cannot mount a tmpfs here: {mounted.stderr.decode().strip()}")
@@ -284,6 +297,61 @@ def test_a_full_disk_refuses_batches_until_there_is_room(small_disk: Path) -> No
     log.close()
     log = EventLog(small_disk / "store.db")
     assert [event for _, event in log.read()] == [*stored, entry]
+    log.close()
+
+
+def test_room_is_kept_for_a_start_on_a_full_disk(store_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = EventLog(store_file)
+    log.append([noted(1)])
+    log.close()
+    reserve = store_file.parent / RESERVE_NAME
+    assert reserve.stat().st_blocks * 512 >= RESERVED_BYTES and reserve.stat().st_mode & 0o077 == 0
+    real = EventLog._found
+
+    def short_of_room(self: EventLog) -> StoreMark | None:
+        """What SQLite says where it cannot make its shared index (seen on a full tmpfs)."""
+        if reserve.exists():
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+            error.sqlite_errorname = "SQLITE_IOERR_SHMSIZE"
+            raise OperationalError("PRAGMA", None, error)
+        return real(self)
+
+    with monkeypatch.context() as full:
+        full.setattr(EventLog, "_found", short_of_room)
+        full.setattr(Reserve, "keep", lambda self: None)
+        log = EventLog(store_file)
+        assert [event for _, event in log.read()] == [noted(1)]
+        log.close()
+        reserve.touch()
+        full.setattr(Reserve, "release", lambda self: False)
+        with pytest.raises(StoreFull, match="cannot be written now: disk I/O error"):
+            EventLog(store_file)
+    reserve.unlink()
+    EventLog(store_file).close()
+    assert reserve.exists()
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("was_killed", [False, True])
+def test_a_store_is_opened_on_a_disk_that_is_full(medium_disk: Path, was_killed: bool) -> None:
+    path = medium_disk / "store.db"
+    log = EventLog(path)
+    log.append([noted(1)])
+    if was_killed:
+        shutil.copytree(medium_disk, medium_disk / "dead")
+        path = medium_disk / "dead" / "store.db"
+    log.close()
+    with (medium_disk / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"x" * 4096):
+            pass
+    log = EventLog(path)
+    assert not log.has_room()
+    assert [event for _, event in log.read()] == [noted(1)]
+    with pytest.raises(StoreFull):
+        log.append([noted(1, "x" * (2 << 20))])
+    (medium_disk / "filler").unlink()
+    log.append([noted(1)])
     log.close()
 
 

@@ -58,7 +58,14 @@ def test_a_new_store_knows_its_version_and_its_cluster(store_file: Path) -> None
 def test_only_its_owner_can_read_a_store(log: EventLog) -> None:
     log.append([submitted(1)])
     files = sorted(log.path.parent.iterdir())
-    assert [f.name for f in files] == ["STORE.lock", "STORE.mark", "store.db", "store.db-shm", "store.db-wal"]
+    assert [f.name for f in files] == [
+        "STORE.lock",
+        "STORE.mark",
+        "STORE.reserve",
+        "store.db",
+        "store.db-shm",
+        "store.db-wal",
+    ]
     assert all(f.stat().st_mode & 0o077 == 0 for f in files)
 
 
