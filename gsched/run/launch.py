@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import itertools
 import os
@@ -25,6 +26,7 @@ from gsched.run.program import Ended, Papers, Program
 
 _POLL_S = 0.5
 _NOTIFY_BUFFER_BYTES = 1 << 20
+_AGAIN_S = 0.05
 _KILL_S = 5.0
 """How long the end of a program that was killed is waited for."""
 
@@ -159,8 +161,10 @@ class ForkServer:
             except BlockingIOError:
                 self._loop.add_writer(sock.fileno(), self._send)
                 return
-            except OSError:  # the reader sees the end of the connection too, and deals with it
-                return
+            except OSError as error:
+                if error.errno == errno.ETOOMANYREFS:  # descriptors under way; the fork server takes them soon
+                    self._loop.call_later(_AGAIN_S, self._send)
+                return  # else the reader sees the end of the connection too, and deals with it
             self._waiting.popleft()
         self._loop.remove_writer(sock.fileno())
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
+import socket
 import stat
 import tempfile
 from pathlib import Path
@@ -112,6 +114,25 @@ def test_no_descriptor_is_left_by_those_that_ended(on_host):
             with pytest.raises(TimeoutError):
                 await run(shell("sleep 600"), 0.0)
         assert (len(os.listdir("/proc/self/fd")), len(os.listdir(f"/proc/{host.executor._forks.pid}/fd"))) == before
+
+    on_host(scenario)
+
+
+def test_too_many_descriptors_under_way_are_waited_for(on_host, monkeypatch):
+    real, refused = socket.send_fds, []
+
+    def send(sock, buffers, fds):
+        if len(refused) < 3:
+            refused.append(1)
+            raise OSError(errno.ETOOMANYREFS, os.strerror(errno.ETOOMANYREFS))
+        return real(sock, buffers, fds)
+
+    monkeypatch.setattr(socket, "send_fds", send)
+
+    async def scenario(host: Host) -> None:
+        run = host.executor.run_program
+        told = await asyncio.gather(*(run(shell(f"echo {number}")) for number in range(20)))
+        assert [each.last_line for each in told] == [str(number) for number in range(20)]
 
     on_host(scenario)
 
