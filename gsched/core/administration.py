@@ -8,7 +8,7 @@ from gsched.core.command import ControlGroups, ControlHosts, ControlQueues
 from gsched.core.decision import Decision
 from gsched.core.entities import QueueState
 from gsched.core.groups import groups_above
-from gsched.core.roles import DENIED, Caller
+from gsched.core.roles import Caller, cluster_denied, denied_to_all_but, queue_denied
 from gsched.model.config import ClusterConfig
 from gsched.model.event import HostClosed, HostOpened, JobGroupMade, JobGroupRemoved, QueueControlled
 from gsched.model.job import FINISHED
@@ -26,7 +26,7 @@ def control_hosts(
 ) -> None:
     """Reply: the hosts that were named."""
     if not command.is_admin:
-        raise PermissionDenied(DENIED)
+        raise PermissionDenied(cluster_denied(config))
     if command.action not in ("open", "close"):
         raise BadRequest(f"'{command.action}' is not something that can be done to a host")
     for host in command.hosts:
@@ -52,7 +52,7 @@ def control_queues(
         if name not in config.queues:
             raise BadRequest(f"{name}: No such queue")
         if not Caller(command.user, command.is_admin).rules_queue(name, config):
-            raise PermissionDenied(f"{name}: {DENIED}")
+            raise PermissionDenied(f"{name}: {queue_denied(name, config)}")
     for name in names:
         now_is = state.queue_states.get(name, QueueState())
         is_open = now_is.is_open if command.action in ("activate", "inactivate") else command.action == "open"
@@ -118,7 +118,9 @@ def _may(state: ClusterState, command: ControlGroups, path: str) -> str:
     if group is None:
         return "No such job group"
     owners = {state.groups[each].owner for each in groups_above(path) if each in state.groups} | {group.owner}
-    return "" if command.is_admin or command.user in owners or not group.owner else DENIED
+    if command.is_admin or command.user in owners or not group.owner:
+        return ""
+    return denied_to_all_but(f"its owner ({group.owner})", "administrators of the cluster")
 
 
 def _modify_group(state: ClusterState, command: ControlGroups, path: str, now: float, decision: Decision) -> str:

@@ -27,7 +27,7 @@ from gsched.core.holding import resume, resume_waiting, stop, stop_waiting
 from gsched.core.job import Job
 from gsched.core.observed import Observation
 from gsched.core.requeueing import has_ended_unstarted, requeue, requeue_ended, requeue_waiting
-from gsched.core.roles import DENIED
+from gsched.core.roles import cluster_denied, job_denied
 from gsched.core.select_jobs import admits
 from gsched.core.targets import Target, admitted, find, own_indices, waiting_or_started
 from gsched.core.turns import MOVE, Turn, Work
@@ -37,7 +37,7 @@ from gsched.model.event import (
     JobMessagePosted,
     JobMoved,
 )
-from gsched.model.job import FINISHED, STARTED, JobState
+from gsched.model.job import FINISHED, STARTED, JobSpec, JobState
 from gsched.model.view import Control, JobFilter
 
 MOST_BOX = 128
@@ -133,11 +133,12 @@ def _carry_out(desk: Desk, target: Target, listed: Collection[int]) -> Generator
     if target.array is None:
         assert target.job is not None
         may = desk.caller.may_touch(target.job.spec, desk.config)
-        return Control(job_id=target.job_id, error=_act(desk, act, target.job) if may else DENIED)
+        error = _act(desk, act, target.job) if may else _denied(desk, target.job.spec)
+        return Control(job_id=target.job_id, error=error)
     answers: dict[str, None] = {}
     if target.array.count or has_ended_unstarted(desk, target.array):
         may = desk.caller.may_touch(target.array.spec, desk.config)
-        answers[act_on_waiting(desk, target.array) if may else DENIED] = None
+        answers[act_on_waiting(desk, target.array) if may else _denied(desk, target.array.spec)] = None
     for number in _members(desk, target):
         desk.turn.spend()
         if desk.turn.is_over:
@@ -146,9 +147,13 @@ def _carry_out(desk: Desk, target: Target, listed: Collection[int]) -> Generator
         chosen = target.has_members or (number not in listed and job is not None and _is_admitted(desk, job))
         if job is not None and chosen and _is_meant(desk, job):
             may = desk.caller.may_touch(job.spec, desk.config)
-            answers[_act(desk, act, job) if may else DENIED] = None
+            answers[_act(desk, act, job) if may else _denied(desk, job.spec)] = None
     error = "" if "" in answers else next(iter(answers), FINISHED_TEXT)
     return Control(job_id=target.job_id, error=error)
+
+
+def _denied(desk: Desk, spec: JobSpec) -> str:
+    return job_denied(spec, desk.config)
 
 
 def _members(desk: Desk, target: Target) -> Iterable[int]:
@@ -225,7 +230,7 @@ def _record_move(desk: Desk, job: Job, number: int, *, whole: bool = False) -> N
 def _run(desk: Desk, job: Job) -> str:
     """grun: administrators only, on named hosts, now."""
     if not desk.command.is_admin:
-        return DENIED
+        return cluster_denied(desk.config)
     if job.state is not JobState.PEND:
         return STARTED_TEXT if job.state in STARTED else "Job is suspended"
     desk.decision.record(JobForced(at=desk.now, job_id=job.job_id, by=desk.command.user, hosts=desk.command.hosts))

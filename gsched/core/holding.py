@@ -14,7 +14,7 @@ from gsched.core.desk import (
 from gsched.core.dispatch import slots_are_free
 from gsched.core.instruction import ResumeAttempt, SuspendAttempt
 from gsched.core.job import Job
-from gsched.core.roles import DENIED
+from gsched.core.roles import denied_to_all_but, of_cluster
 from gsched.model.event import (
     JobResumed,
     JobSuspended,
@@ -47,6 +47,11 @@ def _may_resume(desk: Desk, stopped_by: str, spec: JobSpec) -> bool:
     return stopped_by in ("", spec.user) or desk.caller.administers(spec, desk.config)
 
 
+def _resume_denied(desk: Desk, spec: JobSpec) -> str:
+    of_queue = f"administrators of queue {spec.queue}, of whom one has stopped it"
+    return denied_to_all_but(of_queue, of_cluster(desk.config))
+
+
 def stop_waiting(desk: Desk, array: JobArray) -> str:
     if not array.stopped_by or _outranks(desk, array.stopped_by, array.spec):
         desk.decision.record(JobSuspended(at=desk.now, job_id=array.array_id, by=desk.command.user))
@@ -57,7 +62,7 @@ def resume(desk: Desk, job: Job) -> str:
     if job.state not in (JobState.PSUSP, JobState.USUSP):
         return "" if job.state in (JobState.RUN, JobState.PEND, JobState.SSUSP) else UNREACHABLE_TEXT
     if not _may_resume(desk, job.stopped_by, job.spec):
-        return DENIED
+        return _resume_denied(desk, job.spec)
     running = job.state is JobState.USUSP
     if job.gave_slots and job.allocation is not None and not slots_are_free(desk.state, job.allocation):
         return f"its slots are taken by job {show_job(job.preempted_by)}; it goes on by itself when they are free"
@@ -70,7 +75,7 @@ def resume(desk: Desk, job: Job) -> str:
 
 def resume_waiting(desk: Desk, array: JobArray) -> str:
     if not _may_resume(desk, array.stopped_by, array.spec):
-        return DENIED
+        return _resume_denied(desk, array.spec)
     if array.stopped_by:
         desk.decision.record(JobResumed(at=desk.now, job_id=array.array_id, by=desk.command.user))
     return ""

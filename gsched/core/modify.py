@@ -20,7 +20,7 @@ from gsched.core.conditions import find_cycle
 from gsched.core.instruction import LimitAttempt
 from gsched.core.job import Job
 from gsched.core.reserved_anew import ReservedAnew
-from gsched.core.roles import DENIED, Caller
+from gsched.core.roles import Caller, job_denied, owner_denied
 from gsched.core.targets import Target, admitted, find, own_indices, waiting_or_started
 from gsched.core.turns import JUDGEMENT, Turn, Work
 from gsched.model.config import ClusterConfig
@@ -188,7 +188,8 @@ class _Changer:
         """The spec, and what a started job is to hold if that changes."""
         fields = set(self._command.fields)
         if not self._caller.may_change(spec, fields, self._configured()):
-            raise BadRequest(DENIED)
+            may_control = self._caller.may_touch(spec, self._configured())
+            raise BadRequest((owner_denied if may_control else job_denied)(spec, self._configured()))
         if state not in PENDING and not fields <= WHILE_RUNNING | {RESERVING}:
             raise BadRequest(RUNNING_TEXT)
         wanted: dict[str, Any] = {name: getattr(self._command.spec, name) for name in fields}

@@ -19,7 +19,7 @@ from gsched.core.desk import (
 )
 from gsched.core.instruction import TerminateAttempt
 from gsched.core.job import Job
-from gsched.core.roles import DENIED
+from gsched.core.roles import job_denied
 from gsched.model.event import (
     ArrayElementsRequeued,
     JobRequeued,
@@ -85,7 +85,7 @@ def requeue_ended(desk: Desk, array: JobArray, indices: list[int]) -> str:
     if not has_ended_unstarted(desk, array):
         return NOT_STARTED_TEXT if array.count else FINISHED_TEXT
     if not desk.caller.may_touch(array.spec, desk.config):
-        return DENIED
+        return job_denied(array.spec, desk.config)
     others, was_held = array.count, bool(array.stopped_by)
     desk.decision.record(
         ArrayElementsRequeued(

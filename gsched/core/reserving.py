@@ -16,7 +16,7 @@ from gsched.core.command import ControlReservations
 from gsched.core.decision import Decision
 from gsched.core.entities import StoredReservation
 from gsched.core.observed import Observation
-from gsched.core.roles import DENIED
+from gsched.core.roles import DENIED, of_cluster
 from gsched.core.values import host_values, slot_limit
 from gsched.model.config import ClusterConfig
 from gsched.model.event import ReservationMade, ReservationRemoved
@@ -40,7 +40,7 @@ def control_reservations(
 ) -> None:
     """Reply: one Answer. Raises GschedError when it cannot be done; nothing has changed then."""
     if not command.is_admin:
-        raise PermissionDenied(f"{DENIED}: advance reservations are made by administrators")
+        raise PermissionDenied(f"{DENIED}: advance reservations are made by {of_cluster(config)}")
     name = command.reservation.name
     if command.action == "remove":
         if name not in state.reservations:

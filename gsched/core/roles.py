@@ -8,11 +8,12 @@ the owner says, and the cluster's administrators, whose configuration can say so
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gsched.model.config import ClusterConfig
+from gsched.model.config import ALL_HOSTS, ClusterConfig
 from gsched.model.job import JobSpec
+from gsched.model.user import UserGroup
 
 ROOT = "root"
 DENIED = "User permission denied"
@@ -22,6 +23,61 @@ ACTS_FOR_OWNER = frozenset(
     | {"output_overwrite", "error_file", "error_overwrite", "file_copies", "mail_user", "application"}
 )
 """Fields of a job that say what is run, read or written with its owner's rights."""
+
+
+MOST_NAMED = 5
+"""Users or hosts that a refusal names."""
+
+
+def denied_to_all_but(*may: str) -> str:
+    """LSF's words, and who may."""
+    return f"{DENIED}: for {', '.join(may[:-1])}{' and ' if len(may) > 1 else ''}{may[-1]}"
+
+
+def of_cluster(config: ClusterConfig) -> str:
+    """The administrators of the cluster, and from where they may: on other hosts they are users like any other."""
+    where = ""
+    if config.is_shared and ALL_HOSTS not in config.admin_hosts:
+        where = f" from {_some(config.administration_hosts)}"
+    return f"administrators of the cluster ({_some(config.administrators)}{where})"
+
+
+def job_denied(spec: JobSpec, config: ClusterConfig) -> str:
+    """Why somebody may not control the job."""
+    groups = [group for group in config.user_groups.values() if _has(group, spec.user)]
+    admins = list(dict.fromkeys(admin for group in groups for admin in group.admins))
+    of_groups = [f"administrators of the owner's groups ({_some(admins)})"] if admins else []
+    return denied_to_all_but(f"its owner ({spec.user})", *of_groups, _of_queue(spec.queue, config), of_cluster(config))
+
+
+def owner_denied(spec: JobSpec, config: ClusterConfig) -> str:
+    """Why somebody may not say or see what the job runs with its owner's rights."""
+    owner = f"its owner ({spec.user})"
+    return denied_to_all_but(owner) if spec.user == ROOT else denied_to_all_but(owner, of_cluster(config))
+
+
+def queue_denied(name: str, config: ClusterConfig) -> str:
+    """Why somebody may not control the queue."""
+    return denied_to_all_but(_of_queue(name, config), of_cluster(config))
+
+
+def cluster_denied(config: ClusterConfig) -> str:
+    """Why somebody may not do what is for administrators of the cluster."""
+    return denied_to_all_but(of_cluster(config))
+
+
+def _has(group: UserGroup, user: str) -> bool:
+    return user in group.users or "all" in group.users
+
+
+def _of_queue(name: str, config: ClusterConfig) -> str:
+    queue = config.queues.get(name)
+    named = f" ({_some(queue.administrators)})" if queue is not None and queue.administrators else ""
+    return f"administrators of queue {name}{named}"
+
+
+def _some(names: Sequence[str]) -> str:
+    return " ".join([*names[:MOST_NAMED], *(["..."] if len(names) > MOST_NAMED else [])]) or "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +94,7 @@ class Caller:
     def administers(self, spec: JobSpec, config: ClusterConfig) -> bool:
         """Administrators of the cluster, of the job's queue, and of a group that its owner is in (GROUP_ADMIN)."""
         return self.rules_queue(spec.queue, config) or any(
-            self.user in group.admins and (spec.user in group.users or "all" in group.users)
-            for group in config.user_groups.values()
+            self.user in group.admins and _has(group, spec.user) for group in config.user_groups.values()
         )
 
     def rules_queue(self, name: str, config: ClusterConfig) -> bool:

@@ -19,7 +19,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
 from gsched.base.errors import BadRequest, GschedError, PermissionDenied
-from gsched.core.roles import DENIED, ROOT, ROOT_DENIED
+from gsched.core.roles import ROOT, ROOT_DENIED, cluster_denied
 from gsched.master.auditlog import AuditLog
 from gsched.master.deeds import outcome, wanted
 from gsched.master.rights import Rule, Who, rule_of
@@ -271,7 +271,7 @@ def _name(method: str) -> str:
 def _check(rule: Rule, caller: Caller, config: ClusterConfig) -> None:
     """Raise PermissionDenied unless the caller may make such a call at all."""
     if rule.who is Who.CLUSTER and not caller.is_admin:
-        raise PermissionDenied(DENIED)
+        raise PermissionDenied(cluster_denied(config))
     if caller.user == ROOT and rule.changes and caller.way != "owner" and not config.params.root_may_submit:
         raise PermissionDenied(ROOT_DENIED)
 

@@ -155,7 +155,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         applied = False
         if request.apply and loaded.config is not None and not errors:
             if not caller.is_admin:
-                raise PermissionDenied(roles.DENIED)
+                raise PermissionDenied(roles.cluster_denied(config))
             errors = fixed(config, loaded.config)
             if not errors:
                 await self._desk.ask(Reconfigure(caller.user, loaded.config))
@@ -290,7 +290,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             raise NotFound(f"Job <{shown}> is not found")
         spec = of.spec
         if not roles.Caller(caller.user, caller.is_admin).speaks_for(spec):
-            raise PermissionDenied(f"Job <{shown}>: {roles.DENIED}")
+            raise PermissionDenied(f"Job <{shown}>: {roles.owner_denied(spec, self._board.config)}")
         blobs = {
             name: await asyncio.to_thread(self._store.get_blob, name)
             for name in (spec.script, spec.environment)
@@ -306,7 +306,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         if job is None:
             raise NotFound(f"Job <{shown}> is not found")
         if not roles.Caller(caller.user, caller.is_admin).may_touch(job.spec, self._board.config):
-            raise PermissionDenied(f"Job <{shown}>: {roles.DENIED}")
+            raise PermissionDenied(f"Job <{shown}>: {roles.job_denied(job.spec, self._board.config)}")
         name = next((each.attachment for each in job.messages if each.box == request.box), "")
         if not name:
             raise NotFound(f"Job <{shown}>: No attachment available in message box {request.box}")
@@ -322,7 +322,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         caller = self._auth.caller(context)
         mine, may = caller.user == job.spec.user, roles.Caller(caller.user, caller.is_admin).may_touch
         if not (mine or (not request.terminal and may(job.spec, self._board.config))):
-            raise PermissionDenied(f"Job <{shown}>: {roles.DENIED}")
+            raise PermissionDenied(f"Job <{shown}>: {roles.job_denied(job.spec, self._board.config)}")
         if job.state in PENDING or job.allocation is None:
             raise Conflict(f"Job <{shown}> : Not yet started.")
         if job.spec.interactive and not request.terminal:

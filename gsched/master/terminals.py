@@ -15,7 +15,7 @@ from typing import Any
 from gsched.base.errors import BadRequest, GschedError, NotFound, PermissionDenied
 from gsched.base.ids import show_job
 from gsched.core.command import ControlJobs
-from gsched.core.roles import DENIED
+from gsched.core.roles import denied_to_all_but
 from gsched.master.board import Board
 from gsched.master.servicer import Desk
 from gsched.master.sessions import Sessions
@@ -139,7 +139,8 @@ class TerminalServicer(terminal_pb2_grpc.TerminalServicer):
         if job is None:
             raise NotFound(f"Job <{show_job(job_id)}> is not found")
         if self._auth.caller(context).user != job.spec.user:
-            raise PermissionDenied(f"Job <{show_job(job_id)}>: {DENIED}")
+            owner = denied_to_all_but(f"its owner ({job.spec.user})")
+            raise PermissionDenied(f"Job <{show_job(job_id)}>: {owner}")
         if not job.spec.interactive:
             raise BadRequest(f"Job <{show_job(job_id)}> is not interactive")
         return job

@@ -160,7 +160,7 @@ def test_each_deed_stands_in_the_audit_log(shared: SharedCluster, running: int) 
     shared.run("gpeek", str(running), user="bob", check=False)
     wanted = (
         rf"user=alice host=h1 way=door action=submit count=1 .*outcome=ok jobs={running}",
-        rf'user=bob host=h2 way=door action=kill on={running} outcome=refused why="{DENIED}"',
+        rf'user=bob host=h2 way=door action=kill on={running} outcome=refused why="{DENIED}: for its owner \(alice\), ',
         rf'user=bob host=h1 way=door action="read output" on={running} outcome=refused',
     )
     shared.until(lambda: all(re.search(each, log.read_text()) for each in wanted), log.read_text())

@@ -304,3 +304,8 @@ class World:
         half = len(stored) // 2
         checkpoint = type(self.engine.state).load(replay(stored[:half]).dump())
         assert msgspec.json.decode(replay(stored[half:], checkpoint).dump()) == msgspec.json.decode(dump)
+
+
+def first_words(errors: Iterable[str]) -> list[str]:
+    """What is said before who may."""
+    return [error.partition(": for ")[0] for error in errors]

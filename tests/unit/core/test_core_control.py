@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from core_world import World, make_config, spec
+from core_world import World, first_words, make_config, spec
 
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.command import ControlJobs
@@ -145,7 +145,12 @@ def test_an_unknown_action_is_refused() -> None:
 def test_each_job_gets_its_answer() -> None:
     world = World()
     mine, theirs = world.run(spec(), user="ann")[0], world.run(spec(), user="bob")[0]
-    assert world.control("kill", 99, theirs, mine, mine) == ["No matching job found", "User permission denied", "", ""]
+    assert first_words(world.control("kill", 99, theirs, mine, mine)) == [
+        "No matching job found",
+        "User permission denied",
+        "",
+        "",
+    ]
     assert world.control("kill", theirs, user="root") == [""]
 
 
@@ -180,7 +185,7 @@ def test_all_of_mine_means_unfinished_ones_that_the_filter_admits() -> None:
     assert meant() == [1, 2, 4]
     assert world.control("kill", user="ann", queue="night") == [""]
     denied = world.do(ControlJobs("ann", False, "kill", (5,), None, 0))
-    assert denied[0].error == "User permission denied"
+    assert first_words([denied[0].error]) == ["User permission denied"]
 
 
 def test_hosts_are_closed_and_opened_by_administrators() -> None:

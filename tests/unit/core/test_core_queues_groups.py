@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from core_world import World, make_config, spec
+from core_world import World, first_words, make_config, spec
 
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.base.ids import element_id
@@ -122,8 +122,8 @@ def test_groups_made_by_name_stay_and_belong_to_their_makers() -> None:
     world = World()
     assert world.groups("add", "/mine", "/mine/sub") == ["", ""]
     assert world.groups("add", "/mine") == ["The group already exists"]
-    assert world.groups("modify", "/mine", user="bob", job_limit=1) == ["User permission denied"]
-    assert world.groups("remove", "/mine/sub", user="bob") == ["User permission denied"]
+    assert first_words(world.groups("modify", "/mine", user="bob", job_limit=1)) == ["User permission denied"]
+    assert first_words(world.groups("remove", "/mine/sub", user="bob")) == ["User permission denied"]
     assert world.groups("modify", "/mine", user="root", job_limit=5) == [""]
     assert world.engine.state.groups["/mine"] == JobGroup(5, "root", "ann")
     (job_id,) = world.run(spec(group="/mine"), user="bob")
@@ -164,7 +164,7 @@ def test_group_administrators_control_the_jobs_of_their_members() -> None:
     groups = {"lab": UserGroup(name="lab", users=("ann",), admins=("dora",))}
     world = World(make_config(queues=QUEUES, user_groups=groups))
     mine, his = world.run(spec(), user="ann")[0], world.run(spec(), user="bob")[0]
-    assert world.control("stop", mine, his, user="dora") == ["", "User permission denied"]
+    assert first_words(world.control("stop", mine, his, user="dora")) == ["", "User permission denied"]
     assert world.modify(mine, description="x", user="dora") == [""]
     assert world.control("stop", his, user="carl") == [""]  # the queue's administrator
 
@@ -180,7 +180,7 @@ def test_what_an_administrator_has_stopped_its_owner_cannot_resume(running: bool
     if not running:
         assert world.reasons(job_id) == ("The job was suspended by LSF admin or root while pending",)
     assert world.control("stop", job_id) == [""]
-    assert world.control("resume", job_id) == ["User permission denied"]
+    assert first_words(world.control("resume", job_id)) == ["User permission denied"]
     assert world.state(job_id) == stopped
     assert world.control("resume", job_id, user="root") == [""]
     assert world.state(job_id) == ("RUN" if running else "PEND")
@@ -192,7 +192,7 @@ def test_the_same_holds_of_arrays() -> None:
     world = World()
     (array,) = world.submit(spec(name="a", indices="1-3", hold=True))
     assert world.control("resume", array) == [""] == world.control("stop", array, user="root")
-    assert world.control("resume", array, element_id(array, 2)) == ["User permission denied"] * 2
+    assert first_words(world.control("resume", array, element_id(array, 2))) == ["User permission denied"] * 2
     assert world.control("resume", element_id(array, 2), user="root") == [""]
     world.settle()
     assert [job.job_id for job in world.engine.state.jobs.values()] == [element_id(array, 2)]
