@@ -15,8 +15,8 @@ from gsched.agent.eviction import Eviction, spared
 from gsched.model.host import Gpu, GpuProcess
 from gsched.run import contain
 
-STAYS = ("/bin/sh", "-c", "trap '' TERM; echo; exec sleep 60")
-"""Not this test's interpreter: other users may be unable to execute that."""
+STAYS = ("/bin/sh", "-c", "trap '' TERM; echo; read end")
+"""It keeps its name, which the log tells. Not this test's interpreter: other users may be unable to execute that."""
 
 
 @pytest.fixture
@@ -34,6 +34,7 @@ def stranger(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., subproce
             words or STAYS,
             env={"PATH": "/usr/bin:/bin", **env},
             user=user,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         children.append(child)
@@ -46,8 +47,8 @@ def stranger(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., subproce
         with contextlib.suppress(ProcessLookupError):
             child.kill()
         child.wait()
-        if child.stdout is not None:
-            child.stdout.close()
+        for stream in filter(None, (child.stdin, child.stdout)):
+            stream.close()
 
 
 def gpu(*pids: int, problem: str = "foreign(eve,1,700)") -> Gpu:
