@@ -6,7 +6,6 @@ import getpass
 import json
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,8 +48,7 @@ def test_uuid_index_and_minor_are_never_confused(cluster: Cluster) -> None:
         assert shown[str(index)][-3:] == [f"/dev/nvidia{3 - index}", uuid_of(index), "570.86.10"]
     code = "import json, os; print(json.dumps(dict(os.environ)))"
     jobs = [
-        cluster.submit("-R", "rusage[ngpus_excl_p=1]", "-o", f"env.{turn}", sys.executable, "-c", code)
-        for turn in (0, 1)
+        cluster.submit("-R", "rusage[ngpus_excl_p=1]", "-o", f"env.{turn}", "python", "-c", code) for turn in (0, 1)
     ]
     for turn, view in enumerate(cluster.wait(*jobs)):
         assert view.allocation is not None
@@ -154,7 +152,7 @@ ESCAPE = (
 def test_a_process_on_a_gpu_that_its_job_does_not_hold_has_escaped(cluster: Cluster, machine: Path) -> None:
     """pains 3, on hosts with and without a fence: what left its parents and its environment behind is the job's."""
     pid_file = cluster.folder / "escaped"
-    job = cluster.submit("-R", "rusage[ngpus_excl_p=1]", sys.executable, "-c", ESCAPE)
+    job = cluster.submit("-R", "rusage[ngpus_excl_p=1]", "python", "-c", ESCAPE)
     view = cluster.starts(job)
     assert view.allocation is not None
     index = (view.allocation.hosts[0].gpus[0].index + 1) % 4

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +54,7 @@ def cluster(request: pytest.FixtureRequest, make_cluster: Callable[..., Cluster]
 def test_the_whole_tree_hears_int_and_term_and_is_killed(cluster: Cluster, suspended: bool) -> None:
     """pains 1: each signal reaches everybody, in their order; whoever does not listen has two intervals to live."""
     (cluster.folder / "deaf.py").write_text(DEAF)
-    job = cluster.submit(sys.executable, "deaf.py", "job")
+    job = cluster.submit("python", "deaf.py", "job")
     files = [cluster.folder / f"pid.{who}" for who in ("job", "escaped")]
     cluster.until(lambda: all(file.exists() for file in files), "the job does not begin")
     pids = [int(file.read_text()) for file in files]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -83,7 +82,7 @@ def parts(cluster: Cluster) -> list[list[str]]:
 
 def test_a_job_gets_the_part_that_it_asks_for(cluster: Cluster) -> None:
     name = part_uuid(1, "1g.5gb")
-    job = cluster.submit("-gpu", "num=1:mig=1", "-o", "env", sys.executable, "-c", ENVIRONMENT)
+    job = cluster.submit("-gpu", "num=1:mig=1", "-o", "env", "python", "-c", ENVIRONMENT)
     (view,) = cluster.wait(job)
     said = json.loads(printed(cluster.folder / "env"))
     assert said["CUDA_VISIBLE_DEVICES"] == said["GSCHED_GPU_UUIDS"] == name

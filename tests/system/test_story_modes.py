@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -194,7 +193,7 @@ def test_an_agent_that_is_killed_before_the_job_starts_sets_back(driven: Cluster
 def test_a_busy_exclusive_gpu_is_named_with_its_holder(driven: Cluster, machine: Path) -> None:
     """pains 29: "all CUDA-capable devices are busy" tells nobody who has the GPU."""
     code = "import os, sys, time\nwhile not os.path.exists('busy'): time.sleep(0.02)\nsys.exit(46)"
-    job = driven.submit("-gpu", EXCLUSIVE, sys.executable, "-c", code)
+    job = driven.submit("-gpu", EXCLUSIVE, "python", "-c", code)
     index = index_of(driven, job)
     tell(machine, f"gpu.{index}.procs={os.getpid()}:{70 * MIB}")
     (driven.folder / "busy").touch()

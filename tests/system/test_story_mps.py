@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,7 +76,7 @@ class Job:
         self.pipe, self._output, self._cluster = cluster.folder / f"{name}.pipe", cluster.folder / name, cluster
         os.mkfifo(self.pipe)
         code = ENVIRONMENT.format(self.pipe)
-        self.number = cluster.submit("-gpu", gpu, "-o", name, sys.executable, "-c", code)
+        self.number = cluster.submit("-gpu", gpu, "-o", name, "python", "-c", code)
 
     def environment(self) -> dict[str, str]:
         self._cluster.starts(self.number)

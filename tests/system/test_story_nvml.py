@@ -6,7 +6,6 @@ import json
 import os
 import re
 import stat
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -53,7 +52,7 @@ def held(cluster: Cluster, requirement: str) -> int:
         "open('env.' + os.environ['LSB_JOBID'], 'w').write(json.dumps(dict(os.environ)) + '\\n')\n"
         "time.sleep(600)"
     )
-    return cluster.submit("-R", requirement, sys.executable, "-c", code)
+    return cluster.submit("-R", requirement, "python", "-c", code)
 
 
 @pytest.mark.smoke
@@ -118,7 +117,7 @@ def test_the_device_is_that_of_the_uuid_and_not_of_the_index(clusters: list[Clus
         "open('env.' + os.environ['LSB_JOBID'], 'w').write(json.dumps(seen) + '\\n')"
     )
     for requirement in ("rusage[ngpus_excl_p=1]", PAIR, "rusage[ngpus_excl_p=3]"):
-        job = cluster.submit("-R", requirement, sys.executable, "-c", code)
+        job = cluster.submit("-R", requirement, "python", "-c", code)
         seen = environment(cluster, job)
         minors = {3 - int(index) for index in cluster.granted(seen).split(",")}
         assert {int(minor) for minor in seen["opened"].split(",")} == minors
@@ -138,7 +137,7 @@ def test_many_jobs_of_two_clusters_are_never_on_one_gpu_at_once(clusters: list[C
         "time.sleep(0.15)"
     )
     jobs = [
-        (cluster, cluster.submit("-R", f"rusage[ngpus_excl_p={1 + turn % 2}]", sys.executable, "-c", code))
+        (cluster, cluster.submit("-R", f"rusage[ngpus_excl_p={1 + turn % 2}]", "python", "-c", code))
         for turn in range(6)
         for cluster in clusters
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -112,7 +111,7 @@ def test_a_program_that_fails_with_its_gpu_is_run_again(cluster: Cluster, machin
         f"    open({str(machine.folder / 'state')!r}, 'a').write(f'gpu.{{lost}}.err=15\\n')\n"
         "    sys.exit(7)"
     )
-    view = cluster.wait(cluster.submit("-r", *ONE, sys.executable, "-c", code))[0]
+    view = cluster.wait(cluster.submit("-r", *ONE, "python", "-c", code))[0]
     assert (view.state, view.attempt) == ("DONE", 2), view.notes
 
 

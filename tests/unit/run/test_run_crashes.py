@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -163,9 +164,8 @@ def test_what_a_killed_supervisor_had_begun_with_is_not_run_again(on_host):
 
 def test_the_limits_of_an_orphan_are_the_executors_to_enforce(on_host):
     async def scenario(host):
-        hold = (
-            f'exec {sys.executable} -c \'import time; held = bytearray(200 << 20); open("held", "w"); time.sleep(60)\''
-        )
+        code = 'import time; held = bytearray(200 << 20); open("held", "w"); time.sleep(60)'
+        hold = shlex.join(["exec", sys.executable, "-c", code])
         many = "sleep 60 & sleep 60 & sleep 60 & touch many; wait"
         orders = (
             (1, hold, {"MEMLIMIT": 3000.0}, "held"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from gsched.run import contain, limits
 from gsched.run.limits import Guard
 from gsched.run.order import Limits
 
-PYTHON = sys.executable
+PYTHON = shlex.quote(sys.executable)
 HOLD = f"exec {PYTHON} -c 'import sys, time; held = bytearray(int(sys.argv[1]) << 20); time.sleep(60)'"
 
 
@@ -69,13 +70,14 @@ def test_the_kernel_is_told_in_the_job_and_nowhere_else(on_host):
             "CORELIMIT": 0.0,
             "CPULIMIT": 90.0,
         }
-        script = (
+        code = (
             "import resource as r\n"
             "for kind in (r.RLIMIT_FSIZE, r.RLIMIT_DATA, r.RLIMIT_STACK, r.RLIMIT_CORE, r.RLIMIT_CPU):\n"
             "    print(*r.getrlimit(kind))\n"
         )
-        await host.run(script=f"#!{PYTHON}\n{script}", limits=allowed, job_id=1)
-        await host.run(script=f"#!{PYTHON}\n{script}", job_id=2)
+        script = f"#!/bin/sh\nexec {PYTHON} -c '{code}'\n"
+        await host.run(script=script, limits=allowed, job_id=1)
+        await host.run(script=script, job_id=2)
         unlimited = resource.getrlimit(resource.RLIMIT_CPU)[1]
         limited = [tuple(map(int, line.split())) for line in host.output(1).splitlines()]
         assert limited == [(2 << 20, 2 << 20), (4 << 30, 4 << 30), (4 << 20, 4 << 20), (0, 0), (90, unlimited)]
