@@ -160,7 +160,9 @@ def _pem_of_key(key: Any) -> bytes:
 
 def _make_folder(folder: Path) -> None:
     try:
-        folder.mkdir(mode=0o755, exist_ok=True)
+        if not folder.is_dir():
+            folder.mkdir()
+            folder.chmod(0o755)  # agents and doors read it, whatever the umask of who makes it
     except OSError as problem:
         raise GschedError(f"{folder}: cannot be made: {problem.strerror}") from None
 

@@ -117,6 +117,11 @@ def _gsched() -> None:
     """A GPU-aware batch scheduler. `gsched up` starts a private cluster on this machine; no root needed."""
 
 
+def words_of_gsched() -> click.Group:
+    """The command `gsched` with its words, for what tells of all commands."""
+    return _gsched
+
+
 @_gsched.command()
 @OPTION_DIR
 @click.option(

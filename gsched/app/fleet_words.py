@@ -126,4 +126,22 @@ def drain(
         sys.exit(FAILURE)
 
 
-OF_FLEET = (install_units, uninstall_units, host_files, versions, drain)
+@click.command()
+@click.option("-f", "force", is_flag=True, help="Does not ask.")
+def startup(force: bool) -> None:
+    """Start the daemons of the cluster that do not run: on other hosts by LSF_RSH (ssh). LSF's lsfstartup."""
+    from gsched.app.lsf_startup import start_cluster
+
+    start_cluster(force=force)
+
+
+@click.command()
+@click.option("-f", "force", is_flag=True, help="Does not ask.")
+def shutdown(force: bool) -> None:
+    """Stop the daemons of the cluster, doors of other hosts by LSF_RSH (ssh); jobs go on. LSF's lsfshutdown."""
+    from gsched.app.lsf_startup import stop_cluster
+
+    stop_cluster(force=force)
+
+
+OF_FLEET = (install_units, uninstall_units, host_files, versions, drain, startup, shutdown)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gsched
-from gsched.app import units
+from gsched.app import help_files, units
 from gsched.app.units import Installation
 from gsched.base.errors import BadRequest, Conflict, GschedError, PermissionDenied
 from gsched.base.gpulock import ROOTS_FOLDER
@@ -84,6 +84,16 @@ def install(
     """
     _check_root(place)
     _check_reachable(os.path.abspath(python), os.path.abspath(package))
+    mask = os.umask(0o022)  # services and users read it all, whatever the umask of who installs
+    try:
+        _install(place, daemons, new, force=force, say=say, python=python)
+    finally:
+        os.umask(mask)
+
+
+def _install(
+    place: Place, daemons: Sequence[str], new: NewCluster | None, *, force: bool, say: Say, python: str
+) -> None:
     if not os.path.lexists(place.below(f"{place.conf}/lsf.conf")):
         _write_configuration(place, new, say)
     elif new is not None:
@@ -95,23 +105,28 @@ def install(
     texts["etc/sysusers.d/gsched.conf"] = units.user_text(made_for)
     texts["etc/tmpfiles.d/gsched.conf"] = units.folders_text(made_for)
     texts["etc/profile.d/gsched.sh"] = units.profile_text(made_for)
+    texts |= help_files.completions()
     _refuse_changed(place, texts, force)
     for name, text in texts.items():
         _write(place.below(name), marked(text), 0o644)
+    for name, text in help_files.pages(os.path.abspath(python)).items():
+        _write(place.below(name), text, 0o644)
     if "door" in wanted:
         _write(place.below(f"{place.conf}/{DOOR_FILE}"), f"{config.folder_of('door')}/{DOOR_SOCKET}\n", 0o644)
     say(f"{', '.join(wanted)} of cluster {config.cluster}: units are in {place.below(_UNITS)}")
+    say(f"manual pages are in {place.below(help_files.manual_folder(os.path.abspath(python)))}, completion in /etc")
     if not place.root:
         _make_known(say)
         share_key(config, place.host, say)
     _say_next(config, place, wanted, say)
 
 
-def uninstall(place: Place, *, force: bool, say: Say) -> None:
+def uninstall(place: Place, *, force: bool, say: Say, python: str = sys.executable) -> None:
     """Remove what `install` has written, but for configuration, state and the user. Raises as `install` does."""
     _check_root(place)
     names = [f"{_UNITS}/{name}" for name in (units.MASTER_UNIT, units.DOOR_UNIT, units.AGENT_UNIT)]
     names += ["etc/sysusers.d/gsched.conf", "etc/tmpfiles.d/gsched.conf", "etc/profile.d/gsched.sh"]
+    names += help_files.COMPLETIONS
     there = [name for name in names if os.path.lexists(place.below(name))]
     if not there:
         raise BadRequest("no units of gsched are installed")
@@ -124,7 +139,9 @@ def uninstall(place: Place, *, force: bool, say: Say) -> None:
         place.below(name).unlink()
     if not place.root and _is_booted():
         _call(["systemctl", "daemon-reload"], say)
-    say(f"removed: {' '.join(str(place.below(name)) for name in there)}")
+    for name in help_files.pages(os.path.abspath(python)):
+        place.below(name).unlink(missing_ok=True)
+    say(f"removed: {' '.join(str(place.below(name)) for name in there)}, and the manual pages")
     say(f"kept: {place.conf}, the event store, the spool of the agent, the user {units.USER}")
     if not place.root and os.path.isdir(ROOTS_FOLDER):
         say(f"no private cluster gets a GPU of this host before {ROOTS_FOLDER} is removed, or the host boots")

@@ -65,22 +65,32 @@ def _say_each(problems: Mapping[str, str], done: str) -> None:
         sys.exit(LSF_FAILURE)
 
 
+def start_cluster(*, force: bool) -> None:
+    """Ask, unless told not to, and start what does not run."""
+    if not asked("Do you really want to start up the daemons of the cluster?", force=force):
+        sys.exit(LSF_FAILURE)
+    _start()
+
+
+def stop_cluster(*, force: bool) -> None:
+    """Ask, unless told not to, and stop all daemons."""
+    if not asked("Do you really want to shut down the daemons of the cluster?", force=force):
+        sys.exit(LSF_FAILURE)
+    _stop()
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @OPTION_FORCE
 def lsfstartup(force: bool) -> None:
     """Start the daemons of the cluster that do not run: on all hosts of a shared cluster, by LSF_RSH (ssh)."""
-    if not asked("Do you really want to start up the daemons of the cluster?", force=force):
-        sys.exit(LSF_FAILURE)
-    _start()
+    start_cluster(force=force)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @OPTION_FORCE
 def lsfshutdown(force: bool) -> None:
     """Stop the daemons of the cluster, on all hosts of a shared cluster (doors by LSF_RSH); jobs go on."""
-    if not asked("Do you really want to shut down the daemons of the cluster?", force=force):
-        sys.exit(LSF_FAILURE)
-    _stop()
+    stop_cluster(force=force)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

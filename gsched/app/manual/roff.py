@@ -28,13 +28,19 @@ def write_pages(folder: str, entries: Iterable[Entry], say: Callable[[str], None
     """Write man1/NAME.1 below `folder` for each command and each of LSF's names. Raises OSError."""
     place = Path(folder) / "man1"
     place.mkdir(parents=True, exist_ok=True)
-    count = 0
+    texts = pages(entries)
+    for name, text in texts.items():
+        (place / name).write_text(text, encoding="utf-8")
+    say(f"{len(texts)} pages are in {place}; read one: man -M {folder} gsub")
+
+
+def pages(entries: Iterable[Entry]) -> dict[str, str]:
+    """NAME.1 -> its text, for each command and each of LSF's names."""
+    found = {}
     for entry in entries:
-        (place / f"{entry.name}.1").write_text(page(entry), encoding="utf-8")
-        for alias in entry.aliases:
-            (place / f"{alias}.1").write_text(f".so man1/{entry.name}.1\n", encoding="utf-8")
-        count += 1 + len(entry.aliases)
-    say(f"{count} pages are in {place}; read one: man -M {folder} gsub")
+        found[f"{entry.name}.1"] = page(entry)
+        found.update((f"{alias}.1", f".so man1/{entry.name}.1\n") for alias in entry.aliases)
+    return found
 
 
 def page(entry: Entry) -> str:

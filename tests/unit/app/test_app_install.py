@@ -108,7 +108,7 @@ def test_uninstall_leaves_configuration_and_changed_units(tmp_path: Path) -> Non
         install.uninstall(place, force=False, say=lambda _: None)
     assert there(tmp_path) == {"master", "door", "agent"}
     master.write_text(whole)
-    install.uninstall(place, force=False, say=lambda _: None)
+    install.uninstall(place, force=False, say=lambda _: None, python=PYTHON)
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert left and all(name.startswith("etc/gsched/") for name in left)
     with pytest.raises(BadRequest, match="no units"):
