@@ -11,6 +11,7 @@ import pytest
 from fake_master import FakeCall, FakeMaster, allocation, record, spec
 from test_cli_gjobs import pending, running
 
+from gsched.cli import gjobs
 from gsched.cli.job_filters import reserved_names
 from gsched.cli.watching import _cut
 from gsched.model import event as events
@@ -143,11 +144,15 @@ def test_on_a_terminal_it_is_watched_on_its_other_screen(master: FakeMaster, cal
     assert "; ^C ends this" in listing.out and listing.err == ""
 
 
-def test_on_a_terminal_the_other_screen_is_left_when_the_listing_fails(master: FakeMaster, call: NewCall) -> None:
+def test_on_a_terminal_the_other_screen_is_left_when_the_listing_fails(
+    master: FakeMaster, call: NewCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise RuntimeError("a fault of any kind")
+
+    monkeypatch.setattr(gjobs, "_show", fail)
     listing = call("gjobs", "--watch", TERM="xterm")
     listing.stdout_is_tty = True
-    listing.__dict__["width"] = None  # a fault of any kind
-    master.views = [pending(7)]
     assert listing.run() == 255
     assert listing.out.endswith("\x1b[?1049l") and listing.err.startswith("gjobs: internal error: ")
 
