@@ -41,10 +41,9 @@ def _run_seconds(job: JobRecord, setting: Setting) -> float | None:
     return max(0.0, end // 1 - job.started_at // 1)
 
 
-def _run_time(job: JobRecord, setting: Setting) -> str | None:
-    seconds = _run_seconds(job, setting)
-    if seconds is None:
-        return None
+def _run_time(job: JobRecord, setting: Setting) -> str:
+    """Of a job that waits it is 0: Balsam takes the first word of what stands there."""
+    seconds = _run_seconds(job, setting) or 0.0
     return hms(seconds) if setting.hms else f"{seconds:.0f} second(s)"
 
 
