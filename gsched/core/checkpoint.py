@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,13 +34,10 @@ class _StoredJob(msgspec.Struct, array_like=True):
     """None: nothing has happened to it."""
 
 
-class _Stored(msgspec.Struct, kw_only=True):
-    """What a checkpoint holds."""
+class _Rest(msgspec.Struct, kw_only=True):
+    """What a checkpoint holds beside jobs and arrays."""
 
-    jobs: list[_StoredJob]
-    specs: list[JobSpec]
     tokens: list[str]
-    arrays: list[JobArray] = []
     next_job_id: int
     skipped_numbers: list[tuple[int, int]] = []
     closed_hosts: dict[str, tuple[str, str]]
@@ -52,48 +50,76 @@ class _Stored(msgspec.Struct, kw_only=True):
     accounts: msgspec.Raw = msgspec.Raw(b"null")
 
 
+class _Stored(_Rest, kw_only=True):
+    """What a checkpoint holds."""
+
+    jobs: list[_StoredJob]
+    specs: list[JobSpec]
+    arrays: list[JobArray] = []
+
+
 class _Specs:
     """Numbers for specs, the same for equal ones."""
 
     def __init__(self) -> None:
         self.different: list[JobSpec] = []
-        self._by_object: dict[int, int] = {}
+        self._by_object: dict[int, tuple[int, JobSpec]] = {}
+        """By id, with the spec itself: it stays alive, so that no other gets its id."""
         self._by_content: dict[bytes, int] = {}
 
     def number(self, spec: JobSpec) -> int:
-        """Place of the spec, which must stay alive, in `different`."""
-        number = self._by_object.get(id(spec))
-        if number is None:
+        """Place of the spec in `different`."""
+        found = self._by_object.get(id(spec))
+        if found is None:
             number = self._by_content.setdefault(fingerprint(spec), len(self.different))
             if number == len(self.different):
                 self.different.append(spec)
-            self._by_object[id(spec)] = number
-        return number
+            found = self._by_object[id(spec)] = (number, spec)
+        return found[0]
 
 
-def dump(state: ClusterState) -> bytes:
-    """The state as bytes that `load` reads back."""
-    specs = _Specs()
-    tokens: dict[str, int] = {}
-    jobs = [
-        _StoredJob(
-            job.job_id,
-            specs.number(job.spec),
-            job.state,
-            job.submitted_at,
-            tokens.setdefault(job.token, len(tokens)),
-            job.place,
-            job.attempt,
-            job.happened(),
-        )
-        for job in state.jobs.values()
-    ]
-    return msgspec.json.encode(
-        _Stored(
-            jobs=jobs,
-            specs=specs.different,
-            tokens=list(tokens),
-            arrays=list(state.arrays.values()),
+PART_BYTES = 1 << 18
+LAST = 300
+"""Jobs and arrays that may have changed since they were written down when the checkpoint is closed."""
+
+
+class Writing:
+    """A checkpoint that is made bit by bit while the state goes on changing.
+
+    Jobs and arrays are written down in steps; those that change afterwards, of which `note` is told, once more. `close`
+    takes the rest at one go: what it returns is the state of that moment.
+    """
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._specs = _Specs()
+        self._tokens: dict[str, int] = {}
+        self._written: dict[int, bytes] = {}
+        self._open = deque([*state.jobs, *state.arrays])
+        self._stale: set[int] = set()
+
+    def note(self, numbers: Iterable[int]) -> None:
+        """These jobs and arrays have changed."""
+        self._stale.update(numbers)
+
+    def step(self, most: int) -> bool:
+        """Write down so many more; says whether it may be closed."""
+        for _ in range(most):
+            if self._open:
+                self._write(self._open.popleft())
+            elif len(self._stale) > LAST:
+                self._write(self._stale.pop())
+            else:
+                return True
+        return False
+
+    def close(self) -> Iterator[bytes]:
+        """The state as it is now, in parts that may be made later."""
+        for number in (*self._open, *self._stale):
+            self._write(number)
+        state = self._state
+        rest = _Rest(
+            tokens=list(self._tokens),
             next_job_id=state.next_job_id,
             skipped_numbers=state.skipped_numbers,
             closed_hosts=state.closed_hosts,
@@ -104,7 +130,57 @@ def dump(state: ClusterState) -> bytes:
             reservations=state.reservations,
             accounts=msgspec.Raw(state.accounts.dump()),
         )
-    )
+        return _in_parts(self._pieces(list(state.jobs), list(state.arrays), msgspec.json.encode(rest)))
+
+    def _write(self, number: int) -> None:
+        state = self._state
+        job, array = state.jobs.get(number), state.arrays.get(number)
+        if job is not None:
+            self._written[number] = msgspec.json.encode(self._stored(job))
+        elif array is not None:
+            self._written[number] = msgspec.json.encode(array)
+
+    def _stored(self, job: Job) -> _StoredJob:
+        return _StoredJob(
+            job.job_id,
+            self._specs.number(job.spec),
+            job.state,
+            job.submitted_at,
+            self._tokens.setdefault(job.token, len(self._tokens)),
+            job.place,
+            job.attempt,
+            job.happened(),
+        )
+
+    def _pieces(self, jobs: list[int], arrays: list[int], rest: bytes) -> Iterator[bytes]:
+        specs, written = list(self._specs.different), self._written
+        for heading, items in (
+            (b'{"jobs":[', (written[number] for number in jobs)),
+            (b'],"arrays":[', (written[number] for number in arrays)),
+            (b'],"specs":[', (msgspec.json.encode(spec) for spec in specs)),
+        ):
+            yield heading
+            for place, item in enumerate(items):
+                yield b"," + item if place else item
+        yield b"]," + rest[1:]
+
+
+def _in_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The pieces put together to some hundred kilobytes each."""
+    part: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        part.append(piece)
+        size += len(piece)
+        if size >= PART_BYTES:
+            yield b"".join(part)
+            part, size = [], 0
+    yield b"".join(part)
+
+
+def dump(state: ClusterState) -> bytes:
+    """The state as bytes that `load` reads back."""
+    return b"".join(Writing(state).close())
 
 
 def _job_of(stored: _StoredJob, specs: Sequence[JobSpec], tokens: Sequence[str]) -> Job:

@@ -18,6 +18,7 @@ from typing import Any
 
 from gsched.base.clock import Clock
 from gsched.base.errors import GschedError, Internal, ResourceExhausted
+from gsched.core.checkpoint import Writing
 from gsched.core.command import (
     Command,
     ControlGroups,
@@ -35,6 +36,7 @@ from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction
 from gsched.core.turns import EVENT, Unfinished
 from gsched.master.board import Board
+from gsched.master.checkpointing import Checkpointing
 from gsched.master.gauges import Gauges
 from gsched.master.rows import array_row, irregular_jobs, job_row
 from gsched.model.event import AnyEvent
@@ -121,6 +123,7 @@ class EngineLoop:
         """Commands that are carried out in turns, and whose turn it is next."""
         self._stopping = threading.Event()
         self._since_checkpoint = 0
+        self._checkpoints = Checkpointing(store, lambda: Writing(engine.state))
         self._said = ""
         self._worked_at = float("-inf")
         self._turns = 0
@@ -190,10 +193,11 @@ class EngineLoop:
             wake_at = min(tick_at, self.gauges.follow(self._engine, self._clock.now()))
             self._worked_at = time.monotonic()
             if self._stopping.is_set() and self._inbox.empty() and not self._kept:
-                self._checkpoint()
+                self._last_checkpoint()
                 return
             if self._since_checkpoint >= max(CHECKPOINT_EVENTS, len(self._engine.state.jobs) // 2):
-                self._checkpoint()
+                self._checkpoints.start(self._checkpoint_closed)
+            self._checkpoints.step()
 
     def _note_failure(self) -> None:
         """Say once why scheduling cycles fail."""
@@ -208,6 +212,7 @@ class EngineLoop:
             return [self._kept.popleft() for _ in range(min(BATCH, len(self._kept)))]
         # The wall clock may be set back: never sleep longer than a tick is long.
         is_busy = self._engine.needs_cycle or self._engine.unsettled or bool(self._unfinished)
+        is_busy = is_busy or self._checkpoints.is_busy
         timeout = 0.0 if is_busy else min(LONGEST_WAIT_S, max(0.0, tick_at - self._clock.now()))
         try:
             first = self._inbox.get(timeout=timeout) if timeout else self._inbox.get_nowait()
@@ -274,6 +279,7 @@ class EngineLoop:
             self._append(batch, list(self._rows(irregular_jobs(batch.events))))
             self._since_checkpoint += len(batch.events)
             self.gauges.note_change()
+        self._checkpoints.note(self._engine.state.touched)
         self._board.publish(self._engine)
         for reply, answer in batch.replies:
             reply(answer, None)
@@ -323,12 +329,15 @@ class EngineLoop:
             else:
                 self._kept.append(item)
 
-    def _checkpoint(self) -> None:
-        if not self._since_checkpoint:
+    def _checkpoint_closed(self) -> None:
+        self._since_checkpoint = 0
+
+    def _last_checkpoint(self) -> None:
+        """At one go: nobody waits any more."""
+        if not self._since_checkpoint and not self._checkpoints.is_busy:
             return
         try:
             self._store.save_checkpoint(self._store.last_seq, self._engine.state.dump())
-            self._since_checkpoint = 0
         except GschedError as error:
             log.warning("no checkpoint was written: %s", error.text)
 

@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from gsched.base.clock import Clock, SystemClock
 from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotFound
 from gsched.model.event import AnyEvent, encode_event, kind_of
-from gsched.store import filesystem, lineage
+from gsched.store import filesystem, lineage, parts
 from gsched.store.continuity import StoreLost, loss_of, numbers_from
 from gsched.store.failure import StoreFull, before_commit, error_text
 from gsched.store.lock import StoreLock
@@ -287,6 +287,34 @@ class EventLog:
                 raise ValueError(f"a checkpoint of event {seq}, but {self._last_seq} is the newest")
             self._writer.transact(write)
 
+    def put_part(self, data: bytes) -> str:
+        """Store a part of a checkpoint, and return its name. Raises StoreFull, StoreBroken."""
+        name = parts.part_id(data)
+
+        def write(connection: Connection) -> None:
+            connection.execute(_ADD_BLOB, {"id": name, "data": data})
+
+        with self._mutex:
+            self._writer.transact(write)
+        return name
+
+    def save_checkpoint_of(self, seq: int, names: Sequence[str]) -> None:
+        """Keep the state as of event `seq` that these parts make up. Raises as `save_checkpoint`."""
+        self.save_checkpoint(seq, parts.list_of(names))
+
+    def drop_parts(self, most: int) -> bool:
+        """Take away up to so many parts of checkpoints that are not kept; says whether there may be more."""
+        with self._readers.connect() as connection:
+            gone = parts.unnamed(connection, most)
+
+        def write(connection: Connection) -> None:
+            connection.execute(delete(blob).where(blob.c.id.in_(gone)))
+
+        if gone:
+            with self._mutex:
+                self._writer.transact(write)
+        return len(gone) == most
+
     def load_checkpoint(self) -> tuple[int, bytes] | None:
         """(number of the last event in it, state) of the newest checkpoint that is whole, or None.
 
@@ -307,10 +335,13 @@ class EventLog:
                 row = connection.execute(
                     select(checkpoint.c.crc, checkpoint.c.payload).where(checkpoint.c.seq == seq)
                 ).one()
-            crc, payload = int(row[0]), bytes(row[1])
+                crc, payload = int(row[0]), bytes(row[1])
+                if seq > self._last_seq or crc != _checksum(seq, payload):
+                    return None
+                names = parts.names_in(payload)
+                return parts.joined(connection, names) if names else payload
         except (DBAPIError, TypeError, ValueError):  # the latter two: values that are not of their column's type
             return None
-        return payload if seq <= self._last_seq and crc == _checksum(seq, payload) else None
 
     def put_blob(self, data: bytes) -> str:
         """Store content once, however often it is given, and return its id. Raises BadRequest if it is too large,

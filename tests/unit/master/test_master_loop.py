@@ -12,7 +12,7 @@ import pytest
 
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError, Internal, ResourceExhausted
-from gsched.core.cluster import ClusterState
+from gsched.core.cluster import ClusterState, replay
 from gsched.core.command import AttemptStarted, ControlHosts, ControlJobs, HostDisconnected, HostHello, Submit
 from gsched.core.engine import Engine
 from gsched.master.board import Board
@@ -32,6 +32,8 @@ class FakeStore:
     def __init__(self) -> None:
         self.failure: GschedError | None = None
         self.batches: list[list[Any]] = []
+        self.parts: list[bytes] = []
+        self.checkpoints: list[tuple[int, bytes]] = []
         self.tries = 0
         self.last_seq = 0
         self.tried = threading.Condition()
@@ -48,6 +50,16 @@ class FakeStore:
 
     def save_checkpoint(self, seq: int, payload: bytes) -> None:
         pass
+
+    def put_part(self, data: bytes) -> str:
+        self.parts.append(data)
+        return str(len(self.parts) - 1)
+
+    def save_checkpoint_of(self, seq: int, names: list[str]) -> None:
+        self.checkpoints.append((seq, b"".join(self.parts[int(name)] for name in names)))
+
+    def drop_parts(self, most: int) -> bool:
+        return False
 
     def wait_for_tries(self, count: int) -> None:
         with self.tried:
@@ -275,11 +287,10 @@ def test_an_engine_that_waits_for_room_on_the_disk_is_alive(master: Master) -> N
 def test_a_checkpoint_of_many_jobs_comes_after_many_events(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes time for each job: with a million of them it must not come every few seconds."""
     monkeypatch.setattr("gsched.master.loop.CHECKPOINT_EVENTS", 2)
-    written: list[int] = []
-    monkeypatch.setattr(master.store, "save_checkpoint", lambda seq, payload: written.append(seq))
     for number in range(16):
         master.submit(f"job {number}")
         master.until(lambda name=f"job {number}": name in master.answers)
+    written = [seq for seq, _ in master.store.checkpoints]
     gaps = [after - before for before, after in pairwise(written)]
     assert written and gaps == sorted(gaps) and gaps[-1] > gaps[0] >= 2, written
 
@@ -319,3 +330,21 @@ def test_so_many_commands_at_a_time_are_cut_into_turns_too(master: Master, monke
     master.until(lambda: len(master.answers) == 200)
     assert [master.answers[f"job{number}"][0].job_id for number in range(200)] == list(range(1, 201))
     assert max(len(batch) for batch in master.store.batches) <= 20
+
+
+def test_a_checkpoint_is_written_between_turns_and_holds_all_that_was_stored_then(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsched.master.loop.CHECKPOINT_EVENTS", 40)
+    monkeypatch.setattr("gsched.master.checkpointing.JOBS_AT_A_TIME", 7)
+    monkeypatch.setattr("gsched.core.checkpoint.PART_BYTES", 300)
+    monkeypatch.setattr("gsched.core.checkpoint.LAST", 3)
+    for number in range(120):
+        master.submit(f"job {number}")
+        if number % 3 == 0:
+            master.ask(f"kill {number}", ControlJobs("u", False, "kill", (number // 2 + 1,)))
+    master.until(lambda: len(master.answers) == 160 and master.store.checkpoints)
+    events = [event for batch in master.store.batches for event in batch]
+    for seq, payload in master.store.checkpoints:
+        assert ClusterState.load(payload).dump() == ClusterState.load(replay(events[:seq]).dump()).dump()
+    assert len(master.store.parts) > 10

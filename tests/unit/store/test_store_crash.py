@@ -29,7 +29,8 @@ while True:
     sys.stdout.write("%d\\n" % seq)
     sys.stdout.flush()
     if number % 40 == 0:
-        log.save_checkpoint(seq, b"state %d" % seq * 2000)
+        log.save_checkpoint_of(seq, [log.put_part(b"state %d" % seq * 1000)] * 2)
+        log.drop_parts(4)
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from gsched.model.event import AnyEvent, ConfigApplied, HostClosed, JobDispatche
 from gsched.model.job import AttemptResult, JobSpec, Usage
 from gsched.store.eventlog import EventLog, blob_id
 from gsched.store.history import History
+from gsched.store.parts import part_id
 from gsched.store.schema import event
 
 times = st.floats(allow_nan=False, allow_infinity=False)
@@ -242,3 +244,41 @@ def test_the_spec_survives_every_field(log: EventLog) -> None:
     (_, stored), *_ = [entry for entry in log.read() if isinstance(entry, tuple)]
     assert isinstance(stored, JobSubmitted)
     assert stored.spec == SPEC
+
+
+def test_a_checkpoint_in_parts_is_the_parts_together(log: EventLog) -> None:
+    log.append([submitted(1)])
+    names = [log.put_part(data) for data in (b'{"a":', b"1", b"}")]
+    assert not any(name in {blob_id(b"1"), blob_id(b"}")} for name in names)
+    assert log.load_checkpoint() is None, "nothing counts before its row is there"
+    log.save_checkpoint_of(1, names)
+    assert log.load_checkpoint() == (1, b'{"a":1}')
+
+
+def test_parts_that_no_checkpoint_needs_go_and_nothing_else(log: EventLog) -> None:
+    log.append([submitted(1), submitted(2), submitted(3)])
+    kept = log.put_blob(b"a script")
+    for seq in (1, 2, 3):
+        log.save_checkpoint_of(seq, [log.put_part(b"same"), log.put_part(b"%d" % seq)])
+    orphan = log.put_part(b"of one that was never finished")
+    assert not log.drop_parts(9)
+    assert log.load_checkpoint() == (3, b"same3")
+    assert log.get_blob(kept) == b"a script"
+    with pytest.raises(NotFound):
+        log.get_blob(orphan)
+    with pytest.raises(NotFound):
+        log.get_blob(part_id(b"1"))
+    assert log.drop_parts(9) is False
+
+
+def test_a_damaged_part_makes_the_checkpoint_before_it_count(log: EventLog) -> None:
+    log.append([submitted(1), submitted(2)])
+    log.save_checkpoint(1, b"older")
+    name = log.put_part(b"newer")
+    log.save_checkpoint_of(2, [name])
+    log.close()
+    with sqlite3.connect(log.path) as connection:
+        connection.execute("UPDATE blob SET data = x'00' WHERE id = ?", (name,))
+    connection.close()
+    with closing(EventLog(log.path)) as again:
+        assert again.load_checkpoint() == (1, b"older")

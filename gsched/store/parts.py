@@ -1,0 +1,52 @@
+"""A checkpoint in parts: each is written in a transaction of its own, so that appends never wait for a large one.
+
+The checkpoint's row names the parts in order. Parts stand among the blobs under names that no blob has. They are
+written before the row that names them; what no row names any more is taken away a few at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import Connection, select
+
+from gsched.store.schema import blob, checkpoint
+
+MARK = b"parts\n"
+"""How the content of a checkpoint begins that has its state in parts; a state is a JSON object."""
+_FIRST, _BEYOND = "P", "Q"
+"""Names of parts lie between these; those of blobs are digits and small letters."""
+
+
+def part_id(data: bytes) -> str:
+    """Name of a part: as long as a blob's, and never that of one."""
+    return _FIRST + hashlib.sha256(data).hexdigest()[1:]
+
+
+def list_of(names: Sequence[str]) -> bytes:
+    """What the checkpoint's row holds."""
+    return MARK + "\n".join(names).encode()
+
+
+def names_in(payload: bytes) -> list[str]:
+    """The parts that a checkpoint's row names; none where it holds the state itself."""
+    return payload[len(MARK) :].decode("ascii", "replace").split() if payload.startswith(MARK) else []
+
+
+def joined(connection: Connection, names: Sequence[str]) -> bytes | None:
+    """The state; None when a part is missing or not what was stored."""
+    found = []
+    for name in names:
+        data = connection.scalar(select(blob.c.data).where(blob.c.id == name))
+        if not isinstance(data, bytes) or part_id(data) != name:
+            return None
+        found.append(data)
+    return b"".join(found)
+
+
+def unnamed(connection: Connection, most: int) -> list[str]:
+    """Up to so many parts that no checkpoint names."""
+    kept = {name for row in connection.execute(select(checkpoint.c.payload)) for name in names_in(bytes(row[0]))}
+    stored: Iterable[str] = connection.scalars(select(blob.c.id).where(blob.c.id >= _FIRST, blob.c.id < _BEYOND))
+    return [name for name in stored if name not in kept][:most]
