@@ -96,7 +96,7 @@ def _report(errors: list[str], notes: list[str]) -> None:
 @click.option("-C", "comment", default="", metavar="TEXT", help="Why; shown by ghosts -l.")
 @click.argument("hosts", nargs=-1)
 def hclose(envdir: str | None, comment: str, hosts: tuple[str, ...]) -> None:
-    """Close hosts for new jobs (all: every host; none named: this one)."""
+    """Close hosts, host groups or compute units for new jobs (all: every host; none named: this one)."""
     _host_control(envdir, "close", hosts, comment)
 
 
@@ -104,7 +104,7 @@ def hclose(envdir: str | None, comment: str, hosts: tuple[str, ...]) -> None:
 @OPTION_ENVDIR
 @click.argument("hosts", nargs=-1)
 def hopen(envdir: str | None, hosts: tuple[str, ...]) -> None:
-    """Open hosts that were closed."""
+    """Open hosts, host groups or compute units that were closed."""
     _host_control(envdir, "open", hosts, "")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gsched.config.exits import exit_values
 from gsched.config.findings import Findings
-from gsched.config.joblimits import job_limits, task_limit, time_s
+from gsched.config.joblimits import job_limits, tasks, time_s
 from gsched.config.requirements import Judge, gpu_requirement
 from gsched.config.sections import Section, read_entries
 from gsched.config.unsupported import REFUSED_APPLICATION
@@ -43,7 +43,7 @@ def _read(section: Section, judge: Judge, findings: Findings) -> Application:
     profile = Application(
         name=name,
         description=settings.take("DESCRIPTION", plain_text, ""),
-        task_limit=settings.take("TASKLIMIT", task_limit, None),
+        task_limit=tasks(settings, findings),
         run_limit_s=settings.take("RUNLIMIT", time_s, None),
         estimate_s=settings.take("RUNTIME", time_s, None),
         limits={

@@ -46,6 +46,11 @@ _UNSUPPORTED_FILES = (
     "lsb.threshold",
     "lsb.globalpolicies",
 )
+_NOT_READ = {
+    "lsb.modules": "there is one scheduler, which takes no plug-ins",
+    "lsb.nqsmaps": "there is no NQS",
+    "lsf.task": "there is no lsrun",
+}
 _ORDER = ("lsb.params", "lsb.queues", "lsb.hosts", "lsb.users", "lsb.applications", "lsb.resources")
 """In which order problems of the files are listed."""
 _OPTIONAL = {
@@ -101,7 +106,7 @@ def _read_folder(folder: str, findings: Findings) -> dict[str, bytes | None]:
     except OSError as error:
         findings.error(Place(folder), f"the configuration folder cannot be read: {os.strerror(error.errno or 0)}")
         return {}
-    wanted = {"lsf.conf", "lsf.shared", "lsb.queues", *_OPTIONAL, *_UNSUPPORTED_FILES}
+    wanted = {"lsf.conf", "lsf.shared", "lsb.queues", *_OPTIONAL, *_UNSUPPORTED_FILES, *_NOT_READ}
     wanted |= {name for name in names if _is_cluster_file(name)}
     return {name: _read_file(os.path.join(folder, name), findings) for name in names if name in wanted}
 
@@ -298,6 +303,9 @@ def _check_presence(folder: _Folder) -> None:
     for name, consequence in _OPTIONAL.items():
         if name not in folder.contents and consequence:
             findings.note(Place(folder.path(name)), f"the file is missing: {consequence}")
+    for name, why in _NOT_READ.items():
+        if name in folder.contents:
+            findings.note(Place(folder.path(name)), f"not read: {why}")
     for name in _UNSUPPORTED_FILES:
         sections = folder.sections(name)
         if sections:

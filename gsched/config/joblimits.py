@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from gsched.base.errors import BadRequest
 from gsched.base.units import parse_limit_mib, parse_mib, parse_run_limit
-from gsched.config.findings import show
+from gsched.config.findings import Findings, show
 from gsched.config.values import Settings, integer
 from gsched.model.queue import RunLimits
 
@@ -110,3 +110,12 @@ _READERS: dict[str, Callable[[str, str], float]] = {
     # 0 is the usual value here: no core files.
     "CORELIMIT": _kib,
 }
+
+
+def tasks(settings: Settings, findings: Findings) -> tuple[int, int, int] | None:
+    """TASKLIMIT, or PROCLIMIT as it was called before."""
+    limits = {name: settings.take(name, task_limit, None) for name in ("TASKLIMIT", "PROCLIMIT")}
+    at = settings.place("PROCLIMIT")
+    if at is not None and settings.place("TASKLIMIT") is not None:
+        findings.error(at, "PROCLIMIT is the older name of TASKLIMIT; only one of them may be set")
+    return limits["TASKLIMIT"] or limits["PROCLIMIT"]

@@ -12,7 +12,7 @@ from gsched.config.elims import Elims, read_elims
 from gsched.config.findings import Findings, Place, show
 from gsched.config.requirements import gpu_requirement
 from gsched.config.sections import MAX_FILE_BYTES, Entry, decode, read_assignments
-from gsched.config.unsupported import REFUSED_CONF, WITHOUT_EFFECT_CONF
+from gsched.config.unsupported import AS_HERE_CONF, REFUSED_CONF, WITHOUT_EFFECT_CONF
 from gsched.config.values import (
     Settings,
     absolute_path,
@@ -128,7 +128,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
     settings.take("LSB_ESUB_METHOD", plain_text, "")
     settings.take("LSF_RSH", command_line, "")
     settings.take("LSB_BSUB_PARSE_SCRIPT", _parse_script, True)
-    settings.finish(REFUSED_CONF, WITHOUT_EFFECT_CONF)
+    settings.finish(REFUSED_CONF, WITHOUT_EFFECT_CONF, as_here=AS_HERE_CONF)
     return conf
 
 
@@ -212,8 +212,12 @@ def _locations(path: str, conf_dir: str, settings: Settings, findings: Findings)
             findings.error(at, f"{name}: all files are read from {show(conf_dir)}; another folder is not supported yet")
     found: dict[str, str] = {}
     for name in ("LSB_SHAREDIR", "LSF_LOGDIR", "LSF_SERVERDIR"):
-        found[name] = settings.take(name, absolute_path, "")
-        if settings.place(name) is None:
+        # LSF's own file does not set this one: its programs are told it by their environment.
+        default = os.path.join(os.path.dirname(conf_dir), "etc") if name == "LSF_SERVERDIR" else ""
+        found[name] = settings.take(name, absolute_path, default)
+        if settings.place(name) is None and default:
+            findings.note(Place(path), f"{name} is not set: elims and esubs are looked for in {show(default)}")
+        elif settings.place(name) is None:
             findings.error(Place(path), f"{name} is not set")
     run_dir = settings.take("GSCHED_RUNDIR", _socket_folder, DEFAULT_RUN_DIR)
     spool_dir = settings.take("GSCHED_SPOOLDIR", absolute_path, DEFAULT_SPOOL_DIR)

@@ -16,7 +16,7 @@ from gsched.config.findings import Findings, Place, show, suggestion
 from gsched.config.requirements import GPUS_OF_LSF, gpu_requirement
 from gsched.config.sections import Entry, Section, read_entries
 from gsched.config.shares import read_factors
-from gsched.config.unsupported import REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS
+from gsched.config.unsupported import AS_HERE_PARAMS, REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS
 from gsched.config.values import Settings, group_name, integer, plain_text, queue_name, real, seconds, yes_or_no
 from gsched.model.config import (
     FairshareFactors,
@@ -71,7 +71,7 @@ def read_params(
     sample_s = settings.take("SBD_SLEEP_TIME", seconds(0.05), Timing().usage_sample_s)
     unit_types = settings.take("COMPUTE_UNIT_TYPES", _unit_types, ())
     _check_preemptable(settings, params, resources, findings)
-    settings.finish(REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS)
+    settings.finish(REFUSED_PARAMS, WITHOUT_EFFECT_PARAMS, as_here=AS_HERE_PARAMS)
     gpu_req_at = settings.place("GPU_REQ")
     return ParamsFile(
         params=params,

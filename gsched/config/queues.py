@@ -10,7 +10,7 @@ from gsched.base.errors import BadRequest
 from gsched.config.exits import exit_values
 from gsched.config.findings import Findings, Place, show
 from gsched.config.hostgroups import HostNames
-from gsched.config.joblimits import default_and_maximum, job_limits, task_limit, time_s
+from gsched.config.joblimits import default_and_maximum, job_limits, tasks, time_s
 from gsched.config.preemption import check_preemption, preemption
 from gsched.config.queuehosts import QueueHosts, queue_hosts
 from gsched.config.requirements import Judge, gpu_requirement
@@ -25,6 +25,7 @@ from gsched.config.values import (
     command_line,
     integer,
     interactive_jobs,
+    nice,
     plain_text,
     queue_name,
     real,
@@ -93,7 +94,7 @@ def _read_queue(
         name=name,
         priority=settings.take("PRIORITY", integer(1, 2**31 - 2), 1),
         description=settings.take("DESCRIPTION", plain_text, ""),
-        nice=settings.take("NICE", integer(-20, 19), 0),
+        nice=settings.take("NICE", nice, 0),
         hosts=hosts.hosts,
         host_levels=dict(hosts.levels),
         users=users,
@@ -103,7 +104,7 @@ def _read_queue(
         user_limit=settings.take("UJOB_LIMIT", _LIMIT, None),
         host_limit=settings.take("HJOB_LIMIT", _LIMIT, None),
         processor_limit=settings.take("PJOB_LIMIT", real(0, 1e6), None),
-        task_limit=_task_limit(settings, findings),
+        task_limit=tasks(settings, findings),
         run_limit_s=run_limit,
         default_run_limit_s=default_run_limit,
         limits=job_limits(settings, known.judge.unit),
@@ -166,14 +167,6 @@ def _thresholds(entries: Sequence[Entry], known: Known, findings: Findings) -> d
     names = dict.fromkeys(entry.key for entry in entries)
     unit = known.judge.unit
     return {name: settings.take(name, threshold(name, known.resources, unit), Threshold()) for name in names}
-
-
-def _task_limit(settings: Settings, findings: Findings) -> tuple[int, int, int] | None:
-    limits = {name: settings.take(name, task_limit, None) for name in ("TASKLIMIT", "PROCLIMIT")}
-    at = settings.place("PROCLIMIT")
-    if at is not None and settings.place("TASKLIMIT") is not None:
-        findings.error(at, "PROCLIMIT is the older name of TASKLIMIT; only one of them may be set")
-    return limits["TASKLIMIT"] or limits["PROCLIMIT"]
 
 
 def _reserve(settings: Settings, sleep_s: float, findings: Findings) -> float | None:

@@ -232,7 +232,12 @@ def _logical_lines(path: str, text: str, findings: Findings, content_of: Callabl
 
 
 def _stanza_content(raw: str) -> str:
-    return raw.partition("#")[0]
+    """What stands before the comment. A `#` between two quotes begins none: GPU_REQ = "gmodel=Tesla#16G"."""
+    content, found, rest = raw.partition("#")
+    while found and content.count('"') % 2 and '"' in rest:
+        more, found, rest = rest.partition("#")
+        content += "#" + more
+    return content
 
 
 def _conf_content(raw: str) -> str:

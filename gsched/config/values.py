@@ -22,6 +22,9 @@ MAX_INTERVAL_S = 86_400 * 365
 RESERVED_WORDS = frozenset({"all", "default", "others", "none", "allremote"})
 """Words of LSF's own that no host, queue or user may be called."""
 
+_WITH_QUOTES = frozenset({"DESCRIPTION", "PRE_EXEC", "POST_EXEC", "JOB_STARTER"})
+"""Parameters whose quotes belong to the value: text, and commands that a shell reads."""
+
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,58}")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,254}\$?")
@@ -36,6 +39,16 @@ def integer(low: int, high: int) -> Callable[[str], int]:
         return int(text)
 
     return read
+
+
+def nice(text: str) -> int:
+    """NICE: LSF's own queues say 20, and the kernel's largest is 19."""
+    return min(19, integer(-20, 20)(text))
+
+
+def unquoted(text: str) -> str:
+    """The value without one pair of double quotes around all of it, in which LSF's documentation often puts it."""
+    return text[1:-1].strip() if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1] else text
 
 
 def number(text: str) -> float:
@@ -183,9 +196,10 @@ class Settings:
 
     def _read(self, entry: Entry, name: str, read: Callable[[str], T], default: D) -> T | D:
         try:
-            if not entry.value:
+            value = entry.value if name in _WITH_QUOTES else unquoted(entry.value)
+            if not value:
                 raise BadRequest("the value is empty")
-            return read(entry.value)
+            return read(value)
         except GschedError as error:
             self._findings.error(entry.at, f"{name}: {error.text}")
             return default
@@ -200,20 +214,29 @@ class Settings:
         return entry.at if entry else None
 
     def finish(
-        self, refused: Mapping[str, str], without_effect: Mapping[str, str], also_known: Iterable[str] = ()
+        self,
+        refused: Mapping[str, str],
+        without_effect: Mapping[str, str],
+        also_known: Iterable[str] = (),
+        as_here: Mapping[str, tuple[frozenset[str], str]] | None = None,
     ) -> None:
         """Report every line that nobody took.
 
         `refused` and `without_effect` map names that LSF knows to a word of explanation, which may be empty.
-        `also_known` are names that are read elsewhere; one of them may be what was meant.
+        `also_known` are names that are read elsewhere; one of them may be what was meant. `as_here`: names that have no
+        effect either where each word of the value is one of these.
         """
         known = {self._key(name) for name in self._taken}
         by_key = {self._key(name): name for name in (*refused, *without_effect)}
+        so = as_here or {}
         for key, entry in self._entries.items():
             if key in known or self._findings.is_full(entry.at.path):
                 continue
             name = by_key.get(key, "")
-            if name in without_effect and name:
+            words, because = so.get(name, (frozenset(), ""))
+            if words and words.issuperset(entry.value.casefold().split()):
+                self._findings.note(entry.at, f"{name} has no effect: {because}")
+            elif name in without_effect and name:
                 because = f": {without_effect[name]}" if without_effect[name] else ""
                 self._findings.note(entry.at, f"{name} has no effect{because}")
             elif name:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.cluster import ClusterState
 from gsched.core.command import ControlGroups, ControlHosts, ControlQueues
@@ -29,16 +31,26 @@ def control_hosts(
         raise PermissionDenied(cluster_denied(config))
     if command.action not in ("open", "close"):
         raise BadRequest(f"'{command.action}' is not something that can be done to a host")
-    for host in command.hosts:
-        if host not in config.hosts:
-            raise BadRequest(f"{host}: Bad host name, host group name or cluster name")
-    for host in command.hosts:
+    hosts = hosts_named(command.hosts, config)
+    for host in hosts:
         if command.action == "close":
             decision.record(HostClosed(at=now, host=host, by=command.user, comment=command.comment))
         elif host in state.closed_hosts:
             decision.record(HostOpened(at=now, host=host, by=command.user))
         state.touched_hosts.add(host)
-    decision.reply = list(command.hosts)
+    decision.reply = list(hosts)
+
+
+def hosts_named(names: Iterable[str], config: ClusterConfig) -> list[str]:
+    """The hosts that these names of hosts, host groups and compute units stand for, each once. Raises BadRequest."""
+    units = {name: hosts for of_type in config.compute_units.values() for name, hosts in of_type.items()}
+    found: dict[str, None] = {}
+    for name in names:
+        members = config.host_groups.get(name) or units.get(name)
+        if members is None and name not in config.hosts:
+            raise BadRequest(f"{name}: Bad host name, host group name or cluster name")
+        found |= dict.fromkeys((name,) if members is None else members)
+    return list(found)
 
 
 def control_queues(

@@ -252,7 +252,7 @@ class Engine:
 
     def _control_hosts(self, command: ControlHosts, now: float, decision: Decision) -> None:
         administration.control_hosts(self.state, self.config, command, now, decision)
-        for host in command.hosts:
+        for host in decision.reply:
             self._outlook.forget(host)
         self._wake()
 

@@ -26,8 +26,8 @@ RUSAGE_OPTIONS = frozenset({"gmodel", "gmem", "gtile", "glink", "nvlink", "gvend
 _MODES = ("shared", "exclusive_process")
 _MPS = ("yes", "no", "per_socket", "per_gpu")
 _VENDORS = ("nvidia", "amd")
-_MODEL = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./-]*", re.ASCII)
-_SIZED_MODEL = re.compile(r"(.+)-([0-9.]+[KMGT]B?)", re.ASCII | re.IGNORECASE)
+_MODEL = re.compile(r"[A-Za-z0-9_.#][A-Za-z0-9_./#-]*", re.ASCII)
+_SIZED_MODEL = re.compile(r"(.*)[-#]([0-9.]+[KMGT]B?)", re.ASCII | re.IGNORECASE)
 _BARE_MEMORY = re.compile(r"(?:^|:)\s*gmem\s*=\s*[0-9.]+(?=\s*(?::|$))", re.ASCII)
 _WHOLE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 _MIG = re.compile(r"([1-7])(?:/([1-7]))?", re.ASCII)
@@ -114,7 +114,7 @@ def _memory(value: str) -> dict[str, Any]:
 
 def _model(value: str) -> dict[str, Any]:
     if not _MODEL.fullmatch(value):
-        _fault("gmodel= takes a model such as K80, TeslaV100_PCIE_32GB or K80-12G")
+        _fault("gmodel= takes a model such as K80, TeslaV100_PCIE_32GB, K80-12G or K80#12G")
     return {"gmodel": value}
 
 
@@ -348,7 +348,8 @@ def model_matches(gmodel: str, model: str, memory_mib: float) -> bool:
 
     `gmodel` is a whole model name, or a part of one that begins with a word of it, in any case, with blanks left out
     and `/` and `-` as `_`: "Tesla V100-PCIE-32GB" is TeslaV100_PCIE_32GB, Tesla and V100. A size behind it, as in
-    K80-12G, is the device's memory, give or take 8 % (what drivers report is less than what is sold).
+    K80-12G or K80#12G, is the device's memory, give or take 8 % (what drivers report is less than what is sold); #12G
+    alone means any model.
     """
     found = _SIZED_MODEL.fullmatch(gmodel)
     size = read_number(found.group(2)) if found else None
@@ -356,6 +357,8 @@ def model_matches(gmodel: str, model: str, memory_mib: float) -> bool:
         gmodel = found.group(1)
         if abs(memory_mib - size.value) > 0.08 * size.value:
             return False
+    if not gmodel:
+        return True
     words = [_plain(word) for word in model.split()]
     wanted = _plain("".join(gmodel.split()))
     runs = ("".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, len(words) + 1))

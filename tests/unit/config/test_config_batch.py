@@ -87,8 +87,8 @@ def test_all_parameters_of_lsf_conf():
         ('LSF_MASTER_LIST="h1 h2"', "LSF_MASTER_LIST: 'h1 h2': fail-over of the master is not supported yet"),
         ("LSF_CONFDIR=/etc", "LSF_CONFDIR: all files are read from /conf; another folder is not supported yet"),
         ("LSF_UNIT_FOR_LIMITS=pages", "LSF_UNIT_FOR_LIMITS: 'pages' is none of KB, MB, GB, TB, PB, EB and ZB"),
-        ("LSF_GPU_AUTOCONFIG=Y", "LSF_GPU_AUTOCONFIG is not supported yet: GPU resources are defined in lsf.shared"),
-        ("LSF_LOG_MASK=LOG_DEBUG", "LSF_LOG_MASK is not supported yet"),
+        ("LSF_GPU_AUTOCONFIG=N", "LSF_GPU_AUTOCONFIG is not supported yet: agents always look for GPUs by themselves"),
+        ("LSF_DEBUG_LIM=LC_TRACE", "LSF_DEBUG_LIM is not supported yet"),
         ("GSCHED_RUN_DIR=/x", "unknown parameter GSCHED_RUN_DIR in lsf.conf; did you mean GSCHED_RUNDIR?"),
         ("lsf_logdir=/x", "unknown parameter lsf_logdir in lsf.conf; did you mean LSF_LOGDIR?"),
         ("LSF_LOGDIR=/x", "LSF_LOGDIR is set twice (first at line 2)"),
@@ -117,10 +117,9 @@ def test_two_wishes_that_contradict_each_other():
 
 
 def test_folders_that_are_not_set():
-    assert check({"lsf.conf": "LSF_LOGDIR=/x\n"}).errors == [
-        "lsf.conf: LSB_SHAREDIR is not set",
-        "lsf.conf: LSF_SERVERDIR is not set",
-    ]
+    checked = check({"lsf.conf": "LSF_LOGDIR=/x\n"})
+    assert checked.errors == ["lsf.conf: LSB_SHAREDIR is not set"]
+    assert "lsf.conf: note: LSF_SERVERDIR is not set: elims and esubs are looked for in /etc" in checked.notes
 
 
 def test_all_parameters_of_lsb_params():
@@ -226,7 +225,7 @@ def test_hosts_and_users_of_a_queue():
     ("line", "error"),
     [
         ("PRIORITY = 0", "PRIORITY: '0' is not a whole number from 1 to 2147483646"),
-        ("NICE = 20", "NICE: '20' is not a whole number from -20 to 19"),
+        ("NICE = 21", "NICE: '21' is not a whole number from -20 to 20"),
         ("HOSTS = h1 h9", "HOSTS: host h9 is not defined in lsf.cluster, nor a group of lsb.hosts"),
         ("HOSTS = client", "HOSTS: host client is a client (server 0) and runs no jobs"),
         ("HOSTS = all h1", "HOSTS: 'all h1' is neither a list of hosts nor of the form all ~HOST ..."),

@@ -188,6 +188,19 @@ def test_all_of_mine_means_unfinished_ones_that_the_filter_admits() -> None:
     assert first_words([denied[0].error]) == ["User permission denied"]
 
 
+def test_a_group_of_hosts_and_a_compute_unit_are_closed_and_opened_by_name() -> None:
+    groups, racks = {"front": ("a", "b")}, {"rack": {"rack1": ("b", "c")}}
+    world = World(make_config("abc", host_groups=groups, compute_units=racks))
+    assert world.hosts("close", "front", "a") == ["a", "b"]
+    assert set(world.engine.state.closed_hosts) == {"a", "b"}
+    (job,) = world.run(spec())
+    assert world.job(job).allocation.first_host == "c"
+    assert world.hosts("open", "rack1") == ["b", "c"]
+    assert set(world.engine.state.closed_hosts) == {"a"}
+    with pytest.raises(BadRequest, match="back: Bad host name, host group name or cluster name"):
+        world.hosts("close", "back")
+
+
 def test_hosts_are_closed_and_opened_by_administrators() -> None:
     world = World(make_config(("a", HostConfig(name="b"))), connect=True)
     with pytest.raises(PermissionDenied, match="User permission denied"):

@@ -1,0 +1,108 @@
+"""The files of LSF 10.1 as it is installed, and all its parameters: noted or "not supported yet", never unknown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from config_texts import BASE, Checked, check, with_lines
+
+from gsched.config import lsf_names
+from gsched.config.files import check_texts
+
+FOLDER = Path(__file__).parent / "lsf101"
+
+
+def installed(**changes: str) -> Checked:
+    texts = {path.name: path.read_text() for path in FOLDER.iterdir()} | changes
+    loaded = check_texts("/usr/share/lsf/conf", texts)
+    return Checked(loaded.config, loaded.problems)
+
+
+def test_the_files_that_lsf_is_installed_with_bring_notes_alone() -> None:
+    checked = installed()
+    assert checked.errors == []
+    assert checked.config is not None
+    assert checked.config.locations.server_dir == "/usr/share/lsf/etc"
+    assert [name for name, queue in checked.config.queues.items() if queue.nice == 19] == ["idle", "normal"]
+    assert checked.config.queues["short"].res_req == "select[type==any] rusage[mem=1GB]"
+    told = "\n".join(checked.notes)
+    for name in ("PRODUCTS", "ABS_RUNLIMIT", "MAX_SBD_FAIL", "LSF_STRICT_RESREQ", "LSF_GPU_AUTOCONFIG", "LSB_SBD_PORT"):
+        assert f"note: {name} has no effect: " in told
+    assert "lsb.modules: note: not read: there is one scheduler, which takes no plug-ins" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "error"),
+    [
+        ("lsf.conf", "LSF_ENABLE_EGO=Y", "LSF_ENABLE_EGO is not supported yet"),
+        ("lsf.conf", "LSF_STRICT_RESREQ=N", "LSF_STRICT_RESREQ is not supported yet: requirements are always read"),
+        ("lsf.conf", 'LSF_HPC_EXTENSIONS="SHORT_EVENTFILE TASK_SWAPLIMIT"', "LSF_HPC_EXTENSIONS is not supported yet"),
+        ("lsf.conf", "EGO_DEFINE_NCPUS=cores", "EGO_DEFINE_NCPUS is not supported yet: MXJ in lsb.hosts says"),
+        ("lsf.conf", "LSF_LOG_MASC=LOG_INFO", "unknown parameter LSF_LOG_MASC in lsf.conf; did you mean LSF_LOG_MASK?"),
+    ],
+)
+def test_what_would_be_otherwise_is_refused(name: str, line: str, error: str) -> None:
+    errors = check(with_lines(name, line)).errors
+    assert len(errors) == 1 and error in errors[0]
+
+
+def sections() -> list[tuple[str, str]]:
+    """(file, text with every name of LSF that means nothing here)."""
+
+    def lines(names: frozenset[str], sign: str = " = ") -> str:
+        return "".join(f"{name}{sign}xyzzy\n" for name in sorted(names))
+
+    params = f"Begin Parameters\n{lines(lsf_names.PARAMS)}End Parameters\n"
+    profile = f"Begin Application\nNAME = a\n{lines(lsf_names.APPLICATION)}End Application\n"
+    return [
+        ("lsf.conf", BASE["lsf.conf"] + lines(lsf_names.CONF, "=")),
+        ("lsf.cluster.c1", BASE["lsf.cluster.c1"] + f"Begin Parameters\n{lines(lsf_names.CLUSTER)}End Parameters\n"),
+        ("lsb.params", params),
+        ("lsb.queues", f"{BASE['lsb.queues']}Begin Queue\nQUEUE_NAME = q\n{lines(lsf_names.QUEUE)}End Queue\n"),
+        ("lsb.applications", profile),
+    ]
+
+
+@pytest.mark.parametrize(("name", "text"), sections())
+def test_every_parameter_of_lsf_is_known(name: str, text: str) -> None:
+    wanted = len(re.findall("xyzzy", text))
+    told: list[str] = []
+    lines = text.splitlines(keepends=True)
+    before = next(number for number, line in enumerate(lines) if "xyzzy" in line)
+    after = [line for line in lines[before:] if "xyzzy" not in line]
+    for start in range(0, wanted, 100):  # a file's problems are listed up to 200
+        part = [line for line in lines[before:] if "xyzzy" in line][start : start + 100]
+        checked = check({name: "".join([*lines[:before], *part, *after])})
+        told += [each for each in (*checked.errors, *checked.notes) if each.startswith(f"{name}:")]
+    assert [each for each in told if "unknown parameter" in each] == []
+    words = " not supported yet", " has no effect"
+    assert len([each for each in told if any(word in each for word in words)]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [
+        ('GPU_REQ = "num=1"', "gpu_req", "num=1"),
+        ('RES_REQ="select[mem>1 && gpu]"', "res_req", "select[mem>1 && gpu]"),
+        ('GPU_REQ = "num=1:gmodel=Tesla#16G"  # comment', "gpu_req", "num=1:gmodel=Tesla#16G"),
+        ("NICE = 20", "nice", 19),
+        ('NICE = "5"', "nice", 5),
+        ('DESCRIPTION = "a queue"', "description", '"a queue"'),
+        ('DESCRIPTION = 5" disks # "comment"', "description", '5" disks # "comment"'),
+    ],
+)
+def test_values_of_queues_as_lsf_takes_them(line: str, field: str, value: object) -> None:
+    text = f"{BASE['lsb.queues']}Begin Queue\nQUEUE_NAME = q\n{line}\nEnd Queue\n"
+    checked = check({"lsb.queues": text})
+    assert checked.errors == []
+    assert getattr(checked.config.queues["q"], field) == value
+
+
+def test_an_application_profile_knows_the_older_name_of_its_slots() -> None:
+    checked = check({"lsb.applications": "Begin Application\nNAME = a\nPROCLIMIT = 1 2 4\nEnd Application\n"})
+    assert checked.errors == [] and checked.config.applications["a"].task_limit == (1, 2, 4)
+    both = "Begin Application\nNAME = a\nPROCLIMIT = 4\nTASKLIMIT = 4\nEnd Application\n"
+    (error,) = check({"lsb.applications": both}).errors
+    assert "PROCLIMIT is the older name of TASKLIMIT; only one of them may be set" in error
