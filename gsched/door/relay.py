@@ -29,7 +29,7 @@ from gsched.wire.relay import DONE, END, OPEN, PIECE, STATUS, VERSION, ending, i
 from gsched.wire.vouching import LOOK_S, Vouching
 
 log = logging.getLogger(__name__)
-SERVICES = ("Scheduler", "Administration", "Waiting", "Catalogue", "Terminal", "Fleet")
+SERVICES = ("Scheduler", "Administration", "Waiting", "Catalogue", "Terminal", "Fleet", "Past")
 """What users may call; agents' services are not among them, and the master refuses those to users as well."""
 _METHOD = re.compile(rf"/gsched\.wire\.v1\.({'|'.join(SERVICES)})/[A-Z][A-Za-z]{{1,60}}")
 MOST = 1024

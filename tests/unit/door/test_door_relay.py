@@ -17,7 +17,7 @@ from shared_master import MASTER, SharedMaster
 
 from gsched.base.errors import PermissionDenied, Unavailable
 from gsched.door import relay as relays
-from gsched.door.relay import Relay, open_relay
+from gsched.door.relay import SERVICES, Relay, open_relay
 from gsched.master.rights import RULES, Who
 from gsched.model.job import JobSpec
 from gsched.model.view import Submission
@@ -171,6 +171,11 @@ def said(path: str, *frames: bytes) -> list[tuple[bytes, bytes]]:
 def test_all_services_of_users_are_carried_and_those_of_agents_are_not() -> None:
     of_agents = {name.partition(".")[0] for name, rule in RULES.items() if rule.who is Who.AGENT}
     assert set(relays.SERVICES) == {name.partition(".")[0] for name in RULES} - of_agents
+
+
+def test_every_call_of_users_is_carried() -> None:
+    """A service that the master has and the relay does not know is lost for whatever runs outside the door."""
+    assert {name.partition(".")[0] for name, rule in RULES.items() if rule.who is not Who.AGENT} == set(SERVICES)
 
 
 @pytest.mark.parametrize(
