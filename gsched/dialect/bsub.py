@@ -16,6 +16,7 @@ from gsched.dialect.command_line import join_words, unexpanded
 from gsched.dialect.directives import directives, place
 from gsched.dialect.environment import choose_environment
 from gsched.dialect.esub import COMMAND, Esub, changed, parameters
+from gsched.dialect.foreign_scripts import refuse_foreign
 from gsched.dialect.options import Parsed, told_of
 from gsched.dialect.spec_values import Surroundings, check_interactive, check_text, check_warning, spec_values
 from gsched.model.job import JobSpec
@@ -134,6 +135,8 @@ def _source(line: Parsed, reading: _Reading, *, parse_script: bool) -> _Source:
     is_script = script is not None and any(True for _ in directives(script))
     literal = unexpanded(words)
     notes = (f"Warning: {literal} is not expanded{_UNEXPANDED}",) if literal else ()
+    if script is not None and not is_script:
+        refuse_foreign(script)
     if script is None or not (is_script or (len(words) == 1 and not reading.is_program(words[0]))):
         # A plain program or script runs where it lies: its $0 and its neighbours are what its author expects.
         return _Source(check_text(command, "the command"), warnings=notes)
@@ -180,6 +183,8 @@ def _script_source(script: bytes, nothing: str) -> _Source:
     command = shown_command(script)
     if not command:
         raise BadRequest(nothing)
+    if not any(True for _ in directives(script)):
+        refuse_foreign(script)
     return _Source(command, script, _directives(script), notes)
 
 

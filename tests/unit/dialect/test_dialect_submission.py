@@ -132,3 +132,84 @@ def test_a_variable_that_stays_as_it_is_is_told_of(words: list[str], literal: st
     note = "on the execution host: only in a command that is one word are variables"
     assert spec.warnings == ((f"Warning: {literal} is not expanded {note}",) if literal else ())
     assert not literal or f"'{literal}'" in spec.command
+
+
+SLURM = """#!/bin/bash
+#SBATCH -J train -p gpu
+#SBATCH --time=264:00:00 --gres=gpu:a100:2
+#SBATCH --mem=16G -o name.%j.out   # where to
+#SBATCH --mail-type=END -c 4
+./train
+"""
+PBS = """#!/bin/bash
+#PBS -N job -q long -V -j oe
+#PBS -l select=4:ncpus=8:ngpus=1,walltime=04:00:00
+#PBS -A proj -W depend=afterok:1
+./train
+"""
+SLURM_SAID = (
+    "line 2 of the script: #SBATCH lines are not obeyed, and there is no #BSUB line: say #BSUB -J train -q gpu "
+    '-W 264:00 -gpu "num=2:gmodel=a100" -R "rusage[mem=16GB]" -o name.%J.out instead '
+    "(nothing stands for --mail-type, -c); a line '#BSUB' alone has it run as it is. Job not submitted."
+)
+PBS_SAID = (
+    "line 2 of the script: #PBS lines are not obeyed, and there is no #BSUB line: say #BSUB -J job -q long -n 32 "
+    '-R "span[ptile=8]" -gpu "num=1" -W 4:00 -P proj instead (nothing stands for -W); '
+    "a line '#BSUB' alone has it run as it is. Job not submitted."
+)
+
+
+@pytest.mark.parametrize(("script", "said"), [(SLURM, SLURM_SAID), (PBS, PBS_SAID)])
+def test_scripts_for_other_systems_are_refused_with_what_to_say(script: str, said: str) -> None:
+    files = dict.fromkeys(("job.sh", "/bin/job.sh"), script.encode())
+    for words in ([], ["job.sh"], ["/bin/job.sh"], ["/bin/job.sh", "1"], ["-Zs", "job.sh"], ["-n", "2", "job.sh"]):
+        with pytest.raises(BadRequest) as caught:
+            submit(*words, stdin=script.encode(), files=files)
+        assert caught.value.text == said and caught.value.exit_code == 255
+
+
+@pytest.mark.parametrize("own", ["#BSUB\n", "#BSUB -n 2\n"])
+def test_a_script_for_several_systems_runs(own: str) -> None:
+    assert submit(stdin=(SLURM + own).encode()).script == (SLURM + own).encode()
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "#!/bin/sh\ncat > job.sh <<EOF\n#SBATCH -n 1\nEOF\n",
+        "# see #SBATCH\n #SBATCH -n 1\n##PBS -N x\n#PBSX\nls\n",
+    ],
+)
+def test_what_no_other_system_would_obey_is_no_directive(script: str) -> None:
+    assert submit(stdin=script.encode()).script == script.encode()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("-t 90", "-W 1:30 instead;"),
+        ("-t 1-2", "-W 26:00 instead;"),
+        ("-t 0:30", "-W 0:01 instead;"),
+        ("--time 2-03:04:05", "-W 51:05 instead;"),
+        ("--gpus=3", '-gpu "num=3" instead;'),
+        ("--gres=gpu", '-gpu "num=1" instead;'),
+        ("--gres=nic:1", "say what it needs in #BSUB lines (nothing stands for --gres);"),
+        ("-o out.%x", "say what it needs in #BSUB lines (nothing stands for -o);"),
+        ("-J 'two words'", "-J 'two words' instead;"),
+        ("--exclusive", "-x instead;"),
+        ("-t soon -J 'open", "(nothing stands for -t);"),
+        ("", "say what it needs in #BSUB lines;"),
+    ],
+)
+def test_options_of_sbatch_and_what_stands_for_them(line: str, said: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        submit(stdin=f"#SBATCH {line}\nls\n".encode())
+    assert said in caught.value.text
+
+
+@given(st.binary(max_size=60))
+def test_any_directive_of_another_system_is_refused_with_one_line(rest: bytes) -> None:
+    for mark in (b"#SBATCH ", b"#PBS "):
+        with pytest.raises(BadRequest) as caught:
+            submit(stdin=mark + b" ".join(rest.replace(b"\0", b"").split()) + b"\nls\n")
+        assert caught.value.text.startswith("line 1 of the script: ") and caught.value.text.isprintable()
