@@ -94,7 +94,7 @@ class Reader:
     def _start(self) -> subprocess.Popen[bytes]:
         with contextlib.suppress(FileNotFoundError):
             Path(self._socket).unlink()
-        words = [sys.executable, "-m", "gsched.master.past.reading", str(self._store), self._socket]
+        words = [sys.executable, "-P", "-m", "gsched.master.past.reading", str(self._store), self._socket]
         # Its standard input ends with this process, however that ends.
         return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
 

@@ -7,6 +7,7 @@ the master, whose end it hears on its standard input. It must never write to the
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -19,7 +20,8 @@ NICENESS = 10
 
 def main(store: str, socket: str) -> int:
     """Serve until standard input ends."""
-    os.nice(NICENESS)  # first of all: what is imported takes a while
+    with contextlib.suppress(PermissionError):  # the master's unit of systemd forbids it to change priorities
+        os.nice(NICENESS)  # first of all: what is imported takes a while
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the master, which tells
     import gc
     import logging

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gsched.base.errors import Unavailable
+from gsched.master.past import reading
 from gsched.master.past.answering import history_reply
 from gsched.master.past.reader import SOCKET, Reader
 from gsched.model.event import JobSubmitted
@@ -108,6 +109,41 @@ def test_one_that_cannot_start_is_said(folder: Path, tmp_path: Path) -> None:
             await told(reader, brief=True)
 
     with_reader(tmp_path / "nothing.db", folder, act)
+
+
+def test_modules_of_the_folder_where_the_master_was_started_are_not_run(
+    store: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "logging.py").write_text("raise SystemExit('somebody else runs')\n")
+    monkeypatch.chdir(tmp_path)
+
+    async def act(reader: Reader) -> None:
+        assert len((await told(reader, brief=True))[0]) == 2
+
+    with_reader(store, folder, act)
+
+
+def test_it_reads_where_it_may_not_change_its_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the master's unit of systemd, whose filter of system calls answers EPERM."""
+    asked: list[str] = []
+
+    class Server:
+        def start(self) -> None:
+            asked.append("started")
+
+        def wait_for_termination(self) -> None:
+            asked.append("ended")
+
+    def refuse(by: int) -> int:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "nice", refuse)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    monkeypatch.setattr("threading.Thread.start", lambda _: None)
+    monkeypatch.setattr("gsched.master.past.answering.open_server", lambda *_: Server())
+    assert reading.main("store", "socket") == 0
+    assert asked == ["started", "ended"]
 
 
 def test_it_ends_with_the_master_and_is_kinder_than_it(store: Path, folder: Path) -> None:
