@@ -19,7 +19,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from gsched.api.named import Named, number_of
-from gsched.base.envdir import read_setting
+from gsched.base.envdir import home_of, read_setting
 from gsched.base.errors import BadRequest
 from gsched.base.ids import show_job
 from gsched.cli.zone import zone_of
@@ -91,7 +91,7 @@ class Desk:
         self._environment = dict(os.environ)
         unit = self._environment.get(UNIT_VARIABLE) or read_setting(conf_dir, UNIT_VARIABLE) or _DEFAULT_UNIT
         self._around = Surroundings(cwd=os.getcwd(), now=time.time(), zone=zone_of(self._environment), unit=unit)
-        self._home = self._environment.get("HOME", "")
+        self._home = home_of(os.getuid(), self._environment)
         self._host = os.uname().nodename.partition(".")[0]
         self._umask = _umask()
         self._block_here = environment_block(self._environment)

@@ -195,6 +195,16 @@ def to_bytes(text: str) -> bytes:
     return text.encode(sys.getfilesystemencoding(), "surrogateescape")
 
 
+def home() -> bytes:
+    """What the host knows of this user's home, for an environment that does not say."""
+    import pwd  # only here: nearly everybody has HOME
+
+    try:
+        return pwd.getpwuid(posix.getuid()).pw_dir.encode(sys.getfilesystemencoding(), "surrogateescape")
+    except KeyError:
+        return b"/"
+
+
 def socket_path() -> tuple[bytes, bool]:
     """Path of the door's socket as the configuration folder names it, and whether it was root that named it.
 
@@ -202,7 +212,7 @@ def socket_path() -> tuple[bytes, bool]:
     """
     folder = posix.environ.get(b"GSCHED_ENVDIR") or posix.environ.get(b"LSF_ENVDIR")
     if not folder:
-        folder = posix.environ.get(b"HOME", b"/") + b"/.gsched/conf"
+        folder = (posix.environ.get(b"HOME") or home()) + b"/.gsched/conf"
         try:
             posix.stat(folder)
         except OSError:

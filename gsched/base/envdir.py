@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -51,3 +52,11 @@ def _unquoted(value: str) -> str:
     if value[:1] in ('"', "'"):
         return value[1:].partition(value[0])[0]
     return value.partition("#")[0].strip()
+
+
+def home_of(uid: int, environment: Mapping[str, str]) -> str:
+    """HOME of the environment; where that does not say, what the host knows of the user, and / for one it does not."""
+    try:
+        return environment.get("HOME") or pwd.getpwuid(uid).pw_dir
+    except KeyError:
+        return "/"

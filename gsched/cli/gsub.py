@@ -13,6 +13,7 @@ from functools import partial
 
 import msgspec
 
+from gsched.base.envdir import home_of
 from gsched.base.errors import (
     BadRequest,
     Conflict,
@@ -122,7 +123,7 @@ def _submission(call: Call, asked: Submission) -> view.Submission:
         warnings += (SUDO_WARNING,)  # the master takes it back where hosts are fenced
     spec = msgspec.structs.replace(
         spec,
-        home=call.env.get("HOME", ""),
+        home=home_of(call.uid, call.env),
         submit_host=call.hostname.partition(".")[0],
         umask=call.umask,
         warnings=warnings,

@@ -9,14 +9,13 @@ shown of a file that holds no address.
 from __future__ import annotations
 
 import os
-import pwd
 import threading
 from collections import OrderedDict
 from typing import NamedTuple
 
 import grpc
 
-from gsched.base.envdir import conf_dir
+from gsched.base.envdir import conf_dir, home_of
 from gsched.base.errors import PermissionDenied
 from gsched.cli.call import Call
 from gsched.wire.vouching import Vouching
@@ -64,23 +63,13 @@ def folder_of(call: Call) -> str:
 
     Raises PermissionDenied where this process serves others and has another one: it must not read what they point at.
     """
-    folder = os.path.join(call.cwd, conf_dir(_with_home(call)))
+    folder = os.path.join(call.cwd, conf_dir({**call.env, "HOME": home_of(call.uid, call.env)}))
     if _vouching is None:
         return folder
     own = _vouching.config.locations.conf_dir
     if os.path.realpath(folder) != os.path.realpath(own):
         raise PermissionDenied(f"this host's door serves the cluster of {own}, not that of {folder}")
     return own
-
-
-def _with_home(call: Call) -> dict[str, str]:
-    """The caller's environment; its home is looked up where the environment does not say, never this process's."""
-    if call.env.get("HOME"):
-        return call.env
-    try:
-        return {**call.env, "HOME": pwd.getpwuid(call.uid).pw_dir}
-    except KeyError:
-        return {**call.env, "HOME": "/"}
 
 
 def channel_to(way: Way) -> grpc.Channel:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pty
+import pwd
 import signal
 import socket
 import struct
@@ -540,3 +541,18 @@ def test_the_configuration_folder_is_found_as_the_commands_find_it(
             launch.socket_path()
     expected = ["/etc/gsched", f"{tmp_path}/.gsched/conf", "/LSF_ENVDIR", "/GSCHED_ENVDIR"]
     assert opened == [folder.encode() + b"/.door" for folder in expected]
+
+
+def test_without_home_the_user_database_says_where_the_configuration_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (b"GSCHED_ENVDIR", b"LSF_ENVDIR", b"HOME"):
+        monkeypatch.delitem(launch.posix.environ, name, raising=False)
+    asked: list[bytes] = []
+
+    def missing(path: bytes, flags: int) -> int:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(launch.posix, "stat", asked.append)
+    monkeypatch.setattr(launch.posix, "open", missing)
+    with pytest.raises(FileNotFoundError):
+        launch.socket_path()
+    assert asked == [os.fsencode(f"{pwd.getpwuid(os.getuid()).pw_dir}/.gsched/conf")]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
 
-from gsched.base.envdir import conf_dir, read_setting, setting
+from gsched.base.envdir import conf_dir, home_of, read_setting, setting
 
 
 @pytest.mark.parametrize(
@@ -29,3 +31,10 @@ def test_the_environment_comes_first_and_a_missing_file_says_nothing(tmp_path: P
     assert setting(environment, "GSCHED_GPU_INTERVAL") == "2"
     assert setting(environment, "GSCHED_RUNDIR") == ""
     assert conf_dir({"HOME": str(tmp_path)}) == "/etc/gsched"
+
+
+def test_home_is_the_environments_else_the_hosts_else_the_top() -> None:
+    own = pwd.getpwuid(os.getuid()).pw_dir
+    assert home_of(os.getuid(), {"HOME": "/h"}) == "/h"
+    assert home_of(os.getuid(), {}) == home_of(os.getuid(), {"HOME": ""}) == own
+    assert home_of(4_000_000_000, {}) == "/"
