@@ -27,6 +27,11 @@ HELLO_TIMEOUT_S = 3.0
 PIECE = 1 << 16
 FAILURE = 255
 
+# Commands that the master answers once however often they ask, by the token of their call: when the door breaks off,
+# they ask again in this process and go on from there.
+SUBMITTING = ("gsub", "bsub")
+TOKEN_VARIABLE = b"GSCHED_SUBMISSION="
+
 LOCAL_ONLY = ("elim.gpu",)
 TASK_COMMANDS = ("glaunch", "blaunch")
 # Commands that change nothing: they are simply run again when the door breaks off before it has said anything.
@@ -46,6 +51,10 @@ class NoDoor(Exception):
     """The door did not take the request, nothing was carried out; the argument says why."""
 
 
+class BrokenOff(Exception):
+    """The door ended in the middle of a command that may be asked again; the argument is the Relay."""
+
+
 class OutputFault(Exception):
     """Standard output or error cannot be written; the argument is the OSError."""
 
@@ -56,6 +65,11 @@ class Relay:
     def __init__(self, connection: _socket.socket) -> None:
         self.connection = connection
         self.has_spoken = False
+        self.shown: tuple[list[bytes], list[bytes]] = ([], [])
+        # What was written to standard output and standard error.
+        self.typed: list[bytes] = []
+        # What was read of standard input.
+        self.has_read = False
         self._buffer = bytearray()
         self._is_started = False
         self._is_sending = False
@@ -117,7 +131,13 @@ class Relay:
         if self._is_reading:
             raise Stop(128 + number)
 
+    @property
+    def may_go_on(self) -> bool:
+        """Nobody has pressed Ctrl-C."""
+        return not self._is_cancelled
+
     def _show(self, stream: int, data: bytes) -> None:
+        self.shown[stream - 1].append(data)
         try:
             write(stream, data)
         except OSError as problem:
@@ -157,6 +177,9 @@ class Relay:
             except OSError as problem:
                 data, error = b"", problem.errno or EIO
             self._is_reading = False
+            if descriptor == 0:
+                self.has_read = True
+                self.typed.append(data)
             left -= len(data)
             if left < 0:
                 error = EFBIG
@@ -241,20 +264,24 @@ def connect() -> _socket.socket:
     return connection
 
 
-def surroundings() -> tuple[bytes, bytes, list[bytes]]:
-    """Working directory, umask in octal digits, and variables, as they are sent with a request."""
+def surroundings(token: bytes = b"") -> tuple[bytes, bytes, list[bytes]]:
+    """Working directory, umask in octal digits, and variables, as they are sent with a request; the token of a
+    submission is one of them, and no other command's is passed on."""
     try:
         folder = posix.getcwdb()
     except OSError:  # removed under our feet: its last name is the best there is
         folder = posix.environ.get(b"PWD", b"/")
     umask = posix.umask(0o077)
     posix.umask(umask)
-    return folder, b"%o" % umask, [name + b"=" + value for name, value in posix.environ.items()]
+    variables = [name + b"=" + value for name, value in posix.environ.items() if name + b"=" != TOKEN_VARIABLE]
+    if token:
+        variables.append(TOKEN_VARIABLE + token)
+    return folder, b"%o" % umask, variables
 
 
-def describe(arguments: list[bytes]) -> bytes:
+def describe(arguments: list[bytes], token: bytes = b"") -> bytes:
     """The request: see gsched.door.protocol.Request. Raises NoDoor when it is too large for the door."""
-    folder, umask, variables = surroundings()
+    folder, umask, variables = surroundings(token)
     terminals = bytes(48 + posix.isatty(stream) for stream in (0, 1, 2))
     fixed = [folder, umask, terminals, b"%d" % columns(terminals), b"%d" % len(arguments)]
     request = b"\0".join([*fixed, *arguments, *variables])
@@ -274,10 +301,10 @@ def columns(terminals: bytes) -> int:
     return 0
 
 
-def through_door(name: str, arguments: list[bytes]) -> int:
-    """Have the door run the command and return its exit code.
+def through_door(name: str, arguments: list[bytes], token: bytes = b"") -> int:
+    """Have the door run the command and return its exit code. `token`: that of a submission.
 
-    Raises NoDoor or OSError when it was not carried out, Stop after a signal.
+    Raises NoDoor or OSError when it was not carried out, BrokenOff when it may be asked again, Stop after a signal.
     """
     relay = Relay(connect())
     for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
@@ -285,7 +312,7 @@ def through_door(name: str, arguments: list[bytes]) -> int:
         if _signal.getsignal(number) != _signal.SIG_IGN:
             _signal.signal(number, relay.on_signal)
     try:
-        relay.start(describe(arguments))
+        relay.start(describe(arguments, token))
     except EOFError:
         raise NoDoor("it closed the connection") from None
     try:
@@ -299,6 +326,8 @@ def through_door(name: str, arguments: list[bytes]) -> int:
     except (EOFError, OSError):
         if name in READ_ONLY and not relay.has_spoken:
             raise NoDoor("it closed the connection") from None
+        if token and relay.may_go_on:
+            raise BrokenOff(relay) from None
         say("gsched: the door closed the connection; the request may or may not have been carried out")
         return FAILURE
 
@@ -320,8 +349,22 @@ def occupy_standard_streams() -> None:
             posix.open("/dev/null", posix.O_RDONLY if stream else posix.O_WRONLY)
 
 
-def in_process(argv: list[str]) -> int:
-    """Run the command here, with all that the interpreter leaves out under -S."""
+def give_input_back(typed: list[bytes]) -> None:
+    """Have standard input begin again with what was read of it already. Raises OSError."""
+    descriptor = posix.memfd_create("input")
+    for data in typed:
+        write(descriptor, data)
+    while data := posix.read(0, PIECE):
+        write(descriptor, data)
+    posix.lseek(descriptor, 0, 0)
+    posix.dup2(descriptor, 0)
+    posix.close(descriptor)
+
+
+def in_process(argv: list[str], token: bytes = b"", relay: Relay | None = None) -> int:
+    """Run the command here, with all that the interpreter leaves out under -S. `relay`: it goes on from there."""
+    if relay is not None and relay.has_read:
+        give_input_back(relay.typed)
     for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
         if _signal.getsignal(number) != _signal.SIG_IGN:
             _signal.signal(number, _signal.default_int_handler if number == _signal.SIGINT else _signal.SIG_DFL)
@@ -331,12 +374,15 @@ def in_process(argv: list[str]) -> int:
         site.main()
     from gsched.cli.call import run_local
 
-    return run_local(argv)
+    shown = (b"", b"") if relay is None else (b"".join(relay.shown[0]), b"".join(relay.shown[1]))
+    return run_local(argv, token.decode(), shown)
 
 
 def main(argv: list[str]) -> int:
     """Run the command that argv[0] names and return its exit code."""
     name = argv[0]
+    token = posix.urandom(16).hex().encode() if name in SUBMITTING else b""
+    relay = None
     if name in TASK_COMMANDS:
         from gsched.app import glaunch
 
@@ -345,14 +391,16 @@ def main(argv: list[str]) -> int:
             return code
     elif name not in LOCAL_ONLY and posix.environ.get(b"GSCHED_DOOR") != b"off":
         try:
-            return through_door(name, [to_bytes(argument) for argument in argv])
+            return through_door(name, [to_bytes(argument) for argument in argv], token)
+        except BrokenOff as broken:
+            relay = broken.args[0]
         except Stop as end:
             return int(end.args[0])
         except (NoDoor, OSError) as problem:
             if posix.environ.get(b"GSCHED_DEBUG") == b"1":
                 say(f"{name}: without the door: {problem}")
     try:
-        return in_process(argv)
+        return in_process(argv, token, relay)
     except KeyboardInterrupt:
         return 130
 

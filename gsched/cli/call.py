@@ -29,6 +29,9 @@ from gsched.wire.auth import user_name
 INPUT_LIMIT = 16 * 1024 * 1024
 """Most bytes of one file or of standard input that a command reads; longer ones raise OSError EFBIG."""
 
+TOKEN_VARIABLE = "GSCHED_SUBMISSION"
+"""How a launcher tells the door the token of a submission."""
+
 PIECE = 32 * 1024
 """Bytes of standard output kept back at most when it is not a terminal."""
 
@@ -74,6 +77,8 @@ class Call:
         self.argv = argv
         self.cwd = cwd
         self.env = env
+        self.token = env.pop(TOKEN_VARIABLE, "")
+        """Of a submission, so that the caller can ask again; empty: it has none. A job does not see it."""
         self.uid = uid
         self.gid = gid
         self.umask = umask
@@ -220,7 +225,8 @@ class LocalCall(Call):
 
     own_streams = True
 
-    def __init__(self, argv: list[str]) -> None:
+    def __init__(self, argv: list[str], token: str = "", shown: tuple[bytes, bytes] = (b"", b"")) -> None:
+        """`shown`: what an earlier run of the same call has written to each stream; these lines are not repeated."""
         umask = os.umask(0o077)
         os.umask(umask)
         super().__init__(
@@ -233,8 +239,13 @@ class LocalCall(Call):
             terminals=(os.isatty(0), os.isatty(1), os.isatty(2)),
             columns=_terminal_columns(),
         )
+        self.token = token
+        self._shown = [text.splitlines(keepends=True) for text in shown]
 
     def _put(self, stream: int, data: bytes) -> None:
+        shown = self._shown[stream - 1]
+        if shown:
+            data = b"".join(line for line in data.splitlines(keepends=True) if not _was_among(line, shown))
         view = memoryview(data)
         while view:
             try:
@@ -297,9 +308,20 @@ def run_main(name: str, call: Call) -> int:
         return _internal_error(name, call, problem)
 
 
-def run_local(argv: list[str]) -> int:
-    """Run the command named by argv[0] in this process, with Ctrl-C, SIGTERM and SIGHUP as cancelling."""
-    call = LocalCall(argv)
+def _was_among(line: bytes, shown: list[bytes]) -> bool:
+    """Whether the line was shown; each is taken off once."""
+    if line not in shown:
+        return False
+    shown.remove(line)
+    return True
+
+
+def run_local(argv: list[str], token: str = "", shown: tuple[bytes, bytes] = (b"", b"")) -> int:
+    """Run the command named by argv[0] in this process, with Ctrl-C, SIGTERM and SIGHUP as cancelling.
+
+    `token` and `shown`: of a submission, and of what an earlier run of it in the door has written.
+    """
+    call = LocalCall(argv, token, shown)
     received: list[int] = []
     with _cancel_on_signals(call, received):
         code = run_main(argv[0], call)

@@ -102,7 +102,9 @@ class _Pack:
 
     def _send(self, part: list[_Line], *, is_last_word: bool) -> bool:
         try:
-            jobs = self._session.client.submit_many([line.submission for line in part], token=new_token())
+            # The same lines have the same token when the door breaks off and the caller asks again.
+            token = f"{self._call.token}.{part[0].number}.{len(part)}" if self._call.token else new_token()
+            jobs = self._session.client.submit_many([line.submission for line in part], token=token)
         except (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted) as error:
             if is_last_word:
                 self._fail(part[0].number, type(error)(rejected(error.text)))

@@ -74,7 +74,7 @@ def hello(
     seen.usage.clear()
     seen.orphans.clear()
     decision.instruct(ConfigureAgent(hello.host, seen.roll.reported_by(hello.host)))
-    raise_by_hello(state, hello, now, decision)
+    raise_by_hello(state, hello, config.params.max_job_id, now, decision)
     # Starts before ends: an attempt that ended while the master was away has both, and both belong into its history.
     for start in hello.started:
         attempt_started(state, start, seen, now, decision)

@@ -56,10 +56,13 @@ def numbers_of(hello: HostHello) -> int:
     return max(hello.numbers_from, max(used, default=0) + 1)
 
 
-def raise_by_hello(state: ClusterState, hello: HostHello, now: float, decision: Decision) -> None:
-    """A host that knows of numbers which this store has not given out: none of them is given out again."""
+def raise_by_hello(state: ClusterState, hello: HostHello, most: int, now: float, decision: Decision) -> None:
+    """A host that knows of numbers which this store has not given out: none of them is given out again.
+
+    `most`: MAX_JOBID. No host is believed that half of all numbers are used up.
+    """
     numbers = numbers_of(hello)
-    if numbers <= MOST_NUMBER:
+    if numbers <= min(MOST_NUMBER, most // 2):
         raise_numbers(state, RaiseNumbers(numbers, f"host {hello.host} knows of such jobs"), now, decision)
 
 

@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -24,6 +25,8 @@ from fault_tools import (
     supervisor_of,
 )
 from live_cluster import PATIENCE_S, Cluster
+
+from gsched.model.view import JobFilter
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
 UNTIL_GO = "while [ ! -e go ]; do sleep 0.01; done"
@@ -177,22 +180,66 @@ def test_without_a_door_commands_run_by_themselves(cluster: Cluster):
     cluster.wait(job_id)
 
 
+def under_way(cluster: Cluster, *words: str, **streams: Any) -> subprocess.Popen[str]:
+    """A command that runs in the door."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+    return subprocess.Popen(words, env=cluster.env, text=True, cwd="/", **pipes)
+
+
+def first_error(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    return process.stderr.readline()
+
+
 def test_a_command_whose_door_is_killed_says_what_is_not_known(cluster: Cluster):
+    job_id = cluster.submit("sleep 600")
     cluster.kill("master")  # so that the commands are under way when the door dies
-    commands = {
-        name: subprocess.Popen(
-            [name, *words], env=cluster.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/"
-        )
-        for name, words in (("gsub", ["true"]), ("gjobs", []))
-    }
-    for process in commands.values():
-        assert process.stderr is not None
-        assert "Please wait" in process.stderr.readline()
+    commands = [under_way(cluster, *words) for words in (("gkill", str(job_id)), ("gjobs",))]
+    for process in commands:
+        assert "Please wait" in first_error(process)
     cluster.kill("door")
-    for process in commands.values():
+    for process in commands:
         _, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 255
         assert err == "gsched: the door closed the connection; the request may or may not have been carried out\n"
+    cluster.up()
+    cluster.run("gkill", str(job_id))
+
+
+def test_a_submission_whose_door_is_killed_asks_again_and_makes_one_job(cluster: Cluster):
+    with cluster.client() as client:
+        before = {job.job_id for job in client.jobs(JobFilter(user="all", finished=True))}
+    cluster.kill("master")
+    plain = under_way(cluster, "gsub", "-o", "/dev/null", "true")
+    typed = under_way(cluster, "gsub", "-o", "/dev/null", stdin=subprocess.PIPE)
+    assert typed.stdin is not None
+    typed.stdin.write("exit 7\n")
+    typed.stdin.close()
+    typed.stdin = None
+    for process in (plain, typed):
+        assert "Please wait" in first_error(process)
+    cluster.kill("door")
+    cluster.up()
+    ids = []
+    for process in (plain, typed):
+        out, err = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, err) == (0, ""), err
+        ids.append(int(out.removeprefix("Job <").partition(">")[0]))
+        assert out == f"Job <{ids[-1]}> is submitted to default queue <normal>.\n"
+    assert [end_of(each) for each in cluster.wait(*ids)] == [("exit", 0), ("exit", 7)]
+    with cluster.client() as client:
+        assert {job.job_id for job in client.jobs(JobFilter(user="all", finished=True))} - before == {*ids}
+
+
+def test_who_waits_for_a_job_goes_on_waiting_when_the_door_is_killed(cluster: Cluster):
+    process = under_way(cluster, "gsub", "-K", "-o", "/dev/null", f"cd {cluster.folder}; {UNTIL_GO}; exit 9")
+    assert first_error(process) == "<<Waiting for dispatch ...>>\n"
+    assert first_error(process).startswith("<<Starting on ")
+    cluster.kill("door")
+    (cluster.folder / "go").touch()
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err) == (9, "<<Job is finished>>\n")
+    assert out.startswith("Job <") and len(out.splitlines()) == 1
     cluster.up()
 
 

@@ -28,7 +28,10 @@ from gsched.app import launch
 ROOT = Path(__file__).parents[3]
 DOOR_TESTS = ROOT / "tests" / "unit" / "door"
 PATIENCE_S = 60.0
-LINKED = ("noop", "show", "cat", "slurp", "stream", "code", "hold", "deaf", "refuse", "fault", "yes", "gsub", "gjobs")
+LINKED = (
+    *("noop", "show", "cat", "slurp", "stream", "code", "hold", "deaf", "refuse", "fault", "yes"),
+    *("gsub", "gjobs", "gkill"),
+)
 
 # Test commands are put into the registry of every process of this installation that has `site`, door or not.
 CUSTOMIZE = f"""
@@ -395,7 +398,7 @@ def test_an_interpreter_that_is_closed_to_the_user_is_named(folder: Path) -> Non
 
 def test_a_door_that_dies_in_the_middle_is_told_and_reads_are_done_again(installed: Installation) -> None:
     lost = b"gsched: the door closed the connection; the request may or may not have been carried out\n"
-    expected = {"gsub": (b"", lost, 255), "gjobs": (b"run here\n", b"", 0)}
+    expected = {"gkill": (b"", lost, 255), "gjobs": (b"run here\n", b"", 0)}
     for name, result in expected.items():
         configuration = installed.configuration.parent / name
         configuration.mkdir()
@@ -408,6 +411,24 @@ def test_a_door_that_dies_in_the_middle_is_told_and_reads_are_done_again(install
         assert installed.run(name, **env).stdout == b"run here\n"
         debug = installed.run(name, GSCHED_DEBUG="1", **env)
         assert debug.stderr == f"{name}: without the door: [Errno 111] Connection refused\n".encode()
+
+
+def test_a_submission_goes_on_here_under_its_token_when_the_door_dies(installed: Installation) -> None:
+    """What the door has shown is not shown again, what it has read is read again, the job sees no token."""
+    configuration = installed.configuration.parent / "gsub"
+    configuration.mkdir()
+    door = installed.open_door(configuration)
+    # A token in the environment is somebody else's: that of the submission of which this is the job, say.
+    done = installed.run("gsub", "-", data=b"a script\n", GSCHED_ENVDIR=str(configuration), GSCHED_SUBMISSION="old")
+    assert door.wait(PATIENCE_S) == 9
+    assert (done.stderr, done.returncode) == (b"Please wait ...\n", 0)
+    shown, *lines = done.stdout.decode().splitlines()
+    in_door, here = (dict(pair.split("=") for pair in line.split()) for line in (shown, lines[-1]))
+    assert in_door["token"] == here["token"] and len(here["token"]) == 32
+    assert in_door["typed"] == here["typed"] == "9" and in_door["seen"] == here["seen"] == "no"
+    assert (in_door["in"], here["in"]) == ("door", "caller") and lines[:-1] == ["submitted"]
+    again = installed.run("gsub", "-", GSCHED_ENVDIR=str(configuration)).stdout.decode()
+    assert again.count("token=") == 1 and here["token"] not in again
 
 
 def test_through_the_door_next_to_nothing_is_imported(house: Installation) -> None:

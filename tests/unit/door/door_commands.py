@@ -10,9 +10,12 @@ import threading
 from pathlib import Path
 
 from gsched.base.errors import NotFound
-from gsched.cli.call import Call
+from gsched.cli.call import TOKEN_VARIABLE, Call
 
-NAMES = ("noop", "show", "cat", "slurp", "stream", "code", "hold", "deaf", "refuse", "fault", "yes", "gsub", "gjobs")
+NAMES = (
+    *("noop", "show", "cat", "slurp", "stream", "code", "hold", "deaf", "refuse", "fault", "yes"),
+    *("gsub", "gjobs", "gkill"),
+)
 COMMANDS = {name: f"door_commands:{name}" for name in NAMES}
 
 held = threading.Semaphore(0)
@@ -132,11 +135,19 @@ def yes(call: Call) -> int:
 
 
 def gsub(call: Call) -> int:
-    """Take the door down in the middle of a request, as a crash would."""
-    if "door" in sys.argv[0]:
+    """Take the door down in the middle of a request, as a crash would; with `-` after it has said something."""
+    is_door = "door" in sys.argv[0]
+    if call.argv[1:] == ["-"]:
+        typed, seen = len(call.read_stdin()), "yes" if TOKEN_VARIABLE in call.env else "no"
+        call.error("Please wait ...\n")
+        place = "door" if is_door else "caller"
+        call.write(f"token={call.token} typed={typed} seen={seen} in={place}\nsubmitted\n")
+        call.flush()
+    if is_door:
         os._exit(9)
-    call.write("run here\n")
+    if not call.argv[1:]:
+        call.write("run here\n")
     return 0
 
 
-gjobs = gsub
+gjobs = gkill = gsub
