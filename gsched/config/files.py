@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from gsched.base.errors import BadRequest, ConfigError, Problem
 from gsched.config.accounts import note_unknown_names
 from gsched.config.applications import read_applications
 from gsched.config.cluster import Cluster, read_cluster
+from gsched.config.directives import Directives
 from gsched.config.elims import joined_elims, with_elims
 from gsched.config.findings import Findings, Place, show, suggestion
 from gsched.config.hosts import HostsFile, read_hosts
@@ -37,6 +39,7 @@ from gsched.config.values import cluster_name
 from gsched.model.application import Application
 from gsched.model.config import ALL_HOSTS, ClusterConfig, Locations, Params, Timing
 from gsched.model.queue import Queue
+from gsched.model.window import minute_of_week
 
 CLUSTER_PREFIX = "lsf.cluster."
 
@@ -77,26 +80,37 @@ class Loaded:
 
 
 def load(
-    conf_dir: str, hostname: str = "", has_account: Callable[[str], bool] | None = None, *, meant_for: str = ""
+    conf_dir: str,
+    hostname: str = "",
+    has_account: Callable[[str], bool] | None = None,
+    *,
+    meant_for: str = "",
+    minute: int | None = None,
 ) -> Loaded:
     """Read and check the files of `conf_dir`; problems come in file order, then by line.
 
     `hostname` is the name of the machine that asks; when given, it is noted if the cluster has no such host.
     `has_account` says whether there is such a user; when given, names that it does not know are noted.
-    `meant_for` is the folder in which the files will lie, where that is another one.
+    `meant_for` is the folder in which the files will lie, where that is another one. `minute` of the week is that
+    for which #if time(...) is answered; None: now.
     """
     findings = Findings()
     folder = str(Path(conf_dir).absolute())
     contents = _read_folder(folder, findings)
-    return _build(meant_for or folder, contents, hostname, findings, has_account)
+    return _build(_Folder(meant_for or folder, contents, findings, minute), hostname, has_account)
 
 
 def check_texts(
-    conf_dir: str, texts: Mapping[str, str], hostname: str = "", has_account: Callable[[str], bool] | None = None
+    conf_dir: str,
+    texts: Mapping[str, str],
+    hostname: str = "",
+    has_account: Callable[[str], bool] | None = None,
+    *,
+    minute: int | None = None,
 ) -> Loaded:
     """What `load` would answer if `conf_dir` held just these files: name -> contents. Reads nothing."""
     contents: dict[str, bytes | None] = {name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
-    return _build(conf_dir, contents, hostname, Findings(), has_account)
+    return _build(_Folder(conf_dir, contents, Findings(), minute, reads=False), hostname, has_account)
 
 
 def _read_folder(folder: str, findings: Findings) -> dict[str, bytes | None]:
@@ -136,10 +150,29 @@ def _read_file(path: str, findings: Findings) -> bytes | None:
 class _Folder:
     """The files by name, parsed when asked for."""
 
-    def __init__(self, folder: str, contents: Mapping[str, bytes | None], findings: Findings) -> None:
+    def __init__(
+        self,
+        folder: str,
+        contents: Mapping[str, bytes | None],
+        findings: Findings,
+        minute: int | None = None,
+        *,
+        reads: bool = True,
+    ) -> None:
+        """`minute` of the week; None: now. `reads`: files that others include may be read."""
         self.folder = folder
         self.contents = contents
         self.findings = findings
+        self.included: dict[str, bytes | None] = {}
+        """Contents of files that others include, by path."""
+        self._reads = reads
+        self.directives = Directives(self._include, minute_of_week(time.time()) if minute is None else minute)
+
+    def once_more(self, findings: Findings) -> _Folder:
+        """The same files as they were read."""
+        twin = _Folder(self.folder, self.contents, findings, self.directives.minute, reads=False)
+        twin.included = self.included
+        return twin
 
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
@@ -150,7 +183,21 @@ class _Folder:
 
     def sections(self, name: str) -> list[Section]:
         text = self.text(name)
-        return [] if text is None else read_sections(self.path(name), text, self.findings)
+        return [] if text is None else read_sections(self.path(name), text, self.findings, self.directives)
+
+    def _include(self, name: str, at: Place) -> tuple[str, str] | None:
+        """A file that #INCLUDE names: by its path, or as it lies in the folder."""
+        path = self.path(name)
+        if path not in self.included:
+            data = self.contents.get(name)
+            if data is None and self._reads:
+                data = _read_file(path, self.findings)
+            elif data is None:
+                self.findings.error(at, f"#INCLUDE: there is no file {show(name)}")
+            self.included[path] = data
+        found = self.included[path]
+        text = None if found is None else decode(path, found, self.findings)
+        return None if text is None else (path, text)
 
 
 class _Files(NamedTuple):
@@ -168,14 +215,8 @@ class _Files(NamedTuple):
     resources: Resources
 
 
-def _build(
-    conf_dir: str,
-    contents: Mapping[str, bytes | None],
-    hostname: str,
-    findings: Findings,
-    has_account: Callable[[str], bool] | None,
-) -> Loaded:
-    folder = _Folder(conf_dir, contents, findings)
+def _build(folder: _Folder, hostname: str, has_account: Callable[[str], bool] | None) -> Loaded:
+    findings, conf_dir = folder.findings, folder.folder
     _check_presence(folder)
     files = _read(folder)
     master = _master(folder, files.conf, files.cluster, files.cluster_file, hostname)
@@ -185,7 +226,11 @@ def _build(
     config: ClusterConfig | None = None
     if not findings.has_errors and files.conf.locations is not None:
         config = _joined(files, files.conf.locations, master, findings)
-        config = msgspec.structs.replace(config, digest=_digest(contents))
+        config = msgspec.structs.replace(
+            config,
+            digest=_digest({**folder.contents, **folder.included}),
+            time_conditions=tuple(folder.directives.conditions),
+        )
     order = ["lsf.conf", "lsf.shared", files.cluster_file, *_ORDER]
     return Loaded(config, findings.sorted([conf_dir, *map(folder.path, order)]))
 
@@ -219,7 +264,7 @@ def _read(folder: _Folder) -> _Files:
 
 
 def _note_unknown_users(folder: _Folder, files: _Files, has_account: Callable[[str], bool]) -> None:
-    again = _Folder(folder.folder, folder.contents, Findings())  # what is wrong with their form has been said
+    again = folder.once_more(Findings())  # what is wrong with their form has been said
     naming = (files.cluster_file, "lsb.queues", "lsb.users", "lsb.resources")
     sections = {folder.path(name): again.sections(name) for name in naming}
     note_unknown_names(sections, files.users.names.groups, has_account, folder.findings)

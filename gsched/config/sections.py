@@ -11,13 +11,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from gsched.config.directives import Directives, is_directive
 from gsched.config.findings import Findings, Place, show
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_LINES = 100_000
 MAX_COLUMNS = 200
-
-_DIRECTIVE = re.compile(r'#(include\s*["<]|if\s+time\s*\(|if\s*\(|(else|endif)\s*$)', re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +95,12 @@ def decode(path: str, data: bytes, findings: Findings) -> str | None:
     return text
 
 
-def read_sections(path: str, text: str, findings: Findings) -> list[Section]:
-    """All sections of a stanza file, in order."""
+def read_sections(path: str, text: str, findings: Findings, directives: Directives | None = None) -> list[Section]:
+    """All sections of a stanza file, in order. `directives`: how #INCLUDE and #if are answered; None: refused."""
     sections: list[Section] = []
     name, begun, body = "", Place(path), list[Line]()
     stray = False
-    for line in _logical_lines(path, text, findings, _stanza_content):
+    for line in _logical_lines(path, text, findings, _stanza_content, directives):
         keyword, rest = _first_word(line.text)
         if keyword == "begin" and not rest.startswith("="):
             if name:
@@ -207,28 +206,41 @@ def _check_end(line: Line, rest: str, name: str, begun: Place, findings: Finding
         findings.error(line.at, f"'End {show(rest)}' closes section {name} of {begun}; expected End {name}")
 
 
-def _logical_lines(path: str, text: str, findings: Findings, content_of: Callable[[str], str]) -> Iterator[Line]:
+def _logical_lines(
+    path: str,
+    text: str,
+    findings: Findings,
+    content_of: Callable[[str], str],
+    directives: Directives | None = None,
+) -> Iterator[Line]:
     """Lines without comments, with those that end in a backslash joined to the next one."""
     parts: list[str] = []
-    first = 0
-    for number, raw in enumerate(text.split("\n"), start=1):
-        if _DIRECTIVE.match(raw.strip()):
-            findings.error(Place(path, number), f"{show(raw.strip())}: #INCLUDE and #if blocks are not supported yet")
-            continue
+    first: Place | None = None
+    at = Place(path)
+    for at, raw in _refusing(path, text, findings) if directives is None else directives.lines(path, text, findings):
         # The comment goes first, so a backslash inside a comment joins nothing.
         content = content_of(raw).rstrip()
-        first = first or number
+        first = first or at
         continued = content.endswith("\\")
         parts.append(content[:-1] if continued else content)
         if not continued:
             joined = " ".join(part.strip() for part in parts).strip()
             if joined:
-                yield Line(joined, Place(path, first))
-            parts, first = [], 0
+                yield Line(joined, first)
+            parts, first = [], None
     joined = " ".join(part.strip() for part in parts).strip()
     if joined:
-        findings.error(Place(path, first), "the last line ends in a backslash but nothing follows")
-        yield Line(joined, Place(path, first))
+        findings.error(first or at, "the last line ends in a backslash but nothing follows")
+        yield Line(joined, first or at)
+
+
+def _refusing(path: str, text: str, findings: Findings) -> Iterator[tuple[Place, str]]:
+    for number, raw in enumerate(text.split("\n"), start=1):
+        if is_directive(raw):
+            what = "#INCLUDE and #if blocks are not supported yet here"
+            findings.error(Place(path, number), f"{show(raw.strip())}: {what}")
+        else:
+            yield Place(path, number), raw
 
 
 def _stanza_content(raw: str) -> str:

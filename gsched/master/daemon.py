@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from gsched import __version__
 from gsched.base.clock import SystemClock
 from gsched.base.errors import LSF_FAILURE, Conflict
 from gsched.base.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
-from gsched.config.files import load
+from gsched.config.files import Loaded, load
 from gsched.core.command import AttemptEnded, RaiseNumbers, Reconfigure
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, StartJob
@@ -40,6 +41,7 @@ from gsched.master.services import Services
 from gsched.master.sessions import Sessions
 from gsched.master.terminals import Attendance, killer
 from gsched.master.throttle import Throttle
+from gsched.master.timedconfig import follow_time
 from gsched.model.config import ClusterConfig
 from gsched.model.event import AnyEvent, JobDispatched
 from gsched.model.job import FINISHED, AttemptResult
@@ -146,9 +148,11 @@ class Master:
         )
         self._manager.ready(self._standing())
         feeding = asyncio.create_task(keep_fed(self._manager, self._is_well))
+        following = asyncio.create_task(follow_time(self._config_now, partial(self._renew, desk)))
         await self._until_signal()
         self._manager.stopping()
         feeding.cancel()
+        following.cancel()
         stopping = asyncio.gather(*(server.stop(SHUTDOWN_GRACE_S) for server in servers))
         await asyncio.sleep(0)  # from here on nobody new is let in
         self._sessions.end_all()
@@ -159,6 +163,11 @@ class Master:
         audit.close()
         log.info("master of cluster %s ends", self._config.cluster)
         return self._exit_code
+
+    async def _renew(self, desk: Desk, loaded: Loaded, config: ClusterConfig) -> None:
+        """The files say something else at this time of the day."""
+        await desk.ask(Reconfigure(user_name(os.getuid()), config))
+        desk.notes.replace(loaded.problems)
 
     async def _listen(self, services: Services, audit: AuditLog) -> list[grpc.aio.Server]:
         """Open every way to this master, each with a server and an authenticator of its own. Raises GschedError."""

@@ -287,6 +287,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """ComputeUnit type (enclosure, rack …) -> unit name -> hosts, as lsb.hosts' ComputeUnit section says."""
     reservation_method: dict[str, str] = {}
     """ReservationUsage: resource -> "job", "task" or "host"."""
+    time_conditions: tuple[tuple[tuple[Window, ...], bool], ...] = ()
+    """The windows of each #if time(...) of the files, and whether they were open when it was read."""
     digest: str = ""
     """Fingerprint of the files, for the record of a reconfig."""
 

@@ -85,7 +85,10 @@ def test_windows_line_ends_and_no_break_spaces_are_blanks():
             "Begin A\nx \\",
             ["f:2: the last line ends in a backslash but nothing follows", "f:1: section A has no End A"],
         ),
-        ('#INCLUDE "/etc/x"\n', ['f:1: #INCLUDE "/etc/x": #INCLUDE and #if blocks are not supported yet']),
+        (
+            '#INCLUDE "/etc/x"\n',
+            ['f:1: #INCLUDE "/etc/x": #INCLUDE and #if blocks are not supported yet here'],
+        ),
         ("#if time(18:30-19:30)\n#else\n#endif\n", ["f:1: #if time(", "f:2: #else", "f:3: #endif"]),
     ],
 )

@@ -1,0 +1,57 @@
+"""The configuration follows the time: where #if time(...) of a file comes out otherwise, the master reads it anew.
+
+It reads nothing while nothing has changed. A configuration that is refused then is told in the log, and tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from gsched.config.files import Loaded, load
+from gsched.master.reconfig import fixed
+from gsched.model.config import ClusterConfig
+from gsched.model.window import is_open, minute_of_week
+
+log = logging.getLogger(__name__)
+LOOK_S = 20.0
+"""Windows open and close at whole minutes."""
+
+
+def is_out_of_date(config: ClusterConfig, now: float) -> bool:
+    """Whether a condition of its files comes out otherwise now than when they were read."""
+    minute = minute_of_week(now)
+    return any(is_open(windows, minute) is not held for windows, held in config.time_conditions)
+
+
+async def follow_time(
+    config_now: Callable[[], ClusterConfig], apply: Callable[[Loaded, ClusterConfig], Awaitable[object]]
+) -> None:
+    """Until it is cancelled: `apply` what the files say as soon as the time changes what they say."""
+    told: tuple[str, ...] = ()
+    while True:
+        await asyncio.sleep(LOOK_S)
+        config = config_now()
+        if not is_out_of_date(config, time.time()):
+            continue
+        told = await renew(config, apply, told)
+
+
+async def renew(
+    config: ClusterConfig, apply: Callable[[Loaded, ClusterConfig], Awaitable[object]], told: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Read the files anew and apply them; the errors because of which that was not done, which are logged once."""
+    loaded = await asyncio.to_thread(load, config.locations.conf_dir, config.master_host)
+    errors = tuple(str(problem) for problem in loaded.problems if problem.severity == "error")
+    if loaded.config is not None and not errors:
+        errors = fixed(config, loaded.config)
+    if errors:
+        if errors != told:
+            log.error("the configuration of this time of day is refused: %s", "; ".join(errors[:5]))
+        return errors
+    assert loaded.config is not None
+    log.info("the time has come for another part of the configuration")
+    await apply(loaded, loaded.config)
+    return ()
