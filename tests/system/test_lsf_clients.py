@@ -16,7 +16,7 @@ from live_cluster import Cluster
 ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = ROOT / "tests" / "clients"
 QUICK = "psij"
-SLOW = ("dask", "snakemake", "toil", "parsl")
+SLOW = ("dask", "snakemake", "toil", "parsl", "b2luigi", "balsam", "signac")
 
 
 @pytest.fixture(scope="module")
