@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from gsched.agent import terminals
 from gsched.agent.accounts import Accounts
 from gsched.agent.aside import PATH_PATIENCE_S, Aside
 from gsched.agent.custody import Custody, GpusUnfit
@@ -230,8 +231,10 @@ class Attempts:
         """Attempts that have ended and still hold GPUs -> UUIDs of these."""
         return {attempt_name(*key): uuids_of(part) for key, part in self.holdings.returning.items()}
 
-    async def terminate(self, key: AttemptKey, reason: str = "", *, given_up: bool = False) -> None:
-        """End it; an attempt that is not here is over. `reason`: LSF's keyword for why.
+    async def terminate(
+        self, key: AttemptKey, reason: str = "", *, given_up: bool = False, hangup: bool = False
+    ) -> None:
+        """End it; an attempt that is not here is over. `reason`: LSF's keyword for why; `hangup`: its terminal is gone.
 
         `given_up`: its job has gone on without it. Then a part ends at once, and what is not here is told to be over.
         """
@@ -244,7 +247,9 @@ class Attempts:
         if given_up and key in self._elsewhere:
             await self._executor.close_part(*key)
         else:
-            await self._executor.terminate(*key, self.terminate_interval_s)
+            await self._executor.terminate(*key, self.terminate_interval_s, hangup=hangup)
+            if hangup:  # else its end would wait for somebody to take its last output
+                await terminals.hang_up(self.folder(key))
 
     def _explain(self, key: AttemptKey, reason: str) -> None:
         """What to say of the attempt if it ends other than well. What was asked for first has ended it."""

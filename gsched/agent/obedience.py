@@ -90,7 +90,7 @@ class Obedience:
         key = (order.job_id, order.attempt)
         match kind:
             case "terminate":
-                await self._attempts.terminate(key, order.reason, given_up=order.given_up)
+                await self._attempts.terminate(key, order.reason, given_up=order.given_up, hangup=order.hangup)
             case "signal":
                 await self._attempts.signal(key, order.signal, order.reason)
             case "suspend":

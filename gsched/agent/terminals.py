@@ -83,6 +83,11 @@ async def take_typed(request: agent_pb2.TypeInput, attempt_folder: Path, send: S
     await send(reply)
 
 
+async def hang_up(attempt_folder: Path) -> None:
+    """Nobody is there any more: what the job prints from now on, and what nobody has taken yet, is dropped."""
+    await ask(attempt_folder, hangup=1)
+
+
 def has_terminal(attempt_folder: Path) -> bool:
     """Whether the attempt is one of an interactive job that runs."""
     return (attempt_folder / SOCKET).exists()

@@ -86,6 +86,8 @@ class Call:
         self.stdin_is_tty, self.stdout_is_tty, self.stderr_is_tty = terminals
         self.width = _width(env.get("COLUMNS", ""), columns)
         self.cancelled = threading.Event()
+        self.is_hung_up = False
+        """The caller's terminal has been closed (SIGHUP)."""
         self._on_cancel: list[Callable[[], object]] = []
         self._kept: list[bytes] = []
         self._kept_size = 0
@@ -198,6 +200,11 @@ class Call:
         # added at the same moment is run by the one side or the other.
         self.cancelled.set()
         self._break_off()
+
+    def hang_up(self) -> None:
+        """The caller's terminal has been closed, so the call is cancelled."""
+        self.is_hung_up = True
+        self.cancel()
 
     def _break_off(self) -> None:
         while self._on_cancel:
@@ -334,9 +341,12 @@ def run_local(argv: list[str], token: str = "", shown: tuple[bytes, bytes] = (b"
 def _cancel_on_signals(call: Call, received: list[int]) -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        if len(received) > 1:
+        if number == signal.SIGHUP:
+            call.hang_up()
+        elif len(received) > 1:
             raise KeyboardInterrupt
-        call.cancel()
+        else:
+            call.cancel()
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # nohup and background jobs of a plain shell ignore some of them: that stays.

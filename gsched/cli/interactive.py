@@ -64,7 +64,9 @@ class Sitting(Wait):
 
     def _show(self, attempt: int) -> None:
         """Until the attempt is over, and all that it printed is shown."""
-        keyboard = Keyboard(self.call, self.session, self.job_id, attempt, has_input=self._has_input)
+        keyboard = Keyboard(
+            self.call, self.session, self.job_id, attempt, has_input=self._has_input, is_raw=self._is_raw
+        )
         size = {"stdout": 0, "stderr": 0}
 
         def ask(client: Client) -> Iterator[OutputChunk]:
@@ -97,18 +99,23 @@ class Sitting(Wait):
         address, channel = link_of(self.call)
         with contextlib.suppress(GschedError):
             client = Client(address, wait_s=KILL_PATIENCE_S, channel=channel)
-            client.control("kill", (self.job_id,), text="its command was interrupted")
+            why = "its terminal was closed" if self.call.is_hung_up else "its command was interrupted"
+            client.control("kill", (self.job_id,), text=why, hangup=self.call.is_hung_up)
             self.call.error(f"Job <{show_job(self.job_id)}> is being terminated\n")
 
 
 class Keyboard:
     """Sends what is typed, piece by piece; each again until the job's host has taken it."""
 
-    def __init__(self, call: Call, session: Session, job_id: int, attempt: int, *, has_input: bool) -> None:
+    def __init__(
+        self, call: Call, session: Session, job_id: int, attempt: int, *, has_input: bool, is_raw: bool
+    ) -> None:
+        self._call = call
         self._client = session.client
         self._job_id = job_id
         self._attempt = attempt
         self._has_input = has_input
+        self._is_raw = is_raw
         self._has_window = has_input and call.stdin_is_tty
         self._wake_in, self._wake_out = os.pipe()
         os.set_blocking(self._wake_out, False)
@@ -179,6 +186,10 @@ class Keyboard:
             return b"", False
         except OSError:  # a terminal that was hung up
             data = b""
+        if not data and self._is_raw:  # Ctrl-D is a key there: the terminal is gone
+            self._ends = True
+            self._call.hang_up()
+            return b"", False
         return data, not data
 
     def _window(self) -> tuple[int, int]:
@@ -199,4 +210,6 @@ def _raw(call: Call) -> Iterator[None]:
         yield
     finally:
         call.line_end = "\n"
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
+        if not call.is_hung_up:  # else its owner would wait for us, and we for output that nobody reads
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(0, termios.TCSADRAIN, before)

@@ -49,6 +49,8 @@ class ControlJobs:
     """post: the message box."""
     as_done: bool = False
     """kill: started jobs are DONE by it."""
+    hangup: bool = False
+    """kill: of interactive jobs, whose terminal is gone; they get SIGHUP, and SIGKILL soon afterwards."""
     attachment: str = ""
     """post: id of the blob that goes with the message; empty: nothing does."""
     attached_bytes: int = 0

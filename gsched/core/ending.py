@@ -55,7 +55,8 @@ def kill(desk: Desk, job: Job) -> str:
         return ""
     assert job.allocation is not None
     for part in job.allocation.hosts:
-        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, outcomes.ending_reason(job)))
+        reason, hangup = outcomes.ending_reason(job), desk.command.hangup
+        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, reason, hangup=hangup))
     return ""
 
 

@@ -34,6 +34,8 @@ class TerminateAttempt(Instruction):
     """LSF's keyword for why, TERM_OWNER say."""
     given_up: bool = False
     """Its job has ended or goes on without it: a part ends at once, and one that is not there is told to be over."""
+    hangup: bool = False
+    """Its terminal is gone: HUP, and KILL soon afterwards."""
 
 
 @dataclass(frozen=True, slots=True)

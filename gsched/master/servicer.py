@@ -133,6 +133,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             text=request.text,
             box=request.box,
             as_done=request.as_done,
+            hangup=request.hangup,
             attachment="".join(attached),
             attached_bytes=len(request.attachment),
         )

@@ -269,8 +269,14 @@ class Sessions:
         match instruction:
             case StartJob():
                 return self._start(instruction)
-            case TerminateAttempt(job_id=job_id, attempt=attempt, reason=reason, given_up=given_up):
-                terminate = agent_pb2.TerminateAttempt(job_id=job_id, attempt=attempt, reason=reason, given_up=given_up)
+            case TerminateAttempt(job_id=job_id, attempt=attempt, reason=reason):
+                terminate = agent_pb2.TerminateAttempt(
+                    job_id=job_id,
+                    attempt=attempt,
+                    reason=reason,
+                    given_up=instruction.given_up,
+                    hangup=instruction.hangup,
+                )
                 return agent_pb2.MasterMessage(terminate=terminate)
             case SignalAttempt(job_id=job_id, attempt=attempt, signal=signal, reason=reason):
                 sent = agent_pb2.SignalAttempt(job_id=job_id, attempt=attempt, signal=signal, reason=reason)

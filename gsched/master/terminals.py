@@ -100,7 +100,7 @@ def killer(desk: Desk) -> Kill:
 
     async def kill(job: JobView) -> object:
         wanted = JobFilter(ids=(job.job_id,), user="all")
-        return await desk.ask(ControlJobs(job.spec.user, False, "kill", (job.job_id,), wanted, 0, text=GONE))
+        return await desk.ask(ControlJobs(job.spec.user, False, "kill", (job.job_id,), wanted, text=GONE, hangup=True))
 
     return kill
 

@@ -17,6 +17,8 @@ from gsched.run.spool import Spool
 
 BEGIN_S = 5.0
 """How long an order about an attempt waits for the job to begin."""
+HANGUP_S = 1.0
+"""How long a job whose terminal was hung up may take to end."""
 _KILL_AGAIN_S = 1.0
 _SWEEP_LOOK_S = 0.01
 _LOOKS_S = (0.02, 0.1, 0.5)
@@ -30,13 +32,15 @@ class Endings:
         self._spool = spool
         self._on_unkillable = on_unkillable
 
-    async def end(self, held: Attempt, interval_s: float) -> None:
-        """INT, TERM, KILL. The steps that follow a job are left alone, unless somebody ends the attempt in them."""
+    async def end(self, held: Attempt, interval_s: float, *, hangup: bool = False) -> None:
+        """INT, TERM, KILL, or where its terminal was hung up HUP, KILL. The steps that follow a job are left alone,
+        unless somebody ends the attempt in them.
+        """
         await self.begun_or_killed(held)
         if held.is_part:
             members.tell(held, parts.END)
         ends_steps = self._spool.is_past_job(held.name)
-        for signum in (signal.SIGINT, signal.SIGTERM):
+        for signum in (signal.SIGHUP,) if hangup else (signal.SIGINT, signal.SIGTERM):
             if await self._ends_by(held, signum, interval_s, ends_steps=ends_steps):
                 return
         since = time.monotonic()

@@ -24,7 +24,7 @@ from gsched.model.job import AttemptResult, Usage
 from gsched.run import attemptfiles, contain, members, parts, signals
 from gsched.run.account import Account
 from gsched.run.attempt import Attempt
-from gsched.run.ending import BEGIN_S, Endings
+from gsched.run.ending import BEGIN_S, HANGUP_S, Endings
 from gsched.run.following import Following
 from gsched.run.jobreport import Facts
 from gsched.run.order import Key, Limits, OnEnded, OnStarted, OnUnkillable, Order
@@ -135,8 +135,12 @@ class ProcessExecutor:
             if main is not None and main.start == held.started.start:
                 contain.send(main, signum)
 
-    async def terminate(self, job_id: int, attempt: int, interval_s: float) -> None:
-        """Begin INT, TERM, KILL, `interval_s` apart; a repeat has an effect only with a shorter interval."""
+    async def terminate(self, job_id: int, attempt: int, interval_s: float, *, hangup: bool = False) -> None:
+        """Begin INT, TERM, KILL, `interval_s` apart; a repeat has an effect only with a shorter interval.
+
+        `hangup`: its terminal is gone, so HUP, and KILL soon afterwards.
+        """
+        interval_s = min(interval_s, HANGUP_S) if hangup else interval_s
         held = self._running(job_id, attempt)
         if held is None:
             return
@@ -145,7 +149,7 @@ class ProcessExecutor:
                 return
             held.ending.cancel()
         held.terminate_interval_s = interval_s
-        held.ending = self._following.spawn(self._endings.end(held, interval_s))
+        held.ending = self._following.spawn(self._endings.end(held, interval_s, hangup=hangup))
 
     async def close_part(self, job_id: int, attempt: int) -> None:
         """End a part with whatever runs there: its job is over."""

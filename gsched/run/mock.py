@@ -142,7 +142,7 @@ class MockExecutor:
         elif signum == signal.SIGKILL or (run.stopped_at is None and self._is_fatal(run, signum)):
             self._finish(run, AttemptResult(signal=signum))
 
-    async def terminate(self, job_id: int, attempt: int, interval_s: float) -> None:
+    async def terminate(self, job_id: int, attempt: int, interval_s: float, *, hangup: bool = False) -> None:
         """INT now, TERM and KILL after `interval_s` each, on the clock."""
         run = self._running(job_id, attempt)
         if run is None:

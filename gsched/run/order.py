@@ -194,8 +194,10 @@ class Executor(Protocol):
         """Send a signal to all processes of the attempt, or to the job's main process alone."""
         ...
 
-    async def terminate(self, job_id: int, attempt: int, interval_s: float) -> None:
-        """Begin to end it: INT, TERM, KILL with `interval_s` seconds between. Returns after the first."""
+    async def terminate(self, job_id: int, attempt: int, interval_s: float, *, hangup: bool = False) -> None:
+        """Begin to end it: INT, TERM, KILL with `interval_s` seconds between. Returns after the first. `hangup`: its
+        terminal is gone, so HUP, and KILL soon afterwards.
+        """
         ...
 
     async def suspend(self, job_id: int, attempt: int) -> None:

@@ -105,6 +105,8 @@ class Terminal:
         self._ended.acquire()
         self._ends_at = float("inf")
         self._patience_s = 0.0
+        self._is_hung_up = False
+        """Nobody reads any more what the job prints."""
 
     def start(self) -> None:
         """Begin; the job's descriptors must have been closed on this side. Raises RuntimeError."""
@@ -159,7 +161,7 @@ class Terminal:
     def _is_done(self) -> bool:
         if self._ends_at == float("inf"):
             return False
-        return self._is_over() or time.monotonic() >= self._ends_at
+        return self._is_hung_up or self._is_over() or time.monotonic() >= self._ends_at
 
     def _is_over(self) -> bool:
         """The job prints nothing any more, and all of it has been taken."""
@@ -174,6 +176,8 @@ class Terminal:
         for stream in self._outputs.values():
             if ready.get(stream.fd, 0) & _READY:
                 stream.read()
+            if self._is_hung_up:
+                stream.taken(stream.start + len(stream.data))
         if self._in in ready:
             self._pass_on()
         for fd, asking in list(self._asking.items()):
@@ -240,6 +244,7 @@ class Terminal:
             asking.question = question
             asking.typed = data
             asking.until = time.monotonic() + question.get("wait_ms", 0) / 1000
+            self._is_hung_up = self._is_hung_up or bool(question.get("hangup"))
             if "most" in question:
                 for name, stream in self._outputs.items():
                     stream.taken(question.get(name, 0))

@@ -158,18 +158,20 @@ class Client:
         box: int = 0,
         as_done: bool = False,
         attachment: bytes | None = None,
+        hangup: bool = False,
     ) -> list[Control]:
         """`kill`, `signal`, `stop`, `resume`, `requeue`, `top`, `bottom`, `run` or `post` to jobs: the given ids, or
         those of the caller that the filter admits. An array's number stands for all its elements.
 
         `position` counts from 1 (top, bottom); `hosts` is where to run; `hold` and `states` are for requeue; `text` is
         the message that is put into `box` (post), or why jobs are ended (kill); with `as_done` a job that is killed
-        counts as DONE. `attachment` goes with the message (post).
+        counts as DONE, with `hangup` it gets SIGHUP and soon afterwards SIGKILL. `attachment` goes with the message
+        (post).
         """
         request = scheduler_pb2.ControlRequest(
             action=action, job_ids=job_ids, signal=signal, position=position, hosts=hosts, hold=hold, states=states
         )
-        request.text, request.box, request.as_done = text, box, as_done
+        request.text, request.box, request.as_done, request.hangup = text, box, as_done, hangup
         if attachment is not None:
             request.attachment = attachment
         _set_filter(request, wanted)

@@ -65,12 +65,18 @@ class Screen:
         assert found is not None
         return int(found[1])
 
+    def hang_up(self) -> None:
+        """Close the window: the kernel tells the processes of the terminal."""
+        os.close(self.ours)
+        os.close(self.theirs)
+        self.ours = self.theirs = -1
+
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(PATIENCE_S)
-        os.close(self.ours)
-        os.close(self.theirs)
+        if self.ours >= 0:
+            self.hang_up()
 
 
 @pytest.fixture
@@ -156,6 +162,30 @@ def test_a_command_that_is_killed_takes_its_job_along(cluster: Cluster, screen: 
     shell.process.kill()
     view = cluster.becomes(shell.job(), "EXIT")
     assert "gone" in view.kill_reason
+
+
+@pytest.mark.parametrize("ignored", ["", "INT TERM", "HUP INT TERM"])
+def test_closing_the_terminal_hangs_up_and_frees_the_gpu(
+    cluster: Cluster, screen: Callable[..., Screen], ignored: str
+) -> None:
+    """A shell takes no notice of SIGINT and SIGTERM, so the GPU was held for twice JOB_TERMINATE_INTERVAL."""
+    with cluster.files_as_they_are():
+        params = cluster.conf / "lsb.params"
+        text = params.read_text().replace("End Parameters", "JOB_TERMINATE_INTERVAL = 3600\nEnd Parameters")
+        cluster.configure(lsb_params="=" + text)
+        trap = f"trap '' {ignored}; " if ignored else ""
+        said = cluster.folder / f"hup.{len(ignored)}"
+        if "HUP" not in ignored:
+            trap += f"trap 'echo hup > {said}; exit' HUP; "
+        shell = screen("-Is", "-gpu", "num=1:mode=exclusive_process", trap + "echo u''p; while :; do sleep 0.1; done")
+        shell.until(rb"up\r\n")
+        job = shell.job()
+        shell.hang_up()
+        view = cluster.becomes(job, "EXIT")
+        assert view.kill_reason == "its terminal was closed"
+        assert said.exists() == ("HUP" not in ignored)
+        shell.process.wait(PATIENCE_S)
+        assert cluster.wait(cluster.submit("-gpu", "num=2:mode=exclusive_process", "true"))[0].state == "DONE"
 
 
 def test_the_terminal_survives_master_and_agent(cluster: Cluster, screen: Callable[..., Screen]) -> None:

@@ -44,6 +44,21 @@ def test_terminate_begins_with_an_interrupt(on_host):
     on_host(scenario)
 
 
+def test_a_hangup_is_not_waited_for_as_an_end_is(on_host):
+    """The terminal is gone: who does not end by SIGHUP ends by SIGKILL, whatever the interval is."""
+
+    async def scenario(host):
+        for job, trap in ((1, "trap 'exit 7' HUP"), (2, "trap '' HUP INT TERM")):
+            script = f"{trap}\ntouch ready{job}\nwhile :; do sleep 0.01; done\n"
+            await host.executor.start(host.order(job_id=job, script=script))
+            await appears((host.root / f"ready{job}").exists)
+            await host.executor.terminate(job, 1, 3600, hangup=True)
+        assert (await host.end_of(1)).exit_code == 7
+        assert (await host.end_of(2)).signal == signal.SIGKILL
+
+    on_host(scenario)
+
+
 def test_an_interrupt_finds_a_shell_that_is_just_starting_its_next_command(on_host, monkeypatch):
     """A shell puts an interrupt off until the command has ended that it started behind our back."""
     monkeypatch.setattr(ending, "_LOOKS_S", (0.02, 0.1, 0.5, 2.0, 5.0, 15.0))  # on a busy machine one comes late

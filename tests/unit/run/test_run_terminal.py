@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from run_host import PATIENCE_S, Host
 
-from gsched.agent.terminals import ask, has_terminal
+from gsched.agent.terminals import ask, hang_up, has_terminal
 from gsched.run.terminal import LIMIT
 
 
@@ -134,3 +134,11 @@ async def test_a_job_that_cannot_be_executed_says_so_there(host: Host) -> None:
     await person.to_the_end()
     assert b"nosuchprogram" in person.seen["stdout"]
     assert (await host.end_of(1)).exit_code == 127
+
+
+@on_a_host
+async def test_after_a_hangup_nothing_waits_for_a_reader(host: Host) -> None:
+    """More is printed than is kept for somebody to read: the job would wait for ever."""
+    await begin(host, f"head -c {3 * LIMIT} /dev/zero; exit 3", "pty")
+    await hang_up(host.folder())
+    assert (await host.end_of(1)).exit_code == 3
