@@ -303,6 +303,7 @@ def _joined(files: _Files, locations: Locations, master: str, findings: Findings
         user_groups=users.names.groups,
         host_groups=hosts.names.groups,
         host_members=hosts.names.members,
+        host_group_admins={name: admins for name, admins in hosts.names.admins.items() if admins},
         model_factors=shared.models,
         compute_units=hosts.compute_units,
         reservation_method=files.resources.methods,

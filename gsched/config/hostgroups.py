@@ -12,14 +12,15 @@ from gsched.base.errors import BadRequest
 from gsched.config.findings import Findings, show, suggestion
 from gsched.config.grouping import MAX_GROUPS, Choice, Definition, choose, is_pattern, matching, resolve
 from gsched.config.sections import Row, Section
-from gsched.config.tables import Columns, cell, read_columns, read_key
+from gsched.config.tables import Columns, cell, read_cell, read_columns, read_key
+from gsched.config.users import group_administrators
 from gsched.config.values import group_name
 from gsched.model.host import HostConfig
 
 _GROUP = Columns(
-    required=("GROUP_NAME", "GROUP_MEMBER"), optional=("CONDENSE",), refused={"GROUP_ADMIN": "", "GROUP_POINTS": ""}
+    required=("GROUP_NAME", "GROUP_MEMBER"), optional=("CONDENSE", "GROUP_ADMIN"), refused={"GROUP_POINTS": ""}
 )
-_UNIT = Columns(required=("NAME", "MEMBER", "TYPE"), optional=("CONDENSE",), refused={"ADMIN": ""})
+_UNIT = Columns(required=("NAME", "MEMBER", "TYPE"), optional=("CONDENSE", "ADMIN"))
 
 
 @dataclass(slots=True)
@@ -31,6 +32,8 @@ class HostNames:
     units: dict[str, tuple[str, ...]] = field(default_factory=dict)
     members: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Of both, as they were written."""
+    admins: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of both: users that may open and close their hosts."""
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -130,6 +133,8 @@ def _define(
     else:
         definitions[name] = Definition(row.at, words)
         names.members[name] = words
+        column = "ADMIN" if key == "NAME" else "GROUP_ADMIN"
+        names.admins[name] = read_cell(row, column, group_administrators, (), findings)
         return name
     return None
 

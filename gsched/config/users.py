@@ -5,6 +5,7 @@ Accounts are not looked up: a word that is no group's name is taken for a user.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -156,7 +157,7 @@ def _read_groups(sections: Sequence[Section], findings: Findings) -> dict[str, U
             members=definitions[name].words,
             users=users[name],
             shares=_shares(row, definitions, users[name], findings),
-            admins=read_cell(row, "GROUP_ADMIN", _administrators, (), findings),
+            admins=read_cell(row, "GROUP_ADMIN", group_administrators, (), findings),
         )
         for name, row in rows.items()
     }
@@ -166,10 +167,10 @@ def _user_or_all(word: str) -> tuple[str, ...]:
     return (EVERYBODY,) if word == EVERYBODY else (user_name(word),)
 
 
-def _administrators(text: str) -> tuple[str, ...]:
-    if "[" in text:
-        raise BadRequest(f"'{show(text)}': rights in brackets are not supported yet")
-    return tuple(dict.fromkeys(user_name(word) for word in text.split()))
+def group_administrators(text: str) -> tuple[str, ...]:
+    """GROUP_ADMIN: users. `[full]` and `[usershares]` behind a name are for LSF's bconf, which is not there."""
+    words = (re.sub(r"\[(full|usershares)\]$", "", word, flags=re.IGNORECASE) for word in text.split())
+    return tuple(dict.fromkeys(user_name(word) for word in words))
 
 
 def _shares(row: Row, groups: dict[str, Definition], users: tuple[str, ...], findings: Findings) -> tuple[Share, ...]:

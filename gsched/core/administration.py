@@ -27,11 +27,14 @@ def control_hosts(
     state: ClusterState, config: ClusterConfig, command: ControlHosts, now: float, decision: Decision
 ) -> None:
     """Reply: the hosts that were named."""
-    if not command.is_admin:
+    ruled = hosts_ruled_by(command.user, config)
+    if not command.is_admin and not ruled:
         raise PermissionDenied(cluster_denied(config))
     if command.action not in ("open", "close"):
         raise BadRequest(f"'{command.action}' is not something that can be done to a host")
     hosts = hosts_named(command.hosts, config)
+    if not command.is_admin and not ruled.issuperset(hosts):
+        raise PermissionDenied(cluster_denied(config))
     for host in hosts:
         if command.action == "close":
             decision.record(HostClosed(at=now, host=host, by=command.user, comment=command.comment))
@@ -39,6 +42,12 @@ def control_hosts(
             decision.record(HostOpened(at=now, host=host, by=command.user))
         state.touched_hosts.add(host)
     decision.reply = list(hosts)
+
+
+def hosts_ruled_by(user: str, config: ClusterConfig) -> set[str]:
+    """The hosts of groups and compute units of which the user is an administrator (GROUP_ADMIN, ADMIN)."""
+    names = [name for name, admins in config.host_group_admins.items() if user in admins]
+    return set(hosts_named(names, config))
 
 
 def hosts_named(names: Iterable[str], config: ClusterConfig) -> list[str]:

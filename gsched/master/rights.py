@@ -15,7 +15,7 @@ class Who(StrEnum):
 
     EVERYBODY = "every proven user; the answer holds what everybody may know"
     HIMSELF = "every proven user, for himself"
-    CONTROLLERS = "job by job or queue by queue: the owner, and who administers it"
+    CONTROLLERS = "job by job, queue by queue or host by host: the owner, and who administers it"
     OWNER = "the job's owner"
     CLUSTER = "administrators of the cluster"
     AGENT = "the agent of a host, which proves itself in its session"
@@ -48,7 +48,7 @@ _CLUSTER = Rule(Who.CLUSTER, changes=True)
 RULES: dict[str, Rule] = {
     "Scheduler.Submit": Rule(Who.HIMSELF, changes=True, weighs=True),
     "Scheduler.Control": _CONTROL_MANY,
-    "Scheduler.HostControl": _CLUSTER,
+    "Scheduler.HostControl": _CONTROL,
     "Scheduler.Reconfigure": _CLUSTER,
     "Scheduler.Jobs": _READ_MANY,
     "Scheduler.Hosts": _READ_MANY,

@@ -281,6 +281,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """HostGroup name -> hosts, nested groups resolved."""
     host_members: dict[str, tuple[str, ...]] = {}
     """HostGroup and ComputeUnit name -> its members as they were written."""
+    host_group_admins: dict[str, tuple[str, ...]] = {}
+    """HostGroup and ComputeUnit name -> users that may open and close its hosts."""
     model_factors: dict[str, float] = {}
     """Host model -> CPU factor."""
     compute_units: dict[str, dict[str, tuple[str, ...]]] = {}

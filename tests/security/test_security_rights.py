@@ -212,7 +212,11 @@ def test_a_call_without_a_rule_is_answered_to_nobody(played: Played, monkeypatch
     played(story)
 
 
-def test_calls_for_administrators_are_refused_to_others_before_they_are_looked_at(played: Played) -> None:
+def test_calls_for_administrators_are_refused_to_others_before_they_are_looked_at(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RULES, "Scheduler.HostControl", RULES["Administration.ReservationControl"])
+
     async def story(setting: Setting) -> None:
         with pytest.raises(PermissionDenied, match="User permission denied"):
             await setting.ask(lambda client: client.host_control("close", ["h9"], "why not"))

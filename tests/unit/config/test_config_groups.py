@@ -183,7 +183,7 @@ def test_user_groups():
         (["g (a) ([b,1]) ()"], "3: USER_SHARES: b is not a member of the group"),
         (["g (anne) ([ann,1]) ()"], "3: USER_SHARES: ann is not a member of the group; did you mean anne?"),
         (["g (a) ([k@,1]) ()"], "3: USER_SHARES: k@: there is no user group k in lsb.users"),
-        (["g (a) () (a[full])"], "3: GROUP_ADMIN: 'a[full]': rights in brackets are not supported yet"),
+        (["g (a) () (a[half])"], "3: GROUP_ADMIN: 'a[half]' cannot be the name of a user"),
         (["g (a) () ()", "g (b) () ()"], "4: user group g is defined twice (first at lsb.users:3)"),
         (["others (a) () ()"], "3: GROUP_NAME: 'others' cannot be the name of a user"),
     ],
@@ -278,3 +278,16 @@ def test_any_groups_are_resolved_or_refused(groups):
             assert not set(members) & set(groups)
             taken_out = {f"~{word}" for word in "xy"} | {"~a"}  # ~a: the members of that group
             assert taken_out & set(groups[name]) or all(word in members for word in groups[name] if word in "xy")
+
+
+def test_administrators_of_host_groups_and_compute_units_are_named():
+    text = (
+        "Begin HostGroup\nGROUP_NAME GROUP_MEMBER GROUP_ADMIN\n"
+        "front (h1 h2) (ann bob[full])\nrest (h3) ()\nEnd HostGroup\n"
+        "Begin ComputeUnit\nNAME MEMBER TYPE ADMIN\nrack1 (h3) rack (eve)\nEnd ComputeUnit\n"
+    )
+    checked = check({"lsb.hosts": text})
+    assert checked.errors == []
+    assert checked.config.host_group_admins == {"front": ("ann", "bob"), "rack1": ("eve",)}
+    (error,) = check({"lsb.hosts": text.replace("(ann bob[full])", "(ann all)")}).errors
+    assert "GROUP_ADMIN: 'all' cannot be the name of a user" in error

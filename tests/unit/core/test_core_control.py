@@ -201,6 +201,21 @@ def test_a_group_of_hosts_and_a_compute_unit_are_closed_and_opened_by_name() -> 
         world.hosts("close", "back")
 
 
+def test_administrators_of_a_host_group_open_and_close_its_hosts_alone() -> None:
+    groups, racks = {"front": ("a", "b")}, {"rack": {"rack1": ("c",)}}
+    admins = {"front": ("gil",), "rack1": ("ann",)}
+    world = World(make_config("abc", host_groups=groups, compute_units=racks, host_group_admins=admins))
+    assert world.hosts("close", "front", user="gil") == ["a", "b"]
+    assert world.hosts("open", "b", user="gil") == ["b"]
+    for names, user in ((("c",), "gil"), (("a", "c"), "gil"), (("a",), "ann"), (("a",), "eve")):
+        with pytest.raises(PermissionDenied, match="User permission denied"):
+            world.hosts("close", *names, user=user)
+    assert set(world.engine.state.closed_hosts) == {"a"}
+    with pytest.raises(PermissionDenied):  # who rules nothing does not learn which hosts there are
+        world.hosts("close", "nowhere", user="eve")
+    assert world.hosts("close", "rack1", user="ann") == ["c"]
+
+
 def test_hosts_are_closed_and_opened_by_administrators() -> None:
     world = World(make_config(("a", HostConfig(name="b"))), connect=True)
     with pytest.raises(PermissionDenied, match="User permission denied"):
