@@ -101,10 +101,14 @@ def filled(store: Path, jobs: int, keep: Path | None) -> float:
     """Have `jobs` finished jobs in the store; when the newest was submitted, UTC seconds."""
     kept = keep / f"history-{jobs}.db" if keep is not None else None
     if kept is not None and kept.exists():
+        with contextlib.closing(sqlite3.connect(store)) as connection:
+            meta = connection.execute("SELECT key, value FROM meta").fetchall()
         shutil.copyfile(kept, store)
         for name in ("-wal", "-shm"):
             Path(f"{store}{name}").unlink(missing_ok=True)
-        with contextlib.closing(sqlite3.connect(store)) as connection:
+        with contextlib.closing(sqlite3.connect(store)) as connection, connection:
+            # It becomes the store of this cluster, which its agent knows.
+            connection.executemany("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", meta)
             return float(connection.execute("SELECT max(submitted_at) FROM job").fetchone()[0])
     newest = time.time() - DAY_S
     first = newest - (jobs - 1) * DAY_S / PER_DAY

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 
 from gsched.base.errors import LSF_FAILURE, BadRequest
+from gsched.cli.alone import alone
 from gsched.cli.call import Call
 from gsched.cli.command import GENERAL, program, read_options, shows_year
 from gsched.cli.projection import job_record
@@ -18,7 +19,7 @@ from gsched.cli.sizes import unit_of
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.spans import parse_span
-from gsched.model.catalogue import Account, AccountFilter, Span
+from gsched.model.catalogue import MOST_NAMED, Account, AccountFilter, Span
 
 TABLE = OptionTable(
     summary="show what finished jobs took: without options, a summary of yours",
@@ -47,7 +48,6 @@ TABLE = OptionTable(
     examples=("PROGRAM", "PROGRAM -l 1153", "PROGRAM -u all -C .-30,"),
 )
 
-MOST_NAMED = 5_000
 NOTHING = "No matching job found\n"
 
 
@@ -60,6 +60,8 @@ def main(call: Call) -> int:
     wanted = _wanted(call, options, zone)
     detailed = options.has("l", "UF", "b")
     summary = accounts.Summary()
+    if not wanted.ids:
+        alone(call)
     with connected(call) as session:
         found = _counted(session.client.catalogue.accounts(wanted, jobs=detailed), summary)
         call.write(accounts.heading(wanted, zone))

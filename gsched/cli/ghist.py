@@ -8,6 +8,7 @@ from datetime import datetime, tzinfo
 
 from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError
 from gsched.base.ids import array_of, show_job
+from gsched.cli.alone import alone
 from gsched.cli.call import Call
 from gsched.cli.chronicle import history_record
 from gsched.cli.command import FILTERS, GENERAL, GROUP, program, read_options, shows_year
@@ -80,6 +81,8 @@ def main(call: Call) -> int:
         raise BadRequest(f"{program(call)}: -T is given together with -t")
     wanted = _wanted(call, options, now, zone)
     year = shows_year(call, "LSB_BHIST_DISPLAY_YEAR")
+    if wanted.jobs.finished and not wanted.jobs.ids:
+        alone(call)
     with connected(call) as session:
         told = session.client.past.histories(wanted)
         reader = _Reader(call, wanted.jobs.ids)

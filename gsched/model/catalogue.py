@@ -107,6 +107,10 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
         return self.since is not None or self.until is not None
 
 
+MOST_NAMED = 5_000
+"""Jobs that one question after accounts may name."""
+
+
 class AccountFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which finished jobs gacct asks for. Empty fields do not restrict; a list means any of its names."""
 
