@@ -42,6 +42,7 @@ from gsched.cli.sizes import unit_of
 from gsched.cli.watching import has_screen, watch
 from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
+from gsched.model.catalogue import MOST_NAMED, AccountFilter
 from gsched.model.host import Gpu
 from gsched.model.view import JobFilter, JobView
 from gsched.wire.auth import uid_of_user
@@ -197,11 +198,19 @@ class _Listing:
         self._gpus: dict[str, Gpu] = {}
         self._level = _level(call, options)
         self._unit = unit_of(call)
-        self._views = session.client.jobs(_wanted(call, options, named))
         self._client = session.client
+        self._views = itertools.chain(session.client.jobs(_wanted(call, options, named)), self._long_finished())
         self._admits = chosen_filter(options)
         self._found: set[int] = set()
         self.count = 0
+
+    def _long_finished(self) -> Iterator[JobView]:
+        """With -l: of the jobs that were named and not found those that the history knows."""
+        missing = tuple(job_id for job_id in self._named if job_id not in self._found)
+        if self._is_long and missing:
+            for account in self._client.catalogue.accounts(AccountFilter(ids=missing[:MOST_NAMED]), jobs=True):
+                if account.job is not None:
+                    yield account.job
 
     def records(self) -> Iterator[JobRecord]:
         """To be gone through once."""

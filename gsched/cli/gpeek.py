@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gsched.base.errors import LSF_FAILURE, BadRequest, Conflict
+from gsched.base.errors import LSF_FAILURE, BadRequest, Conflict, NotFound
 from gsched.cli.call import Call
 from gsched.cli.command import FILTERS, GENERAL, GROUP, program, read_options
 from gsched.cli.selection import not_found, parse_job_ids
@@ -47,17 +47,21 @@ def main(call: Call) -> int:
             finished=bool(job_ids),
         )
         job = max(session.client.jobs(wanted), key=lambda each: each.job_id, default=None)
-        if job is None:
-            call.error(not_found(job_ids) or "No matching job found\n")
+        if job is None and not job_ids:
+            call.error("No matching job found\n")
             return LSF_FAILURE
-        follows = options.has("f") and job.state not in FINISHED
         try:
             seen = _Seen(call)
-            if follows:
+            if job is None:  # the master looks for it in the history
+                seen.show_all(session.client.output(job_ids[0]))
+            elif options.has("f") and job.state not in FINISHED:
                 _follow(session, job.job_id, seen)
             else:
                 seen.show_all(session.client.output(job.job_id))
             seen.show("stdout", b"")
+        except NotFound:
+            call.error(not_found(job_ids))
+            return LSF_FAILURE
         except Conflict as error:
             call.error(f"{error.text}\n")
             return LSF_FAILURE

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from gsched.base.ids import array_of, show_job
 from gsched.cli.call import Call
 from gsched.cli.command import FILTERS, GENERAL, GROUP, read_options
 from gsched.cli.control import Said, do_to_jobs
 from gsched.cli.session import Session
 from gsched.dialect.options import Option, OptionTable, unsupported
+from gsched.model.catalogue import MOST_NAMED, AccountFilter
 from gsched.model.view import Control, JobFilter
 
 TABLE = OptionTable(
@@ -34,6 +36,27 @@ _STATES = {"d": ("DONE",), "e": ("EXIT",), "r": _STARTED, "a": (*_STARTED, "DONE
 SAID = Said("Job <{job}> is being requeued ", "Job <{job}> : {error}", "No matching job found")
 
 
+LONG_FINISHED = (
+    "it finished too long ago to wait again under its number; `ghist -l {job}` tells what it ran, "
+    "`gjobs -script {job}` prints its script, gsub submits it anew"
+)
+
+
+def _explained(session: Session, answers: Sequence[Control]) -> Iterator[Control]:
+    """The answers, where of jobs that only the history knows that is said."""
+    failed = tuple(answer.job_id for answer in answers if answer.error)[:MOST_NAMED]
+    known = set[int]()
+    if failed:
+        in_memory = {job.job_id for job in session.client.jobs(JobFilter(ids=failed, user="all", finished=True))}
+        stored = session.client.catalogue.accounts(AccountFilter(ids=failed))
+        known = {number for each in stored for number in (each.job_id, array_of(each.job_id))} - in_memory
+        known -= {array_of(job_id) for job_id in in_memory}
+    for answer in answers:
+        is_old = bool(answer.error) and answer.job_id in known
+        text = LONG_FINISHED.format(job=show_job(answer.job_id)) if is_old else answer.error
+        yield Control(job_id=answer.job_id, error=text)
+
+
 def main(call: Call) -> int:
     """Run `grequeue`."""
     options = read_options(call, TABLE)
@@ -42,6 +65,7 @@ def main(call: Call) -> int:
 
     def act(session: Session, job_ids: Sequence[int], wanted: JobFilter | None) -> Sequence[Control]:
         hold = options.has("H")
-        return session.client.control("requeue", job_ids, wanted=wanted, hold=hold, states=states)
+        answers = session.client.control("requeue", job_ids, wanted=wanted, hold=hold, states=states)
+        return [*_explained(session, answers)]
 
     return do_to_jobs(call, options, options.rest, act, SAID, states=states, finished=True)

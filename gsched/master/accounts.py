@@ -141,6 +141,7 @@ class _Life:
     spec: JobSpec | None = None
     allocation: Allocation | None = None
     effective_req: str = ""
+    attempt: int = 0
     dispatched_at: float | None = None
     holds_since: float | None = None
     started: JobStarted | None = None
@@ -155,6 +156,7 @@ class _Life:
             case JobDispatched():
                 self._release(event.at)
                 self.allocation, self.effective_req = event.allocation, event.effective_req
+                self.attempt = event.attempt
                 self.dispatched_at = self.holds_since = event.at
                 self.started = None
             case JobStarted():
@@ -210,6 +212,7 @@ class _Life:
                 spec=self.spec,
                 state=state,
                 submitted_at=row.submitted_at,
+                attempt=self.attempt,
                 allocation=self.allocation,
                 effective_req=self.effective_req,
                 dispatched_at=self.dispatched_at,

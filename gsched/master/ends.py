@@ -10,9 +10,10 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from gsched.base.errors import BadRequest
+from gsched.base.errors import BadRequest, GschedError
 from gsched.base.ids import array_of, index_of
 from gsched.master.board import Board
+from gsched.master.past.finished import Finished
 from gsched.model.event import AnyEvent, ArrayElementsFinished, JobFinished
 from gsched.model.job import FINISHED, JobState
 from gsched.model.view import JobEnd
@@ -41,15 +42,19 @@ class Ends:
         self._board = board
         self._waiters: dict[int, set[Waiter]] = {}
 
-    def ask(self, waiter: Waiter, job_ids: Iterable[int]) -> None:
-        """Tell the waiter of these jobs' ends: now, or when they come."""
+    def ask(self, waiter: Waiter, job_ids: Iterable[int]) -> list[int]:
+        """Tell the waiter of these jobs' ends: now, or when they come. Returns those that are not in memory."""
+        unknown = []
         for job_id in job_ids:
             end = self._end_of(job_id)
-            if end is not None:
+            if end is not None and not end.state:
+                unknown.append(job_id)
+            elif end is not None:
                 waiter.ends.put_nowait(end)
             else:
                 waiter.open.add(job_id)
                 self._waiters.setdefault(job_id, set()).add(waiter)
+        return unknown
 
     def leave(self, waiter: Waiter) -> None:
         """Nobody is left to be told."""
@@ -105,8 +110,9 @@ async def _next_ends(queue: asyncio.Queue[JobEnd | None]) -> list[JobEnd | None]
 class WaitingServicer(waiting_pb2_grpc.WaitingServicer):
     """The Waiting service; one per master."""
 
-    def __init__(self, ends: Ends) -> None:
+    def __init__(self, ends: Ends, finished: Finished) -> None:
         self._ends = ends
+        self._finished = finished
 
     @streams
     async def Ends(self, requests: Any, context: Any) -> AsyncIterator[Any]:
@@ -135,6 +141,9 @@ class WaitingServicer(waiting_pb2_grpc.WaitingServicer):
                 if len(waiter.open) + waiter.ends.qsize() + len(request.job_ids) > MOST_AWAITED:
                     waiter.problem = f"more than {MOST_AWAITED} jobs are waited for on one stream"
                     return
-                self._ends.ask(waiter, request.job_ids)
+                for end in await self._finished.ends(self._ends.ask(waiter, request.job_ids)):
+                    waiter.ends.put_nowait(end)
+        except GschedError as error:
+            waiter.problem = error.text
         finally:
             waiter.ends.put_nowait(None)

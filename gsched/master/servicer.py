@@ -26,6 +26,7 @@ from gsched.master.histories import is_followed
 from gsched.master.hostchoice import admitted
 from gsched.master.jobaccounts import JobAccounts
 from gsched.master.loop import EngineLoop, Item, refusal
+from gsched.master.past.finished import Finished
 from gsched.master.past.reader import Reader
 from gsched.master.queueviews import queue_views
 from gsched.master.reconfig import KnownNotes, fixed, told_at_start
@@ -92,6 +93,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         self._auth = desk.auth
         self._history = history
         self._reader = reader
+        self._finished = Finished(reader)
         self._sessions = sessions
         self._feed = feed
         self._job_accounts = JobAccounts(lambda: desk.board.config)
@@ -286,7 +288,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     async def Texts(self, request: Any, context: Any) -> Any:
         caller, shown = self._auth.caller(context), show_job(request.job_id)
         job, array = self._board.job(request.job_id), self._board.array(request.job_id)
-        of = job or (array.template if array is not None else None)
+        of = job or (array.template if array is not None else None) or await self._finished.any_of(request.job_id)
         if of is None:
             raise NotFound(f"Job <{shown}> is not found")
         spec = of.spec
@@ -319,6 +321,8 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
         if job is None:
             if self._board.array(request.job_id) is not None:
                 raise BadRequest(f"Job <{shown}> : a job array; name one of its elements, as in '{shown}[1]'")
+            job = await self._finished.job(request.job_id)
+        if job is None:
             raise NotFound(f"Job <{shown}> is not found")
         caller = self._auth.caller(context)
         mine, may = caller.user == job.spec.user, roles.Caller(caller.user, caller.is_admin).may_touch

@@ -13,6 +13,7 @@ from gsched.master.catalogue import CatalogueServicer
 from gsched.master.ends import Ends, WaitingServicer
 from gsched.master.feed import Feed
 from gsched.master.fleet import FleetServicer
+from gsched.master.past.finished import Finished
 from gsched.master.past.reader import Reader
 from gsched.master.past.service import PastServicer
 from gsched.master.servicer import Desk, SchedulerServicer
@@ -53,7 +54,7 @@ class Services:
         scheduler_pb2_grpc.add_SchedulerServicer_to_server(scheduler, server)
         scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(desk), server)
         past_pb2_grpc.add_PastServicer_to_server(PastServicer(self.reader), server)
-        waiting_pb2_grpc.add_WaitingServicer_to_server(WaitingServicer(self.ends), server)
+        waiting_pb2_grpc.add_WaitingServicer_to_server(WaitingServicer(self.ends, Finished(self.reader)), server)
         catalogue_pb2_grpc.add_CatalogueServicer_to_server(CatalogueServicer(desk, self.history, self.reader), server)
         fleet_pb2_grpc.add_FleetServicer_to_server(FleetServicer(self.sessions, self.leave), server)
         agents = AgentServicer(desk.loop, self.sessions, desk.auth)

@@ -314,6 +314,8 @@ class FakeMaster(
                     yield waiting_pb2.EndsReply(ends=[to_proto(end, model_pb2.JobEnd)])
 
     def Output(self, request, context):
+        if not self.outputs and all(view.job_id != request.job_id for view in self.views):
+            context.abort(grpc.StatusCode.NOT_FOUND, f"Job <{request.job_id}> is not found")
         if not self.outputs:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"Job <{request.job_id}> : Not yet started.")
         chunks = self.outputs.pop(0) if len(self.outputs) > 1 else self.outputs[0]
