@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed, wait
+from datetime import datetime
 from typing import Unpack, cast
 
 from gsched.api.job import Job
 from gsched.api.named import Named, number_of
 from gsched.api.request import Desk, JobRequest, SubmitOptions
+from gsched.api.values import members, texts
 from gsched.api.waiting import Waiting
 from gsched.base.envdir import conf_dir, read_setting
 from gsched.base.errors import BadRequest, GschedError, Unavailable
 from gsched.base.ids import show_job
+from gsched.model.catalogue import MOST_NAMED, AccountFilter, Span
 from gsched.model.view import EventRecord, HostView, JobEnd, JobFilter, JobView, QueueView, Submitted
 from gsched.wire.auth import user_name
 from gsched.wire.client import Client
@@ -72,7 +75,11 @@ class Cluster:
 
     # Submitting
 
-    def submit(self, command: str | Sequence[str] = (), **options: Unpack[SubmitOptions]) -> Job:
+    def submit(
+        self,
+        command: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | float] = (),
+        **options: Unpack[SubmitOptions],
+    ) -> Job:
         """Submit a job (with `array=` an array of them); returns once it is on disk.
 
         `command` is a line for the shell or a list of words. Raises BadRequest and its kin with the master's reason.
@@ -80,13 +87,15 @@ class Cluster:
         return self._submit([_request(command, options)])[0]
 
     def submit_many(
-        self, jobs: Iterable[str | Sequence[str] | JobRequest], **options: Unpack[SubmitOptions]
+        self,
+        jobs: Iterable[str | os.PathLike[str] | Sequence[str | os.PathLike[str] | float] | JobRequest],
+        **options: Unpack[SubmitOptions],
     ) -> list[Job]:
         """Submit all of the jobs or none, in one step; returns once they are on disk.
 
         Each is a command, or a dict with a command and what differs from `options`, which hold for all.
         """
-        return self._submit([_request(job, options) for job in jobs])
+        return self._submit([_request(job, options) for job in members("jobs", jobs, "a list of jobs")])
 
     def _submit(self, requests: Sequence[JobRequest]) -> list[Job]:
         client = self.client()
@@ -124,7 +133,7 @@ class Cluster:
         project: str = "",
         group: str = "",
         host: str = "",
-        states: Iterable[str] = (),
+        states: str | Iterable[str] = (),
         finished: bool = False,
     ) -> Iterator[JobView]:
         """Jobs as of now, in the order gjobs shows them, read while they arrive. Without `user` one's own; "all" means
@@ -139,10 +148,39 @@ class Cluster:
             project=project,
             group=group,
             host=host,
-            states=tuple(states),
+            states=tuple(texts("states", states)),
             finished=finished or bool(numbers),
         )
         return self.client().jobs(wanted)
+
+    def history(
+        self,
+        *,
+        ids: Iterable[Named] = (),
+        user: str = "",
+        queue: str = "",
+        project: str = "",
+        states: str | Iterable[str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Iterator[JobView]:
+        """Finished jobs by number, however long ago that was, read while they arrive. Without `user` one's own, "all"
+        means everybody's; `since` and `until`: those that ended in that time. See also `Job.history`.
+        """
+        numbers = tuple(number_of(each) for each in ids)
+        owner = user or ("all" if numbers else user_name(os.getuid()))
+        ended = Span(since=_timestamp(since, "since"), until=_timestamp(until, "until"))
+        client = self.client()
+        for start in range(0, len(numbers) or 1, MOST_NAMED):
+            wanted = AccountFilter(
+                ids=numbers[start : start + MOST_NAMED],
+                users=() if owner == "all" else (owner,),
+                queues=(queue,) if queue else (),
+                projects=(project,) if project else (),
+                states=tuple(texts("states", states)),
+                completed=ended,
+            )
+            yield from (each.job for each in client.catalogue.accounts(wanted, jobs=True) if each.job is not None)
 
     def hosts(self, *names: str) -> list[HostView]:
         """All hosts, or the named ones. Raises NotFound."""
@@ -220,7 +258,16 @@ class Cluster:
         return {answer.job_id: answer.error for answer in answers if answer.error}
 
 
-def _request(job: str | Sequence[str] | JobRequest, options: SubmitOptions) -> JobRequest:
+def _timestamp(at: datetime | None, name: str) -> float | None:
+    """UTC seconds of a time; one without a zone is of this machine's."""
+    if at is None:
+        return None
+    if not isinstance(at, datetime):
+        raise BadRequest(f"{name}={at!r}: give a datetime")
+    return at.timestamp()
+
+
+def _request(job: object, options: SubmitOptions) -> JobRequest:
     if isinstance(job, Mapping):
         return cast(JobRequest, {**options, **job})
     return cast(JobRequest, {**options, "command": job})

@@ -14,7 +14,7 @@ from gsched.base.errors import Conflict, NotFound
 from gsched.base.ids import array_of, index_of, show_job
 from gsched.base.patterns import expand_job_id
 from gsched.model.job import FINISHED
-from gsched.model.view import JobEnd, JobView
+from gsched.model.view import EventRecord, JobEnd, JobFilter, JobView
 
 if TYPE_CHECKING:
     from gsched.api.cluster import Cluster
@@ -60,11 +60,25 @@ class Job:
         return found[0]
 
     def elements(self) -> list[JobView]:
-        """An array's elements by index, as of now; of any other job itself alone. Raises NotFound."""
+        """An array's elements by index, as of now; of any other job itself alone. However long ago they finished.
+        Raises NotFound.
+        """
         found = list(self.cluster.jobs(ids=[self.id], user="all", finished=True))
+        if not found:
+            found = list(self.cluster.history(ids=[self.id]))
         if not found:
             raise NotFound(f"Job <{self}> is not found")
         return sorted(found, key=lambda each: index_of(each.job_id))
+
+    def history(self) -> tuple[EventRecord, ...]:
+        """What has happened to it, oldest first: `kind`, `at`, and `payload`, JSON with the rest. Of an array what
+        happened to it as a whole. Raises NotFound.
+        """
+        wanted = JobFilter(ids=(self.id,), user="all", finished=True)
+        for told in self.cluster.client().history(wanted):
+            if told.job_id == self.id:
+                return told.events
+        raise NotFound(f"Job <{self}> is not found")
 
     @property
     def state(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from gsched.api.values import whole_or_none
 from gsched.base.errors import BadRequest
 
 
@@ -26,7 +27,9 @@ Named = int | HasId | HasJobId
 
 def number_of(job: Named) -> int:
     """The number of the job. Raises BadRequest for what names none."""
-    number = job if isinstance(job, int) else getattr(job, "id", None) or getattr(job, "job_id", None)
-    if not isinstance(number, int) or isinstance(job, bool) or number <= 0:
+    number = whole_or_none(job)
+    if number is None:
+        number = whole_or_none(getattr(job, "id", None) or getattr(job, "job_id", None))
+    if number is None or number <= 0:
         raise BadRequest(f"{job!r} names no job: give a number, a Job or a JobView")
     return number

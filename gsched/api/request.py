@@ -18,6 +18,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from gsched.api import values
 from gsched.api.named import Named, number_of
 from gsched.base.envdir import home_of, read_setting
 from gsched.base.errors import BadRequest
@@ -29,6 +30,7 @@ from gsched.dialect.spec_values import Surroundings
 from gsched.model.view import Submission
 
 Text = str | os.PathLike[str]
+CommandLine = Text | Sequence[Text | float]
 
 UNIT_VARIABLE = "LSF_UNIT_FOR_LIMITS"
 _DEFAULT_UNIT = "MB"
@@ -44,7 +46,7 @@ class SubmitOptions(TypedDict, total=False):
     queue: str | Sequence[str]
     """-q; of several the first that accepts the job."""
     name: str
-    slots: int | tuple[int, int]
+    slots: int | Sequence[int]
     """-n: slots in all, or the least and the most."""
     env: Mapping[str, str]
     """The job's environment, instead of this process's."""
@@ -58,8 +60,8 @@ class SubmitOptions(TypedDict, total=False):
     """The output and error files are emptied first (-oo, -eo)."""
     after: str | Named | Iterable[Named]
     """Jobs that must be DONE first, or a condition as for -w: `ended(12) && done(13)`."""
-    array: int | str | range
-    """Elements: their number, a list such as `1-100:2%8`, or a range."""
+    array: int | str | range | Sequence[int]
+    """Elements: their number, a list such as `1-100:2%8`, a range, or their indices."""
     run_limit: timedelta | str
     """-W: the job is ended when it has run for so long (whole minutes, rounded up), or `[hours:]minutes`."""
     project: str
@@ -71,8 +73,9 @@ class SubmitOptions(TypedDict, total=False):
     """-g, a job group such as `/night`."""
     hold: bool
     """-H: it waits until it is resumed."""
-    script: str | bytes
-    """A script instead of a command; its #BSUB lines count, options given here come before them."""
+    script: str | bytes | os.PathLike[str]
+    """A script instead of a command, its text or the Path of its file; its #BSUB lines count, options given here come
+    before them."""
     options: Sequence[str]
     """Further words of a gsub command line: `["-M", "4GB", "-x"]`."""
 
@@ -80,7 +83,7 @@ class SubmitOptions(TypedDict, total=False):
 class JobRequest(SubmitOptions, total=False):
     """One job of submit_many."""
 
-    command: str | Sequence[str]
+    command: CommandLine
     """A line for the shell, or the words of a command, which reach it as they are."""
 
 
@@ -98,18 +101,19 @@ class Desk:
 
     def submission(self, request: JobRequest) -> Submission:
         """The submission that is asked for. Raises BadRequest naming the option that is wrong."""
-        unknown = next((name for name in request if name not in _KNOWN), None)
-        if unknown is not None:
-            raise BadRequest(f"submit has no option '{unknown}'")
-        cwd = request.get("cwd")
+        for name, value in request.items():
+            if name not in _KNOWN:
+                raise BadRequest(f"submit has no option '{name}'{values.nearest(name, _KNOWN)}")
+            if value is None:
+                raise BadRequest(f"submit: {name}=None: leave the option out instead")
         around = self._around
-        if cwd is not None:
-            around = dataclasses.replace(around, cwd=os.path.abspath(os.fspath(cwd)))
-        script = request.get("script")
-        words = [*_options(request), *request.get("options", ())]
+        if "cwd" in request:
+            around = dataclasses.replace(around, cwd=os.path.abspath(values.path("cwd", request["cwd"])))
+        script = _script(request["script"], around.cwd) if "script" in request else b""
+        words = [*_options(request), *values.texts("options", request.get("options", ()))]
         asked = read_submission(
             [*words, *_command(request)],
-            read_stdin=lambda: script.encode() if isinstance(script, str) else script or b"",
+            read_stdin=lambda: script,
             read_file=lambda path: (Path(around.cwd) / path).read_bytes(),
             env=self._environment,
             around=around,
@@ -118,7 +122,7 @@ class Desk:
         if asked.wants_help or asked.wants_version or asked.wait or asked.is_interactive:
             raise BadRequest("submit: -h, -V, -K and -I are for the command line")
         spec = msgspec.structs.replace(asked.spec, home=self._home, submit_host=self._host, umask=self._umask)
-        chosen = request.get("env", asked.environment)
+        chosen = values.environment(request["env"]) if "env" in request else asked.environment
         return Submission(spec=spec, environment=self._block(chosen), script=asked.script or b"")
 
     def _block(self, environment: Mapping[str, str]) -> bytes:
@@ -126,71 +130,109 @@ class Desk:
         return self._block_here if environment == self._environment else environment_block(environment)
 
 
-def _plain(value: object) -> Sequence[str]:
-    return (os.fspath(value) if isinstance(value, str | os.PathLike) else str(value),)
+def _joined(name: str, value: object) -> Sequence[str]:
+    return (" ".join(values.texts(name, value)),)
 
 
-def _words(value: str | Sequence[str]) -> Sequence[str]:
-    return (value,) if isinstance(value, str) else value
+def _text(name: str, value: object) -> Sequence[str]:
+    return (values.text(name, value),)
 
 
-def _joined(value: str | Sequence[str]) -> Sequence[str]:
-    return (" ".join(_words(value)),)
+def _path(name: str, value: object) -> Sequence[str]:
+    return (values.path(name, value),)
 
 
-def _gpus(value: int | str) -> Sequence[str]:
-    if isinstance(value, int):
-        return (f"num={value}",) if value else ()
-    return (value,)
+def _whole(name: str, value: object) -> Sequence[str]:
+    return (str(values.whole(name, value)),)
 
 
-def _slots(value: int | tuple[int, int]) -> Sequence[str]:
-    return (str(value) if isinstance(value, int) else ",".join(str(each) for each in value),)
+def _gpus(name: str, value: object) -> Sequence[str]:
+    if isinstance(value, str):
+        return (value,)
+    count = values.whole(name, value, " or a text such as 'num=2:mode=shared'")
+    return (f"num={count}",) if count else ()
 
 
-def _conditions(after: str | Named | Iterable[Named]) -> Sequence[str]:
+def _slots(name: str, value: object) -> Sequence[str]:
+    if isinstance(value, str) or values.whole_or_none(value) is not None:
+        return (values.text(name, value),)
+    counts = values.members(name, value, "a whole number, or the least and the most,")
+    return (",".join(str(values.whole(name, each)) for each in counts),)
+
+
+def _conditions(name: str, after: object) -> Sequence[str]:
     if isinstance(after, str):
         return (after,)
-    jobs = list(after) if isinstance(after, Iterable) else [after]
+    is_one = values.whole_or_none(after) is not None or not isinstance(after, Iterable)
+    jobs: list[Any] = [after] if is_one else values.members(name, after, "a job")
     return (" && ".join(f"done({show_job(number_of(job))})" for job in jobs),) if jobs else ()
 
 
-def _minutes(limit: timedelta | str) -> Sequence[str]:
+def _minutes(name: str, limit: object) -> Sequence[str]:
     if isinstance(limit, str):
         return (limit,)
-    if not isinstance(limit, timedelta):
-        raise BadRequest(f"run_limit={limit!r}: is that minutes or seconds? Give timedelta(minutes=...) or '1:30'")
-    return (str(ceil(limit.total_seconds() / 60)),)
+    if values.whole_or_none(limit) is not None or isinstance(limit, float):
+        raise BadRequest(f"{name}={limit!r}: is that minutes or seconds? Give timedelta(minutes=...) or '1:30'")
+    return (str(ceil(values.duration(name, limit).total_seconds() / 60)),)
 
 
-def _array(array: int | str | range) -> str:
+def _array(array: object) -> str:
     """`[1-100:2]%8`."""
-    if isinstance(array, int):
-        array = f"1-{array}"
-    if isinstance(array, range):
+    count = values.whole_or_none(array)
+    if count is not None:
+        array = f"1-{count}"
+    elif isinstance(array, range):
         if not array or array.step < 1:
             raise BadRequest(f"array={array!r}: the indices of an array ascend, and there is at least one")
         array = f"{array.start}-{array[-1]}:{array.step}"
-    indices, percent, limit = array.partition("%")
-    return f"[{indices.strip().removeprefix('[').removesuffix(']')}]{percent}{limit}"
+    elif not isinstance(array, str):
+        indices = values.members("array", array, "a number, a text such as '1-100:2%8', a range or a list of indices")
+        if not indices:
+            raise BadRequest(f"array={array!r}: there is at least one index")
+        array = ",".join(str(values.whole("array", index)) for index in indices)
+    text, percent, limit = array.partition("%")
+    return f"[{text.strip().removeprefix('[').removesuffix(']')}]{percent}{limit}"
 
 
+_SCRIPTS = (".sh", ".bash", ".csh", ".zsh", ".py", ".bsub", ".lsf", ".job")
+
+
+def _script(script: object, cwd: str) -> bytes:
+    """The text of a script. Raises BadRequest, also for a text that is meant to be the name of a file."""
+    if isinstance(script, bytes):
+        return script
+    if isinstance(script, os.PathLike):
+        where = Path(cwd) / os.fsdecode(script)
+        try:
+            return where.read_bytes()
+        except OSError as problem:
+            raise BadRequest(f"script={script!r}: {where}: {problem.strerror}") from None
+    if not isinstance(script, str):
+        raise values.wrong("script", script, "the text of a script, or the Path of its file,")
+    if script and len(script.split()) == 1 and "\0" not in script:
+        name = script.strip()
+        if name.endswith(_SCRIPTS) or (len(name) < _LONGEST_PATH and (Path(cwd) / name).is_file()):
+            raise BadRequest(f"script={script!r} is the name of a file: give Path({name!r}), or what stands in it")
+    return script.encode()
+
+
+_LONGEST_PATH = 4096
 _KNOWN = JobRequest.__optional_keys__
-_VALUES: Mapping[str, tuple[str, Callable[[Any], Sequence[str]]]] = {
-    "name": ("J", _plain),
+_VALUES: Mapping[str, tuple[str, Callable[[str, Any], Sequence[str]]]] = {
+    "name": ("J", _text),
     "queue": ("q", _joined),
     "slots": ("n", _slots),
     "gpus": ("gpu", _gpus),
-    "requirement": ("R", _words),
+    "requirement": ("R", values.texts),
     "hosts": ("m", _joined),
-    "input": ("i", _plain),
-    "output": ("o", _plain),
-    "error": ("e", _plain),
+    "input": ("i", _path),
+    "output": ("o", _path),
+    "error": ("e", _path),
     "after": ("w", _conditions),
     "run_limit": ("W", _minutes),
-    "project": ("P", _plain),
-    "priority": ("sp", _plain),
-    "group": ("g", _plain),
+    "project": ("P", _text),
+    "priority": ("sp", _whole),
+    "group": ("g", _text),
 }
 """Option of submit -> bsub's, and how its value is written; one that may be given more often has several."""
 _EMPTIED = {"o": "oo", "e": "eo"}
@@ -198,32 +240,33 @@ _EMPTIED = {"o": "oo", "e": "eo"}
 
 def _options(request: JobRequest) -> Iterator[str]:
     """The words of a gsub command line for what was asked, without the command."""
-    values: dict[str, Any] = dict(request)
-    for field, value in values.items():
-        if value is None:
-            raise BadRequest(f"submit: {field}=None: leave the option out instead")
-    if "array" in values:
-        values["name"] = f"{values.get('name', '')}{_array(values['array'])}"
-    for field in _VALUES.keys() & values:
+    given: dict[str, Any] = dict(request)
+    if "array" in given:
+        given["name"] = f"{values.text('name', given.get('name', ''))}{_array(given['array'])}"
+    empties = values.truth("overwrite", given.get("overwrite", False))
+    for field in _VALUES.keys() & given:
         option, written = _VALUES[field]
-        if values.get("overwrite"):
+        if empties:
             option = _EMPTIED.get(option, option)
-        for word in written(values[field]):
+        for word in written(field, given[field]):
             yield from (f"-{option}", word)
-    if values.get("hold"):
+    if values.truth("hold", given.get("hold", False)):
         yield "-H"
 
 
 def _command(request: JobRequest) -> tuple[str, ...]:
     """The command behind the options; nothing for a script."""
-    command = request.get("command", ())
+    command: object = request.get("command", ())
+    if isinstance(command, os.PathLike):
+        command = (command,)
+    if not isinstance(command, str):
+        parts = values.members("command", command, "a line for the shell, a path or a list of words")
+        command = shlex.join(values.word("command", part) for part in parts)
     if not command and "script" not in request:
         raise BadRequest("submit needs a command, or script=")
     if command and "script" in request:
         raise BadRequest("submit takes a command or script=, not both")
-    if not command:
-        return ()
-    return ("--", command if isinstance(command, str) else shlex.join(os.fspath(word) for word in command))
+    return ("--", command) if command else ()
 
 
 def _umask() -> int:

@@ -1,0 +1,139 @@
+"""Values of programs: numbers of numpy, whole floats, paths and sequences count, the rest is refused by name."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gsched.api.named import number_of
+from gsched.api.request import Desk
+from gsched.base.errors import GschedError
+from gsched.model.view import Submission
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(str(tmp_path))
+
+
+def asked(desk: Desk, **request: Any) -> Submission:
+    return desk.submission({"command": "true", **request})  # type: ignore[typeddict-item]
+
+
+def refusal(desk: Desk, **request: Any) -> str:
+    with pytest.raises(GschedError) as caught:
+        desk.submission(request)  # type: ignore[arg-type]
+    return caught.value.text
+
+
+TWO = [2, 2.0, np.int64(2), np.uint8(2), np.float32(2.0), np.array(2), Fraction(2), Decimal(2)]
+
+
+@pytest.mark.parametrize("two", TWO, ids=lambda two: f"{type(two).__name__}-{two}")
+def test_whole_numbers_of_any_kind_count(desk: Desk, two: Any) -> None:
+    spec = asked(desk, gpus=two, slots=two, array=two, priority=two, after=two).spec
+    assert (spec.gpu_req, spec.slots, spec.indices) == ("num=2", 2, "1-2")
+    assert (spec.priority, spec.dependency) == (2, "done(2)")
+    assert number_of(two) == 2
+    assert asked(desk, slots=(two, 4)).spec.max_slots == 4
+
+
+def test_sequences_and_paths_count(desk: Desk, tmp_path: Path) -> None:
+    assert asked(desk, array=[1, 4, 7]).spec.indices == asked(desk, array=np.array([1, 4, 7])).spec.indices == "1,4,7"
+    assert asked(desk, array=range(1, 8, 3)).spec.indices == "1-7:3"
+    assert asked(desk, slots=np.array([2, 8])).spec.max_slots == 8
+    assert asked(desk, after=np.array([3, 5])).spec.dependency == "done(3) && done(5)"
+    jobs = [SimpleNamespace(id=7), SimpleNamespace(job_id=np.int64(9))]
+    assert asked(desk, after=jobs).spec.dependency == "done(7) && done(9)"
+    spec = asked(desk, output=tmp_path / "out", cwd=tmp_path, name=Path("train"), project=2026).spec
+    assert (spec.output_file, spec.cwd, spec.name, spec.project) == (
+        str(tmp_path / "out"),
+        str(tmp_path),
+        "train",
+        "2026",
+    )
+    assert asked(desk, hold=np.bool_(True)).spec.hold
+    assert asked(desk, run_limit=np.timedelta64(90, "s")).spec.run_limit_s == 120
+    block = asked(desk, env={"N": np.int64(4), "WHERE": tmp_path}).environment
+    assert b"N=4\0" in block and f"WHERE={tmp_path}\0".encode() in block
+
+
+def test_words_of_a_command(desk: Desk) -> None:
+    words = ["train.py", "--lr", 0.1, "--seed", np.int64(3), Path("a b")]
+    assert asked(desk, command=words).spec.command == "train.py --lr 0.1 --seed 3 'a b'"
+    assert asked(desk, command=Path("/opt/a b")).spec.command == "'/opt/a b'"
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        ({"gpu": 1}, "submit has no option 'gpu'; did you mean 'gpus'?"),
+        ({"nmae": "x"}, "submit has no option 'nmae'; did you mean 'name'?"),
+        ({"quxxz": 1}, "submit has no option 'quxxz'"),
+        ({"gpus": 1.5}, "gpus=1.5: a whole number or a text such as 'num=2:mode=shared' is wanted"),
+        ({"gpus": True}, "gpus=True: a whole number"),
+        ({"gpus": float("nan")}, "gpus=nan: a whole number"),
+        ({"slots": [2, "x"]}, "slots='x': a whole number is wanted, this is of type str"),
+        ({"slots": {"min": 2}}, "slots={'min': 2}: a whole number, or the least and the most, is wanted"),
+        ({"slots": 2 + 1j}, "slots=(2+1j): a whole number, or"),
+        ({"array": object()}, "array=<object object"),
+        ({"array": []}, "array=[]: there is at least one index"),
+        ({"array": [1, 2.5]}, "array=2.5: a whole number is wanted"),
+        ({"priority": "high"}, "priority='high': a whole number is wanted"),
+        ({"after": 2.5}, "2.5 names no job"),
+        ({"after": [None]}, "None names no job"),
+        ({"name": b"x"}, "name=b'x': a whole number or a text is wanted, this is of type bytes"),
+        ({"queue": 3}, "queue=3: a text or a list of texts is wanted"),
+        ({"queue": ["a", 3]}, "queue=3: a text is wanted"),
+        ({"requirement": {"mem": 3}}, "requirement={'mem': 3}: a text or a list of texts is wanted"),
+        ({"options": "-x"}, None),
+        ({"options": ["-M", 4]}, "options=4: a text is wanted"),
+        ({"output": 3}, "output=3: a path is wanted"),
+        ({"cwd": 3}, "cwd=3: a path is wanted"),
+        ({"hold": "yes"}, "hold='yes': True or False is wanted"),
+        ({"overwrite": 1}, "overwrite=1: True or False is wanted"),
+        ({"run_limit": 90}, "run_limit=90: is that minutes or seconds?"),
+        ({"run_limit": []}, "run_limit=[]: timedelta(minutes=...)"),
+        ({"env": ["A=1"]}, "env=['A=1']: a dict of variables is wanted"),
+        ({"env": {3: "x"}}, "env=3: a name of a variable is wanted"),
+        ({"env": {"A": 1.5}}, "env['A']=1.5: a whole number or a text is wanted"),
+        ({"command": ["echo", None]}, "command=None: a text, a path or a number is wanted"),
+        ({"command": 3}, "command=3: a line for the shell, a path or a list of words is wanted"),
+        ({"command": b"echo"}, "command=b'echo': a line for the shell"),
+        ({"name": None}, "submit: name=None: leave the option out instead"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_wrong_is_refused_by_name(desk: Desk, request_: dict[str, Any], text: str | None) -> None:
+    if text is None:
+        assert asked(desk, **request_).spec.exclusive
+        return
+    assert refusal(desk, **{"command": "true", **request_}).startswith(text)
+
+
+def test_a_script_is_a_text_or_the_path_of_its_file(desk: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "job.txt"
+    file.write_text("#BSUB -J filed\necho hello\n")
+    for script in (file, file.read_text(), file.read_bytes()):
+        done = desk.submission({"script": script})
+        assert (done.spec.name, done.script) == ("filed", file.read_bytes())
+    assert desk.submission({"script": Path("job.txt"), "cwd": tmp_path}).spec.name == "filed"
+    meant = "is the name of a file: give Path("
+    assert meant in refusal(desk, script=str(file))
+    assert meant in refusal(desk, script="job.txt", cwd=tmp_path)
+    assert meant in refusal(desk, script="not-there.sh")
+    assert refusal(desk, script=tmp_path / "none").endswith("/none: No such file or directory")
+    assert refusal(desk, script=3).startswith("script=3: the text of a script, or the Path of its file, is wanted")
+    assert desk.submission({"script": "hostname\n"}).script == b"hostname\n"
+
+
+def test_whole_timedeltas_are_minutes_rounded_up(desk: Desk) -> None:
+    assert asked(desk, run_limit=timedelta(seconds=61)).spec.run_limit_s == 120
+    assert asked(desk, run_limit="1:30").spec.run_limit_s == 5400
