@@ -12,6 +12,7 @@ import re
 import ssl
 import stat
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -143,16 +144,22 @@ def read_ca(tls_dir: str) -> bytes:
 
 def stamp(tls_dir: str, host: str) -> tuple[int, ...]:
     """Changes whenever one of the files is replaced; costs a look at each. `host` empty: the CA's alone."""
-    own = (certificate_file(tls_dir, host), key_file(tls_dir, host)) if host else ()
-    return _stamp_of(Path(tls_dir) / CA_FILE, *own) + revoked_stamp(tls_dir)
+    return stamp_of(files_of(tls_dir, host))
+
+
+def files_of(tls_dir: str, host: str) -> tuple[str, ...]:
+    """Paths of all that `stamp` looks at, the list of revoked certificates last."""
+    own = (str(certificate_file(tls_dir, host)), str(key_file(tls_dir, host))) if host else ()
+    return (f"{tls_dir}/{CA_FILE}", *own, f"{tls_dir}/{REVOKED_FILE}")
 
 
 def revoked_stamp(tls_dir: str) -> tuple[int, ...]:
     """Changes whenever the list of revoked certificates does."""
-    return _stamp_of(Path(tls_dir) / REVOKED_FILE)
+    return stamp_of((f"{tls_dir}/{REVOKED_FILE}",))
 
 
-def _stamp_of(*files: Path) -> tuple[int, ...]:
+def stamp_of(files: Iterable[str]) -> tuple[int, ...]:
+    """Three numbers for each file, which change when it is replaced."""
     found: list[int] = []
     for file in files:
         try:

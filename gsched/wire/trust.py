@@ -20,11 +20,12 @@ from gsched.wire.certificates import (
     CA_FILE,
     Revoked,
     certificate_file,
+    files_of,
     key_file,
     read_ca,
     read_credentials,
     revoked_stamp,
-    stamp,
+    stamp_of,
 )
 
 HANDSHAKE_S = 5.0
@@ -45,13 +46,16 @@ class Trust:
     def __init__(self, tls_dir: str, host: str = "") -> None:
         self._tls_dir = tls_dir
         self._host = host
+        self._files: tuple[str, ...] = ()
 
     def stamp(self) -> tuple[int, ...]:
-        """Changes whenever one of the files is replaced."""
-        return stamp(self._tls_dir, self._host)
+        """Changes whenever one of the files is replaced; costs a look at each."""
+        if not self._files:
+            self._files = files_of(self._tls_dir, self._host)
+        return stamp_of(self._files)
 
     def revoked_stamp(self) -> tuple[int, ...]:
-        """Changes whenever the list of revoked certificates does."""
+        """Changes whenever the list of revoked certificates does: it is the end of `stamp`."""
         return revoked_stamp(self._tls_dir)
 
     def believed(self, address: str) -> Believed:

@@ -45,10 +45,11 @@ class TrustedChannel(grpc.Channel):
         """The connection as it counts now. Raises BadCertificate, Unavailable, PermissionDenied."""
         asked_at = time.monotonic()
         with self._lock:
-            self._look()
+            stamp = self._trust.stamp()
             found = self._opened
-            if found is not None and found.stamp == self._trust.stamp():
+            if found is not None and found.stamp == stamp:
                 return found
+            self._look()
             if self._failure is not None and self._failure[0] >= asked_at:
                 raise self._failure[1]  # of somebody who asked meanwhile: not one after another
             try:
@@ -196,8 +197,8 @@ class AioConnection:
         """The connection as it counts now. Raises BadCertificate, Unavailable, PermissionDenied."""
         asked_at = time.monotonic()
         async with self._lock:
-            await self.look()
             if self._opened is None or self._opened.stamp != self._trust.stamp():
+                await self.look()
                 if self._failure is not None and self._failure[0] >= asked_at:
                     raise self._failure[1]
                 try:
