@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from gsched import __version__
@@ -31,10 +31,11 @@ from gsched.agent.pamlimits import PamLimits, session_words
 from gsched.agent.relay import Relay
 from gsched.agent.report import HostReporter
 from gsched.agent.session import Sessions
-from gsched.agent.spool import mark_of, only_one
+from gsched.agent.spool import SpoolFolder, mark_of, only_one
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict
 from gsched.base.gpulock import places
+from gsched.base.ids import attempt_name
 from gsched.base.rootowned import who_may_change
 from gsched.base.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
 from gsched.config.files import load
@@ -109,6 +110,8 @@ class Agent:
         self._manager = manager
         self._usage_s = config.timing.usage_sample_s
         self._mark = mark_of(spool)
+        self._memory = Memory(spool)
+        self._folder = SpoolFolder(spool, self._mark, self._running_names, self._memory.write)
         self._outbox = Outbox(config.timing.exchange_s)
         self._errands = Errands()
         self._listening: socket.socket | None = None
@@ -123,7 +126,7 @@ class Agent:
         self._attempts = self._make_attempts()
         relay = Relay(self._host, self._attempts.tasks.answer, self._outbox.send)
         door = LaunchDoor(self._host, relay, self._attempts.tasks.prove, self._attempts.tasks.slots)
-        self._reporter.remarks.append(self._attempts.unkillable.remarks)
+        self._reporter.remarks += [self._attempts.unkillable.remarks, self._folder.remarks]
         adopted = await self._attempts.adopt()
         await self._keeping.adopt()
         log.info("gsched %s: agent of %s, %d attempts adopted", __version__, self._host, adopted)
@@ -232,14 +235,13 @@ class Agent:
 
     def _make_sessions(self, relay: Relay) -> Sessions:
         contact = Contact(self._host, self._manager)
-        memory = Memory(self._spool)
         obedience = Obedience(
             self._attempts,
             relay,
             contact=contact,
             outbox=self._outbox,
             errands=self._errands,
-            memory=memory,
+            memory=self._memory,
             configure=self._configure,
             end=self._end,
         )
@@ -247,7 +249,7 @@ class Agent:
             self._config,
             self._host,
             self._mark,
-            memory,
+            self._memory,
             contact=contact,
             outbox=self._outbox,
             errands=self._errands,
@@ -268,6 +270,15 @@ class Agent:
 
     def _known_attempts(self) -> Attempts:
         return self._attempts
+
+    def _running_names(self) -> Collection[str]:
+        return [attempt_name(*key) for key in self._attempts.holdings.running]
+
+    def _look_after_folder(self) -> None:
+        before = self._folder.remarks()
+        self._folder.look()
+        if self._folder.remarks() != before:
+            self._reporter.tell_soon()
 
     def _owners_of(self, pids: Iterable[int]) -> Mapping[int, str]:
         return self._keeping.owners(pids)
@@ -296,6 +307,7 @@ class Agent:
     async def _sample_usage(self) -> None:
         while True:
             await asyncio.sleep(self._usage_s)  # memory has no event: it is looked at
+            self._look_after_folder()
             try:
                 report = self._attempts.usage_report()
             except Exception:

@@ -36,8 +36,11 @@ class Memory:
         self._known = StoreMark(
             cluster_id=told.cluster_id, generation=told.generation, seq=told.seq, next_job_id=told.next_job_id
         )
-        if self._known.bounds == self._written.bounds and 0 <= told.seq - self._written.seq < SEQ_STEP:
-            return
+        if self._known.bounds != self._written.bounds or not 0 <= told.seq - self._written.seq < SEQ_STEP:
+            self.write()
+
+    def write(self) -> None:
+        """Keep it in the folder."""
         try:
             remember(self._spool, self._known)
         except OSError as error:

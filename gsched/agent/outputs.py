@@ -24,6 +24,8 @@ class KeptOutputs:
 
     def keep(self, name: str, attempt_folder: Path, now: float) -> None:
         """Move the attempt's own output files here before its folder goes."""
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(mode=0o700, exist_ok=True)  # somebody may have removed it
         for stream in STREAMS:
             source = attempt_folder / stream
             with contextlib.suppress(OSError):
@@ -47,7 +49,7 @@ class KeptOutputs:
             return b""
 
     def _prune(self, now: float) -> None:
-        with os.scandir(self._folder) as entries:
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as entries:
             for entry in entries:
                 with contextlib.suppress(OSError):
                     if now - entry.stat().st_mtime > KEEP_S:

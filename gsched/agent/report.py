@@ -118,6 +118,10 @@ class HostReporter:
             self._send_gpus(self.gpus.gpus)
         self._load_due.set()
 
+    def tell_soon(self) -> None:
+        """What is said of the host has changed: the next report of the load is due now."""
+        self._load_due.set()
+
     async def close(self) -> None:
         """End what samples."""
         for task in self._tasks:

@@ -100,6 +100,8 @@ class Spool:
         """Make the attempt's folder; False when there is one. Raises ResourceExhausted when it cannot be made."""
         folder = self.folder(attempt_name(order.job_id, order.attempt))
         try:
+            if not self.attempts.is_dir():  # somebody has removed it
+                self.attempts.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.mkdir(mode=0o700)
             if order.account is not None:
                 for passed in (self.attempts.parent, self.attempts, folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -54,6 +55,11 @@ def start(cluster: Cluster, *ends: str) -> list[int]:
 
 def kill_agent(cluster: Cluster) -> None:
     cluster.kill(f"agent-{cluster.host}")
+
+
+def notes(cluster: Cluster) -> tuple[str, ...]:
+    with cluster.client() as client:
+        return client.hosts()[0].notes
 
 
 def host_status(cluster: Cluster) -> str:
@@ -241,6 +247,25 @@ def test_who_waits_for_a_job_goes_on_waiting_when_the_door_is_killed(cluster: Cl
     assert (process.returncode, err) == (9, "<<Job is finished>>\n")
     assert out.startswith("Job <") and len(out.splitlines()) == 1
     cluster.up()
+
+
+def test_a_spool_folder_that_is_removed_is_made_again(cluster: Cluster):
+    (running,) = start(cluster, "exit 3")
+    spool = cluster.folder / "spool" / cluster.host
+    mark = (spool / "mark").read_text()
+    shutil.rmtree(spool)
+    note = f"was removed and made again: how runs {running}.1 end may not be known"
+    cluster.until(lambda: note in " ".join(notes(cluster)), "the host does not say it")
+    assert (spool / "mark").read_text() == mark
+    after = cluster.submit("-o", "/dev/null", "exit 4")
+    assert end_of(cluster.wait(after)[0]) == ("exit", 4)
+    assert state_of(cluster, running) == "RUN"
+    (cluster.folder / "go").touch()
+    assert cluster.wait(running)[0].state in ("DONE", "EXIT")  # its status has gone with the folder
+    cluster.until(lambda: "was removed" not in " ".join(notes(cluster)), "the note stays")
+    kill_agent(cluster)
+    cluster.up()  # another one finds its folder
+    assert end_of(cluster.wait(cluster.submit("-o", "/dev/null", "exit 5"))[0]) == ("exit", 5)
 
 
 def test_an_agent_that_vanishes_makes_its_jobs_unknown_until_it_is_back(cluster: Cluster):

@@ -31,6 +31,13 @@ def test_a_folder_that_is_gone_is_no_error(tmp_path: Path) -> None:
     assert kept.read("8.1", "stdout", 0, 100) == b""
 
 
+def test_a_folder_of_kept_output_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    kept = KeptOutputs(tmp_path / "outputs")
+    (tmp_path / "outputs").rmdir()
+    kept.keep("7.1", attempt_folder(tmp_path / "7.1", b"hello\n"), now=0.0)
+    assert kept.read("7.1", "stdout", 0, 100) == b"hello\n"
+
+
 def test_old_output_makes_room(tmp_path: Path) -> None:
     kept = KeptOutputs(tmp_path / "outputs")
     now = time.time()
