@@ -320,3 +320,13 @@ def test_a_host_that_is_gone_is_a_reason_and_load_is_not_waited_for_in_vain(clus
     cluster.until(lambda: "no longer" not in cluster.run("gjobs", "-p", str(waits)).stdout, "two is still missed")
     assert " Job will start at an unknown time: Job's resource requirements" in shown(cluster, loaded)
     assert " Job will never start as the hosts are now: Job's resource requirements" in shown(cluster, never)
+
+
+def test_what_lsf_knows_of_gpus_and_hosts_by_itself(cluster: Cluster) -> None:
+    select = "ngpus_physical==4 && gpu_mode0==3 && gpu_mtotal3>11000 && gpu_ut0<50 && nthreads>=1 && ostype==Linux"
+    job = cluster.submit("-R", f"select[{select}]", "true")
+    assert cluster.wait(job)[0].state == "DONE"
+    assert len(cluster.run("ghosts", "-R", f"select[{select}]").stdout.splitlines()) == 3  # a heading and both hosts
+    waiting = cluster.submit("-R", "select[gpu_mode0==0]", "true")
+    assert "gpu_mode0==0: gpu_mode0 is 3" in cluster.why_pending(waiting)
+    cluster.run("gkill", str(waiting))
