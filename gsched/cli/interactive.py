@@ -22,7 +22,9 @@ from gsched.cli.call import Call
 from gsched.cli.job_wait import Wait
 from gsched.cli.links import link_of
 from gsched.cli.session import Session
+from gsched.cli.time_left import TimeLeft
 from gsched.model.event import AnyEvent, JobFinished, JobStarted
+from gsched.model.job import TERM_TEXTS
 from gsched.model.view import OutputChunk
 from gsched.wire.client import Client
 
@@ -56,6 +58,8 @@ class Sitting(Wait):
     def happened(self, event: AnyEvent) -> int | None:
         """As for -K; but a start is the time to show what the job prints."""
         if isinstance(event, JobFinished) and (event.result.started or self.host):
+            if why := event.result.term_reason:
+                self.call.error(f"<<Job is terminated: {why}: {TERM_TEXTS.get(why, 'unknown')}>>\n")
             return self.code_of(event)
         code = super().happened(event)
         if isinstance(event, JobStarted):
@@ -74,7 +78,8 @@ class Sitting(Wait):
                 self.job_id, stdout_from=size["stdout"], stderr_from=size["stderr"], follow=True, terminal=True
             )
 
-        with _raw(self.call) if self._is_raw else contextlib.nullcontext(), keyboard:
+        warning = TimeLeft(self.session.client, self.job_id, self.call.error)
+        with _raw(self.call) if self._is_raw else contextlib.nullcontext(), keyboard, warning:
             for chunk in self.session.output(self.job_id, attempt, ask):
                 if chunk.stream == "stdout":
                     self.call.write_bytes(chunk.data)

@@ -164,6 +164,21 @@ def test_a_command_that_is_killed_takes_its_job_along(cluster: Cluster, screen: 
     assert "gone" in view.kill_reason
 
 
+@pytest.mark.nightly
+def test_a_run_limit_is_told_before_and_after(cluster: Cluster, screen: Callable[..., Screen]) -> None:
+    """A shell of somebody who was thinking went without a word."""
+    shell = screen("-Is", "-W", "60", "env PS1='ready> ' bash --norc -i")
+    shell.until(rb"ready> ")
+    shell.type(b"exit 0\r")
+    assert shell.process.wait(PATIENCE_S) == 0
+    assert b"<<The job's" not in shell.text and b"<<Job is terminated" not in shell.text
+    short = screen("-Is", "-W", "1", "trap 'exit 9' USR2; echo u''p; while :; do sleep 0.1; done")
+    short.until(rb"up\r\n")
+    short.until(rb"\r\n<<The job's run time ends in [1-6] seconds?: it is ended then>>\r\n")
+    assert short.process.wait(PATIENCE_S) == 9
+    short.until(rb"<<Job is terminated: TERM_RUNLIMIT: job killed after reaching LSF run time limit>>\r\n")
+
+
 @pytest.mark.parametrize("ignored", ["", "INT TERM", "HUP INT TERM"])
 def test_closing_the_terminal_hangs_up_and_frees_the_gpu(
     cluster: Cluster, screen: Callable[..., Screen], ignored: str
