@@ -7,6 +7,7 @@ plain one, and makes none.
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 import time
@@ -181,15 +182,20 @@ def _one_line(text: str) -> str:
 
 def room_for(facts: Facts, *, home: str, cwd: str, script: str | None) -> int:
     """Bytes of the longest report that may have to stand above the output of the job."""
+    text = report_text(facts, _longest_end(), home=home, cwd=cwd, started_at=0, now=0, script=script, is_above=True)
+    return len(text.encode(errors="surrogateescape"))
+
+
+@functools.cache
+def _longest_end() -> AttemptResult:
+    """One that takes as many characters to tell of as any."""
     most = 9_999_999_999.0
     usage = Usage(
         cpu_s=most, max_mem_mib=most, avg_mem_mib=most, max_swap_mib=most, max_processes=10**9, max_threads=10**9
     )
     result = AttemptResult(signal=64, core_dumped=True, run_s=most, ended_at=most, usage=usage)
     ends = [msgspec.structs.replace(result, term_reason=reason) for reason in TERM_TEXTS]
-    result = max(ends, key=lambda end: sum(len(line) for line in _outcome(end)))
-    text = report_text(facts, result, home=home, cwd=cwd, started_at=0, now=0, script=script, is_above=True)
-    return len(text.encode(errors="surrogateescape"))
+    return max(ends, key=lambda end: sum(len(line) for line in _outcome(end)))
 
 
 def write_report(fd: int, facts: Facts, room: tuple[int, int], text: Callable[[bool], str], *, is_below: bool) -> None:
