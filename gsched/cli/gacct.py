@@ -48,6 +48,8 @@ TABLE = OptionTable(
     examples=("PROGRAM", "PROGRAM -l 1153", "PROGRAM -u all -C .-30,"),
 )
 
+MANY = 2_500
+"""Accounts that the door adds up for a caller; of more the sum is made in his own process."""
 NOTHING = "No matching job found\n"
 
 
@@ -60,24 +62,31 @@ def main(call: Call) -> int:
     wanted = _wanted(call, options, zone)
     detailed = options.has("l", "UF", "b")
     summary = accounts.Summary()
-    if not wanted.ids:
-        alone(call)
     with connected(call) as session:
-        found = _counted(session.client.catalogue.accounts(wanted, jobs=detailed), summary)
-        call.write(accounts.heading(wanted, zone))
+        found = _counted(_at_ease(call, session.client.catalogue.accounts(wanted, jobs=detailed)), summary)
         if detailed:
             # In the order in which they ended, as an accounting file has them.
             jobs = sorted(found, key=lambda account: (account.finished_at, account.job_id))
-            for text in _jobs(call, options, jobs, zone):
-                call.write(text)
         else:
+            jobs = []
             for _ in found:
                 pass
+        call.write(accounts.heading(wanted, zone))
+        for text in _jobs(call, options, jobs, zone) if detailed else ():
+            call.write(text)
     if wanted.ids and not summary.cpu.count:
         call.error(NOTHING)
         return LSF_FAILURE
     call.write(accounts.render_summary(summary, zone))
     return 0
+
+
+def _at_ease(call: Call, found: Iterable[Account]) -> Iterator[Account]:
+    """The accounts; when there are many the command goes on by itself, before it has said anything."""
+    for count, account in enumerate(found, 1):
+        if count == MANY:
+            alone(call)
+        yield account
 
 
 def _counted(found: Iterable[Account], summary: accounts.Summary) -> Iterator[Account]:

@@ -81,8 +81,6 @@ def main(call: Call) -> int:
         raise BadRequest(f"{program(call)}: -T is given together with -t")
     wanted = _wanted(call, options, now, zone)
     year = shows_year(call, "LSB_BHIST_DISPLAY_YEAR")
-    if wanted.jobs.finished and not wanted.jobs.ids:
-        alone(call)
     with connected(call) as session:
         told = session.client.past.histories(wanted)
         reader = _Reader(call, wanted.jobs.ids)
@@ -95,7 +93,7 @@ def main(call: Call) -> int:
             texts = _at_length(reader.read(told), zone, now, unfolded=options.has("UF"), year=year)
         else:
             texts = _summary(reader.read(told), now, wide=options.has("w"))
-        shown = _write(call, texts)
+        shown = _write(call, texts, reader)
     if not reader.count and not reader.problems:
         call.write("No matching job found\n")
     elif options.has("t") and reader.count and not shown:
@@ -110,13 +108,15 @@ def main(call: Call) -> int:
     return 0 if shown and not reader.problems else LSF_FAILURE
 
 
-def _write(call: Call, texts: Iterator[str]) -> bool:
-    """Write what there is, as it comes; whether there was anything."""
+def _write(call: Call, texts: Iterator[str], reader: _Reader) -> bool:
+    """Write what there is, as it comes; whether there was anything. Much of it is the business of another process."""
     shown, pieces, size = False, list[str](), 0
     for text in texts:
         pieces.append(text)
         size += len(text)
         if size >= PIECE:
+            if not shown and not reader.problems:
+                alone(call)
             call.write("".join(pieces))
             shown, pieces, size = True, [], 0
     call.write("".join(pieces))

@@ -171,6 +171,18 @@ def test_jobs_that_are_told_by_their_times_stand_among_the_others(master: FakeMa
     assert call("bhist", "-l", "-a").run() == 0 and not master.queries[-1].brief
 
 
+def test_much_is_laid_out_by_the_callers_own_process(master: FakeMaster, call: NewCall) -> None:
+    begin = at("Jul 5 11:00:00")
+    for count, is_handed_over in ((10, False), (2_000, True)):
+        master.times = [JobTimes(number, "ann", "train", begin, begin + 1.0, begin + 2.0) for number in range(count)]
+        taken = []
+        ghist = call("ghist", "-a")
+        ghist.take_over = lambda taken=taken, ghist=ghist: taken.append(ghist.out)  # type: ignore[method-assign]
+        assert ghist.run() == 0
+        assert taken == ([""] if is_handed_over else []), "before anything is said"
+        assert len(ghist.out.splitlines()) == count + 2
+
+
 def test_what_was_left_out_is_said(master: FakeMaster, call: NewCall) -> None:
     master.histories = {220: job_220().events}
     master.cut_at = at("Jul 5 11:34:11")
