@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
-from gsched.store.mark import StoreMark, remember, remembered
+from gsched.store.mark import StoreMark, remember, remembered, update_memory
 from gsched.wire.v1 import agent_pb2
 
 log = logging.getLogger(__name__)
-
-
-SEQ_STEP = 1_000
-"""So many more events are worth a write."""
 
 
 class Memory:
@@ -30,19 +27,24 @@ class Memory:
         )
 
     def take(self, told: agent_pb2.StoreMark) -> None:
-        """The master has said how far its store has come. Written when its bounds move, not with each order."""
+        """The master has said how far its store has come. Synced when its bounds move, not with each order."""
         if not told.cluster_id:
             return
         self._known = StoreMark(
             cluster_id=told.cluster_id, generation=told.generation, seq=told.seq, next_job_id=told.next_job_id
         )
-        if self._known.bounds != self._written.bounds or not 0 <= told.seq - self._written.seq < SEQ_STEP:
-            self.write()
+        if self._known.bounds != self._written.bounds:
+            self._keep(remember)
+        elif self._known != self._written:
+            self._keep(update_memory)
 
     def write(self) -> None:
         """Keep it in the folder."""
+        self._keep(remember)
+
+    def _keep(self, how: Callable[[Path, StoreMark], None]) -> None:
         try:
-            remember(self._spool, self._known)
+            how(self._spool, self._known)
         except OSError as error:
             log.warning("%s: what is known of the master's store cannot be kept: %s", self._spool, error.strerror)
         else:

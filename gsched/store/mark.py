@@ -68,7 +68,11 @@ def boot_id() -> str:
 def _encoded(record: _Record) -> bytes:
     record.crc = 0
     record.crc = zlib.crc32(msgspec.json.encode(record))
-    return msgspec.json.encode(record).ljust(_SIZE - 1) + b"\n"
+    return _padded(msgspec.json.encode(record))
+
+
+def _padded(data: bytes) -> bytes:
+    return data.ljust(_SIZE - 1) + b"\n"
 
 
 def _decoded(data: bytes) -> _Record | None:
@@ -156,7 +160,24 @@ class MarkFile:
 
 def remember(spool: Path, mark: StoreMark) -> None:
     """Keep what the master said of its store in an agent's folder, durably. Raises OSError."""
-    replace_file(str(spool / MEMORY_NAME), msgspec.json.encode(mark) + b"\n", durable=True)
+    replace_file(str(spool / MEMORY_NAME), _padded(msgspec.json.encode(mark)), durable=True)
+
+
+def update_memory(spool: Path, mark: StoreMark) -> None:
+    """The same for a mark that only says of more events: in place and not synced, for it is done with each order. A
+    process that dies takes nothing of it along. Raises OSError."""
+    path = spool / MEMORY_NAME
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:  # the folder was cleared
+        return remember(spool, mark)
+    try:
+        if os.fstat(descriptor).st_size == _SIZE:
+            os.pwrite(descriptor, _padded(msgspec.json.encode(mark)), 0)
+            return None
+    finally:
+        os.close(descriptor)
+    return remember(spool, mark)  # as an earlier version has left it
 
 
 def remembered(spool: Path) -> StoreMark | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gsched.agent.memory import SEQ_STEP, Memory
+from gsched.agent.memory import Memory
 from gsched.core.cluster import ClusterState
 from gsched.master.lineage import AHEAD, BLOCK, Lineage, to_message
 from gsched.model.event import ConfigApplied
@@ -95,9 +95,17 @@ def test_an_agent_remembers_what_it_was_told(tmp_path: Path) -> None:
     memory.take(OLD)
     assert Memory(tmp_path).message() == OLD
     memory.take(to_message(StoreMark(cluster_id="an older one", seq=8, next_job_id=1001)))
+    # An older copy of the store, with the mark of its time, is known by this, though daemons are killed.
     known = remembered(tmp_path)
-    assert known is not None and known.seq == 7  # not written for each event
-    assert memory.message().seq == 8
-    memory.take(to_message(StoreMark(cluster_id="an older one", seq=7 + SEQ_STEP, next_job_id=1001)))
+    assert known is not None and known.seq == 8
+    assert Memory(tmp_path).message().seq == 8
+    (tmp_path / "store").write_text(
+        '{"cluster_id":"an older one","seq":8,"next_job_id":1001}\n'
+    )  # by an earlier version
+    memory.take(to_message(StoreMark(cluster_id="an older one", seq=9, next_job_id=1001)))
     known = remembered(tmp_path)
-    assert known is not None and known.seq == 7 + SEQ_STEP
+    assert known is not None and known.seq == 9
+    (tmp_path / "store").unlink()
+    memory.take(to_message(StoreMark(cluster_id="an older one", seq=10, next_job_id=1001)))
+    known = remembered(tmp_path)
+    assert known is not None and known.seq == 10
