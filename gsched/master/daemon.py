@@ -48,6 +48,7 @@ from gsched.model.job import FINISHED, AttemptResult
 from gsched.policy.cycle import schedule
 from gsched.store.continuity import StoreLost
 from gsched.store.eventlog import EventLog
+from gsched.store.failure import StoreDamaged
 from gsched.store.history import History
 from gsched.store.mark import known_on_this_machine
 from gsched.wire.address import MASTER_FILE, MASTER_SOCKET, write_address
@@ -97,6 +98,9 @@ def open_store(config: ClusterConfig, *, renew: bool = False) -> EventLog:
         return EventLog(path, witnesses=witnesses, renew=renew)
     except StoreLost as lost:
         raise Conflict(f"{lost.text}: {how_to_go_on(is_shared=config.is_shared)}") from None
+    except StoreDamaged as damaged:
+        how = how_to_go_on(is_shared=config.is_shared)
+        raise Conflict(f"{damaged.text}. Move the file away first; {how}") from None
 
 
 class Master:

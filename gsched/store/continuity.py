@@ -32,14 +32,15 @@ class Loss:
     known: StoreMark
     found: StoreMark | None
 
-    def text(self, store: str, *, log_missing: bool) -> str:
-        """One sentence that names what is missing."""
+    def text(self, store: str, *, log_missing: bool, damage: str = "") -> str:
+        """One sentence that names what is missing. `damage`: why a file that is there cannot be read."""
         known = self.known
         what = f"{known.seq} events" if known.seq else "jobs"
         if known.next_job_id > 1:
             what += f", job numbers below {known.next_job_id}"
         if self.found is None:
-            return f"the store {store} is missing or empty, but {self.witness} knows of one ({what})"
+            how = f"cannot be read ({damage})" if damage else "is missing or empty"
+            return f"the store {store} {how}, but {self.witness} knows of one ({what})"
         if self.fault is Fault.FOREIGN:
             ids = f"{self.found.cluster_id[:8]} instead of {known.cluster_id[:8]}"
             return f"the store {store} is not the one that {self.witness} knows ({what}): its cluster id is {ids}"

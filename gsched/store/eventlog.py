@@ -21,7 +21,7 @@ from gsched.base.errors import BadRequest, Conflict, GschedError, Internal, NotF
 from gsched.model.event import AnyEvent, encode_event, kind_of
 from gsched.store import filesystem, lineage, parts
 from gsched.store.continuity import StoreLost, loss_of, numbers_from
-from gsched.store.failure import StoreFull, before_commit, error_text
+from gsched.store.failure import StoreDamaged, StoreFull, before_commit, error_text
 from gsched.store.lock import StoreLock
 from gsched.store.mark import MARK_NAME, MarkFile, StoreMark
 from gsched.store.migrations import check_version, migrate, read_meta, schema_version
@@ -56,7 +56,7 @@ class EventLog:
 
     Raises BadRequest (no such folder, network filesystem, a database that is not SQLite's), StoreInUse (another process
     has it), Conflict (not a gsched store, or one of a newer gsched), StoreLost (not what the mark beside it, or one of
-    the `witnesses`, knows of), StoreFull, StoreBroken.
+    the `witnesses`, knows of), StoreDamaged, StoreFull, StoreBroken.
 
     `renew`: go on where something is lost, as a new generation: with what is left, or empty.
     """
@@ -145,17 +145,18 @@ class EventLog:
         Returns whose store it is to be, where that is to be written down; raises StoreLost.
         """
         log_missing = not Path(f"{self.path}-wal").exists()  # a connection makes it
+        damage = ""
         try:
             found = self._found()
         except (Conflict, DBAPIError) as error:
-            if not self._renew or not witnesses or not lineage.is_unusable(error):
+            if not lineage.is_unusable(error) or all(mark.is_empty for mark in witnesses.values()):
                 raise
-            found = None
+            found, damage = None, error_text(error) if isinstance(error, DBAPIError) else "another program's database"
         may_lack = MARK_NAME if log_missing and self._mark_file.may_lag else ""
         loss = loss_of(found, witnesses, may_lack=may_lack)
         if loss is None:
             return None
-        text = loss.text(str(self.path), log_missing=log_missing)
+        text = loss.text(str(self.path), log_missing=log_missing, damage=damage)
         if not self._renew:
             raise StoreLost(text, loss)
         self.renewed = lineage.renewal(self.path, text, found, witnesses, self._clock.now())
@@ -193,6 +194,8 @@ class EventLog:
             return BadRequest(f"{self.path} is not a gsched store: it is not an SQLite database")
         if "unable to open" in str(error.orig):
             return BadRequest(f"cannot open the store {self.path}: {error_text(error)}")
+        if lineage.is_unusable(error):
+            return StoreDamaged(f"the store {self.path} is damaged: {error_text(error)}")
         outcome = before_commit(error, str(self.path))
         if isinstance(outcome, StoreFull) and self._reserve.is_needed():
             return StoreFull(f"the disk of {self.path.parent} is full: {outcome.text}")

@@ -36,6 +36,10 @@ class StoreBroken(Internal):
     """
 
 
+class StoreDamaged(Conflict):
+    """Parts of the file cannot be read; nothing has been changed."""
+
+
 class StoreInUse(Conflict):
     """Another process holds the store."""
 

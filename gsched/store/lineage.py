@@ -57,7 +57,7 @@ def _moved_away(path: Path, now: float) -> tuple[str, ...]:
     kept = []
     for suffix in ("", "-wal", "-shm"):
         old, new = Path(f"{path}{suffix}"), Path(f"{path}.lost-{stamp}{suffix}")
-        if old.exists():
+        if os.path.lexists(old):
             os.rename(old, new)
             kept.append(str(new))
     return tuple(kept)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sqlite3
 from pathlib import Path
@@ -15,6 +17,7 @@ from gsched.base.errors import Conflict
 from gsched.store import mark as marks
 from gsched.store.continuity import Fault, StoreLost
 from gsched.store.eventlog import EventLog
+from gsched.store.failure import StoreDamaged
 from gsched.store.mark import MARK_NAME, StoreMark, known_on_this_machine, remember, remembered
 
 AGENT = "the agent of h"
@@ -228,6 +231,42 @@ def test_what_cannot_be_used_is_kept_beside(store_file: Path, tmp_path: Path) ->
     assert log.renewed is not None and log.renewed.kept == (str(kept),)
     log.close()
     assert kept.read_text().startswith("a letter")
+
+
+@pytest.mark.parametrize("harm", ["letter", "cut", "link"])
+def test_a_file_that_cannot_be_read_is_a_lost_store(store_file: Path, harm: str) -> None:
+    used(store_file).close()
+    match harm:
+        case "letter":
+            store_file.write_text("a letter to my aunt\n" * 100)
+        case "cut":
+            os.truncate(store_file, 8192)
+        case "link":
+            store_file.unlink()
+            store_file.symlink_to("/nowhere/at/all")
+    with pytest.raises(StoreLost) as refused:
+        EventLog(store_file)
+    words = "is missing or empty" if harm == "link" else r"cannot be read \(.*SQLITE_(NOTADB|CORRUPT)\)\)"
+    assert re.search(f"{words}, but {MARK_NAME} knows of one \\(3 events", refused.value.text)
+    log = EventLog(store_file, renew=True)
+    assert (log.generation, log.last_seq, log.numbers_from) == (2, 0, 4)
+    log.close()
+    assert len(list(store_file.parent.glob(f"{store_file.name}.lost-*Z"))) == 1 or harm == "link"
+
+
+def test_a_page_that_cannot_be_read_is_damage(store_file: Path) -> None:
+    log = used(store_file)
+    log.close()
+    with sqlite3.connect(store_file) as connection:
+        (page,) = connection.execute("select rootpage from sqlite_master where name = 'meta'").fetchone()
+        (size,) = connection.execute("pragma page_size").fetchone()
+    connection.close()
+    (store_file.parent / MARK_NAME).unlink()
+    with store_file.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(os.urandom(size))
+    with pytest.raises(StoreDamaged, match=r"store.db is damaged: .*SQLITE_CORRUPT"):
+        EventLog(store_file)
 
 
 def test_a_store_of_a_newer_gsched_is_never_put_away(store_file: Path) -> None:
