@@ -34,7 +34,7 @@ from gsched.cli.surroundings import surroundings
 from gsched.cli.zone import zone_of
 from gsched.dialect.bsub import Submission, read_submission, rejected
 from gsched.dialect.bsub_options import BSUB
-from gsched.dialect.command_line import drops_environment
+from gsched.dialect.command_line import BACKGROUND_WARNING, drops_environment, ends_in_background
 from gsched.dialect.environment import environment_block
 from gsched.model import view
 from gsched.model.devices import SUDO_WARNING
@@ -121,6 +121,9 @@ def _submission(call: Call, asked: Submission) -> view.Submission:
     wants_gpus = bool(spec.gpu_req) or "ngpus" in spec.res_req
     if wants_gpus and asked.script is None and drops_environment(spec.command):
         warnings += (SUDO_WARNING,)  # the master takes it back where hosts are fenced
+    script = asked.script.decode("utf8", "replace") if asked.script is not None else spec.command
+    if ends_in_background(script):
+        warnings += (BACKGROUND_WARNING,)
     spec = msgspec.structs.replace(
         spec,
         home=home_of(call.uid, call.env),

@@ -48,6 +48,25 @@ def unexpanded(words: Sequence[str]) -> str:
     return next((word for word in words[1:] if _VARIABLE.fullmatch(word)), "")
 
 
+BACKGROUND_WARNING = (
+    "Warning: the command ends in &, so the job is over when its shell is; what it leaves running is ended with it "
+    "(SIGTERM, SIGKILL 2 seconds later). Leave the & out, or end with wait"
+)
+"""What gsub says of a job whose command is left in the background."""
+
+
+def ends_in_background(text: str) -> bool:
+    """Whether the last line of a command or script that is more than a comment leaves what it starts running."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    last = lines[-1] if lines else ""
+    if not last.endswith("&") or last.endswith(("&&", "\\&", ">&", "<&")):
+        return False
+    try:
+        return bool(shlex.split(last))
+    except ValueError:  # it stands within quotes that were opened before
+        return False
+
+
 _SUDO_OPTIONS_WITH_VALUE = frozenset("CDghpRrTtUu")
 _PREFIXES = frozenset({"env", "time", "nohup", "exec", "nice", "command"})
 

@@ -41,6 +41,14 @@ def test_what_the_master_takes_back_is_not_said(master: FakeMaster, call: NewCal
     assert len(master.submissions[0].spec.warnings) == 1
 
 
+def test_what_is_left_in_the_background_is_told_to_end_with_the_job(master: FakeMaster, call: NewCall) -> None:
+    gsub = call("gsub", "./server --port 1 &")
+    assert gsub.run() == 0
+    assert "the command ends in &" in gsub.err and "ended with it" in gsub.err
+    assert call("gsub", "./a & wait").run() == 0
+    assert [len(each.spec.warnings) for each in master.submissions] == [1, 0]
+
+
 def test_sudo_without_gpus_is_nobodys_business(master: FakeMaster, call: NewCall) -> None:
     gsub = call("gsub", "sudo", "true")
     assert (gsub.run(), gsub.err) == (0, "")

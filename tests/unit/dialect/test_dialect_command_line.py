@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.dialect.command_line import drops_environment, join_words
+from gsched.dialect.command_line import drops_environment, ends_in_background, join_words
 
 
 def through_sh(words: list[str]) -> list[str]:
@@ -81,3 +81,22 @@ def test_the_first_word_is_quoted_on_request() -> None:
 )
 def test_sudo_that_drops_the_environment(command: str, drops: bool) -> None:
     assert drops_environment(command) is drops
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("./server &", True),
+        ("nohup ./server > log 2>&1 &", True),
+        ("#!/bin/sh\n./a &\n./b &\n# end\n\n", True),
+        ("./a & wait", False),
+        ("./a &\nwait\n", False),
+        ("./a &&", False),
+        ("echo \\\\&", False),
+        ("echo 'x &", False),
+        ("exec 3>&", False),
+        ("", False),
+    ],
+)
+def test_commands_that_are_left_in_the_background(text: str, left: bool) -> None:
+    assert ends_in_background(text) is left
