@@ -58,6 +58,8 @@ def init_ca(envdir: str | None, days: int, ca_days: int) -> None:
 def host_cert(envdir: str | None, days: int, renew: bool, revoke: bool, hosts: Sequence[str]) -> None:
     """Make the certificates of more hosts, or new ones for hosts whose certificates end soon."""
     from gsched.app import authority
+    from gsched.app.install import share_key
+    from gsched.app.private import host_name
 
     if revoke and not renew:
         raise BadRequest("--revoke is for what --renew replaces")
@@ -72,6 +74,7 @@ def host_cert(envdir: str | None, days: int, renew: bool, revoke: bool, hosts: S
             path = authority.revoke(config.network.tls_dir, host, time.strftime("%Y-%m-%d"))
             click.echo(f"The certificate of {host} is revoked on each host where {path} lies: copy it to all of them.")
         authority.make_host(config.network.tls_dir, signer, host, days, renew=renew)
+    share_key(config, host_name(), click.echo)
     _say_what_to_copy(config, hosts, click.echo)
 
 

@@ -159,12 +159,12 @@ def revoked_stamp(tls_dir: str) -> tuple[int, ...]:
 
 
 def stamp_of(files: Iterable[str]) -> tuple[int, ...]:
-    """Three numbers for each file, which change when it is replaced."""
+    """Three numbers for each file, which change when it is replaced, or may be read by others than before."""
     found: list[int] = []
     for file in files:
         try:
             status = os.stat(file)
-            found += [status.st_ino, status.st_mtime_ns, status.st_size]
+            found += [status.st_ino, status.st_ctime_ns, status.st_size]
         except OSError:
             found += [0, 0, 0]
     return tuple(found)

@@ -389,6 +389,16 @@ def shown_by(master: SharedMaster) -> str:
         return str((connection.getpeercert() or {})["serialNumber"])
 
 
+def test_a_key_that_may_be_read_a_moment_after_it_was_replaced_counts_then(master: SharedMaster) -> None:
+    """It is made for root alone, and given to the services' group by the next command."""
+    before, key = shown_by(master), master.tls / f"{MASTER}.key"
+    make_host(str(master.tls), master.signer, MASTER, 60, renew=True)
+    key.chmod(0o644)  # as good as unreadable
+    assert shown_by(master) == before
+    key.chmod(0o600)
+    assert shown_by(master) != before
+
+
 def test_certificates_that_are_replaced_count_for_the_next_connection(master: SharedMaster) -> None:
     before = shown_by(master)
     (master.tls / f"{MASTER}.key").write_bytes(b"rubbish")
