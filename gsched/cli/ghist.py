@@ -61,7 +61,7 @@ TABLE = OptionTable(
 WEEK_S = 7 * 24 * 3600.0
 MOST_AT_LENGTH = 100_000
 """Jobs of which every event is told; the one-line form goes as far as the master looks (HISTORY_LIMIT)."""
-PIECE = 1 << 16
+PIECE = 1 << 18
 """Characters that are written at a time."""
 
 _STATES = {

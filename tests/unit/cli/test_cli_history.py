@@ -173,7 +173,7 @@ def test_jobs_that_are_told_by_their_times_stand_among_the_others(master: FakeMa
 
 def test_much_is_laid_out_by_the_callers_own_process(master: FakeMaster, call: NewCall) -> None:
     begin = at("Jul 5 11:00:00")
-    for count, is_handed_over in ((10, False), (2_000, True)):
+    for count, is_handed_over in ((1_000, False), (5_000, True)):
         master.times = [JobTimes(number, "ann", "train", begin, begin + 1.0, begin + 2.0) for number in range(count)]
         taken = []
         ghist = call("ghist", "-a")
