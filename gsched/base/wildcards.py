@@ -23,12 +23,15 @@ class Wildcards:
         self._exact = pattern if len(pieces) == 1 and not self._has_mark(pattern) else None
         self._is_one_piece = len(pieces) == 1
         self._head, self._tail = pieces[0], pieces[-1]
+        self._ends = (self._head, self._tail) if "*" in pattern and not self._has_mark(pattern) else None
         self._middle: list[Find] = [self._finder(piece) for piece in pieces[1:-1] if piece]
 
     def fits(self, name: str) -> bool:
         """Whether the whole name is as the pattern says."""
         if self._exact is not None:
             return name == self._exact
+        if self._ends is not None:
+            return self._fits_plain(name, *self._ends)
         if self._is_one_piece:
             return len(name) == len(self._head) and self._fits_at(self._head, name, 0)
         at, end = len(self._head), len(name) - len(self._tail)
@@ -39,6 +42,17 @@ class Wildcards:
             if at < 0:
                 return False
         return True
+
+    def _fits_plain(self, name: str, head: str, tail: str) -> bool:
+        """The same for a pattern without `?`, in fewer steps."""
+        if not (name.startswith(head) and name.endswith(tail)):
+            return False
+        at, end = len(head), len(name) - len(tail)
+        for find in self._middle:
+            at = find(name, at, end)
+            if at < 0:
+                return False
+        return at <= end
 
     def _has_mark(self, text: str) -> bool:
         return bool(self._marks) and self._marks in text

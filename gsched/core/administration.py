@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.core.cluster import ClusterState
@@ -105,7 +107,9 @@ def group_path(text: str) -> str:
 
 def control_groups(state: ClusterState, command: ControlGroups, now: float, decision: Decision) -> None:
     """Reply: an Answer for each group."""
-    acts = {"add": _add_group, "modify": _modify_group, "remove": _remove_group}
+    own = Counter(each.made_by for each in state.groups.values())
+    acts: dict[str, Callable[[ClusterState, ControlGroups, str, float, Decision], str]]
+    acts = {"add": partial(_add_group, own=own), "modify": _modify_group, "remove": _remove_group}
     if command.action not in acts:
         raise BadRequest(f"'{command.action}' is not something that can be done to a job group")
     if len(command.groups) > MOST_GROUPS:
@@ -119,12 +123,16 @@ def control_groups(state: ClusterState, command: ControlGroups, now: float, deci
         decision.reply.append(Answer(name=path, text=f"Job group {path} {words[command.action]}.", error=error))
 
 
-def _add_group(state: ClusterState, command: ControlGroups, path: str, now: float, decision: Decision) -> str:
+def _add_group(
+    state: ClusterState, command: ControlGroups, path: str, now: float, decision: Decision, *, own: Counter[str]
+) -> str:
+    """`own`: how many groups each user has made."""
     group = state.groups.get(path)
     if group is not None and group.made_by:
         return "The group already exists"
-    if not command.is_admin and sum(each.made_by == command.user for each in state.groups.values()) >= MOST_GROUPS:
+    if not command.is_admin and own[command.user] >= MOST_GROUPS:
         return f"{MOST_GROUPS} job groups of {command.user} are the most"
+    own[command.user] += sum(each == path or each not in state.groups for each in groups_above(path))
     _make_group(command, path, now, decision)
     return ""
 

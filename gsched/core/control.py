@@ -30,7 +30,7 @@ from gsched.core.requeueing import has_ended_unstarted, requeue, requeue_ended, 
 from gsched.core.roles import cluster_denied, job_denied
 from gsched.core.select_jobs import admits
 from gsched.core.targets import Target, admitted, find, own_indices, waiting_or_started
-from gsched.core.turns import MOVE, Turn, Work
+from gsched.core.turns import MOVE, Turn, Work, weight
 from gsched.model.config import ClusterConfig
 from gsched.model.event import (
     JobForced,
@@ -132,6 +132,7 @@ def _carry_out(desk: Desk, target: Target, listed: Collection[int]) -> Generator
     desk.moved.clear()
     if target.array is None:
         assert target.job is not None
+        desk.turn.spend(weight(target.job.spec.conditions))
         may = desk.caller.may_touch(target.job.spec, desk.config)
         error = _act(desk, act, target.job) if may else _denied(desk, target.job.spec)
         return Control(job_id=target.job_id, error=error)

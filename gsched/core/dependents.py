@@ -15,12 +15,11 @@ from gsched.core.conditions import INVALID, NOT_SATISFIED, Answer, element_reaso
 from gsched.core.decision import Decision
 from gsched.core.ending import end_pending, end_waiting
 from gsched.core.job import Job
-from gsched.core.turns import EVENT, LOOK, UNLIMITED
+from gsched.core.turns import EVENT, LOOK, UNLIMITED, weight
 from gsched.model.event import JobReleased
 from gsched.model.reason import PendingReason
 
 TERM = "TERM_ORPHAN_SYSTEM"
-_CHARACTERS_PER_STEP = 8
 _NONE: frozenset[int] = frozenset()
 
 
@@ -74,7 +73,7 @@ class Dependents:
         """Steps of judging it, about."""
         if child not in self._state.waits.blocked and child not in self._state.waits.held:
             return LOOK
-        return LOOK + len(self._state.item(child).spec.conditions) // _CHARACTERS_PER_STEP
+        return LOOK + weight(self._state.item(child).spec.conditions)
 
     def judge(self, child: int, now: float, decision: Decision, *, end_invalid: bool, index: int = 0) -> None:
         """One blocked job or array; `index`: the parent's element that changed, 0 for all."""

@@ -182,7 +182,7 @@ class Engine:
         self._give_back(now)
         try:
             decide(decision)
-            self._settle(now, decision, steps)
+            self._settle(now, decision, steps - decision.steps)
         except Exception as error:
             if decision.events:
                 raise HalfDone(f"{type(command).__name__} failed after {len(decision.events)} events") from error

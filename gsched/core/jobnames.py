@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from gsched.base.errors import BadRequest
 from gsched.base.wildcards import wildcards
 
-MOST_LOOKED_AT = 50_000
+MOST_LOOKED_AT = 20_000
 """Names that one expression may have compared one by one: those of its patterns that begin alike."""
 STALE_SHARE = 2
 """The sorted names are made anew when fewer than one in so many is still in use."""

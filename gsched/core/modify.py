@@ -22,7 +22,7 @@ from gsched.core.job import Job
 from gsched.core.reserved_anew import ReservedAnew
 from gsched.core.roles import Caller, job_denied, owner_denied
 from gsched.core.targets import Target, admitted, find, own_indices, waiting_or_started
-from gsched.core.turns import JUDGEMENT, Turn, Work
+from gsched.core.turns import DEPENDENCY, JUDGEMENT, Turn, Work, weight
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobModified, JobSwitched
 from gsched.model.job import FINISHED, PENDING, JobSpec, JobState
@@ -159,8 +159,14 @@ class _Changer:
         return items
 
     def _judged(self, item: _Item) -> tuple[JobSpec, ReservedAnew | None]:
-        self._turn.spend(JUDGEMENT)
-        return self._changed(*item)
+        # What is refused may have had as many conditions as any.
+        costs = DEPENDENCY if "dependency" in self._command.fields else JUDGEMENT
+        try:
+            new, held = self._changed(*item)
+            costs = JUDGEMENT + weight(new.conditions)
+        finally:
+            self._turn.spend(costs)
+        return new, held
 
     def _carry_out(self, item: _Item, new: JobSpec, held: ReservedAnew | None) -> None:
         """Unless it has ended since it was judged; anew where it has become something else."""

@@ -14,7 +14,7 @@ from gsched.core.cluster import ClusterState
 from gsched.core.command import Submit
 from gsched.core.specs import fingerprint
 from gsched.core.standing import check_pending
-from gsched.core.turns import JUDGEMENT, Turn, Work
+from gsched.core.turns import JUDGEMENT, Turn, Work, weight
 from gsched.model.config import ClusterConfig
 from gsched.model.event import JobSubmitted
 from gsched.model.job import JobSpec
@@ -85,8 +85,8 @@ def each_once(
         key = fingerprint(spec)
         found = by_content.get(key)
         if found is None:
-            turn.spend(JUDGEMENT)
             found = by_content[key] = complete(spec)
+            turn.spend(JUDGEMENT + weight(found.conditions))
         by_object[id(spec)] = found
     return [by_object[id(spec)] for spec in specs]
 

@@ -23,6 +23,9 @@ MOVE = 300
 """Steps of finding another place in a queue's order."""
 JUDGEMENT = 100
 """Steps of judging what a job asks for."""
+DEPENDENCY = 1_000
+"""The same where it names other jobs, and is refused."""
+_CHARACTERS_OF_CONDITIONS = 8
 
 Work = Generator[None, None, Any]
 """Yields when its turn is over; returns the reply."""
@@ -52,6 +55,11 @@ class Turn:
     def is_over(self) -> bool:
         """Whether the rest is for another turn."""
         return self._left < EVENT * len(self.decision.events)
+
+
+def weight(conditions: str) -> int:
+    """Steps of going through all that a job depends on."""
+    return len(conditions) // _CHARACTERS_OF_CONDITIONS
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,8 @@ log = logging.getLogger(__name__)
 
 BATCH = 500
 """Most commands that share one commit."""
-TURN_STEPS = 10_000
-"""How much is done before others have their turn, see gsched.core.turns: some 20 ms."""
+TURN_STEPS = 8_000
+"""How much is done before others have their turn, see gsched.core.turns: some 20 ms with what is stored."""
 COMMAND_STEPS = 20
 """Of these, what any command costs."""
 GATHER_S = 0.003
@@ -59,6 +59,9 @@ CHECKPOINT_EVENTS = 20_000
 """A checkpoint is written after so many events at the earliest, and after half as many as there are jobs in memory: it
 takes time for each of them, 4 s for a million.
 """
+
+CHECKPOINT_TURNS = 4
+"""Turns of commands between two steps of a checkpoint."""
 
 LONGEST_WAIT_S = 60.0
 _FROM_PEOPLE = (
@@ -197,7 +200,8 @@ class EngineLoop:
                 return
             if self._since_checkpoint >= max(CHECKPOINT_EVENTS, len(self._engine.state.jobs) // 2):
                 self._checkpoints.start(self._checkpoint_closed)
-            self._checkpoints.step()
+            if not self._unfinished or self._turns % CHECKPOINT_TURNS == 0:
+                self._checkpoints.step()
 
     def _note_failure(self) -> None:
         """Say once why scheduling cycles fail."""

@@ -13,6 +13,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from gsched.base.errors import BadRequest
+from gsched.core.administration import MOST_GROUPS
 from gsched.core.control import MOST_ATTACHED, MOST_TEXT
 from gsched.core.dependency import MAX_LENGTH
 from gsched.core.submission import MOST_TOKEN
@@ -63,7 +64,7 @@ LISTS: Mapping[str, int] = {
     "JobFilter.states": 20,
     "AccountFilter.states": 20,
     "ModifyRequest.fields": 100,
-    "GroupControlRequest.groups": 500,
+    "GroupControlRequest.groups": MOST_GROUPS,
     "SubmitRequest.submissions": MOST_LISTED,
 }
 """MESSAGE.FIELD -> values of it; of any other list MOST_LISTED numbers or MOST_NAMED of something else."""

@@ -1,0 +1,240 @@
+"""No request keeps the engine from others for long: each call is asked with the largest message that is let through,
+and what the engine does at one go is counted in calls of functions, which are the same on every machine.
+
+How long that is in milliseconds bench/pauses.py measures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import msgspec
+import pytest
+from test_master_loop import FakeStore
+
+from gsched.base.clock import SystemClock
+from gsched.base.errors import GschedError
+from gsched.core.cluster import ClusterState
+from gsched.core.command import Submit
+from gsched.core.control import MOST_TEXT
+from gsched.core.engine import Engine
+from gsched.master.administration import AdministrationServicer
+from gsched.master.board import Board
+from gsched.master.loop import EngineLoop, Item
+from gsched.master.rights import RULES, Who
+from gsched.master.servicer import Desk, SchedulerServicer
+from gsched.master.sizes import LISTS, MOST_LISTED, MOST_NAMED, check_sizes
+from gsched.model.config import ClusterConfig, Locations
+from gsched.model.host import HostConfig
+from gsched.model.job import JobSpec
+from gsched.model.queue import Queue
+from gsched.model.view import Submission
+from gsched.wire.alike import add_submissions
+from gsched.wire.auth import Caller, Proven
+from gsched.wire.convert import fill
+from gsched.wire.v1 import scheduler_pb2
+
+JOBS = 3_000
+MOST_CALLS = 250_000
+"""Calls of functions, Python's own among them, in one turn of the engine: a quarter of a microsecond each."""
+ENGINE_IS_NOT_ASKED = frozenset(
+    {f"Scheduler.{name}" for name in ("Jobs", "Hosts", "Queues", "Cluster", "History", "Events", "Output", "Texts")}
+    | {f"Administration.{name}" for name in ("Groups", "Reservations", "Limits", "Arrays", "Pending", "Fragmentation")}
+    | {method for method in RULES if method.split(".")[0] in ("Catalogue", "Waiting", "Fleet", "Terminal", "Past")}
+    | {"Scheduler.Attachment", "Scheduler.Reconfigure", "Administration.SlotSums", "Administration.EndOrphans"}
+)
+"""What is answered from the board, the store or by agents; a configuration is checked beside the engine."""
+
+
+class Ann(Proven):
+    """Everybody is an administrator called ann: what she may do is the most."""
+
+    def caller(self, context: Any) -> Caller:
+        return Caller("ann", True, "", "owner")
+
+    async def again(self, context: Any) -> None:
+        pass
+
+
+class AnyAccount:
+    """Jobs may run as anybody."""
+
+    async def check(self, user: str) -> None:
+        pass
+
+
+class Counted:
+    """An engine loop whose turns are counted while something is asked of it."""
+
+    def __init__(self) -> None:
+        places = Locations(conf_dir="", state_dir="", log_dir="", server_dir="", run_dir="", spool_dir="")
+        self.config = ClusterConfig(
+            cluster="c",
+            master_host="a",
+            hosts={"a": HostConfig(name="a", max_slots=4)},
+            queues={name: Queue(name=name, priority=30) for name in ("normal", "night")},
+            locations=places,
+        )
+        clock = SystemClock()
+        store: Any = FakeStore()
+        store.has_room = lambda: True
+        self.engine, self.board = Engine(ClusterState(), self.config, clock.now()), Board(self.config)
+        self.loop = EngineLoop(
+            self.engine, store, self.board, clock, deliver=lambda *_: None, fatal=lambda text: self.faults.append(text)
+        )
+        self.faults: list[str] = []
+        self.desk = Desk(self.loop, self.board, store, Ann())
+        self.turns: list[int] = []
+        self._is_counting, self._calls = False, 0
+        take = self.loop._take
+
+        def count(frame: FrameType, event: str, argument: object) -> None:
+            self._calls += event in ("call", "c_call")
+
+        def turn(wake_at: float) -> list[Item]:
+            self.turns.append(self._calls)
+            items = take(wake_at)
+            self._calls = 0
+            sys.setprofile(count if self._is_counting else None)
+            return items
+
+        self.loop._take = turn  # type: ignore[method-assign]
+        self.loop.start()
+
+    def submit(self, specs: list[JobSpec]) -> None:
+        answered = threading.Event()
+        self.loop.put(Item(Submit("ann", "", tuple(specs)), lambda answer, error: answered.set()))
+        assert answered.wait(120)
+
+    async def ask(self, method: str, request: Any) -> int:
+        """The largest turn while that is answered, in calls."""
+        check_sizes(request)
+        service, _, name = method.partition(".")
+        desk: Any = self.desk
+        servicer: Any = object.__new__(SchedulerServicer)  # without sessions, history and feed: they are not asked
+        servicer._desk, servicer._auth, servicer._job_accounts = desk, desk.auth, AnyAccount()
+        if service == "Administration":
+            servicer = AdministrationServicer(desk)
+        self.turns.clear()
+        self._is_counting = True
+        try:
+            await getattr(servicer, name).__wrapped__(servicer, request, None)
+        except GschedError as error:
+            assert "\n" not in error.text
+        finally:
+            counted, self._is_counting = len(self.turns), True
+            while len(self.turns) < counted + 2 or self.engine.unsettled or self.engine.needs_cycle:
+                self.loop.has_turned()  # has it go round once more
+                await asyncio.sleep(0.001)
+            self._is_counting = False
+        assert not self.faults
+        return max(self.turns, default=0)
+
+
+@pytest.fixture(scope="module")
+def crowded() -> Iterator[Counted]:
+    made = Counted()
+    one = JobSpec(command="run", user="", queue="")
+    for start in range(0, JOBS, 500):
+        kinds = [
+            msgspec.structs.replace(one, name=f"sweep-{number}", res_req=f"rusage[mem={1 + number % 20}]")
+            for number in range(start, start + 500)
+        ]
+        made.submit(kinds)
+    made.submit([msgspec.structs.replace(one, name="array", indices="1-100000")])
+    made.submit([msgspec.structs.replace(one, name="same", command="a" * 4000)] * 500)
+    yield made
+    made.loop.stop(60)
+
+
+NUMBERS = [*range(1, JOBS + 1), *range(10**6, 10**6 + MOST_LISTED - JOBS)]
+LONG_PATTERN = "*a?" * 1365
+NAMES = [f"{number:0250d}" for number in range(MOST_NAMED)]
+
+
+def control(action: str, **changes: Any) -> tuple[str, Any]:
+    request = scheduler_pb2.ControlRequest(action=action, **changes)
+    if not request.job_ids:
+        request.filter.SetInParent()
+    return "Scheduler.Control", request
+
+
+def submission(**changes: Any) -> tuple[str, Any]:
+    request, spec = scheduler_pb2.SubmitRequest(), JobSpec(**{"command": "run", "user": "", "queue": ""} | changes)
+    add_submissions(request, [Submission(spec=spec)])
+    return "Scheduler.Submit", request
+
+
+def many_jobs() -> tuple[str, Any]:
+    request = scheduler_pb2.SubmitRequest(token="t")
+    specs = [JobSpec(command=f"run {number}", user="", queue="") for number in range(500)]
+    add_submissions(request, [Submission(spec=spec) for spec in specs])
+    return "Scheduler.Submit", request
+
+
+def modification(**changes: Any) -> tuple[str, Any]:
+    request = scheduler_pb2.ModifyRequest(fields=list(changes))
+    fill(request.spec, JobSpec(**{"command": "", "user": "", "queue": ""} | changes))
+    request.filter.SetInParent()
+    return "Administration.Modify", request
+
+
+def of(method: str, request: Any) -> tuple[str, Any]:
+    return method, request
+
+
+pb = scheduler_pb2
+LARGEST: dict[str, Callable[[], tuple[str, Any]]] = {
+    "one name very often": lambda: submission(dependency="&&".join(["sweep-77"] * 400)),
+    "many names": lambda: submission(dependency="&&".join(f"sweep-{number}" for number in range(1000, 1340))),
+    "many patterns": lambda: submission(dependency="&&".join(f"s*{number}" for number in range(600))),
+    "a pattern of many jobs": lambda: submission(dependency="ended(sweep*)"),
+    "many numbers": lambda: submission(dependency="||".join(f"done({number})" for number in range(1, 340))),
+    "many hosts": lambda: submission(hosts=("a",) * 10_000),
+    "a long command": lambda: submission(command="x" * (1 << 20)),
+    "a long requirement": lambda: submission(res_req="select[" + "||".join(["mem>1"] * 9000) + "]"),
+    "a large array": lambda: submission(name="large", indices="1-100000"),
+    "many jobs": many_jobs,
+    "a long pattern": lambda: control("stop", filter={"name": LONG_PATTERN}),
+    "stop all": lambda: control("stop"),
+    "resume all": lambda: control("resume"),
+    "stop by number": lambda: control("stop", job_ids=NUMBERS),
+    "move": lambda: control("top", job_ids=NUMBERS[:JOBS]),
+    "move far": lambda: control("bottom", job_ids=[5], position=2_000_000),
+    "post": lambda: control("post", job_ids=NUMBERS[:JOBS], text="x" * MOST_TEXT),
+    "run": lambda: control("run", job_ids=NUMBERS, hosts=["a"] * MOST_NAMED),
+    "modify all": lambda: modification(run_limit_s=60),
+    "switch all": lambda: modification(queue="night"),
+    "a condition": lambda: of("Administration.Condition", pb.ConditionRequest(text="&&".join(["array"] * 500))),
+    "close queues": lambda: of("Administration.QueueControl", pb.QueueControlRequest(action="close", queues=NAMES)),
+    "make groups": lambda: of(
+        "Administration.GroupControl",
+        pb.GroupControlRequest(
+            action="add", groups=[f"/g{number}" for number in range(LISTS["GroupControlRequest.groups"])]
+        ),
+    ),
+    "close hosts": lambda: of("Scheduler.HostControl", pb.HostControlRequest(action="close", hosts=["a"] * MOST_NAMED)),
+    "reserve": lambda: of(
+        "Administration.ReservationControl", pb.ReservationControlRequest(action="add", hosts=NAMES, slots=1)
+    ),
+    "requeue all": lambda: control("requeue"),
+    "kill all": lambda: control("kill"),
+}
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_no_request_keeps_the_engine_for_long(crowded: Counted, name: str) -> None:
+    method, request = LARGEST[name]()
+    most = asyncio.run(crowded.ask(method, request))
+    print(f"{name}: {most} calls at one go")
+    assert 0 < most < MOST_CALLS, f"{name}: {most} calls at one go"
+
+
+def test_every_call_that_asks_the_engine_is_among_them() -> None:
+    asked = {make()[0] for make in LARGEST.values()}
+    assert {method for method, rule in RULES.items() if rule.who is not Who.AGENT} - ENGINE_IS_NOT_ASKED == asked
