@@ -319,6 +319,10 @@ def _settle_jobs(home: Home, kill: bool, say: Say) -> None:
                 say(f"{len(running)} running jobs were ended")
             elif running:
                 say(f"{len(running)} jobs go on running; the next `gsched up` takes them up again (--kill ends them)")
+            unrecorded = sum(not each.over for host in client.hosts() for each in host.orphans)
+            if unrecorded:
+                how = "while the cluster is up, `gadmin orphans --end all` ends them"
+                say(f"runs that go on without a record in the store: {unrecorded}; {how}")
     except (GschedError, TimeoutError) as error:
         say(f"the running jobs were left alone: {error}")
 

@@ -152,6 +152,12 @@ def test_the_store_of_another_cluster(running: Cluster, make_cluster: Callable[.
     assert "it begins empty" in said and "kept: " in said
     assert list(state(cluster).glob("gsched.db.lost-*"))
     assert orphan_shown(cluster, "runs")[1] == "1.1"
+    # It is not among the jobs that --kill ends, and that is said.
+    said = cluster.run("gsched", "down", "--dir", str(cluster.folder), "--kill").stdout
+    assert said.startswith("runs that go on without a record in the store: 1; while the cluster is up, `gadmin orphans")
+    assert runs(cluster, pid)
+    cluster.up()
+    assert orphan_shown(cluster, "runs")[1] == "1.1"
     # It ends by itself: how is kept until somebody wants to know no more.
     (cluster.folder / "go").touch()
     cluster.until(lambda: not runs(cluster, pid), "the job does not end")
