@@ -206,7 +206,7 @@ def said(draw: st.DrawFn) -> Any:
 class Deceived(World):
     """What an attempt that nobody knows of is said to hold may be what others hold: a lie about the host itself."""
 
-    def _take(self, decision: Decision) -> Decision:
+    def take(self, decision: Decision) -> Decision:
         self.events += decision.events
         self.instructions += decision.instructions
         wrong = [line for line in self.engine.audit() if "is held" not in line]
