@@ -142,7 +142,7 @@ class PamLimits:
         told = (await process.stdout.readline()).decode(errors="replace").strip()
         text = _read_limits(process.pid) if told else ""
         process.stdin.close()
-        left, problem = await asyncio.gather(process.stdout.read(_MOST_SAID), process.stderr.read(_MOST_SAID))
+        left, problem = await asyncio.gather(_rest(process.stdout), _rest(process.stderr))
         code = await process.wait()
         found = parse_limits(text)
         if left.decode(errors="replace").strip() != pamsession.END or not found:  # whose limits were these?
@@ -153,6 +153,14 @@ class PamLimits:
                 "PAM refuses a session of %s (%s): jobs begin with the limits that it had set", user, told[:200]
             )
         return found
+
+
+async def _rest(stream: asyncio.StreamReader) -> bytes:
+    """All that comes until its end, or until it is more than a session says: a single read may have a part of it."""
+    found = b""
+    while len(found) < _MOST_SAID and (more := await stream.read(_MOST_SAID - len(found))):
+        found += more
+    return found
 
 
 def _read_limits(pid: int) -> str:

@@ -15,6 +15,7 @@ from gsched.agent import belongings
 from gsched.agent.belongings import Changeable
 from gsched.base.rootowned import problem_below, who_may_change
 from gsched.probe.elim import ElimResource, ElimRunner
+from gsched.probe.elim_program import ElimRules
 from tests.folders import new_folder
 
 pytestmark = pytest.mark.needs_root
@@ -138,7 +139,7 @@ def test_an_elim_that_another_can_change_is_not_run_as_root(folder: Path) -> Non
 
     async def story() -> None:
         changed = asyncio.Event()
-        runner = ElimRunner(folder, restart_s=0.1, on_change=changed.set, may_run=who_may_change)
+        runner = ElimRunner(folder, rules=ElimRules(restart_s=0.1), on_change=changed.set, may_run=who_may_change)
         try:
             wanted = {"good": ElimResource(60.0), "bad": ElimResource(60.0)}
             async with asyncio.timeout(120):
