@@ -40,7 +40,7 @@ def check_files(envdir: str | None, *, verbose: bool) -> None:
     from gsched.config.files import load
 
     click.echo("\nChecking configuration files ...\n", err=True)
-    loaded = load(conf_of(envdir), has_account=_has_account)
+    loaded = load(conf_of(envdir), has_account=_has_account, run_egroup=True)
     errors = [str(problem) for problem in loaded.problems if problem.severity == "error"]
     notes = [str(problem) for problem in loaded.problems if problem.severity != "error"]
     _report(errors, notes if verbose or not errors else [])

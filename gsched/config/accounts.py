@@ -33,12 +33,17 @@ def note_unknown_names(
     groups: Collection[str],
     has_account: Callable[[str], bool],
     findings: Findings,
+    listed: Sequence[tuple[Place, Sequence[str]]] = (),
 ) -> None:
-    """A note for each line of `files` (path -> sections) with names that are neither in `groups` nor an account's."""
+    """A note for each line of `files` (path -> sections) with names that are neither in `groups` nor an account's.
+
+    `listed` are members of groups that a program has listed, with where each group stands.
+    """
     known: dict[str, bool] = dict.fromkeys((*groups, *RESERVED_WORDS), True)
     for path, sections in files.items():
         noted, left = 0, 0
-        for at, key, names in _mentions(sections):
+        told = [(at, "GROUP_MEMBER", list(_names("GROUP_MEMBER", " ".join(words)))) for at, words in listed]
+        for at, key, names in (*_mentions(sections), *(each for each in told if each[0].path == path)):
             for name in names:
                 if name not in known:
                     known[name] = has_account(name)
@@ -86,5 +91,5 @@ def _names(setting: str, text: str) -> Iterator[str]:
     words = _SHARE.findall(text) if setting in ("FAIRSHARE", "USER_SHARES") else text.split()
     for word in words:
         name = word.strip().removeprefix("~").removesuffix("@")
-        if name and name != "-":
+        if name and name not in ("-", "!"):
             yield name

@@ -24,6 +24,7 @@ from gsched.config.accounts import note_unknown_names
 from gsched.config.applications import read_applications
 from gsched.config.cluster import Cluster, read_cluster
 from gsched.config.directives import Directives
+from gsched.config.egroup import GroupProgram
 from gsched.config.elims import joined_elims, with_elims
 from gsched.config.findings import Findings, Place, show, suggestion
 from gsched.config.hosts import HostsFile, read_hosts
@@ -86,18 +87,22 @@ def load(
     *,
     meant_for: str = "",
     minute: int | None = None,
+    run_egroup: bool = False,
 ) -> Loaded:
     """Read and check the files of `conf_dir`; problems come in file order, then by line.
 
     `hostname` is the name of the machine that asks; when given, it is noted if the cluster has no such host.
     `has_account` says whether there is such a user; when given, names that it does not know are noted.
     `meant_for` is the folder in which the files will lie, where that is another one. `minute` of the week is that
-    for which #if time(...) is answered; None: now.
+    for which #if time(...) is answered; None: now. `run_egroup`: the program egroup is asked for the members of
+    groups that it lists; otherwise their members are left open.
     """
     findings = Findings()
     folder = str(Path(conf_dir).absolute())
     contents = _read_folder(folder, findings)
-    return _build(_Folder(meant_for or folder, contents, findings, minute), hostname, has_account)
+    return _build(
+        _Folder(meant_for or folder, contents, findings, minute, runs_egroup=run_egroup), hostname, has_account
+    )
 
 
 def check_texts(
@@ -158,6 +163,7 @@ class _Folder:
         minute: int | None = None,
         *,
         reads: bool = True,
+        runs_egroup: bool = False,
     ) -> None:
         """`minute` of the week; None: now. `reads`: files that others include may be read."""
         self.folder = folder
@@ -166,6 +172,7 @@ class _Folder:
         self.included: dict[str, bytes | None] = {}
         """Contents of files that others include, by path."""
         self._reads = reads
+        self._runs_egroup = runs_egroup
         self.directives = Directives(self._include, minute_of_week(time.time()) if minute is None else minute)
 
     def once_more(self, findings: Findings) -> _Folder:
@@ -173,6 +180,14 @@ class _Folder:
         twin = _Folder(self.folder, self.contents, findings, self.directives.minute, reads=False)
         twin.included = self.included
         return twin
+
+    def egroup(self, conf: LsfConf) -> GroupProgram | None:
+        """The program that lists members of groups; None where it is not to be run."""
+        if not self._runs_egroup or conf.locations is None:
+            return None
+        # What root runs, and what users of a shared cluster rely on, must be root's.
+        only_roots = conf.network.port is not None or os.geteuid() == 0
+        return GroupProgram(conf.locations.server_dir, self.folder, only_roots=only_roots)
 
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
@@ -213,6 +228,7 @@ class _Files(NamedTuple):
     queues: dict[str, Queue]
     applications: dict[str, Application]
     resources: Resources
+    egroup: GroupProgram | None
 
 
 def _build(folder: _Folder, hostname: str, has_account: Callable[[str], bool] | None) -> Loaded:
@@ -247,9 +263,10 @@ def _read(folder: _Folder) -> _Files:
         cluster = read_cluster(folder.path(cluster_file), folder.sections(cluster_file), shared, findings)
     cluster.elims = joined_elims(conf.elims, cluster.elims, findings)
     params = read_params(folder.sections("lsb.params"), shared.resources, conf.unit, findings)
-    users = read_users(folder.sections("lsb.users"), findings)
+    egroup = folder.egroup(conf)
+    users = read_users(folder.sections("lsb.users"), findings, egroup)
     hosts = read_hosts(
-        folder.sections("lsb.hosts"), cluster.hosts, shared.resources, params.unit_types, conf.unit, findings
+        folder.sections("lsb.hosts"), cluster.hosts, shared.resources, params.unit_types, conf.unit, findings, egroup
     )
     judge = Judge(shared.resources, hosts.compute_units, tuple(shared.types), tuple(shared.models), conf.unit)
     known = Known(hosts.names, users.names, shared.resources, judge, params.sleep_s)
@@ -260,14 +277,15 @@ def _read(folder: _Folder) -> _Files:
     resources = read_resources(folder.sections("lsb.resources"), named, findings)
     _check_default_queue(folder, params, queues)
     check_sleep_time(params, queues, findings)
-    return _Files(conf, shared, cluster_file, cluster, params, users, hosts, queues, applications, resources)
+    return _Files(conf, shared, cluster_file, cluster, params, users, hosts, queues, applications, resources, egroup)
 
 
 def _note_unknown_users(folder: _Folder, files: _Files, has_account: Callable[[str], bool]) -> None:
     again = folder.once_more(Findings())  # what is wrong with their form has been said
     naming = (files.cluster_file, "lsb.queues", "lsb.users", "lsb.resources")
     sections = {folder.path(name): again.sections(name) for name in naming}
-    note_unknown_names(sections, files.users.names.groups, has_account, folder.findings)
+    listed = files.egroup.users if files.egroup is not None else []
+    note_unknown_names(sections, files.users.names.groups, has_account, folder.findings, listed)
 
 
 def _joined(files: _Files, locations: Locations, master: str, findings: Findings) -> ClusterConfig:

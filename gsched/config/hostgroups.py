@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
+from gsched.config.egroup import OF_HOSTS, GroupProgram, is_stand_in, listed
 from gsched.config.findings import Findings, show, suggestion
 from gsched.config.grouping import MAX_GROUPS, Choice, Definition, choose, is_pattern, matching, resolve
 from gsched.config.sections import Row, Section
@@ -72,14 +73,23 @@ class HostNames:
         return chosen
 
 
-def read_host_groups(sections: Sequence[Section], names: HostNames, findings: Findings) -> None:
-    """HostGroup sections into `names.groups`."""
+def read_host_groups(
+    sections: Sequence[Section], names: HostNames, findings: Findings, egroup: GroupProgram | None = None
+) -> None:
+    """HostGroup sections into `names.groups`; members that a program lists are asked of `egroup`, None: of nobody."""
     definitions: dict[str, Definition] = {}
     for section in sections:
         for row in read_columns(section, _GROUP, findings):
             _define(row, "GROUP_NAME", "GROUP_MEMBER", names, definitions, findings)
+    for name, (at, words) in [(name, (each.at, each.words)) for name, each in definitions.items()]:
+        members = listed(words, egroup, OF_HOSTS, name, at, findings)
+        definitions[name] = Definition(at, members)
+        names.members[name] = members
     names.groups.update(dict.fromkeys(definitions, ()))
-    names.groups.update(resolve("host group", definitions, names.leaf, findings))
+    leaf = names.leaf
+    names.groups.update(
+        resolve("host group", definitions, lambda word: (word,) if is_stand_in(word) else leaf(word), findings)
+    )
 
 
 def read_compute_units(
@@ -119,8 +129,10 @@ def _define(
         findings.note(row.at, "CONDENSE has no effect: hosts are always listed one by one")
     if not words or words == ("-",):
         findings.error(row.at, f"{members}: no host is named")
-    elif any("!" in word for word in words):
-        findings.error(row.at, f"{members}: '!': groups that a program lists (egroup) are not supported yet")
+    elif key == "NAME" and any("!" in word for word in words):
+        findings.error(
+            row.at, f"{members}: '!': units that a program lists (egroup) are not supported yet; name a group"
+        )
     elif name is None:
         pass
     elif name in definitions:

@@ -12,6 +12,7 @@ import msgspec
 
 from gsched.base.errors import BadRequest
 from gsched.base.idset import parse_idset
+from gsched.config.egroup import GroupProgram
 from gsched.config.findings import Findings, Place, show
 from gsched.config.grouping import is_pattern
 from gsched.config.hostgroups import HostNames, read_compute_units, read_host_groups
@@ -63,10 +64,11 @@ def read_hosts(
     unit_types: Sequence[str],
     unit: str,
     findings: Findings,
+    egroup: GroupProgram | None = None,
 ) -> HostsFile:
     """`hosts` with what their rows say. A host's own row counts, else its group's, else the row `default`; without
     any it has as many slots as CPUs. `unit_types` are COMPUTE_UNIT_TYPES, the default one first;
-    `unit` is the letter of LSF_UNIT_FOR_LIMITS.
+    `unit` is the letter of LSF_UNIT_FOR_LIMITS. Members that a program lists are asked of `egroup`; None: of nobody.
     """
     by_kind: dict[str, list[Section]] = {"host": [], "hostgroup": [], "computeunit": []}
     for section in sections:
@@ -80,7 +82,7 @@ def read_hosts(
             findings.error(section.at, f"unknown section {section.name} in lsb.hosts; {known}")
     names = HostNames(hosts)
     # Groups first, whatever the order in the file: rows of hosts and compute units name them.
-    read_host_groups(by_kind["hostgroup"], names, findings)
+    read_host_groups(by_kind["hostgroup"], names, findings, egroup)
     units = read_compute_units(by_kind["computeunit"], names, unit_types, findings)
     rows: dict[str, _Row] = {}
     for section in by_kind["host"]:

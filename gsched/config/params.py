@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
+from gsched.config.egroup import update_interval
 from gsched.config.findings import Findings, Place, show, suggestion
 from gsched.config.requirements import GPUS_OF_LSF, gpu_requirement
 from gsched.config.sections import Entry, Section, read_entries
@@ -138,6 +139,7 @@ def _params(settings: Settings, sleep_s: float, unit: str) -> Params:
         ),
         preexec_exit=settings.take("LOCAL_MAX_PREEXEC_RETRY_ACTION", _retry_action, default.preexec_exit),
         fairshare=FairshareFactors(**read_factors(settings)),
+        egroup_update_s=settings.take("EGROUP_UPDATE_INTERVAL", update_interval, None),
     )
 
 

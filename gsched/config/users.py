@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest, GschedError
+from gsched.config.egroup import EXTERNAL, OF_USERS, GroupProgram, is_stand_in, listed
 from gsched.config.findings import Findings, Place, show, suggestion
 from gsched.config.grouping import EVERYBODY, MAX_GROUPS, Choice, Definition, choose, resolve
 from gsched.config.sections import Row, Section, is_table, read_table
@@ -69,8 +70,11 @@ class Users:
     """Where each limit stands."""
 
 
-def read_users(sections: Sequence[Section], findings: Findings) -> Users:
-    """lsb.users' sections as one value. Every problem goes to `findings`."""
+def read_users(sections: Sequence[Section], findings: Findings, egroup: GroupProgram | None = None) -> Users:
+    """lsb.users' sections as one value. Every problem goes to `findings`.
+
+    Members that a program lists are asked of `egroup`; None: of nobody.
+    """
     users = Users()
     limiting: list[Section] = []
     grouping: list[Section] = []
@@ -85,7 +89,7 @@ def read_users(sections: Sequence[Section], findings: Findings) -> Users:
             case _:
                 findings.error(section.at, f"unknown section {section.name} in lsb.users; it holds User and UserGroup")
     # Groups first, whatever the order in the file: limits name them.
-    users.names.groups.update(_read_groups(grouping, findings))
+    users.names.groups.update(_read_groups(grouping, findings, egroup))
     for section in limiting:
         _read_limits(section, users, findings)
     return users
@@ -131,15 +135,37 @@ def _limited(text: str, names: UserNames) -> str:
     return user_name(text)
 
 
-def _read_groups(sections: Sequence[Section], findings: Findings) -> dict[str, UserGroup]:
+def _read_groups(sections: Sequence[Section], findings: Findings, egroup: GroupProgram | None) -> dict[str, UserGroup]:
+    rows = _group_rows(sections, findings)
+    definitions: dict[str, Definition] = {}
+    for name, row in rows.items():
+        words = listed(_words(row), egroup, OF_USERS, name, row.at, findings)
+        definitions[name] = Definition(row.at, words)
+    users = resolve("user group", definitions, _user_or_all, findings)
+    return {
+        name: UserGroup(
+            name=name,
+            members=definitions[name].words,
+            users=users[name],
+            shares=_shares(name, row, definitions, users[name], findings),
+            admins=read_cell(row, "GROUP_ADMIN", group_administrators, (), findings),
+        )
+        for name, row in rows.items()
+    }
+
+
+def _words(row: Row) -> tuple[str, ...]:
+    return tuple(cell(row, "GROUP_MEMBER").text.split())
+
+
+def _group_rows(sections: Sequence[Section], findings: Findings) -> dict[str, Row]:
+    """The rows of all groups by the group's name."""
     rows: dict[str, Row] = {}
     for section in sections:
         for row in read_columns(section, _GROUP, findings):
             name = read_key(row, "GROUP_NAME", user_name, findings)
             if cell(row, "GROUP_MEMBER").is_empty:
                 findings.error(row.at, "GROUP_MEMBER: nobody is named")
-            elif "!" in cell(row, "GROUP_MEMBER").text:
-                findings.error(row.at, "GROUP_MEMBER: '!': groups that a program lists (egroup) are not supported yet")
             elif name is not None and name in rows:
                 findings.error(row.at, f"user group {name} is defined twice (first at {rows[name].at})")
             elif name is not None and len(rows) < MAX_GROUPS:
@@ -147,24 +173,11 @@ def _read_groups(sections: Sequence[Section], findings: Findings) -> dict[str, U
             elif name is not None:
                 findings.error(row.at, f"more than {MAX_GROUPS} groups")
                 return {}
-    definitions = {
-        name: Definition(row.at, tuple(cell(row, "GROUP_MEMBER").text.split())) for name, row in rows.items()
-    }
-    users = resolve("user group", definitions, _user_or_all, findings)
-    return {
-        name: UserGroup(
-            name=name,
-            members=definitions[name].words,
-            users=users[name],
-            shares=_shares(row, definitions, users[name], findings),
-            admins=read_cell(row, "GROUP_ADMIN", group_administrators, (), findings),
-        )
-        for name, row in rows.items()
-    }
+    return rows
 
 
 def _user_or_all(word: str) -> tuple[str, ...]:
-    return (EVERYBODY,) if word == EVERYBODY else (user_name(word),)
+    return (word,) if word == EVERYBODY or is_stand_in(word) else (user_name(word),)
 
 
 def group_administrators(text: str) -> tuple[str, ...]:
@@ -173,16 +186,24 @@ def group_administrators(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(user_name(word) for word in words))
 
 
-def _shares(row: Row, groups: dict[str, Definition], users: tuple[str, ...], findings: Findings) -> tuple[Share, ...]:
+def _shares(
+    group: str, row: Row, groups: dict[str, Definition], users: tuple[str, ...], findings: Findings
+) -> tuple[Share, ...]:
     """USER_SHARES of a group, each for one of its members."""
     try:
         value = cell(row, "USER_SHARES")
         shares = () if value.is_empty else read_shares(value.text, groups)
-        known = {*users, *cell(row, "GROUP_MEMBER").text.split(), *REMAINDERS}
-        for share in shares:
-            name = share.name.removesuffix("@")
-            if name not in known and EVERYBODY not in users:
-                raise BadRequest(f"{show(name)} is not a member of the group{suggestion(name, known)}")
+        known = {*users, *groups[group].words, *REMAINDERS}
+        if any(is_stand_in(name) for name in users):
+            return shares  # who is a member is for the master to find out
+        strangers = [] if EVERYBODY in users else [each for each in shares if each.name.removesuffix("@") not in known]
+        for name in (share.name.removesuffix("@") for share in strangers):
+            problem = f"{show(name)} is not a member of the group"
+            if _words(row) != EXTERNAL:
+                raise BadRequest(f"{problem}{suggestion(name, known)}")
+            # Whom a directory no longer knows must not keep a cluster from starting.
+            findings.note(row.at, f"USER_SHARES: {problem}, as egroup lists it: the share has no effect")
+        shares = tuple(share for share in shares if share not in strangers)
     except GschedError as error:
         findings.error(row.at, f"USER_SHARES: {error.text}")
         return ()

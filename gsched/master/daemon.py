@@ -41,7 +41,7 @@ from gsched.master.services import Services
 from gsched.master.sessions import Sessions
 from gsched.master.terminals import Attendance, killer
 from gsched.master.throttle import Throttle
-from gsched.master.timedconfig import follow_time
+from gsched.master.timedconfig import follow_groups, follow_time
 from gsched.model.config import ClusterConfig
 from gsched.model.event import AnyEvent, JobDispatched
 from gsched.model.job import FINISHED, AttemptResult
@@ -71,7 +71,7 @@ SHUTDOWN_GRACE_S = 0.5
 
 def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
     """Serve until SIGTERM or SIGINT, telling `manager` how it stands. Raises GschedError when it cannot start."""
-    loaded = load(conf_dir, host)
+    loaded = load(conf_dir, host, run_egroup=True)
     config = loaded.required()
     for folder in (config.locations.state_dir, config.folder_of("master")):
         Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -152,11 +152,13 @@ class Master:
         )
         self._manager.ready(self._standing())
         feeding = asyncio.create_task(keep_fed(self._manager, self._is_well))
-        following = asyncio.create_task(follow_time(self._config_now, partial(self._renew, desk)))
+        renew = partial(self._renew, desk)
+        following = [asyncio.create_task(each(self._config_now, renew)) for each in (follow_time, follow_groups)]
         await self._until_signal()
         self._manager.stopping()
         feeding.cancel()
-        following.cancel()
+        for each in following:
+            each.cancel()
         stopping = asyncio.gather(*(server.stop(SHUTDOWN_GRACE_S) for server in servers))
         await asyncio.sleep(0)  # from here on nobody new is let in
         self._sessions.end_all()
@@ -169,7 +171,7 @@ class Master:
         return self._exit_code
 
     async def _renew(self, desk: Desk, loaded: Loaded, config: ClusterConfig) -> None:
-        """The files say something else at this time of the day."""
+        """The files, or the program that lists members of groups, say something else by now."""
         await desk.ask(Reconfigure(user_name(os.getuid()), config))
         desk.notes.replace(loaded.problems)
 

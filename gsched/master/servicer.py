@@ -152,7 +152,13 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     async def Reconfigure(self, request: Any, context: Any) -> Any:
         caller = self._auth.caller(context)
         config = self._board.config
-        loaded = await asyncio.to_thread(load, config.locations.conf_dir, config.master_host)
+        loaded = await asyncio.to_thread(
+            # Whoever may not apply it shall not have the master run programs.
+            load,
+            config.locations.conf_dir,
+            config.master_host,
+            run_egroup=caller.is_admin,
+        )
         errors = tuple(str(problem) for problem in loaded.problems if problem.severity == "error")
         notes = self._desk.notes.news(loaded.problems)
         applied = False

@@ -99,6 +99,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     default_queues: tuple[str, ...] = ("normal",)
     """DEFAULT_QUEUE: of jobs that name no queue; of several the first that accepts the job."""
     default_project: str = "default"
+    egroup_update_s: float | None = None
+    """EGROUP_UPDATE_INTERVAL: how often the members that egroup lists are asked for anew; None: at a reconfig alone."""
     mail_to: str = "!U"
     """LSB_MAILTO: address of mail about jobs; !U is the user."""
     mail_program: str = ""

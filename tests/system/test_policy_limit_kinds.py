@@ -8,9 +8,12 @@ from __future__ import annotations
 import getpass
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from live_cluster import Cluster
+
+from gsched.config.files import load
 
 FILES = ("lsb.queues", "lsb.hosts", "lsb.users", "lsb.params", "lsb.resources", "lsf.cluster.private")
 SLEEP = ("sleep", "600")
@@ -351,3 +354,43 @@ def test_a_queue_and_a_host_in_use_are_taken_away(cluster: Cluster) -> None:
     cluster.configure()
     cluster.run("gkill", str(runs))
     cluster.starts(waits)
+
+
+def test_groups_that_egroup_lists(cluster: Cluster) -> None:
+    user = getpass.getuser()
+    program = Path(load(str(cluster.conf)).required().locations.server_dir) / "egroup"
+    users, hosts = "nobody", "two"
+
+    def lists() -> None:
+        program.write_text(f"#!/bin/sh\n[ $1 = -u ] && echo {users} || echo {hosts}\n")
+        program.chmod(0o755)
+
+    lists()
+    try:
+        cluster.configure(
+            lsb_users="=Begin UserGroup\nGROUP_NAME GROUP_MEMBER\nstaff (!)\nEnd UserGroup\n"
+            "Begin User\nUSER_NAME MAX_JOBS\nstaff 2\ndefault -\nEnd User\n",
+            lsb_hosts="Begin HostGroup\nGROUP_NAME GROUP_MEMBER\npool (!)\nEnd HostGroup\n",
+        )
+        assert hosts_of(cluster, [cluster.submit("-m", "pool", *SLEEP) for _ in range(3)]) == ["two"] * 3
+        cluster.end_jobs()
+        users, hosts = user, "one"
+        lists()
+        cluster.run("gadmin", "reconfig")
+        started, reason = many(cluster, 3, "-m", "pool")
+        assert "limit" in reason and "2 of 2" in reason
+        assert hosts_of(cluster, started) == ["one", "one"]
+        program.chmod(0o644)
+        done = cluster.run("gadmin", "reconfig", check=False)
+        problem = f"group staff: {program}: cannot be run: Permission denied"
+        assert done.returncode != 0 and f"{cluster.conf}/lsb.users:4: {problem}" in done.stdout + done.stderr
+        assert user in cluster.run("gugroup", "staff").stdout.split()
+        checked = cluster.run("gadmin", "ckconfig", check=False)
+        assert checked.returncode != 0 and problem in checked.stdout + checked.stderr
+        cluster.run("gjobs")  # commands do not run it
+        lists()
+        cluster.kill("master")
+        cluster.up()
+        assert cluster.run("gmgroup", "pool").stdout.split()[-1] == "one"
+    finally:
+        program.unlink()

@@ -22,6 +22,7 @@ _MEANINGS: dict[str, tuple[str, str]] = {
     "MAX_USER_PRIORITY": ("Highest priority that a user may give a job", ""),
     "JOB_PRIORITY_OVER_TIME": ("Priority that a pending job gains", "points/minutes"),
     "JOB_DEP_LAST_SUB": ("Of several jobs of a name a dependency means only the newest", "1: yes"),
+    "EGROUP_UPDATE_INTERVAL": ("Interval at which egroup is asked for members of groups again", "m: minutes"),
     "KILL_ON_INVALID_DEPENDENCY": ("A job whose dependency can never hold ends at once", ""),
     "GPU_REQ": ("What -gpu asks for where it does not say", ""),
     "GPU_REQ_MERGE": ("Requirements of job, queue and cluster are joined", ""),

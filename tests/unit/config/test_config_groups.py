@@ -51,7 +51,7 @@ def test_host_groups_hold_groups_in_any_order():
         (["g (g)"], "3: host group g holds itself: g > g"),
         (["a (b)", "b (h1 c)", "c (a)"], "3: host group a holds itself: a > b > c > a"),
         (["g ()"], "3: GROUP_MEMBER: no host is named"),
-        (["g (!)"], "3: GROUP_MEMBER: '!': groups that a program lists (egroup) are not supported yet"),
+        (["g (h1 !)"], "3: group g: '!' stands alone: (!) has the program egroup list the members"),
         (["h1 (h2)"], "3: GROUP_NAME: h1 is the name of a host already"),
         (["all (h2)"], "3: GROUP_NAME: 'all' cannot be the name of a group"),
         (["g (h1)", "g (h2)"], "4: GROUP_NAME: g is defined twice (first at lsb.hosts:3)"),
@@ -176,7 +176,7 @@ def test_user_groups():
     ("rows", "error"),
     [
         (["g () () ()"], "3: GROUP_MEMBER: nobody is named"),
-        (["g (!) () ()"], "3: GROUP_MEMBER: '!': groups that a program lists (egroup) are not supported yet"),
+        (["g (a !) () ()"], "3: group g: '!' stands alone: (!) has the program egroup list the members"),
         (["g (a/) () ()"], "3: user group g: 'a/' cannot be the name of a user"),
         (["g (a k) () ()", "k (g) () ()"], "3: user group g holds itself: g > k > g"),
         (["g (all ~a) () ()"], "3: user group g: everybody but some (all ~NAME) is not supported yet in a group"),
