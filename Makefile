@@ -26,10 +26,13 @@ PIP_TOOLS := pip-tools==7.6.2
 HOST_TOOLS := ip=iproute2 nft=nftables munged=munge mpirun.openmpi=openmpi-bin mpirun.mpich=mpich
 
 PYTEST := $(BIN)/python -m pytest
+SCHEDULING := $(addprefix tests/unit/,resreq model policy core sim)
+PROCESSES := $(addprefix tests/unit/,run probe)
+QUICK := not slow and not nightly
 # What `make test` has not run, and no other target is for.
 REST := not smoke and not nightly and not clients
 
-.PHONY: help install demo test test-all test-units test-processes test-smoke test-slow test-stories test-rules test-hosts
+.PHONY: help install demo test test-all test-units test-scheduling test-processes test-smoke test-slow test-stories test-rules test-hosts
 .PHONY: test-clients check faults nightly bench clean
 
 help:  ## list the targets
@@ -57,18 +60,21 @@ install: $(STAMP)  ## install gsched into .venv
 demo: $(STAMP)  ## play the walk-through on a private one-host cluster
 	@$(BIN)/python examples/walkthrough.py
 
-# Nothing outside the clone is written or installed, and nothing needs root. The parts run side by side: most of what the
-# second and the third do is to wait for processes. What each says comes when it has ended.
+# Nothing outside the clone is written or installed, and nothing needs root. The parts run side by side: two of them mostly
+# wait for processes. What each says comes when it has ended.
 test: $(DEV_STAMP) .venv-psij/.installed  ## the tests that show that gsched works here (3 minutes, without root)
-	@echo "Running the tests in three parts side by side; each reports when it has ended (about 3 minutes on two cores)"
-	@$(MAKE) --no-print-directory --keep-going --jobs 3 --output-sync=target test-smoke test-processes test-units
+	@echo "Running the tests in four parts side by side; each reports when it has ended (about 3 minutes on two cores)"
+	@$(MAKE) --no-print-directory --keep-going --jobs 4 --output-sync=target test-smoke test-processes test-units test-scheduling
 	@echo "make test: all passed. make test-all runs the others"
 
 test-units: $(DEV_STAMP)
-	@echo "== Units" && $(PYTEST) tests/unit tests/security --ignore=tests/unit/run --ignore=tests/unit/probe -m 'not slow and not nightly'
+	@echo "== Units" && $(PYTEST) tests/unit tests/security $(SCHEDULING:%=--ignore=%) $(PROCESSES:%=--ignore=%) -m '$(QUICK)'
+
+test-scheduling: $(DEV_STAMP)
+	@echo "== Units of requirements and scheduling" && $(PYTEST) $(SCHEDULING) -m '$(QUICK)'
 
 test-processes: $(DEV_STAMP)
-	@echo "== Units that start processes" && $(PYTEST) tests/unit/run tests/unit/probe -m 'not slow and not nightly'
+	@echo "== Units that start processes" && $(PYTEST) $(PROCESSES) -m '$(QUICK)'
 
 test-smoke: $(DEV_STAMP) .venv-psij/.installed
 	@echo "== Real daemons: each part of gsched once" && $(PYTEST) tests/system -m smoke
