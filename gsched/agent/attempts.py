@@ -115,8 +115,8 @@ class Attempts:
             order = self._executor.order(*key)
             if order is not None:
                 self._stores[key] = agent_pb2.StoreMark(cluster_id=order.cluster_id, generation=order.generation)
-            if order is not None and order.holding is not None:
-                self.holdings.take(key, order.holding)
+            if order is not None:  # of one whose folder was removed the master knows what it holds
+                self.holdings.take(key, order.holding or HostAllocation(host=self._host, slots=1))
             if order is not None and order.any_gpu:
                 self.holdings.may_use_any(key)
             if order is not None and order.is_part:

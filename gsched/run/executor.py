@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from gsched.base.clock import Clock, SystemClock
-from gsched.base.errors import Conflict
+from gsched.base.errors import Conflict, ResourceExhausted
 from gsched.base.gpulock import Places, places
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult, Usage
@@ -32,6 +32,7 @@ from gsched.run.shellline import in_place
 from gsched.run.shutdown import last_shutdown
 from gsched.run.spool import Spool, Started
 from gsched.run.tasking import Tasking
+from gsched.run.unrecorded import record_again
 
 MAILED_OUTPUT = 1 << 20
 """Bytes of a job's output in a mail at most."""
@@ -103,6 +104,10 @@ class ProcessExecutor:
     async def adopt(self) -> list[Key]:
         """Take up every attempt in the spool; those nobody has claimed are started now."""
         keys = []
+        try:
+            record_again(self._spool, self._cluster)
+        except OSError as error:
+            raise ResourceExhausted(f"{self._spool.attempts}: {error.strerror or error}") from error
         for name in self._spool.names():
             if name in self._held or self._following.take_up(name):
                 keys.append(parse_attempt_name(name))

@@ -182,3 +182,26 @@ def test_who_has_nothing_to_renew_is_told_so(make_cluster: Callable[..., Cluster
     cluster.run("gsched", "down", "--dir", str(cluster.folder))
     said = cluster.run("gadmin", "newstore").stdout
     assert said == f"the store {state(cluster)}/gsched.db is whole: nothing was changed\n"
+
+
+def test_a_spool_folder_that_is_gone_with_all_daemons(running: Cluster):
+    """The job that has no folder any more runs on, keeps its GPU, and its end is known."""
+    cluster = running
+    pid = cluster.job(1).pid or 0
+    shutil.rmtree(cluster.folder / "spool" / cluster.host)
+    for daemon in ("master", f"agent-{cluster.host}", "door"):
+        cluster.kill(daemon, signal.SIGKILL)
+    cluster.up()
+    first, second = (
+        cluster.submit(*ONE_GPU, "-o", "/dev/null", "while [ ! -e end ]; do sleep 0.01; done") for _ in "12"
+    )
+    cluster.starts(first)
+    assert runs(cluster, pid) and cluster.job(1).state == "RUN"
+    assert "(1 wanted, 0 of 2 free on " in cluster.why_pending(second)  # nothing is started on the GPU of job 1
+    (cluster.folder / "go").touch()
+    ended = cluster.wait(1)[0].result
+    assert ended is not None and ended.exit_code == 3
+    cluster.starts(second)
+    assert not runs(cluster, pid)
+    (cluster.folder / "end").touch()
+    assert "Traceback" not in cluster.logs()

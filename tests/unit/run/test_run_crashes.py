@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -443,3 +444,29 @@ def test_a_job_that_was_killed_before_a_shutdown_stays_killed():
     assert note.ended(AttemptResult(signal=15, ended_at=11.0), "b")
     assert not note.ended(AttemptResult(signal=15, ended_at=11.0, term_reason="TERM_OWNER"), "b")
     assert not note.ended(AttemptResult(started=False, problem="no folder", ended_at=11.0), "b")
+
+
+@pytest.mark.parametrize("is_orphan", [False, True])
+def test_attempts_whose_folders_were_removed_are_followed_to_their_ends(on_host, is_orphan):
+    async def scenario(host):
+        await host.executor.start(host.order("while [ ! -e go ]; do sleep 0.01; done; exit 3", 1))
+        await host.start_of(1)
+        if is_orphan:
+            os.kill(host.executor._held["1.1"].supervisor[0], signal.SIGKILL)
+        host.executor.close()
+        shutil.rmtree(host.spool)
+        host.started.clear()
+        host.executor = ProcessExecutor(
+            host.spool,
+            CLUSTER,
+            on_started=host._on_started,
+            on_ended=host._on_ended,
+            gpu_locks=Places(str(host.locks), "", False),
+        )
+        assert await host.executor.adopt() == [(1, 1)]
+        assert host.executor.running() == [(1, 1)]
+        (host.root / "go").touch()
+        ended = await host.end_of(1)
+        assert (ended.exit_code, ended.started) == (None if is_orphan else 3, True)
+
+    on_host(scenario)
