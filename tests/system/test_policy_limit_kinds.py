@@ -106,6 +106,7 @@ def test_slots_of_hosts_and_users(cluster: Cluster) -> None:
     cluster.wait(beside)
     cluster.configure(lsb_hosts="=Begin Host\nHOST_NAME MXJ\ndefault 16\nEnd Host\n")
     # Those that waited start with the others: four slots are all that the user may have.
+    cluster.until(lambda: cluster.run("gusers").stdout.splitlines()[1].split()[5] == "4", "not all of them run")
     _, most = many(cluster, 1)
     assert most == f"The user has reached his/her job slot limit (1 wanted, 4 of 4 used by {user})"
     assert cluster.run("gusers").stdout.splitlines()[1].split()[1:4] == ["-", "4", "5"]
@@ -267,7 +268,7 @@ def test_order_decides_where_a_job_goes(cluster: Cluster) -> None:
 def test_hosts_of_a_job_agree_in_what_same_names(cluster: Cluster) -> None:
     path = cluster.conf / "lsf.cluster.private"
     lines = path.read_text().splitlines()
-    path.write_text("\n".join("two ! LINUX64 1 ()" if line.startswith("two ") else line for line in lines) + "\n")
+    path.write_text("\n".join("two ! LINUXAARCH64 1 ()" if line.startswith("two ") else line for line in lines) + "\n")
     cluster.configure()
     agreeing = cluster.submit("-n", "20", "-R", "type==any same[type]", *SLEEP)
     assert cluster.why_pending(agreeing) == (
@@ -276,7 +277,7 @@ def test_hosts_of_a_job_agree_in_what_same_names(cluster: Cluster) -> None:
     )
     cluster.run("gkill", str(agreeing))
     local = cluster.submit("-n", "20", *SLEEP)
-    assert "type==local: type is LINUX64, local is LINUX on two" in (
+    assert "type==local: type is LINUXAARCH64, local is LINUX on two" in (
         cluster.why_pending(local) + cluster.run("gjobs", "-p3", str(local)).stdout
     )
     cluster.run("gkill", str(local))
