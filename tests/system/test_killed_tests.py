@@ -28,7 +28,7 @@ NEXT = "import sys; sys.path[:0] = sys.argv[1:]; from tests.folders import new_f
 
 
 def test_a_cluster_of_tests_that_were_killed_goes_with_the_next_ones(folder: Path) -> None:
-    places = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+    places = [str(Path(__file__).parents[level]) for level in range(3)]  # tests/system, tests, and all
     env = {**os.environ, "TMPDIR": str(folder)}
     maker = subprocess.Popen([sys.executable, "-c", MAKER, *places], env=env, stdout=subprocess.PIPE, text=True)
     assert maker.stdout is not None

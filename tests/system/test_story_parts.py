@@ -107,15 +107,17 @@ def test_a_part_whose_supervisor_is_killed_ends_the_job(cluster: Cluster) -> Non
 def test_a_host_that_cannot_open_its_part_puts_the_job_back(cluster: Cluster) -> None:
     attempts = cluster.folder / "spool" / "c" / "attempts"
     attempts.rename(attempts.with_name("away"))
+    attempts.touch()  # a folder that is merely gone would be made again
     job_id = cluster.submit(*ON_ALL, "sleep 600")
 
     def is_put_back() -> bool:  # between two attempts
         told = cluster.run("gjobs", "-p", str(job_id), check=False).stdout
-        return "failed on c: spool folder" in " ".join(told.split())
+        return "failed on c: cannot read" in " ".join(told.split())
 
     try:
         cluster.until(is_put_back, "it is not put back")
     finally:
+        attempts.unlink()
         attempts.with_name("away").rename(attempts)
     assert cluster.job(job_id).pid is None
     attempt = cluster.starts(job_id).attempt

@@ -25,6 +25,8 @@ from gsched.wire.v1 import catalogue_pb2, catalogue_pb2_grpc, past_pb2, past_pb2
 log = logging.getLogger(__name__)
 R = TypeVar("R")
 ACCOUNTS_PER_MESSAGE = 500
+MESSAGE_CHARACTERS = 8 << 20
+"""Of the events of one message, unless a single job has more: far below what gRPC takes, however they are encoded."""
 
 
 def open_server(store: str, socket: str, readers: int) -> grpc.Server:
@@ -62,7 +64,8 @@ class _Histories(past_pb2_grpc.PastServicer):
         wanted = from_proto(request, HistoryQuery)
         histories = Histories(self._history, min(wanted.limit or HISTORY_LIMIT, HISTORY_LIMIT))
         for page in histories.read(wanted):
-            yield history_reply(page, histories.cut_at)
+            for part in messages_of(page):
+                yield history_reply(part, histories.cut_at)
 
 
 class _Accounts(catalogue_pb2_grpc.CatalogueServicer):
@@ -82,6 +85,20 @@ class _Accounts(catalogue_pb2_grpc.CatalogueServicer):
             for account in part:
                 fill(reply.accounts.add(), account)
             yield reply
+
+
+def messages_of(page: Iterable[Told]) -> Iterator[list[Told]]:
+    """The page in parts that fit into a message each: jobs may have been submitted with a megabyte of command line."""
+    part: list[Told] = []
+    size = 0
+    for each in page:
+        more = 0 if isinstance(each, JobTimes) else sum(len(record.payload) for record in each.events)
+        if part and size + more > MESSAGE_CHARACTERS:
+            yield part
+            part, size = [], 0
+        part.append(each)
+        size += more
+    yield part
 
 
 def history_reply(page: Iterable[Told], cut_at: float | None) -> past_pb2.HistoriesReply:
