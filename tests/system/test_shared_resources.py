@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
+import psutil
 import pytest
 from live_cluster import Cluster
 
@@ -26,7 +28,6 @@ tokens (10@[default])
 End ResourceMap
 """
 ELIM = """#!/bin/sh
-echo "$PPID $LSF_RESOURCES" >> "{folder}/elim.said"
 while :; do cat "{folder}/flex"; sleep 0.2; done
 """
 SLEEP = ("sleep", "600")
@@ -50,9 +51,13 @@ def table(cluster: Cluster, command: str, name: str) -> list[list[str]]:
 
 
 def reporters(cluster: Cluster) -> set[int]:
-    """The agents whose elims were asked for flex."""
-    said = [line.split() for line in (cluster.folder / "elim.said").read_text().splitlines()]
-    return {int(words[0]) for words in said if "flex" in words}
+    """The agents whose elims are asked for flex now."""
+    found = set()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if f"{cluster.folder}/etc/elim.flex" in process.cmdline() and "flex" in process.environ()["LSF_RESOURCES"]:
+                found.add(process.ppid())
+    return found
 
 
 def test_licences_are_counted_once_over_both_hosts_whatever_is_killed(cluster: Cluster) -> None:
