@@ -172,6 +172,8 @@ class Relay:
         while True:
             # Reading may wait for a person or a pipe: there, Ctrl-C ends this process at once.
             self._is_reading = True
+            if self._is_cancelled:  # it came after the last read had returned: nothing would end the next one
+                raise Stop(128 + _signal.SIGINT)
             try:
                 data, error = posix.read(descriptor, PIECE), 0
             except OSError as problem:

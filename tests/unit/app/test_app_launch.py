@@ -484,6 +484,26 @@ def test_a_door_of_another_version_is_left_alone(pointed: socket.socket) -> None
             connection.recv(1)
 
 
+def test_ctrl_c_between_two_reads_of_the_keyboard_is_not_lost(
+    pointed: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relay = launch.Relay(launch.connect())
+    reads = iter([b"some", b"a read that nobody would end"])
+
+    def read(_descriptor: int, _size: int) -> bytes:
+        return next(reads)
+
+    def send(_data: bytes) -> None:
+        relay.on_signal(signal.SIGINT, None)
+
+    monkeypatch.setattr(launch, "posix", SimpleNamespace(read=read))
+    monkeypatch.setattr(relay, "connection", SimpleNamespace(sendall=send, send=lambda *_: None))
+    relay._is_started = True
+    with pytest.raises(launch.Stop, match="130"):
+        relay._send_input(0)
+    assert next(reads)
+
+
 @pytest.fixture
 def foreign(pointed: socket.socket, monkeypatch: pytest.MonkeyPatch) -> socket.socket:
     """The same, run by some other user."""

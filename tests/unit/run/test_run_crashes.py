@@ -449,7 +449,8 @@ def test_a_job_that_was_killed_before_a_shutdown_stays_killed():
 @pytest.mark.parametrize("is_orphan", [False, True])
 def test_attempts_whose_folders_were_removed_are_followed_to_their_ends(on_host, is_orphan):
     async def scenario(host):
-        await host.executor.start(host.order("while [ ! -e go ]; do sleep 0.01; done; exit 3", 1))
+        await host.executor.start(host.order("touch begun; while [ ! -e go ]; do sleep 0.01; done; exit 3", 1))
+        await appears((host.root / "begun").exists)  # its start is told before it is executed, and so marked
         await host.start_of(1)
         if is_orphan:
             os.kill(host.executor._held["1.1"].supervisor[0], signal.SIGKILL)
