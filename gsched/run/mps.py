@@ -177,11 +177,19 @@ def pipes_of(pid: int) -> str:
 def serves_host(pid: int) -> bool:
     """Whether it is the MPS daemon of the whole host, or a server of it: programs of jobs may be its clients.
 
-    Its folder is root's, a service's or that of the agent's own user; one of another user serves that user alone.
+    Root, a service or the agent's own user runs that daemon, and has its folder. A server may run as its client's user
+    but is the daemon's child; what a process calls itself, and has in its environment, is its user's to choose.
     """
     try:
         pipes = pipes_of(pid)
-        owner = os.stat(pipes).st_uid if pipes else None
+        if not pipes or not _is_systems(os.stat(pipes).st_uid):
+            return False
     except OSError:
         return False
-    return owner is not None and (owner < FIRST_PERSON or owner == os.getuid())
+    process = contain.read_process(pid)
+    pids = (pid, process.ppid) if process is not None else (pid,)
+    return any(pipes_of(each) == pipes and _is_systems(contain.owner_of(each)) for each in pids)
+
+
+def _is_systems(uid: int | None) -> bool:
+    return uid is not None and (uid < FIRST_PERSON or uid == os.getuid())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ KEY = (17, 1)
 PART = HostAllocation(host="h", slots=1, gpus=(HeldGpu(uuid="GPU-0", index=0, claim="ngpus_excl_p"),))
 STRANGER = GpuProcess(pid=999_999_999, user="ann", used_mib=74)
 OWN = GpuProcess(pid=999_999_998, used_mib=500)
+STRANGER_UID = 54321
+"""Of nobody on the machine."""
 BLAME = "device busy: GPU 0 (GPU-0), in mode exclusive_process, is held by pid 999999999 of ann (74 MiB)"
 
 
@@ -177,3 +180,29 @@ def test_the_mps_server_of_the_host_serves_jobs_and_a_private_one_does_not(
         assert await machine.looked() == "", "its clients are seen themselves"
 
     play(monkeypatch, server(mps_server()), story, "nvml")
+
+
+@pytest.mark.needs_root
+def test_a_users_process_that_calls_itself_the_hosts_mps_server_is_a_stranger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name and the folder of pipes in its environment are the user's to choose: root's `/` is not its own."""
+    name = "nvidia-cuda-mps-server"[:15]
+    code = (
+        f"import ctypes, os, sys; os.setgid({STRANGER_UID}); os.setuid({STRANGER_UID}); "
+        f"ctypes.CDLL(None).prctl(15, {name.encode()!r}, 0, 0, 0); print(flush=True); sys.stdin.read()"
+    )
+    env = {"CUDA_MPS_PIPE_DIRECTORY": "/"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None and child.stdout.readline()
+        users = GpuProcess(pid=child.pid, user=str(STRANGER_UID), used_mib=74, kind=ProcessKind.COMPUTE)
+
+        async def story(machine: Machine) -> None:
+            assert await machine.looked() == f"foreign({STRANGER_UID},{child.pid},74)"
+            blamed = await machine.busy.blame(KEY, PART)
+            assert f"is held by pid {child.pid} of {STRANGER_UID} (74 MiB)" in blamed
+
+        try:
+            play(monkeypatch, gpu(users), story, "nvml")
+        finally:
+            child.kill()
