@@ -139,7 +139,7 @@ class EngineLoop:
 
     def start(self) -> None:
         """Publish the replayed state and begin to work."""
-        self._engine.state.touched.update(self._engine.state.jobs)
+        self._engine.state.touched.update(self._engine.state.jobs, self._engine.state.arrays)
         self._engine.state.touched_hosts.update(self._engine.config.hosts)
         self._board.publish(self._engine)
         self._thread.start()

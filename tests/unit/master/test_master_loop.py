@@ -12,6 +12,7 @@ import pytest
 
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError, Internal, ResourceExhausted
+from gsched.base.ids import element_id
 from gsched.core.cluster import ClusterState, replay
 from gsched.core.command import AttemptStarted, ControlHosts, ControlJobs, HostDisconnected, HostHello, Submit
 from gsched.core.engine import Engine
@@ -69,7 +70,7 @@ class FakeStore:
 class Master:
     """An engine loop and everything that leaves it."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: ClusterState | None = None) -> None:
         config = ClusterConfig(
             cluster="c",
             master_host="a",
@@ -84,7 +85,7 @@ class Master:
         self.fatal: list[str] = []
         self.answers: dict[str, Any] = {}
         self.changed = threading.Condition()
-        self.engine = Engine(ClusterState(), config, clock.now())
+        self.engine = Engine(state or ClusterState(), config, clock.now())
         self.loop = EngineLoop(
             self.engine,
             self.store,  # type: ignore[arg-type]
@@ -348,3 +349,20 @@ def test_a_checkpoint_is_written_between_turns_and_holds_all_that_was_stored_the
     for seq, payload in master.store.checkpoints:
         assert ClusterState.load(payload).dump() == ClusterState.load(replay(events[:seq]).dump()).dump()
     assert len(master.store.parts) > 10
+
+
+def test_arrays_of_a_checkpoint_are_seen_from_the_start(master: Master) -> None:
+    for indices in ("1-6", "1-3"):
+        master.ask(f"array {indices}", Submit("u", "", (JobSpec(command="x", user="", queue="", indices=indices),)))
+    master.ask("stop", ControlJobs("u", False, "stop", (element_id(1, 2),)))
+    master.until(lambda: len(master.answers) == 3)
+    before = [job.job_id for job in master.board.jobs(JobFilter(user="all"))]
+    assert len(before) == 9
+    master.loop.stop()
+    again = Master(ClusterState.load(master.engine.state.dump()))
+    try:
+        assert [job.job_id for job in again.board.jobs(JobFilter(user="all"))] == before
+        assert again.board.array(1) is not None
+        assert again.board.array(2) is not None
+    finally:
+        again.loop.stop()
