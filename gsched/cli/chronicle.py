@@ -18,9 +18,12 @@ from gsched.cli.render.history import HistoryEvent, HistoryRecord, Remark
 from gsched.cli.sizes import shown_in
 from gsched.model import event as events
 from gsched.model.job import AttemptResult, Usage
+from gsched.model.left_running import left_running_text
 from gsched.model.view import EventRecord, JobHistory
 
 REQUEUED = "Job has been requeued"
+MOST_LEFT_NAMED = 10
+"""Processes that a job had left running, by name."""
 
 
 def signal_name(number: int) -> str:
@@ -181,6 +184,8 @@ class _Teller:
             yield Remark(at=event.at, text=f"Exited {_how(event.result)}; job will be requeued and rerun")
             if event.result.term_reason:
                 yield Remark(at=event.at, text=job_lines.completion(event.result.term_reason))
+            if left := left_running_text(event.result, most=MOST_LEFT_NAMED):
+                yield Remark(at=event.at, text=left)
         yield history.requeued(event.at, hold=event.hold)
         if event.reason and event.reason != REQUEUED:
             yield Remark(at=event.at, text=f"Pending: {event.reason}")
@@ -197,6 +202,8 @@ class _Teller:
             succeeded=result.succeeded,
             term_reason=result.term_reason,
         )
+        if left := left_running_text(result, most=MOST_LEFT_NAMED):
+            yield Remark(at=event.at, text=left)
         if result.problem and not result.started:
             yield Remark(at=event.at, text=result.problem)
 

@@ -34,6 +34,8 @@ MOST_PARTS = 64
 MOST_ATTEMPTS = 20_000
 """That one host may hold, or has results of."""
 MOST_UNKILLABLE = 100
+MOST_LEFT = 100
+"""Processes that a job left running, by name."""
 MOST_SLOTS = 1 << 20
 MOST_AMOUNT = 1e15
 LONGEST_NAME = 1_000
@@ -109,6 +111,11 @@ def _check_ended(ended: agent_pb2.Ended) -> None:
     _number(result.run_s, "run time", _TIMES)
     _at_most(len(result.term_reason), LONGEST_NAME, "characters of a reason")
     _at_most(len(result.problem), 1 << 14, "characters of a problem")
+    _at_most(len(result.left_running), MOST_LEFT, "processes left running")
+    for process in result.left_running:
+        _at_most(len(process.name), LONGEST_NAME, "characters of a process's name")
+    for number in (result.left_running_count, *(process.pid for process in result.left_running)):
+        _number(number, "processes left running", 1 << 31)
     _check_usage(result.usage)
 
 

@@ -215,6 +215,15 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_threads: int | None = None
 
 
+class LeftProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A process that a job had left running when it was over, and that was ended with it."""
+
+    pid: int
+    name: str = ""
+    killed: bool = False
+    """By SIGKILL: SIGTERM was not enough."""
+
+
 class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How an attempt ended, as its supervisor wrote it down.
 
@@ -241,6 +250,9 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """It was not started because its GPUs must not be used now: the job can be started elsewhere at once."""
     host_down: bool = False
     """Its host went down and took it along: this was not the job's own end, nor anybody's wish."""
+    left_running: tuple[LeftProcess, ...] = ()
+    """What it had left running when its first process had ended, the first of them; `left_running_count` are all."""
+    left_running_count: int = 0
 
     @property
     def succeeded(self) -> bool:

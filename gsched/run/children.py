@@ -21,6 +21,17 @@ _LOOK_S = 1.0
 """How often left-overs that do not end by SIGKILL are looked at."""
 
 
+class Left:
+    """A process that a job left running."""
+
+    __slots__ = ("name", "was_killed")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.was_killed = False
+        """It did not obey SIGTERM."""
+
+
 class Children:
     """All processes below this one. `listen(timeout_s)` waits for the end of a child, or for something else."""
 
@@ -32,6 +43,8 @@ class Children:
         """Of those that have ended."""
         self.group: Group | None = None
         """The job's control group, once there is one."""
+        self.left: dict[tuple[int, int], Left] = {}
+        """What was left running and swept up, by number and start."""
 
     def follow(self, pid: int) -> None:
         """This child was forked here and not reaped yet: its end is to be known."""
@@ -74,6 +87,7 @@ class Children:
         if not self.reap():
             return ""
         left = self.tree()
+        self._note_left(left)
         contain.send_all(left, signal.SIGTERM)
         contain.send_all(left, signal.SIGCONT)
         if self._wait_childless(SWEEP_GRACE_S):
@@ -81,6 +95,7 @@ class Children:
         killing_since = time.monotonic()
         while True:
             reached, refused = contain.send_each(self.tree(), signal.SIGKILL)
+            self._note_left(reached, was_killed=True)
             if self.group is not None:
                 self.group.kill()
             is_helpless = time.monotonic() - killing_since >= contain.UNKILLABLE_AFTER_S
@@ -90,6 +105,12 @@ class Children:
                 return refused or "processes of the job could not be ended after it"
             if is_helpless:
                 on_unkillable(reached)
+
+    def _note_left(self, processes: list[contain.Process], *, was_killed: bool = False) -> None:
+        for each in processes:
+            if each.is_dead:
+                continue
+            self.left.setdefault((each.pid, each.start), Left(each.name)).was_killed |= was_killed
 
     def _wait_childless(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s

@@ -15,12 +15,15 @@ from collections.abc import Callable
 
 import msgspec
 
-from gsched.model.job import TERM_TEXTS, AttemptResult, Usage
+from gsched.model.job import TERM_TEXTS, AttemptResult, LeftProcess, Usage
+from gsched.model.left_running import left_running_text
 from gsched.run import reportroom
 from gsched.run.reportroom import RULE
 
 MOST_LINES = 50
 """Lines of a job's script that are shown."""
+MOST_LEFT_NAMED = 2
+"""Of the processes that the job left running; history names more."""
 _NEXT_HOST = " " * 28
 _LABEL_WIDTH = 45
 
@@ -92,6 +95,7 @@ def report_text(
         "",
         *(f"    {label} :".ljust(_LABEL_WIDTH + 4) + value for label, value in _used(facts, result)),
         "",
+        *_left_running(result),
         *(["The output (if any) follows:", ""] if is_above else _below(facts, output)),
     ]
     return "\n".join(lines) + "\n"
@@ -130,6 +134,12 @@ def _outcome(result: AttemptResult) -> list[str]:
     else:
         lines.append("Exited; the exit status is not known.")
     return lines
+
+
+def _left_running(result: AttemptResult) -> list[str]:
+    """LSF does not tell of it; a program that searches for LSF's lines finds them all."""
+    text = left_running_text(result, most=MOST_LEFT_NAMED)
+    return [text.encode("ascii", "replace").decode().replace("\n", "?") + ".", ""] if text else []
 
 
 def _used(facts: Facts, result: AttemptResult) -> list[tuple[str, str]]:
@@ -194,8 +204,10 @@ def _longest_end() -> AttemptResult:
         cpu_s=most, max_mem_mib=most, avg_mem_mib=most, max_swap_mib=most, max_processes=10**9, max_threads=10**9
     )
     result = AttemptResult(signal=64, core_dumped=True, run_s=most, ended_at=most, usage=usage)
+    left = (LeftProcess(pid=4_194_304, name="x" * 15, killed=True),) * MOST_LEFT_NAMED  # names have 15 bytes at most
     ends = [msgspec.structs.replace(result, term_reason=reason) for reason in TERM_TEXTS]
-    return max(ends, key=lambda end: sum(len(line) for line in _outcome(end)))
+    ends.append(msgspec.structs.replace(result, left_running=left, left_running_count=10**6))
+    return max(ends, key=lambda end: sum(len(line) + 1 for line in (*_outcome(end), *_left_running(end))))
 
 
 def write_report(fd: int, facts: Facts, room: tuple[int, int], text: Callable[[bool], str], *, is_below: bool) -> None:

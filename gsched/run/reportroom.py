@@ -49,18 +49,31 @@ def look(fd: int, at: int, size: int, job: str) -> str:
 def fill(fd: int, at: int, size: int, text: str) -> bool:
     """Write `text`, which ends with an empty line, into the room; False where it is too long. `fd` no longer appends.
 
-    Blanks on the empty line make it as long as the room is. Raises OSError.
+    Blanks on its empty lines, some on each, make it as long as the room is: neither people nor programs take notice of
+    them there. Raises OSError.
     """
     data = text.encode(errors="surrogateescape")
     if len(data) > size:
         return False
-    _write(fd, data.removesuffix(b"\n") + b" " * (size - len(data)) + b"\n", at)
+    _write(fd, _stretched(data, size - len(data)), at)
     return True
 
 
 def say(fd: int, at: int, size: int, sentence: str) -> None:
     """Write a sentence in place of a report that does not come here. `fd` no longer appends. Raises OSError."""
     _write(fd, _padded(sentence.replace("\n", " ").encode(errors="surrogateescape"), size), at)
+
+
+def _stretched(data: bytes, spare: int) -> bytes:
+    """With so many blanks more, on the empty lines outside the job's script; on lines of their own what is too much."""
+    lines = data.removesuffix(b"\n").split(b"\n")
+    rules = [number for number, line in enumerate(lines) if line == RULE.encode()] or [0]
+    empty = [number for number, line in enumerate(lines) if not line and not rules[0] < number < rules[-1]]
+    for left, number in zip(range(len(empty), 0, -1), empty, strict=True):
+        lines[number] = b" " * min(spare // left, _LINE - 1)
+        spare -= len(lines[number])
+    rest = (b"\n" + b" " * (_LINE - 1)) * (spare // _LINE + 1)
+    return b"\n".join(lines) + rest[:spare] + b"\n"
 
 
 def _waiting(job: str) -> bytes:

@@ -36,6 +36,8 @@ TAKE_PATIENCE_S = 10.0
 """How long the end of an interactive job waits for somebody who takes what it printed last."""
 AGAIN_S = 1.0
 """Until the end of a task is written again that could not be."""
+MOST_LEFT_NAMED = 10
+"""Of the processes that a job leaves running so many are named; the others are counted."""
 FINAL_FAILURE = 2
 """Exit code of a job that could not be executed and would fail again: no working directory, no input file."""
 
@@ -94,7 +96,7 @@ class Supervisor:
             self._watch()
             ended_at, run_s = time.time(), self.clock.since_begin_s()
             self._note(self.children.sweep(self._name_unkillable))
-            result = self._result(ended_at, run_s) | self._after()
+            result = self._result(ended_at, run_s) | self._after() | self._left_running()
             if self.terminal is not None:
                 self.terminal.finish(TAKE_PATIENCE_S)
             self._leave_group()
@@ -358,6 +360,14 @@ class Supervisor:
             "pgid": self.pid if self.pid != os.getpid() else None,
         }
         return {**how, "ended_at": ended_at, "run_s": run_s, "usage": used}
+
+    def _left_running(self) -> dict[str, object]:
+        """What the job had left running when it was over; of a part all is ended by others, with the job."""
+        left = self.children.left
+        if not left or self.order.get("is_part", False):
+            return {}
+        named = [{"pid": pid, "name": each.name, "killed": each.was_killed} for (pid, _), each in left.items()]
+        return {"left_running": named[:MOST_LEFT_NAMED], "left_running_count": len(left)}
 
     def _note(self, text: str) -> None:
         if text:

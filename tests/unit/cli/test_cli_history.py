@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 from fake_master import FakeCall, FakeMaster, allocation, record, spec
 
@@ -14,7 +15,7 @@ from gsched.base.ids import element_id
 from gsched.cli.chronicle import history_record, signal_name
 from gsched.cli.render.history import render_history, state_seconds
 from gsched.model import event as events
-from gsched.model.job import AttemptResult, Usage
+from gsched.model.job import AttemptResult, LeftProcess, Usage
 from gsched.model.past import JobTimes
 from gsched.model.view import EventRecord, JobHistory
 
@@ -194,3 +195,23 @@ def test_what_was_left_out_is_said(master: FakeMaster, call: NewCall) -> None:
     master.cut_at = None
     ghist = call("ghist", "-a")
     assert (ghist.run(), ghist.err) == (0, "")
+
+
+def lines_of(*happened: events.AnyEvent) -> list[str]:
+    submitted = events.JobSubmitted(at=at("Jul 5 11:35:15"), job_id=7, spec=spec())
+    told = history_record(stored(7, submitted, *happened))
+    return [line for event in told.events for line in event.lines()]
+
+
+def test_history_names_what_a_job_had_left_running() -> None:
+    left = tuple(LeftProcess(pid=pid, name=name, killed=pid == 72) for pid, name in ((71, "sleep"), (72, "a\x1bb")))
+    result = AttemptResult(exit_code=0, left_running=left, left_running_count=5)
+    sentence = "Left running by the job, and ended with it: sleep (Pid 71), a?b (Pid 72, SIGKILL), 3 more;"
+    ended = events.JobFinished(at=at("Jul 5 11:35:18"), job_id=7, attempt=1, result=result)
+    assert lines_of(ended)[1:] == [sentence]
+    again = events.JobRequeued(
+        at=at("Jul 5 11:35:18"), job_id=7, attempt=1, reason="again", failed_start=False, result=result
+    )
+    assert sentence in lines_of(again)
+    killed = msgspec.structs.replace(ended, result=msgspec.structs.replace(result, term_reason="TERM_OWNER"))
+    assert not any("Left running" in line for line in lines_of(killed))

@@ -8,7 +8,7 @@ import time
 import msgspec
 import pytest
 
-from gsched.model.job import TERM_TEXTS, AttemptResult, Usage
+from gsched.model.job import TERM_TEXTS, AttemptResult, LeftProcess, Usage
 from gsched.run import reportroom
 from gsched.run.jobreport import Facts, report_text, room_for, write_instead, write_report
 
@@ -196,6 +196,61 @@ def test_the_report_stands_above_the_output_which_is_there_while_the_job_runs(tm
     lines = told.split(b"\n")
     at = lines.index(b"The output (if any) follows:")
     assert not lines[at + 1].strip() and lines[at + 2] == b"one"
+
+
+@pytest.mark.parametrize("script", [None, "#!/bin/sh\n\n\ntrue\n", "true\n" * 49])
+def test_what_the_room_is_too_large_shows_nowhere(tmp_path, script):
+    file = File(tmp_path / "o").leave_room().prints(b"one\n")
+    room = room_for(FACTS, home="/home/test", cwd="/srv/dir", script=script)
+    file.room = reportroom.leave(file.job, FACTS.job, room, ends_a_line=True)
+    fd = os.open(file.path, os.O_RDWR | os.O_APPEND)
+    write_report(fd, FACTS, file.room, lambda above: text(script=script, is_above=above), is_below=False)
+    os.close(fd)
+    told = file.path.read_bytes()[file.room[0] : sum(file.room)].decode()
+    lines = told.split("\n")
+    assert len(told) == room and [line.rstrip(" ") for line in lines] == text(script=script, is_above=True).split("\n")
+    assert max(len(line) for line in lines if not line.strip()) < 60
+    assert all(line == line.rstrip(" ") for line in lines if line.strip())
+    rules = [number for number, line in enumerate(lines) if line == reportroom.RULE]
+    assert " " not in "".join(line for line in lines[rules[0] : rules[1]] if not line.strip())
+
+
+def test_a_room_that_is_much_too_large_has_lines_that_a_terminal_shows(tmp_path):
+    path = tmp_path / "o"
+    path.write_bytes(b"x" * 1000)
+    fd = os.open(path, os.O_RDWR)
+    assert reportroom.fill(fd, 0, 1000, "Sender: \n\nend\n")
+    told = path.read_text()
+    assert len(told) == 1000 and told.endswith("\n") and told.split() == ["Sender:", "end"]
+    assert max(len(line) for line in told.split("\n")) < 100
+
+
+LEFT = (
+    LeftProcess(pid=71, name="sleep"),
+    LeftProcess(pid=72, name="학습\n", killed=True),
+    LeftProcess(pid=73, name="c"),
+)
+
+
+def test_what_was_left_running_is_told_below_the_lines_that_programs_search():
+    told = text(result=msgspec.structs.replace(DONE, left_running=LEFT, left_running_count=12))
+    sentence = "Left running by the job, and ended with it: sleep (Pid 71), ??? (Pid 72, SIGKILL), 10 more."
+    assert f" 118 sec.\n\n{sentence}\n\nThe output (if any) is above" in told
+    assert "\nSuccessfully completed.\n\nResource usage summary:\n" in told
+
+
+def test_of_a_job_that_was_ended_nothing_is_told_to_be_left():
+    result = msgspec.structs.replace(DONE, left_running=LEFT, left_running_count=3, term_reason="TERM_OWNER")
+    assert "Left running" not in text(result=result)
+
+
+def test_the_room_holds_the_longest_end_with_what_it_left(tmp_path):
+    long = tuple(LeftProcess(pid=4_000_000, name="e" * 15, killed=True) for _ in range(10))
+    worst = msgspec.structs.replace(
+        DONE, exit_code=None, signal=64, core_dumped=True, left_running=long, left_running_count=99_999
+    )
+    told = File(tmp_path / "o").leave_room().prints(b"out\n").report(worst).decode()
+    assert told.startswith("Sender: LSF System") and ", 99997 more.\n" in told
 
 
 def test_where_standard_error_is_stands_below_the_output(tmp_path):

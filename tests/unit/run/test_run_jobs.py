@@ -277,3 +277,18 @@ def test_many_jobs_at_once_all_end(on_host):
         assert {key[0]: result.exit_code for key, result in host.ended.items()} == {n: n % 7 for n in range(1, 101)}
 
     on_host(scenario)
+
+
+def test_the_result_names_what_the_job_had_left_running(on_host):
+    async def scenario(host):
+        quiet = await host.run("sleep 0.01; true", 1)
+        assert (quiet.left_running, quiet.left_running_count) == ((), 0)
+        deaf = "python3 -c \"import signal; signal.signal(15, 1); open('deaf', 'w'); signal.pause()\""
+        left = await host.run(f"sleep 600 & {deaf} & until [ -e deaf ]; do sleep 0.01; done; exit 3", 2)
+        told = {process.name: process.killed for process in left.left_running}
+        assert left.exit_code == 3 and told == {"sleep": False, "python3": True}
+        assert left.left_running_count == 2 and all(process.pid > 1 for process in left.left_running)
+        many = await host.run(script="for number in $(seq 13); do sleep 600 & done\n", job_id=3)
+        assert many.left_running_count == 13 and len(many.left_running) == 10
+
+    on_host(scenario)
