@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gsched.base.errors import GschedError
@@ -27,21 +27,24 @@ class Changeable(GschedError):
     status = "FAILED_PRECONDITION"
 
 
-def check(conf_dir: str) -> None:
-    """Raise Changeable for the first thing that others than root can change, GschedError for what cannot be seen."""
+def check(conf_dir: str, included: Iterable[str] = ()) -> None:
+    """Raise Changeable for the first thing that others than root can change, GschedError for what cannot be seen.
+
+    `included`: absolute paths of the files that the configuration names with #INCLUDE, wherever they lie.
+    """
     try:
-        problem = _first_problem(conf_dir)
+        problem = _first_problem(conf_dir, included)
     except OSError as error:
         raise GschedError(f"{error.filename or conf_dir}: cannot be looked at: {error.strerror or error}") from None
     if problem:
         raise Changeable(f"{problem}; what root's agent runs and reads must be for root alone to change")
 
 
-def _first_problem(conf_dir: str) -> str:
+def _first_problem(conf_dir: str, included: Iterable[str]) -> str:
     seen: set[str] = set()
     folders = [os.path.abspath(folder) for folder in sys.path if os.path.isdir(folder)]
     library, *others = packages()
-    for path in (*_configuration(conf_dir), *_interpreter(), *folders, library, *others):
+    for path in (*_configuration(conf_dir), *included, *_interpreter(), *folders, library, *others):
         problem = who_may_change(path, seen)
         if problem:
             return problem

@@ -53,13 +53,14 @@ log = logging.getLogger(__name__)
 
 def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
     """Serve until SIGTERM or SIGINT, telling `manager` how it stands. Raises GschedError when it cannot start."""
-    config = load(conf_dir, host).required()
+    loaded = load(conf_dir, host)
+    config = loaded.required()
     if host not in config.hosts:
         raise Conflict(f"host {host} is not in the Host section of lsf.cluster.{config.cluster}")
     if config.is_shared:
         check_certificate(config, host)  # what is wrong with it is said at once
         if os.geteuid() == 0:
-            belongings.check(conf_dir)
+            belongings.check(conf_dir, loaded.included)
     spool = Path(config.locations.spool_dir) / host
     spool.mkdir(mode=0o700, parents=True, exist_ok=True)
     with only_one(spool, host):

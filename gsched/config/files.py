@@ -72,6 +72,8 @@ class Loaded:
 
     config: ClusterConfig | None
     problems: list[Problem]
+    included: tuple[str, ...] = ()
+    """Paths of the files that others name with #INCLUDE."""
 
     def required(self) -> ClusterConfig:
         """The configuration. Raises ConfigError with every problem when there is an error."""
@@ -248,7 +250,7 @@ def _build(folder: _Folder, hostname: str, has_account: Callable[[str], bool] | 
             time_conditions=tuple(folder.directives.conditions),
         )
     order = ["lsf.conf", "lsf.shared", files.cluster_file, *_ORDER]
-    return Loaded(config, findings.sorted([conf_dir, *map(folder.path, order)]))
+    return Loaded(config, findings.sorted([conf_dir, *map(folder.path, order)]), tuple(folder.included))
 
 
 def _read(folder: _Folder) -> _Files:

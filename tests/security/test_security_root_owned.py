@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from gsched.agent import belongings
+from gsched.agent import daemon as agent_daemon
 from gsched.agent.belongings import Changeable
 from gsched.base.rootowned import problem_below, who_may_change
+from gsched.config.template import private_texts
+from gsched.model.config import Locations
 from gsched.probe.elim import ElimResource, ElimRunner
 from gsched.probe.elim_program import ElimRules
 from tests.folders import new_folder
@@ -73,6 +76,40 @@ def test_a_file_of_the_configuration_that_another_can_change(conf: Path, name: s
     belongings.check(str(conf))  # root's own group
     (conf / name).chmod(0o646)
     assert refused(conf) == f"{conf}/{name}: may be written by everybody (mode 0646)"
+
+
+def test_a_file_that_the_configuration_includes_from_elsewhere(
+    conf: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the daemon itself, as far as its first look."""
+    places = {name: str(folder / name) for name in ("state_dir", "log_dir", "server_dir", "run_dir", "spool_dir")}
+    for name, text in private_texts(
+        cluster="c",
+        hosts=["h1"],
+        slots=1,
+        folders=Locations(conf_dir=str(conf), **places),
+        gpu_provider="none",
+        administrators=["root"],
+    ).items():
+        (conf / Path(name).name).write_text(text)
+    with (conf / "lsf.conf").open("a") as file:
+        file.write("LSB_MBD_PORT=6881\n")
+    theirs = folder / "theirs"
+    theirs.write_text("Begin Queue\nQUEUE_NAME = more\nEnd Queue\n")
+    with (conf / "lsb.queues").open("a") as file:
+        file.write('#INCLUDE "../theirs"\n')
+    monkeypatch.setattr(agent_daemon, "check_certificate", lambda *_: None)
+    reached = RuntimeError("it goes on")
+
+    def go_on(*_: object) -> None:
+        raise reached
+
+    monkeypatch.setattr(agent_daemon, "only_one", go_on)
+    with pytest.raises(RuntimeError, match="it goes on"):
+        agent_daemon.run(str(conf), "h1")
+    os.chown(theirs, STRANGER, 0)
+    with pytest.raises(Changeable, match=rf"^{theirs}: belongs to uid {STRANGER}; "):
+        agent_daemon.run(str(conf), "h1")
 
 
 def test_a_folder_above_that_another_can_change(conf: Path) -> None:
