@@ -93,6 +93,8 @@ class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
         ways = [asyncio.create_task(self._write(context, outgoing))]
         try:
             await ask(self._loop, _hello(first.hello, session, self._sessions.lineage))
+            if self._sessions.lineage is not None:
+                self._sessions.lineage.first_number.came(host)
             log.info("agent of %s said hello (session %d)", host, session)
             heard = _Heard()
             await self._take_all(host, session, opening.messages[1:], heard)

@@ -120,7 +120,8 @@ class Master:
         self._feed = Feed()
         self._ends = Ends(self._board)
         self._sessions = Sessions(self._board, store)
-        self._sessions.lineage = Lineage(store, self._engine.state, self._disown)
+        others = [host.name for host in config.hosts.values() if config.is_shared and host.server]
+        self._sessions.lineage = self._lineage = Lineage(store, self._engine.state, self._disown, others)
         self._loop = EngineLoop(
             self._engine, store, self._board, clock, deliver=self._deliver_from_engine, fatal=self._fatal
         )
@@ -143,7 +144,7 @@ class Master:
         history = History(self._store.path)
         reader = Reader(self._store.path, self._config.folder_of("master"))
         audit = AuditLog(str(Path(self._config.locations.log_dir) / auditlog.FILE))
-        desk = Desk(self._loop, self._board, self._store, LetIn(), self._notes)
+        desk = Desk(self._loop, self._board, self._store, LetIn(), self._notes, self._lineage.first_number)
         self._attendance = Attendance(self._board, killer(desk))
         self._attendance.begin(self._interactive)
         servers = await self._listen(

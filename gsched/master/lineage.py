@@ -1,14 +1,16 @@
 """What agents are told of the master's store, and what it means when one knows of another store or a later one.
 
 An agent's word raises job numbers and sets its own attempts aside. Only as long as a new store has given out no number
-at all is it believed that this store should not be there.
+at all is it believed that this store should not be there; so the first number waits for the agents' words.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from gsched.base.errors import Conflict
 from gsched.core.cluster import ClusterState
 from gsched.store.eventlog import EventLog
 from gsched.store.mark import StoreMark
@@ -19,6 +21,8 @@ log = logging.getLogger(__name__)
 BLOCK = 1_000
 """Agents are told of numbers in blocks, ahead of their use: a message for each job would be too many."""
 AHEAD = 200
+FIRST_HELLOS_S = 10.0
+"""After the first hello to a new store, for the others: agents ask twice a second for a master that is away."""
 HOW = (
     "nothing was changed. Put the file back with its -wal, as it was; or begin a new generation with `{command}`: jobs "
     "that are not in the store are given up, but those of them that run go on until `gadmin orphans --end` ends them, "
@@ -31,11 +35,62 @@ def how_to_go_on(*, is_shared: bool) -> str:
     return HOW.format(command="gadmin newstore" if is_shared else "gsched up --new-store")
 
 
+class FirstNumber:
+    """Keeps the first job number of a new store back until the agents could say that they know of an older store.
+
+    All hosts have said hello, or one has and the others had FIRST_HELLOS_S; a new cluster may have hosts that are not
+    installed yet. Lives in the gRPC loop's thread.
+    """
+
+    def __init__(self, hosts: Collection[str], *, patience_s: float = FIRST_HELLOS_S) -> None:
+        """`hosts`: those whose agents are waited for; none: the number is free."""
+        self._silent = set(hosts)
+        self._patience_s = patience_s
+        self._free: asyncio.Event | None = asyncio.Event() if hosts else None
+        self._ending: asyncio.TimerHandle | None = None
+
+    def came(self, host: str) -> None:
+        """The agent of this host has said hello, and knows of no older store."""
+        if self._free is None:
+            return
+        self._silent.discard(host)
+        if not self._silent:
+            self._free.set()
+        elif self._ending is None:
+            self._ending = asyncio.get_running_loop().call_later(self._patience_s, self._free.set)
+
+    async def wait(self) -> None:
+        """Return when a number may be given out. Raises Conflict when no host says hello."""
+        if self._free is None or self._free.is_set():
+            return
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._free.wait()
+        except TimeoutError:
+            if self._ending is not None:  # the others still have time
+                await self._free.wait()
+                return
+            raise Conflict(
+                "the store of this cluster is new, and no host has said hello yet: jobs are taken when one has, for it "
+                "may know of an older store, whose job numbers are not used again"
+            ) from None
+
+
 class Lineage:
     """The store of one master as agents know it. Lives in the gRPC loop's thread."""
 
-    def __init__(self, store: EventLog, state: ClusterState, disown: Callable[[str], None]) -> None:
-        """`disown(text)`: the master ends, as its store is not to be there."""
+    def __init__(
+        self,
+        store: EventLog,
+        state: ClusterState,
+        disown: Callable[[str], None],
+        hosts: Collection[str] = (),
+    ) -> None:
+        """`disown(text)`: the master ends, as its store is not to be there. `hosts`: those with agents whose memory
+        does not lie on this machine.
+        """
+        is_new = store.generation == 1 and state.next_job_id == 1 and store.numbers_from == 1
+        self.first_number = FirstNumber(hosts if is_new else ())
         self._store = store
         self._state = state
         self._disown = disown

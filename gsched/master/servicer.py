@@ -25,6 +25,7 @@ from gsched.master.feed import Feed
 from gsched.master.histories import is_followed
 from gsched.master.hostchoice import admitted
 from gsched.master.jobaccounts import JobAccounts
+from gsched.master.lineage import FirstNumber
 from gsched.master.loop import EngineLoop, Item, refusal
 from gsched.master.past.finished import Finished
 from gsched.master.past.reader import Reader
@@ -72,6 +73,7 @@ class Desk:
     store: EventLog
     auth: Proven
     notes: KnownNotes = field(default_factory=KnownNotes)
+    first_number: FirstNumber | None = None
 
     async def ask(self, command: Command, blobs: Mapping[str, bytes] | None = None) -> Any:
         """Have the engine carry a command out; returns once its events are durable. Raises GschedError."""
@@ -79,6 +81,8 @@ class Desk:
             raise refusal(self.loop.problem)
         if not self.store.has_room():
             raise refusal(f"the disk of {self.store.path.parent} is full")
+        if self.first_number is not None and isinstance(command, Submit):
+            await self.first_number.wait()
         return await ask(self.loop, command, blobs)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gsched.agent.memory import Memory
+from gsched.base.errors import Conflict
 from gsched.core.cluster import ClusterState
-from gsched.master.lineage import AHEAD, BLOCK, Lineage, to_message
+from gsched.master.lineage import AHEAD, BLOCK, FirstNumber, Lineage, to_message
 from gsched.model.event import ConfigApplied
 from gsched.store.continuity import StoreLost
 from gsched.store.eventlog import EventLog
@@ -85,6 +87,56 @@ def test_a_store_that_is_used_is_not_given_up_for_anybodys_word(master: Master) 
     master.state.next_job_id = 2
     assert master.lineage.contradicts("h", OLD) == ""
     assert master.disowned == []
+
+
+async def _is_free(first: FirstNumber) -> bool:
+    """Whether a submission goes on at once."""
+    waiting = asyncio.ensure_future(first.wait())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    is_free = waiting.done()
+    waiting.cancel()
+    return is_free
+
+
+def test_the_first_number_of_a_new_store_waits_for_what_all_agents_know() -> None:
+    async def story() -> None:
+        first = FirstNumber(("a", "b"), patience_s=3600)
+        assert not await _is_free(first)
+        first.came("a")
+        assert not await _is_free(first)
+        waiting = asyncio.ensure_future(first.wait())
+        first.came("b")
+        await waiting
+        assert await _is_free(first)
+
+    asyncio.run(story())
+
+
+def test_hosts_that_are_not_there_are_not_waited_for_without_end() -> None:
+    async def story() -> None:
+        first = FirstNumber(("a", "never installed"), patience_s=0.01)
+        with pytest.raises(Conflict, match=r"^the store of this cluster is new, and no host has said hello yet: "):
+            await first.wait()
+        first.came("a")
+        await first.wait()
+
+    asyncio.run(story())
+
+
+def test_a_store_that_has_given_numbers_out_waits_for_nobody(master: Master) -> None:
+    hosts = ("a", "b")
+    new = Lineage(master.store, master.state, master.disowned.append, hosts)
+    assert not asyncio.run(_is_free(new.first_number))
+    assert asyncio.run(_is_free(master.lineage.first_number)), "no host but this machine's own"
+    master.state.next_job_id = 2
+    used = Lineage(master.store, master.state, master.disowned.append, hosts)
+    assert asyncio.run(_is_free(used.first_number))
+    master.store.close()
+    master.store.path.unlink()
+    master.store = EventLog(master.store.path, renew=True)
+    renewed = Lineage(master.store, ClusterState(), master.disowned.append, hosts)
+    assert asyncio.run(_is_free(renewed.first_number)), "an administrator has said so"
 
 
 def test_an_agent_remembers_what_it_was_told(tmp_path: Path) -> None:
