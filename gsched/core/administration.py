@@ -12,7 +12,7 @@ from gsched.core.command import ControlGroups, ControlHosts, ControlQueues
 from gsched.core.decision import Decision
 from gsched.core.entities import QueueState
 from gsched.core.groups import groups_above
-from gsched.core.roles import Caller, cluster_denied, denied_to_all_but, queue_denied
+from gsched.core.roles import Caller, cluster_denied, denied_to_all_but, host_denied, of_cluster, queue_denied, some
 from gsched.model.config import ClusterConfig
 from gsched.model.event import HostClosed, HostOpened, JobGroupMade, JobGroupRemoved, QueueControlled
 from gsched.model.job import FINISHED
@@ -30,13 +30,14 @@ def control_hosts(
 ) -> None:
     """Reply: the hosts that were named."""
     ruled = hosts_ruled_by(command.user, config)
-    if not command.is_admin and not ruled:
+    if not command.is_admin and not ruled and not config.host_group_admins:
         raise PermissionDenied(cluster_denied(config))
     if command.action not in ("open", "close"):
         raise BadRequest(f"'{command.action}' is not something that can be done to a host")
     hosts = hosts_named(command.hosts, config)
-    if not command.is_admin and not ruled.issuperset(hosts):
-        raise PermissionDenied(cluster_denied(config))
+    strange = next((host for host in hosts if host not in ruled), "")
+    if strange and not command.is_admin:
+        raise PermissionDenied(f"{strange}: {host_denied(strange, config)}")
     for host in hosts:
         if command.action == "close":
             decision.record(HostClosed(at=now, host=host, by=command.user, comment=command.comment))
@@ -105,11 +106,17 @@ def group_path(text: str) -> str:
     return path
 
 
-def control_groups(state: ClusterState, command: ControlGroups, now: float, decision: Decision) -> None:
+def control_groups(
+    state: ClusterState, config: ClusterConfig, command: ControlGroups, now: float, decision: Decision
+) -> None:
     """Reply: an Answer for each group."""
     own = Counter(each.made_by for each in state.groups.values())
     acts: dict[str, Callable[[ClusterState, ControlGroups, str, float, Decision], str]]
-    acts = {"add": partial(_add_group, own=own), "modify": _modify_group, "remove": _remove_group}
+    acts = {
+        "add": partial(_add_group, own=own),
+        "modify": partial(_modify_group, config=config),
+        "remove": partial(_remove_group, config=config),
+    }
     if command.action not in acts:
         raise BadRequest(f"'{command.action}' is not something that can be done to a job group")
     if len(command.groups) > MOST_GROUPS:
@@ -142,18 +149,23 @@ def _make_group(command: ControlGroups, path: str, now: float, decision: Decisio
     decision.record(JobGroupMade(at=now, group=path, by=command.user, job_limit=limit))
 
 
-def _may(state: ClusterState, command: ControlGroups, path: str) -> str:
+def _may(state: ClusterState, config: ClusterConfig, command: ControlGroups, path: str) -> str:
+    """Empty, or why the group is not the caller's to change."""
     group = state.groups.get(path)
     if group is None:
         return "No such job group"
     owners = {state.groups[each].owner for each in groups_above(path) if each in state.groups} | {group.owner}
     if command.is_admin or command.user in owners or not group.owner:
         return ""
-    return denied_to_all_but(f"its owner ({group.owner})", "administrators of the cluster")
+    above = sorted(owners - {group.owner, ""})
+    of_above = [f"owners of groups above it ({some(above)})"] if above else []
+    return denied_to_all_but(f"its owner ({group.owner})", *of_above, of_cluster(config))
 
 
-def _modify_group(state: ClusterState, command: ControlGroups, path: str, now: float, decision: Decision) -> str:
-    error = _may(state, command, path)
+def _modify_group(
+    state: ClusterState, command: ControlGroups, path: str, now: float, decision: Decision, *, config: ClusterConfig
+) -> str:
+    error = _may(state, config, command, path)
     if not error:
         _make_group(command, path, now, decision)
     return error
@@ -165,8 +177,10 @@ def _has_unfinished(state: ClusterState, path: str) -> bool:
     return any(job.state not in FINISHED for job in jobs) or any(not array.is_over() for array in arrays)
 
 
-def _remove_group(state: ClusterState, command: ControlGroups, path: str, now: float, decision: Decision) -> str:
-    error = _may(state, command, path)
+def _remove_group(
+    state: ClusterState, command: ControlGroups, path: str, now: float, decision: Decision, *, config: ClusterConfig
+) -> str:
+    error = _may(state, config, command, path)
     if error:
         return error
     below = sorted((each for each in state.groups if each.startswith(path + "/")), reverse=True)  # the deepest first

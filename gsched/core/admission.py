@@ -57,7 +57,7 @@ def admit(
         raise BadRequest("No command is specified")
     check_form(spec)
     if old is None and user == "root" and not config.params.root_may_submit:
-        raise PermissionDenied("Root job submission is disabled")
+        raise PermissionDenied("Root job submission is disabled: LSF_ROOT_USER=Y in lsf.conf lets root submit")
 
     def admitted_to(name: str) -> JobSpec:
         queue = queue_of(name, user, config, state, old)

@@ -15,6 +15,7 @@ from gsched.base.indices import parse_indices
 from gsched.core.administration import group_path
 from gsched.core.cluster import ClusterState
 from gsched.core.conditions import resolve
+from gsched.core.roles import queue_closed_to_user, some
 from gsched.model.application import Application
 from gsched.model.config import ClusterConfig, Params
 from gsched.model.job import JobSpec
@@ -66,7 +67,7 @@ def queue_of(name: str, user: str, config: ClusterConfig, state: ClusterState, o
     if standing is not None and not standing.is_open:
         raise BadRequest(f"{name}: Queue has been closed")
     if not queue.admits(user) and user not in config.administrators:
-        raise PermissionDenied(f"{name}: User cannot use the queue")
+        raise PermissionDenied(queue_closed_to_user(queue, config))
     return queue
 
 
@@ -318,7 +319,8 @@ def _reservation(spec: JobSpec, user: str, config: ClusterConfig, state: Cluster
     if found is None:
         raise BadRequest(f"{spec.reservation}: there is no such advance reservation")
     if user not in set(members_of(found.users, config)):
-        raise PermissionDenied(f"{spec.reservation}: User cannot use the advance reservation")
+        may = some(sorted(set(members_of(found.users, config))))
+        raise PermissionDenied(f"{spec.reservation}: User cannot use the advance reservation: for {may}")
     return spec.reservation
 
 

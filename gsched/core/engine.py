@@ -264,7 +264,7 @@ class Engine:
         decision.reply = answer(self.state, command.text, command.user, self.config.params, is_admin=command.is_admin)
 
     def _control_groups(self, command: ControlGroups, now: float, decision: Decision) -> None:
-        administration.control_groups(self.state, command, now, decision)
+        administration.control_groups(self.state, self.config, command, now, decision)
         self._wake()
 
     def _control_reservations(self, command: ControlReservations, now: float, decision: Decision) -> None:
@@ -272,7 +272,7 @@ class Engine:
         self._wake()
 
     def _end_orphans(self, command: EndOrphans, now: float, decision: Decision) -> None:
-        orphans.end_orphans(self.state, self.observations, command, now, decision)
+        orphans.end_orphans(self.state, self.config, self.observations, command, now, decision)
 
     def _raise_numbers(self, command: RaiseNumbers, now: float, decision: Decision) -> None:
         orphans.raise_numbers(self.state, command, now, decision)

@@ -17,9 +17,10 @@ from gsched.core.decision import Decision
 from gsched.core.instruction import ForgetAttempts, TerminateAttempt
 from gsched.core.named import note
 from gsched.core.observed import Observation, Observations, Orphan
-from gsched.core.roles import DENIED
+from gsched.core.roles import cluster_denied
 from gsched.core.strays import drop_stray, keep_stray
 from gsched.model.allocation import HostAllocation
+from gsched.model.config import ClusterConfig
 from gsched.model.event import JobSuspended, NumbersRaised
 from gsched.model.host_ledger import AttemptKey
 from gsched.model.job import JobState
@@ -104,11 +105,16 @@ def orphan_ended(state: ClusterState, seen: Observation, report: AttemptEnded, d
 
 
 def end_orphans(
-    state: ClusterState, observations: Observations, command: EndOrphans, now: float, decision: Decision
+    state: ClusterState,
+    config: ClusterConfig,
+    observations: Observations,
+    command: EndOrphans,
+    now: float,
+    decision: Decision,
 ) -> None:
     """End those that run, forget those that are over. Reply: an Answer for each. Names: `all`, hosts, JOB.ATTEMPT."""
     if not command.is_admin:
-        raise PermissionDenied(DENIED)
+        raise PermissionDenied(cluster_denied(config))
     every = [(host, key) for host, seen in observations.with_orphans() for key in sorted(seen.orphans)]
     names = set(command.names)
     chosen = [each for each in every if names & {"all", each[0], attempt_name(*each[1])}]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gsched.model.config import ALL_HOSTS, ClusterConfig
 from gsched.model.job import JobSpec
+from gsched.model.queue import Queue
 from gsched.model.user import UserGroup
 
 ROOT = "root"
@@ -38,15 +39,15 @@ def of_cluster(config: ClusterConfig) -> str:
     """The administrators of the cluster, and from where they may: on other hosts they are users like any other."""
     where = ""
     if config.is_shared and ALL_HOSTS not in config.admin_hosts:
-        where = f" from {_some(config.administration_hosts)}"
-    return f"administrators of the cluster ({_some(config.administrators)}{where})"
+        where = f" from {some(config.administration_hosts)}"
+    return f"administrators of the cluster ({some(config.administrators)}{where})"
 
 
 def job_denied(spec: JobSpec, config: ClusterConfig) -> str:
     """Why somebody may not control the job."""
     groups = [group for group in config.user_groups.values() if _has(group, spec.user)]
     admins = list(dict.fromkeys(admin for group in groups for admin in group.admins))
-    of_groups = [f"administrators of the owner's groups ({_some(admins)})"] if admins else []
+    of_groups = [f"administrators of the owner's groups ({some(admins)})"] if admins else []
     return denied_to_all_but(f"its owner ({spec.user})", *of_groups, _of_queue(spec.queue, config), of_cluster(config))
 
 
@@ -61,6 +62,24 @@ def queue_denied(name: str, config: ClusterConfig) -> str:
     return denied_to_all_but(_of_queue(name, config), of_cluster(config))
 
 
+def host_denied(host: str, config: ClusterConfig) -> str:
+    """Why somebody may not open and close the host."""
+    units = [unit for of_type in config.compute_units.values() for unit in of_type.items()]
+    names = {name for name, members in (*config.host_groups.items(), *units) if host in members}
+    of_groups = [
+        f"administrators of host group {name} ({some(admins)})"
+        for name, admins in config.host_group_admins.items()
+        if name in names
+    ]
+    return denied_to_all_but(*of_groups[:MOST_NAMED], of_cluster(config))
+
+
+def queue_closed_to_user(queue: Queue, config: ClusterConfig) -> str:
+    """Why a user's jobs do not get into the queue: LSF's words, and who may."""
+    may = "others" if queue.users is None else some([user for user in queue.users if user not in queue.excluded_users])
+    return f"{queue.name}: User cannot use the queue: for {may} and {of_cluster(config)}"
+
+
 def cluster_denied(config: ClusterConfig) -> str:
     """Why somebody may not do what is for administrators of the cluster."""
     return denied_to_all_but(of_cluster(config))
@@ -72,11 +91,12 @@ def _has(group: UserGroup, user: str) -> bool:
 
 def _of_queue(name: str, config: ClusterConfig) -> str:
     queue = config.queues.get(name)
-    named = f" ({_some(queue.administrators)})" if queue is not None and queue.administrators else ""
+    named = f" ({some(queue.administrators)})" if queue is not None and queue.administrators else ""
     return f"administrators of queue {name}{named}"
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """The first of them, in a refusal."""
     return " ".join([*names[:MOST_NAMED], *(["..."] if len(names) > MOST_NAMED else [])]) or "none"
 
 

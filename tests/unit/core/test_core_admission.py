@@ -208,7 +208,7 @@ def test_what_cannot_run_is_refused_with_its_reason(wanted: JobSpec, kind: type[
 def test_root_may_be_kept_out() -> None:
     assert (
         refusal(world(params=Params(root_may_submit=False)), spec(), user="root").text
-        == "Root job submission is disabled"
+        == "Root job submission is disabled: LSF_ROOT_USER=Y in lsf.conf lets root submit"
     )
     assert world().submit(spec(), user="root") == [1]
 

@@ -251,7 +251,9 @@ def test_a_running_job_is_switched_with_what_it_holds() -> None:
     assert world.modify(1, queue="short") == [""]
     assert world.engine.state.tally.queue_slots == {"normal": 16, "short": 16}
     assert world.state(1) == "RUN" and world.job(1).spec.queue == "short"
-    assert world.modify(1, queue="theirs") == ["theirs: User cannot use the queue"]
+    assert world.modify(1, queue="theirs") == [
+        "theirs: User cannot use the queue: for bob and administrators of the cluster (root)"
+    ]
     world.check_replay()
 
 

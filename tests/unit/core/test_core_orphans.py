@@ -130,7 +130,7 @@ def test_an_administrator_ends_it(name: str) -> None:
 def test_who_may_not_or_names_nothing_is_refused() -> None:
     world = World(connect=False)
     hello(world, (50, 2, part(0)))
-    with pytest.raises(PermissionDenied):
+    with pytest.raises(PermissionDenied, match=r"^User permission denied: for administrators of the cluster \("):
         end(world, "all", is_admin=False)
     with pytest.raises(BadRequest, match=r"^51.1: no attempt that is not in the store has this number"):
         end(world, "50.2", "51.1")

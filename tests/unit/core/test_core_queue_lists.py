@@ -61,7 +61,9 @@ def test_when_none_accepts_each_says_why() -> None:
     here = world()
     with pytest.raises(BadRequest) as caught:
         here.submit(spec(queue="theirs onb", hosts=("a",)))
-    assert caught.value.text == "theirs: User cannot use the queue; onb: a: Host or host group is not used by the queue"
+    who = "for bob and administrators of the cluster (root)"
+    not_there = "onb: a: Host or host group is not used by the queue"
+    assert caught.value.text == f"theirs: User cannot use the queue: {who}; {not_there}"
     with pytest.raises(BadRequest) as caught:
         here.submit(gpu_spec(99, queue="quick normal"))
     assert caught.value.text.count("No host can ever provide") == 1

@@ -8,7 +8,7 @@ from core_world import World, first_words, make_config, spec
 
 from gsched.base.errors import PermissionDenied
 from gsched.core import roles
-from gsched.core.command import ControlHosts, ControlQueues, ControlReservations, ModifyJobs
+from gsched.core.command import ControlGroups, ControlHosts, ControlQueues, ControlReservations, ModifyJobs
 from gsched.core.roles import ACTS_FOR_OWNER, DENIED, Caller
 from gsched.model.config import Network
 from gsched.model.job import JobSpec
@@ -113,9 +113,46 @@ def test_who_is_refused_is_told_who_may_and_from_where() -> None:
     assert roles.owner_denied(job(), CONFIG) == f"{DENIED}: for its owner (ann) and {of_cluster}"
     assert roles.owner_denied(job(user="root"), CONFIG) == f"{DENIED}: for its owner (root)"
     assert roles.queue_denied("normal", CONFIG) == f"{DENIED}: for {of_queue} and {of_cluster}"
+    theirs = Queue(name="theirs", users=("ann", "gwen"), excluded_users=("gwen",))
+    assert roles.queue_closed_to_user(theirs, CONFIG) == f"theirs: User cannot use the queue: for ann and {of_cluster}"
     shared = msgspec.structs.replace(CONFIG, network=Network(port=1), admin_hosts=("a", "h2"))
     assert roles.cluster_denied(shared) == f"{DENIED}: for administrators of the cluster (boss from a h2)"
     shared = msgspec.structs.replace(shared, administrators=tuple("abcdefg"), admin_hosts=())
     assert roles.cluster_denied(shared) == f"{DENIED}: for administrators of the cluster (a b c d e ... from a)"
     everywhere = msgspec.structs.replace(shared, administrators=(), admin_hosts=("all",))
     assert roles.cluster_denied(everywhere) == f"{DENIED}: for administrators of the cluster (none)"
+
+
+def test_who_may_not_open_and_close_a_host_is_told_whose_it_is() -> None:
+    of_cluster = "administrators of the cluster (boss)"
+    world = World(
+        msgspec.structs.replace(
+            make_config(hosts=("a", "b", "c"), administrators=("boss",)),
+            host_groups={"rack": ("a", "b"), "all_gpu": ("b", "c")},
+            host_group_admins={"rack": ("rita", "rolf"), "all_gpu": ("gus",)},
+        )
+    )
+
+    def refused(user: str, *hosts: str) -> str:
+        with pytest.raises(PermissionDenied) as caught:
+            world.do(ControlHosts(user, False, "close", hosts))
+        return caught.value.text
+
+    of_rack, of_gpu = "administrators of host group rack (rita rolf)", "administrators of host group all_gpu (gus)"
+    assert refused("bob", "a") == f"a: {DENIED}: for {of_rack} and {of_cluster}"
+    assert refused("rita", "a", "c") == f"c: {DENIED}: for {of_gpu} and {of_cluster}"
+    assert refused("bob", "b") == f"b: {DENIED}: for {of_rack}, {of_gpu} and {of_cluster}"
+    assert roles.host_denied("elsewhere", world.engine.config) == f"{DENIED}: for {of_cluster}"
+
+
+def test_who_may_not_change_a_job_group_or_end_lost_runs_is_told_who_may() -> None:
+    world = World(CONFIG)
+    world.do(ControlGroups("ann", False, "add", ("/a",)))
+    world.do(ControlGroups("bob", False, "add", ("/a/b",)))
+    (answer,) = world.do(ControlGroups("eve", False, "remove", ("/a/b",)))
+    of_cluster = "administrators of the cluster (boss)"
+    assert answer.error == f"{DENIED}: for its owner (bob), owners of groups above it (ann) and {of_cluster}"
+    (answer,) = world.do(ControlGroups("eve", False, "modify", ("/a",), 3))
+    assert answer.error == f"{DENIED}: for its owner (ann) and {of_cluster}"
+    (answer,) = world.do(ControlGroups("ann", False, "remove", ("/a/b",)))
+    assert answer.error == ""
