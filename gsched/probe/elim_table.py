@@ -42,7 +42,9 @@ class _Value(NamedTuple):
 BUILTIN: dict[str, ElimResource] = {
     index.name: ElimResource(float(index.interval_s or DEFAULT_INTERVAL_S)) for index in LOAD_INDICES
 }
-"""The load indices that an elim may override. Source: elim(8), overriding built-in load indices."""
+"""The load indices that an elim may override; none is ever less than 0. Source: elim(8), overriding built-in load
+indices.
+"""
 
 
 class ElimTable:
@@ -100,6 +102,8 @@ class ElimTable:
         value: float | str | None
         try:
             value = None if word == UNKNOWN else _string(word) if resource.is_string else parse_number(word)
+            if name not in self._wanted and isinstance(value, float) and value < 0:
+                raise ValueError(f"{quote(word)} is less than 0")
         except ValueError as problem:
             self._note(elim, name, f"{elim}: {name}: {problem}, ignored")
             return

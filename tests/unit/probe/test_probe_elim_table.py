@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from gsched.master.agentchecks import check
+from gsched.model.host import LoadReport
 from gsched.probe.elim_table import MAX_NOTES, ElimResource, ElimTable
+from gsched.wire.convert import fill
+from gsched.wire.v1 import agent_pb2
 
 WANTED = {"temp": ElimResource(60.0), "fast": ElimResource(10.0), "rack": ElimResource(60.0, is_string=True)}
 
@@ -72,6 +76,17 @@ def test_built_in_indices_can_be_overridden(table: ElimTable) -> None:
     assert table.overrides(29.0) == {"mem": 100.0}
     assert table.values(29.0) == {"temp": 1.0}
     assert table.overrides(30.0) == {}
+
+
+def test_a_built_in_index_is_never_less_than_0(table: ElimTable) -> None:
+    """`mem -1`, as some say that they do not know: the master dropped all that it heard of the host's load."""
+    table.take("elim", [(("mem", "-1"), ("ls", "-0"), ("temp", "-4"))], 0.0)
+    assert table.overrides(1.0) == {"ls": 0.0}
+    assert table.values(1.0) == {"temp": -4.0}, "what an external resource may be is the site's to say"
+    assert table.notes() == ("elim: mem: '-1' is less than 0, ignored",)
+    message = agent_pb2.AgentMessage()
+    fill(message.load, LoadReport(indices={**table.overrides(1.0)}, external=table.values(1.0), ncpus=1))
+    check("h", message)  # the master takes it
 
 
 def test_forgetting_one_elim_leaves_the_others(table: ElimTable) -> None:
