@@ -113,15 +113,13 @@ class Attempts:
         keys = await self._executor.adopt()
         for key in keys:
             order = self._executor.order(*key)
-            if order is not None:
-                self._stores[key] = agent_pb2.StoreMark(cluster_id=order.cluster_id, generation=order.generation)
-            if order is not None:  # of one whose folder was removed the master knows what it holds
-                self.holdings.take(key, order.holding or HostAllocation(host=self._host, slots=1))
-            if order is not None and order.any_gpu:
-                self.holdings.may_use_any(key)
-            if order is not None and order.is_part:
+            if order is None:
+                continue
+            self._stores[key] = agent_pb2.StoreMark(cluster_id=order.cluster_id, generation=order.generation)
+            self.holdings.take_up(key, order, self._host)
+            if order.is_part:
                 self._elsewhere.add(key)
-            if order is not None and key not in self._ended:
+            if key not in self._ended:
                 self._letters.expect(key, order)
         if self._fencing is not None:
             for name in self._fencing.clear(attempt_name(*key) for key in keys):

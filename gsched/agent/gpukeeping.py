@@ -15,6 +15,8 @@ from gsched.agent.gpucare import GpuCare
 from gsched.agent.gpuhealth import GpuHealth
 from gsched.agent.gpusick import HealthRules
 from gsched.agent.gpuwatch import GpuWatch
+from gsched.agent.holdings import uuids_of
+from gsched.agent.lostgpus import LostGpus
 from gsched.agent.miglayout import MigLayouts
 from gsched.agent.modebook import ModeBook
 from gsched.agent.modes import Modes
@@ -55,7 +57,19 @@ class GpuKeeping:
         self._mps = mps
         busy = DeviceBusy(watch)
         layouts = MigLayouts(self._holdings)
-        watch.judges += [self._health.judge, self._care.judge, busy.judge, self._modes.judge, self._mps, layouts]
+        lost = LostGpus(
+            lambda: attempts().holdings.unknown,
+            lambda: {uuid for part in self._holdings().values() for uuid in uuids_of(part)},
+        )
+        watch.judges += [
+            self._health.judge,
+            self._care.judge,
+            lost.judge,
+            busy.judge,
+            self._modes.judge,
+            self._mps,
+            layouts,
+        ]
         watch.may_be_set = self._modes.may_be_set
         watch.remarks.append(lambda: layouts.notes)
         # First who is on a GPU, then its mode, before and after: none is changed below a process.

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.allocation import HostAllocation
 from gsched.model.host_ledger import AttemptKey
+from gsched.run.order import Order
 
 
 def uuids_of(part: HostAllocation | None) -> frozenset[str]:
@@ -26,6 +27,8 @@ class Holdings:
         self._parts: dict[AttemptKey, HostAllocation] = {}
         self._any_gpu: set[AttemptKey] = set()
         """Attempts that may use GPUs which they do not hold: GPU_UNREQUESTED says so."""
+        self._unknown: set[AttemptKey] = set()
+        """Attempts of which nobody here knows what GPUs they hold."""
         self._unreturned: dict[AttemptKey, HostAllocation] = {}
         """Of attempts that have ended: what is not given back yet."""
 
@@ -49,6 +52,19 @@ class Holdings:
         """The attempt may use GPUs which it does not hold."""
         self._any_gpu.add(key)
 
+    def take_up(self, key: AttemptKey, order: Order, host: str) -> None:
+        """One that an earlier agent left. Where its folder was removed the master may know what it holds."""
+        self.take(key, order.holding or HostAllocation(host=host, slots=1))
+        if order.any_gpu:
+            self.may_use_any(key)
+        if order.gpus_unknown:
+            self._unknown.add(key)
+
+    @property
+    def unknown(self) -> list[str]:
+        """Names of the attempts that run with GPUs of which nobody here knows which they are."""
+        return [attempt_name(*key) for key in self._unknown if key in self.running]
+
     def begin_return(self, key: AttemptKey, part: HostAllocation) -> None:
         """The attempt has ended; its GPUs are still to be seen to."""
         self._unreturned[key] = part
@@ -61,6 +77,7 @@ class Holdings:
         """The master has its result on disk."""
         self._parts.pop(key, None)
         self._any_gpu.discard(key)
+        self._unknown.discard(key)
 
     @property
     def running(self) -> dict[AttemptKey, HostAllocation]:
@@ -86,11 +103,11 @@ class Holdings:
         }
 
     def held_gpus(self, name: str) -> frozenset[str] | None:
-        """UUIDs of the GPUs that the attempt holds; None for one that may use any, or is not here."""
+        """UUIDs of the GPUs that the attempt holds; None for one that may use any, or of which that is not known."""
         key = parse_attempt_name(name)
         part = self._parts.get(key)
         return (
             None
-            if part is None or key in self._any_gpu
+            if part is None or key in self._any_gpu or key in self._unknown
             else frozenset(uuid for gpu in part.gpus for uuid in (gpu.uuid, gpu.board))
         )

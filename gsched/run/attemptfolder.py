@@ -3,6 +3,9 @@
 The agent's side of it is gsched.run.spool. What is written here survives both; each file is whole or not there. Never
 gives up the last word on an attempt: nobody else knows it. Never deletes what another one has claimed.
 
+Order, claim and record of the start stay open: where somebody removes the folder a later agent reads them from
+/proc/PID/fd of the supervisor, and knows the attempt as before (gsched.run.unrecorded).
+
 Runs in the fork server's bare interpreter: standard library only.
 """
 
@@ -42,9 +45,16 @@ class AttemptFolder:
         self.failed = f"{path}/{FAILED}"
         """Where the job's process says which step before it has failed."""
         self._claim: dict[str, object] = {}
+        self._order_fd = -1
+        self._kept: list[int] = []
+        """Kept open to the end."""
 
     def claim(self, boot_id: str) -> bool:
         """Win or lose the right to start this attempt."""
+        try:  # before the claim: who has that open has the order open too
+            self._order_fd = os.open(f"{self.path}/{ORDER}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # said by who reads it
+            pass
         me = contain.read_process(os.getpid())
         claim = {"pid": os.getpid(), "start": me.start if me else 0, "boot_id": boot_id}
         try:
@@ -55,15 +65,17 @@ class AttemptFolder:
             os.write(fd, json.dumps(claim).encode())
         except OSError:  # a full disk: nobody has started anything, so leave the attempt unclaimed
             os.unlink(f"{self.path}/{CLAIM}")
-            return False
-        finally:
             os.close(fd)
+            return False
+        self._kept.append(fd)
         self._claim = claim
         return True
 
     def order(self) -> dict[str, Any]:
         """The order as it was written. Raises OSError, ValueError."""
-        with open(f"{self.path}/{ORDER}", "rb") as file:
+        if self._order_fd < 0:
+            self._order_fd = os.open(f"{self.path}/{ORDER}", os.O_RDONLY | os.O_CLOEXEC)
+        with open(self._order_fd, "rb", closefd=False) as file:
             order: dict[str, Any] = json.loads(file.read())
         return order
 
@@ -97,6 +109,7 @@ class AttemptFolder:
             "stderr_inode": (error.device, error.inode),
         }
         write_file(f"{self.path}/{STARTED}", json.dumps(record).encode())
+        self._kept.append(os.open(f"{self.path}/{STARTED}", os.O_RDONLY | os.O_CLOEXEC))
 
     def is_suspended(self) -> bool:
         """Whether the job was suspended and not resumed since."""

@@ -123,8 +123,17 @@ def mark_of(pid: int) -> str:
 
 def owner_of(pid: int) -> int | None:
     """Number of the user whose process it is; None when it is gone."""
+    return _real_id(pid, b"Uid:")
+
+
+def group_of(pid: int) -> int | None:
+    """Number of that user's group; None when it is gone."""
+    return _real_id(pid, b"Gid:")
+
+
+def _real_id(pid: int, which: bytes) -> int | None:
     for line in _read(f"/proc/{pid}/status").splitlines():
-        if line.startswith(b"Uid:"):
+        if line.startswith(which):
             return int(line.split()[1])
     return None
 

@@ -130,6 +130,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """None: none, and its processes are found by their parents and by their mark."""
     any_gpu: bool = False
     """It may use GPUs that it does not hold; the executor does not look at it."""
+    gpus_unknown: bool = False
+    """Nobody on this host knows any more which GPUs it holds; the executor does not look at it."""
     report: Facts | None = None
     """For the report in the output file; None: there is none."""
     report_room: int = 0

@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -99,17 +99,8 @@ class Spool:
     def write_order(self, order: Order) -> bool:
         """Make the attempt's folder; False when there is one. Raises ResourceExhausted when it cannot be made."""
         folder = self.folder(attempt_name(order.job_id, order.attempt))
-        try:
-            if not self.attempts.is_dir():  # somebody has removed it
-                self.attempts.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder.mkdir(mode=0o700)
-            if order.account is not None:
-                for passed in (self.attempts.parent, self.attempts, folder):
-                    passed.chmod(PASSABLE)
-        except FileExistsError:
+        if not self._make_folder(folder, is_passed=order.account is not None):
             return False
-        except OSError as error:
-            raise ResourceExhausted(f"spool folder {folder}: {error.strerror}") from error
         try:
             if order.script is not None:
                 text = order.script.encode(errors="surrogateescape")
@@ -125,20 +116,44 @@ class Spool:
             if order.affinity_hostfile:
                 _write_for(order.account, f"{folder}/{attemptfiles.AFFINITY}", order.affinity_hostfile.encode())
                 order = msgspec.structs.replace(order, affinity_hostfile="")
-            # json of the standard library, for it carries bytes that are not UTF-8 (as lone surrogates) both ways.
-            data = json.dumps(msgspec.to_builtins(order, enc_hook=Account.fields)).encode()
-            replace_file(f"{folder}/{attemptfiles.ORDER}", data)
+            replace_file(f"{folder}/{attemptfiles.ORDER}", written_order(order))
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise ResourceExhausted(f"spool folder {folder}: {error.strerror or error}") from error
+        return True
+
+    def put_back(self, name: str, files: Mapping[str, bytes], *, is_passed: bool) -> bool:
+        """Make a folder that was removed, with these files; False when there is one. Raises ResourceExhausted, OSError.
+
+        `is_passed`: the job is another user's.
+        """
+        folder = self.folder(name)
+        if not self._make_folder(folder, is_passed=is_passed):
+            return False
+        for file, data in files.items():
+            replace_file(f"{folder}/{file}", data)
+        return True
+
+    def _make_folder(self, folder: Path, *, is_passed: bool) -> bool:
+        try:
+            if not self.attempts.is_dir():  # somebody has removed it
+                self.attempts.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700)
+            if is_passed:
+                for passed in (self.attempts.parent, self.attempts, folder):
+                    passed.chmod(PASSABLE)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise ResourceExhausted(f"spool folder {folder}: {error.strerror}") from error
         return True
 
     def order(self, name: str) -> Order | None:
         """The order, its script cut to the first line; None when a crash left none. Raises Internal if unreadable."""
         path = self.folder(name) / attemptfiles.ORDER
         try:
-            return msgspec.convert(json.loads(path.read_bytes()), Order, dec_hook=_decoded)
-        except (FileNotFoundError, ValueError, TypeError, msgspec.MsgspecError):
+            return read_order(path.read_bytes())
+        except (FileNotFoundError, ValueError):
             return None
         except OSError as error:  # not a reason to take a job that may be running for rubbish
             raise Internal(f"cannot read {path}: {error.strerror}") from error
@@ -350,6 +365,20 @@ class Spool:
             return msgspec.json.decode((self.folder(name) / file).read_bytes(), type=kind)
         except (OSError, msgspec.MsgspecError):
             return None
+
+
+def written_order(order: Order) -> bytes:
+    """As it is written down. By json of the standard library: it carries bytes that are not UTF-8 (as lone surrogates)
+    both ways."""
+    return json.dumps(msgspec.to_builtins(order, enc_hook=Account.fields)).encode()
+
+
+def read_order(data: bytes) -> Order:
+    """An order as it was written down. Raises ValueError for anything else."""
+    try:
+        return msgspec.convert(json.loads(data), Order, dec_hook=_decoded)
+    except (TypeError, msgspec.MsgspecError) as error:
+        raise ValueError(str(error)) from error
 
 
 def _write_for(account: Account | None, path: str, data: bytes, mode: int = 0o600) -> None:

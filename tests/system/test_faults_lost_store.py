@@ -205,3 +205,34 @@ def test_a_spool_folder_that_is_gone_with_all_daemons(running: Cluster):
     assert not runs(cluster, pid)
     (cluster.folder / "end").touch()
     assert "Traceback" not in cluster.logs()
+
+
+@pytest.mark.parametrize("is_supervised", [True, False])
+def test_a_spool_folder_and_a_store_that_are_gone(running: Cluster, is_supervised: bool):
+    """Nothing but the processes is left: no GPU that the job may have is given to another one, and it is not ended."""
+    cluster = running
+    held, pid = cluster.job(1).allocation, cluster.job(1).pid or 0
+    assert held is not None
+    index = str(held.hosts[0].gpus[0].index)
+    supervisor = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    cluster.run("gsched", "down", "--dir", str(cluster.folder))
+    if not is_supervised:
+        os.kill(supervisor, signal.SIGKILL)
+    shutil.rmtree(cluster.folder / "spool" / cluster.host)
+    shutil.rmtree(state(cluster))
+    cluster.up()
+    assert orphan_shown(cluster, "runs") == [cluster.host, "1.1", "runs", "1", index if is_supervised else "-"]
+    first, second = (cluster.submit(*ONE_GPU, "-o", "/dev/null", UNTIL_GO) for _ in range(2))
+    assert first > 1
+    if is_supervised:
+        cluster.starts(first)
+        assert "(1 wanted, 0 of 2 free on " in cluster.why_pending(second)
+    else:
+        assert "unrecorded(1.1)" in " ".join(cluster.run("ghosts", "-l").stdout.split())
+        assert cluster.job(first).state == "PEND" and cluster.why_pending(first)
+    assert runs(cluster, pid)
+    (cluster.folder / "go").touch()
+    for job_id in (first, second):
+        assert cluster.wait(job_id)[0].state == "DONE"
+    assert orphan_shown(cluster, "over")[1] == "1.1"
+    assert "Traceback" not in cluster.logs()
