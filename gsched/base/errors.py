@@ -5,6 +5,8 @@ The text is one clear line that names what and where. Nothing here ever formats 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 LSF_FAILURE = 255
@@ -14,11 +16,13 @@ LSF_FAILURE = 255
 class GschedError(Exception):
     """Base of all errors meant for a person.
 
-    `status` is the name of a gRPC status code; `exit_code` what a command that hits the error exits with.
+    `status` is the name of a gRPC status code; `exit_code` what a command that hits the error exits with; `about` the
+    fields of the request that it finds wrong, where that is known: who made the request can tell where they stand.
     """
 
     status = "UNKNOWN"
     exit_code = LSF_FAILURE
+    about: tuple[str, ...] = ()
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -80,6 +84,16 @@ class RequirementError(BadRequest):
         self.detail = detail
         self.source = source
         self.position = position
+
+
+@contextmanager
+def about(*fields: str) -> Iterator[None]:
+    """What is refused in here is about these fields of the request, unless it says more closely which."""
+    try:
+        yield
+    except GschedError as error:
+        error.about = error.about or fields
+        raise
 
 
 @dataclass(frozen=True, slots=True, order=True)

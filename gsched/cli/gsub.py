@@ -63,7 +63,7 @@ def main(call: Call) -> int:
             call.take_over()
         submission = _submission(call, asked)
         spec = submission.spec
-        job = _submit(session, submission, call.token or new_token())
+        job = _submit(session, asked, submission, call.token or new_token())
         _announce(call, job, spec)
         if spec.interactive:
             sitting = Sitting(call, session, job.job_id, spec.interactive, has_input=not asked.from_stdin)
@@ -135,12 +135,12 @@ def _submission(call: Call, asked: Submission) -> view.Submission:
     return view.Submission(spec=spec, environment=block, script=asked.script or b"", input=asked.input)
 
 
-def _submit(session: Session, submission: view.Submission, token: str) -> Submitted:
+def _submit(session: Session, asked: Submission, submission: view.Submission, token: str) -> Submitted:
     try:
         return session.client.submit(submission, token=token)
     except _REFUSALS as problem:
         # Other failures do not prove that there is no job, so they must not say so.
-        raise type(problem)(rejected(problem.text)) from None
+        raise type(problem)(asked.refused(problem.about, problem.text)) from None
 
 
 def _announce(call: Call, job: Submitted, spec: JobSpec) -> None:

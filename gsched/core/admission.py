@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from gsched.base.errors import BadRequest, PermissionDenied
+from gsched.base.errors import BadRequest, PermissionDenied, about
 from gsched.core.cluster import ClusterState
 from gsched.core.completion import complete, queue_names, queue_of
 from gsched.core.device_wishes import UNTIL_THEN, Offered, never_met
@@ -83,7 +83,8 @@ def first_that_accepts(names: Sequence[str], enter: Callable[[str], Accepted]) -
         raise first
     denied = all(isinstance(error, PermissionDenied) for error in refusals.values())
     text = "; ".join(_of_queue(name, error.text) for name, error in refusals.items())
-    raise PermissionDenied(text) if denied else BadRequest(text)
+    with about(*dict.fromkeys(field for error in refusals.values() for field in error.about)):
+        raise PermissionDenied(text) if denied else BadRequest(text)
 
 
 def _of_queue(name: str, text: str) -> str:
@@ -104,9 +105,12 @@ def _admit_to(
 ) -> JobSpec:
     """The spec completed for that queue. Raises as `admit`."""
     spec = complete(spec, user, queue, config, state, now, old)
-    judged = judge(spec.res_req, spec.gpu_req, queue.name, spec.slots, spec.application)
-    spec = _check_slots(spec, queue, config, observed, judged)
-    _check_choices(judged, spec, queue, config, observed)
+    with about(*_requirements(spec)):
+        judged = judge(spec.res_req, spec.gpu_req, queue.name, spec.slots, spec.application)
+    with about("slots"):
+        spec = _check_slots(spec, queue, config, observed, judged)
+    with about(*_requirements(spec)):
+        _check_choices(judged, spec, queue, config, observed)
     usable = _usable(spec, queue, config) if judged.wishes else ()
     note = never_met(judged.wishes, {host.name: _offered(host, observed(host.name)) for host in usable})
     own = [text for text in lasting(spec.warnings) if not text.endswith(UNTIL_THEN)]
@@ -119,6 +123,11 @@ def _admit_to(
         auto_gpu=not judged.wants_gpus and config.params.gpu_unrequested is GpuUnrequested.AUTO,
         warnings=tuple(dict.fromkeys((*own, *judged.warnings, *([note] if note else [])))),
     )
+
+
+def _requirements(spec: JobSpec) -> tuple[str, ...]:
+    """The fields that say what the job needs of its hosts."""
+    return tuple(name for name in ("res_req", "gpu_req") if getattr(spec, name))
 
 
 def _all_fenced(seen: Sequence[Observation]) -> bool:

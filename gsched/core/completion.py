@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from gsched.base.errors import BadRequest, PermissionDenied
+from gsched.base.errors import BadRequest, PermissionDenied, about
 from gsched.base.indices import parse_indices
 from gsched.core.administration import group_path
 from gsched.core.cluster import ClusterState
@@ -50,24 +50,26 @@ def queue_names(spec: JobSpec, config: ClusterConfig) -> tuple[str, ...]:
     Raises BadRequest if it names one that does not exist, whether or not it would come to it.
     """
     named = tuple(spec.queue.split())
-    for name in named:
-        if name not in config.queues:
-            raise BadRequest(f"{name}: No such queue")
+    with about("queue"):
+        for name in named:
+            if name not in config.queues:
+                raise BadRequest(f"{name}: No such queue")
     return named or config.params.default_queues
 
 
 def queue_of(name: str, user: str, config: ClusterConfig, state: ClusterState, old: JobSpec | None = None) -> Queue:
     """The queue of that name. Raises BadRequest or PermissionDenied; a job that is in it already may stay."""
     queue = config.queues.get(name)
-    if queue is None:
-        raise BadRequest(f"{name}: No such queue")
-    if old is not None and old.queue == name:
-        return queue
-    standing = state.queue_states.get(name)
-    if standing is not None and not standing.is_open:
-        raise BadRequest(f"{name}: Queue has been closed")
-    if not queue.admits(user) and user not in config.administrators:
-        raise PermissionDenied(queue_closed_to_user(queue, config))
+    with about("queue"):
+        if queue is None:
+            raise BadRequest(f"{name}: No such queue")
+        if old is not None and old.queue == name:
+            return queue
+        standing = state.queue_states.get(name)
+        if standing is not None and not standing.is_open:
+            raise BadRequest(f"{name}: Queue has been closed")
+        if not queue.admits(user) and user not in config.administrators:
+            raise PermissionDenied(queue_closed_to_user(queue, config))
     return queue
 
 
@@ -173,6 +175,7 @@ def _as_before(spec: JobSpec) -> tuple[tuple[str, ...], tuple[int, ...]]:
     return spec.hosts, spec.host_levels
 
 
+@about("application")
 def _application(spec: JobSpec, config: ClusterConfig) -> Application:
     """The job's application profile; one that says nothing for a job without."""
     name = spec.application or config.params.default_application
@@ -201,6 +204,7 @@ def _slots(spec: JobSpec, queue: Queue, profile: Application) -> int:
     return limit[1] if limit is not None and "slots" in spec.defaulted else spec.slots
 
 
+@about("hosts")
 def _hosts(spec: JobSpec, queue: Queue, config: ClusterConfig) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """-m with groups resolved, and each host's preference; where -m says nothing, the queue's preferences."""
     levels: dict[str, int] = {}
@@ -227,6 +231,7 @@ def _check_host(name: str, word: str, queue: Queue, config: ClusterConfig) -> No
         raise BadRequest(f"{word}: Host or host group is not used by the queue")
 
 
+@about("run_limit_s")
 def _run_limit(spec: JobSpec, queue: Queue) -> int | None:
     if spec.run_limit_s is not None and spec.run_limit_s < 1:
         raise BadRequest(f"Bad argument: a run limit of {spec.run_limit_s} seconds")
@@ -241,25 +246,29 @@ def _limits(spec: JobSpec, queue: Queue) -> dict[str, float]:
     limits = dict(spec.limits)
     for name, value in limits.items():
         if not value >= 0 or (value == 0 and name != "CORELIMIT"):
-            raise BadRequest(f"Bad argument: {name} {value:g}")
+            with about(f"limits.{name}"):
+                raise BadRequest(f"Bad argument: {name} {value:g}")
     for name, given in queue.limits.items():
         wanted = limits.get(name, given.default)
         if wanted is not None and given.maximum is not None and wanted > given.maximum:
             unit = _UNITS.get(name, "")
             allowed = f"{name} {wanted:.10g}{unit}, queue {queue.name} allows {given.maximum:.10g}{unit}"
-            raise BadRequest(f"Cannot exceed queue's hard limit(s): {allowed}")
+            with about(f"limits.{name}"):
+                raise BadRequest(f"Cannot exceed queue's hard limit(s): {allowed}")
         final = wanted if wanted is not None else given.maximum
         if final is not None:
             limits[name] = final
     return limits
 
 
+@about("exclusive")
 def _exclusive(spec: JobSpec, queue: Queue) -> bool:
     if spec.exclusive and not queue.exclusive:
         raise BadRequest(f"{queue.name}: Queue does not accept EXCLUSIVE jobs")
     return spec.exclusive
 
 
+@about("interactive")
 def _rerunnable(spec: JobSpec, queue: Queue) -> bool:
     """An interactive job is not: the queue's word is for those that may be. Raises BadRequest where the queue does not
     take such a job at all."""
@@ -272,6 +281,7 @@ def _rerunnable(spec: JobSpec, queue: Queue) -> bool:
     return queue.rerunnable if spec.rerunnable is None else spec.rerunnable
 
 
+@about("priority")
 def _priority(spec: JobSpec, params: Params) -> int | None:
     if params.max_user_priority is None:
         if spec.priority is not None:
@@ -291,6 +301,7 @@ def _aging(params: Params) -> float:
     return gain / (60.0 * minutes)
 
 
+@about("indices")
 def _indices(spec: JobSpec, params: Params) -> str:
     if not spec.indices:
         if spec.array_limit:
@@ -301,6 +312,7 @@ def _indices(spec: JobSpec, params: Params) -> str:
     return str(parse_indices(spec.indices, params.max_array_size))
 
 
+@about("user_group")
 def _user_group(spec: JobSpec, user: str, config: ClusterConfig) -> str:
     if not spec.user_group:
         return ""
@@ -312,6 +324,7 @@ def _user_group(spec: JobSpec, user: str, config: ClusterConfig) -> str:
     return spec.user_group
 
 
+@about("reservation")
 def _reservation(spec: JobSpec, user: str, config: ClusterConfig, state: ClusterState) -> str:
     if not spec.reservation:
         return ""
@@ -343,6 +356,7 @@ def _mail(spec: JobSpec, params: Params) -> Iterator[str]:
         yield f"{NO_MAIL}: -u says to whom, -B, -N or -Ne when"
 
 
+@about("terminate_at", "begin_at")
 def _times(spec: JobSpec, now: float) -> float | None:
     if spec.terminate_at is not None:
         if spec.begin_at is not None and spec.begin_at >= spec.terminate_at:
@@ -352,6 +366,7 @@ def _times(spec: JobSpec, now: float) -> float | None:
     return spec.terminate_at
 
 
+@about("dependency")
 def _conditions(spec: JobSpec, user: str, config: ClusterConfig, state: ClusterState) -> str:
     if not spec.dependency:
         return ""

@@ -25,17 +25,24 @@ _WHAT = {"command": "Command line"}
 def check_form(spec: JobSpec) -> None:
     """Raise BadRequest for texts and numbers that no job has."""
     for name in JobSpec.__struct_fields__:
-        value = getattr(spec, name)
-        if isinstance(value, str):
-            _check_text(name, value)
-        elif isinstance(value, tuple):
-            _check_list(name, value)
-        elif isinstance(value, dict):
-            _check_list(name, tuple(value))
-            for each, number in value.items():
-                _check_number(each, number, LARGEST)
-        elif isinstance(value, int | float):
-            _check_number(name, value, LATEST)
+        try:
+            _check_field(name, getattr(spec, name))
+        except BadRequest as error:
+            error.about = (name,)
+            raise
+
+
+def _check_field(name: str, value: object) -> None:
+    if isinstance(value, str):
+        _check_text(name, value)
+    elif isinstance(value, tuple):
+        _check_list(name, value)
+    elif isinstance(value, dict):
+        _check_list(name, tuple(value))
+        for each, number in value.items():
+            _check_number(each, number, LARGEST)
+    elif isinstance(value, int | float):
+        _check_number(name, value, LATEST)
 
 
 def _check_text(name: str, text: str) -> None:

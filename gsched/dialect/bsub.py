@@ -7,7 +7,7 @@ own functions only. Source: bsub(1) of LSF 10.1.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gsched.base.errors import BadRequest
@@ -18,7 +18,14 @@ from gsched.dialect.environment import choose_environment
 from gsched.dialect.esub import COMMAND, Esub, changed, parameters
 from gsched.dialect.foreign_scripts import refuse_foreign
 from gsched.dialect.options import Parsed, told_of
-from gsched.dialect.spec_values import Surroundings, check_interactive, check_text, check_warning, spec_values
+from gsched.dialect.spec_values import (
+    Surroundings,
+    check_interactive,
+    check_text,
+    check_warning,
+    place_of_fields,
+    spec_values,
+)
 from gsched.model.job import JobSpec
 
 SCRIPT_LIMIT = 16 * 1024 * 1024
@@ -48,6 +55,13 @@ class Submission:
     is_interactive: bool = False
     wants_help: bool = False
     wants_version: bool = False
+    options: Parsed = field(default_factory=Parsed)
+    """All that count, with their places: what the master finds wrong is told of with them."""
+
+    def refused(self, about: Iterable[str], reason: str) -> str:
+        """LSF's sentence for a submission of which these fields were found wrong, for that reason."""
+        place = place_of_fields(self.options, about)
+        return rejected(f"{place}: {reason}" if place else reason)
 
 
 def rejected(reason: str) -> str:
@@ -292,6 +306,7 @@ def _submission(
         wait=options.has("K"),
         from_stdin=source.from_stdin,
         is_interactive=bool(spec.interactive),
+        options=options,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
@@ -400,3 +400,47 @@ READERS: Mapping[str, Reader] = {
     "Ne": _constant("notify_error", True),
 }
 """Options whose values become fields of a JobSpec, besides -R and the limits."""
+
+_OPTIONS_OF_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "res_req": ("R", "nnodes"),
+    "slots": ("n", "nnodes"),
+    "max_slots": ("n",),
+    "gpu_req": ("gpu",),
+    "queue": ("q",),
+    "hosts": ("m",),
+    "first_hosts": ("m",),
+    "dependency": ("w",),
+    "begin_at": ("b",),
+    "terminate_at": ("t",),
+    "run_limit_s": ("W",),
+    "estimate_s": ("We",),
+    "priority": ("sp",),
+    "group": ("g",),
+    "user_group": ("G",),
+    "reservation": ("U",),
+    "project": ("P",),
+    "requeue_exit_values": ("Q",),
+    "exclusive": ("x",),
+    "interactive": ("I", "Ip", "Is"),
+    "rerunnable": ("r", "rn"),
+    "indices": ("J",),
+    "array_limit": ("J",),
+    "name": ("J",),
+    "description": ("Jd",),
+    "application": ("app",),
+    "pre_exec": ("E",),
+    "post_exec": ("Ep",),
+    "output_file": ("o", "oo"),
+    "error_file": ("e", "eo"),
+    "input_file": ("i", "is"),
+    "mail_user": ("u",),
+    **{f"limits.{limit}": (option,) for option, limit in LIMITS.items()},
+}
+"""Which options set the fields that the master may find wrong."""
+
+
+def place_of_fields(options: Parsed, fields: Iterable[str]) -> str:
+    """The lines of the script that set these fields (`line 3 of the script`); empty where the command line did."""
+    names = {name for each in fields for name in _OPTIONS_OF_FIELDS.get(each, ())}
+    places = dict.fromkeys(place for name, _, place in options.placed() if name in names)
+    return "" if "" in places else ", ".join(places)

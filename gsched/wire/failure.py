@@ -17,7 +17,7 @@ from gsched.base.errors import (
     ResourceExhausted,
     Unavailable,
 )
-from gsched.wire.protocol import RETRY_AFTER_MS
+from gsched.wire.protocol import ABOUT, RETRY_AFTER_MS
 
 _ERRORS: dict[grpc.StatusCode, type[GschedError]] = {
     grpc.StatusCode.INVALID_ARGUMENT: BadRequest,
@@ -47,11 +47,17 @@ def error_from_rpc(error: grpc.RpcError) -> GschedError:
     code, details = error.code(), error.details() or ""
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return Unavailable("the master did not answer in time; the request may still be carried out")
-    return _ERRORS.get(code, Internal)(details or f"the master answered {code.name}")
+    problem = _ERRORS.get(code, Internal)(details or f"the master answered {code.name}")
+    problem.about = tuple(name for told in _trailers(error, ABOUT) for name in told.split(","))
+    return problem
 
 
 def retry_after_s(error: grpc.RpcError) -> float | None:
     """When the master wants to be asked again by a caller who asks too much; None: it did not say."""
-    trailers: Iterable[Any] = error.trailing_metadata() or ()
-    said = [str(value) for key, value in trailers if key == RETRY_AFTER_MS]
+    said = _trailers(error, RETRY_AFTER_MS)
     return int(said[0]) / 1000 if said and said[0].isdigit() else None
+
+
+def _trailers(error: grpc.RpcError, name: str) -> list[str]:
+    trailers: Iterable[Any] = error.trailing_metadata() or ()
+    return [str(value) for key, value in trailers if key == name]

@@ -8,5 +8,8 @@ PROTOCOL = 4
 RETRY_AFTER_MS = "gsched-retry-after-ms"
 """Trailer of a call that was refused because its caller asks too much, and not begun: when to come again."""
 
+ABOUT = "gsched-about"
+"""Trailer of a call that was refused: the fields of the request that are wrong, with a comma between them."""
+
 HISTORY_LIMIT = 1_000_000
 """Most jobs that one question after histories looks at, those submitted last."""

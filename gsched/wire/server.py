@@ -18,6 +18,7 @@ from gsched.base.errors import BadRequest, Conflict, GschedError
 from gsched.wire.address import MAX_SOCKET_PATH
 from gsched.wire.certificates import BadCertificate, Credentials, read_credentials, stamp
 from gsched.wire.channel import KEEPALIVE_OPTIONS, MESSAGE_LIMIT
+from gsched.wire.protocol import ABOUT
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -60,6 +61,13 @@ def status_of(error: GschedError) -> grpc.StatusCode:
     return grpc.StatusCode.FAILED_PRECONDITION if status is grpc.StatusCode.UNAVAILABLE else status
 
 
+async def refuse(context: Any, error: GschedError) -> None:
+    """End the call with that error."""
+    if error.about:
+        await context.abort(status_of(error), error.text, trailing_metadata=((ABOUT, ",".join(error.about)),))
+    await context.abort(status_of(error), error.text)
+
+
 def answers(method: Callable[..., Awaitable[R]]) -> Callable[..., Awaitable[R]]:
     """A unary method whose GschedErrors become statuses; of any other exception the caller gets one line."""
 
@@ -68,7 +76,7 @@ def answers(method: Callable[..., Awaitable[R]]) -> Callable[..., Awaitable[R]]:
         try:
             return await method(self, request, context)
         except GschedError as error:
-            await context.abort(status_of(error), error.text)
+            await refuse(context, error)
         except (grpc.aio.AbortError, AssertionError) as error:
             raise error
         except Exception:
@@ -88,7 +96,7 @@ def streams(method: Callable[..., AsyncIterator[R]]) -> Callable[..., AsyncItera
             async for item in method(self, request, context):
                 yield item
         except GschedError as error:
-            await context.abort(status_of(error), error.text)
+            await refuse(context, error)
         except grpc.aio.AbortError:
             raise
         except Exception:

@@ -108,6 +108,35 @@ def test_what_is_wrong_with_a_script_is_said(cluster: Cluster, stdin: str, messa
     assert done.stderr.startswith(message) and done.stderr.endswith(". Job not submitted.\n")
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("-q nosuch", "nosuch: No such queue"),
+        ("-R 'select[nosuch>1]'", "Bad resource name: "),
+        ("-R 'rusage[mem=1000000T]'", "No host can ever provide mem="),
+        ("-w 'done(99999)'", "Dependency condition invalid or never satisfied: "),
+        ("-m nosuch", "nosuch: Bad host name, host group name or cluster name"),
+        ("-app nosuch", "nosuch: No such application profile"),
+        ("-U nosuch", "nosuch: there is no such advance reservation"),
+        ("-G nosuch", "nosuch: Bad user group name"),
+        ("-x", "normal: Queue does not accept EXCLUSIVE jobs"),
+        ("-sp 5", "Job priority control undefined"),
+        ("-n 5000", "Too many processors requested: -n 5000"),
+        ('-gpu "num=1000"', "No host can ever provide "),
+    ],
+)
+def test_what_the_master_finds_wrong_in_a_script_names_its_line(cluster: Cluster, line: str, message: str) -> None:
+    done = cluster.run("gsub", stdin=f"#!/bin/sh\n#BSUB -J fine\n#BSUB {line}\nls\n", check=False)
+    assert (done.returncode, done.stdout) == (255, "")
+    assert done.stderr.startswith(f"line 3 of the script: {message}"), done.stderr
+    assert done.stderr.endswith(". Job not submitted.\n") and done.stderr.count("\n") == 1
+
+
+def test_what_the_master_finds_wrong_on_the_command_line_names_no_line(cluster: Cluster) -> None:
+    done = cluster.run("gsub", "-q", "nosuch", stdin="#BSUB -q other\nls\n", check=False)
+    assert done.stderr == "nosuch: No such queue. Job not submitted.\n"
+
+
 def test_what_a_job_was_submitted_with_is_shown(cluster: Cluster) -> None:
     script = "#!/bin/sh\n#BSUB -H\necho 안녕\n"
     told = cluster.run("gsub", stdin=script, SPECIAL="one\ntwo").stdout
