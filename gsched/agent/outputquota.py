@@ -24,6 +24,8 @@ LOOK_S = 1.0
 FLOOD_S = 0.1
 """The same while a job prints more than is kept."""
 _MIB = 1 << 20
+_BLOCK = 512
+"""Bytes that st_blocks counts in, on every file system."""
 
 
 class OutputQuota:
@@ -46,13 +48,14 @@ class OutputQuota:
         """Cut what the attempt has printed; whether that was done. Where both standard output and standard error are
         kept each may have half. Never raises.
         """
-        sizes = {}
+        found = {}
         for stream in (STDOUT, STDERR):
             with contextlib.suppress(OSError):
-                sizes[stream] = os.stat(folder / stream, follow_symlinks=False).st_size
-        share = self._bytes // max(1, len(sizes))
+                found[stream] = os.stat(folder / stream, follow_symlinks=False)
+        share = self._bytes // max(1, len(found))
         line = cut_line(share)
-        too_long = [stream for stream, size in sizes.items() if size > share + len(line)]
+        most = share + len(line)
+        too_long = [stream for stream, status in found.items() if max(status.st_size, _room_beyond(status)) > most]
         problems = [problem for stream in too_long if (problem := _cut_or_why(folder / stream, share, line))]
         if not problems:
             self._uncut.discard(folder)
@@ -70,6 +73,13 @@ def cut_line(kept: int) -> bytes:
     ).encode()
 
 
+def _room_beyond(status: os.stat_result) -> int:
+    """Bytes that the file takes beyond its end (fallocate(2)). Some file systems take some by themselves, but no more
+    than the file is long: as long as it is not too long, this is not too much.
+    """
+    return status.st_blocks * _BLOCK - status.st_size
+
+
 def _cut_or_why(path: Path, kept: int, line: bytes) -> str:
     """What is wrong; empty when it was cut."""
     try:
@@ -84,8 +94,12 @@ def _cut(path: Path, kept: int, line: bytes) -> None:
     # The job's user may have taken a lease on it (fcntl(2)): nobody waits for that here, the kernel ends it soon.
     fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError("it is no plain file")
+        if status.st_size <= kept + len(line):
+            os.ftruncate(fd, status.st_size)  # gives back what lies beyond
+            return
         try:
             os.pwrite(fd, line, kept)  # over what the job has printed there, so that it comes behind nothing else
         finally:

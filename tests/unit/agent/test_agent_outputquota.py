@@ -61,6 +61,22 @@ def test_a_job_that_writes_where_it_likes_is_cut_too(tmp_path: Path) -> None:
     assert (attempt / "stdout").stat().st_size == MIB + len(cut_line(MIB))
 
 
+def test_room_that_is_taken_beyond_the_end_is_given_back(tmp_path: Path) -> None:
+    """fallocate(2) takes room without making the file longer."""
+    attempt = folder(tmp_path / "7.1", stdout=10)
+    words = ["fallocate", "--keep-size", "--length", str(8 * MIB), str(attempt / "stdout")]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no fallocate here")
+    if done.returncode or (attempt / "stdout").stat().st_blocks * 512 < 8 * MIB:
+        pytest.skip(f"this file system does not take room in advance: {done.stderr.strip()}")
+    assert OutputQuota(1).cut(attempt) is True
+    status = (attempt / "stdout").stat()
+    assert (attempt / "stdout").read_bytes() == b"x" * 10 and status.st_blocks * 512 <= MIB
+    assert OutputQuota(1).cut(attempt) is False
+
+
 def test_no_link_leads_it_elsewhere(tmp_path: Path) -> None:
     attempt, other = folder(tmp_path / "7.1"), tmp_path / "other"
     other.write_bytes(b"x" * 3 * MIB)
