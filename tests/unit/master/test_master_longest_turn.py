@@ -19,10 +19,12 @@ from test_master_loop import FakeStore
 
 from gsched.base.clock import SystemClock
 from gsched.base.errors import GschedError
+from gsched.base.ids import parse_attempt_name
 from gsched.core.cluster import ClusterState
 from gsched.core.command import Submit
 from gsched.core.control import MOST_TEXT
 from gsched.core.engine import Engine
+from gsched.core.observed import Orphan
 from gsched.master.administration import AdministrationServicer
 from gsched.master.board import Board
 from gsched.master.loop import EngineLoop, Item
@@ -40,13 +42,15 @@ from gsched.wire.convert import fill
 from gsched.wire.v1 import scheduler_pb2
 
 JOBS = 3_000
+LOST = 1 << 20
+"""The first number of attempts that lie on the host without a record."""
 MOST_CALLS = 250_000
 """Calls of functions, Python's own among them, in one turn of the engine: a quarter of a microsecond each."""
 ENGINE_IS_NOT_ASKED = frozenset(
     {f"Scheduler.{name}" for name in ("Jobs", "Hosts", "Queues", "Cluster", "History", "Events", "Output", "Texts")}
     | {f"Administration.{name}" for name in ("Groups", "Reservations", "Limits", "Arrays", "Pending", "Fragmentation")}
     | {method for method in RULES if method.split(".")[0] in ("Catalogue", "Waiting", "Fleet", "Terminal", "Past")}
-    | {"Scheduler.Attachment", "Scheduler.Reconfigure", "Administration.SlotSums", "Administration.EndOrphans"}
+    | {"Scheduler.Attachment", "Scheduler.Reconfigure", "Administration.SlotSums"}
 )
 """What is answered from the board, the store or by agents; a configuration is checked beside the engine."""
 
@@ -154,6 +158,7 @@ def crowded() -> Iterator[Counted]:
 
 NUMBERS = [*range(1, JOBS + 1), *range(10**6, 10**6 + MOST_LISTED - JOBS)]
 LONG_PATTERN = "*a?" * 1365
+ORPHANS = [f"{number}.1" for number in range(LOST, LOST + MOST_NAMED)]
 NAMES = [f"{number:0250d}" for number in range(MOST_NAMED)]
 
 
@@ -222,6 +227,7 @@ LARGEST: dict[str, Callable[[], tuple[str, Any]]] = {
     "reserve": lambda: of(
         "Administration.ReservationControl", pb.ReservationControlRequest(action="add", hosts=NAMES, slots=1)
     ),
+    "end orphans": lambda: of("Administration.EndOrphans", pb.EndOrphansRequest(names=ORPHANS)),
     "requeue all": lambda: control("requeue"),
     "kill all": lambda: control("kill"),
 }
@@ -230,6 +236,10 @@ LARGEST: dict[str, Callable[[], tuple[str, Any]]] = {
 @pytest.mark.parametrize("name", LARGEST)
 def test_no_request_keeps_the_engine_for_long(crowded: Counted, name: str) -> None:
     method, request = LARGEST[name]()
+    if method == "Administration.EndOrphans":
+        crowded.engine.observations.of("a").orphans.update(
+            dict.fromkeys(map(parse_attempt_name, ORPHANS), Orphan(None))
+        )
     most = asyncio.run(crowded.ask(method, request))
     print(f"{name}: {most} calls at one go")
     assert 0 < most < MOST_CALLS, f"{name}: {most} calls at one go"
