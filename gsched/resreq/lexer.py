@@ -30,6 +30,8 @@ _TOKEN = re.compile(
     r"|(?P<text>'[^']*'|\"[^\"]*\")"
     r"|(?P<sign>&&|\|\||==|!=|<=|>=|[-+*/<>=!()\[\]{}:,@])"
 )
+_HASH = re.compile(r"(?P<sign>#)")
+_AFTER_MODEL = frozenset({":", ",", "]", "||"})
 _NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPEZ]B?)?", re.IGNORECASE | re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _UNUSABLE = "cannot be used in the resource requirement section"
@@ -67,8 +69,11 @@ def tokenise(source: str, limit: int) -> list[Token]:
         refuse(f"the text has {len(source)} characters, {limit} are allowed", source[:60] + "...", limit)
     tokens: list[Token] = []
     position = 0
+    in_model = False
     while position < len(source):
         found = _TOKEN.match(source, position)
+        if found is None and in_model and source[position] == "#":
+            found = _HASH.match(source, position)
         if found is None:
             char = source[position]
             refuse(_HINTS.get(char) or f"{one_line(char)!r} {_UNUSABLE}", source, position)
@@ -79,9 +84,15 @@ def tokenise(source: str, limit: int) -> list[Token]:
                 refuse("a quoted value holds a character that cannot be printed", source, position)
         if kind != "blank":
             tokens.append(Token(kind, text, position, found.end()))
+        in_model = _begins_model(tokens) or (in_model and kind != "blank" and text not in _AFTER_MODEL)
         position = found.end()
     tokens.append(Token("end", "", len(source), len(source)))
     return tokens
+
+
+def _begins_model(tokens: Sequence[Token]) -> bool:
+    """Whether a model of a GPU comes next: there alone `#` means something, the memory (`gmodel=A100#40G`)."""
+    return len(tokens) > 1 and tokens[-1].text == "=" and tokens[-2].text == "gmodel"
 
 
 def is_name(word: str) -> bool:

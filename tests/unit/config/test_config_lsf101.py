@@ -87,6 +87,11 @@ def test_every_parameter_of_lsf_is_known(name: str, text: str) -> None:
         ('GPU_REQ = "num=1"', "gpu_req", "num=1"),
         ('RES_REQ="select[mem>1 && gpu]"', "res_req", "select[mem>1 && gpu]"),
         ('GPU_REQ = "num=1:gmodel=Tesla#16G"  # comment', "gpu_req", "num=1:gmodel=Tesla#16G"),
+        (
+            'RES_REQ = "rusage[ngpus_physical=1:gmodel=Tesla#16G]"  # comment',
+            "res_req",
+            "rusage[ngpus_physical=1:gmodel=Tesla#16G]",
+        ),
         ("NICE = 20", "nice", 19),
         ('NICE = "5"', "nice", 5),
         ('DESCRIPTION = "a queue"', "description", '"a queue"'),
@@ -98,6 +103,11 @@ def test_values_of_queues_as_lsf_takes_them(line: str, field: str, value: object
     checked = check({"lsb.queues": text})
     assert checked.errors == []
     assert getattr(checked.config.queues["q"], field) == value
+
+
+def test_the_model_in_the_gpu_requirement_of_the_cluster_may_have_its_memory() -> None:
+    checked = check({"lsf.conf": f'{BASE.get("lsf.conf", "")}LSB_GPU_REQ="num=1:gmodel=Tesla#16G"  # comment\n'})
+    assert checked.errors == [] and "gmodel=Tesla#16G" in checked.config.params.gpu_req
 
 
 def test_an_application_profile_knows_the_older_name_of_its_slots() -> None:

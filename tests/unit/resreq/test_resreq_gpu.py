@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gsched.base.errors import RequirementError
+from gsched.resreq.ast import simple_parts
 from gsched.resreq.gpu import (
     BAD_GPU,
     MAX_LENGTH,
@@ -18,7 +19,8 @@ from gsched.resreq.gpu import (
     print_gpu,
     unsupported_by_agent,
 )
-from gsched.resreq.syntax import parse
+from gsched.resreq.printer import print_any
+from gsched.resreq.syntax import parse, parse_any
 
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -245,3 +247,33 @@ def test_any_text_is_read_and_printed_or_refused_at_a_place_in_it(text: str) -> 
         if asked is not None:
             assert parse_gpu(print_gpu(asked)) == asked
             assert merge_gpu(asked, per_option=True) == merge_gpu(asked, asked, per_option=True) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("rusage[ngpus_physical=1:gmodel=A100#40G]", "A100#40G"),
+        ("rusage[ngpus_physical=1:gmodel=#16G:gmem=1G]", "#16G"),
+        ("rusage[ngpus_physical=1:gmodel=Tesla-V100#16G,mem=1]", "Tesla-V100#16G"),
+        ("rusage[ngpus_physical=1:gmodel='A100#40G']", "A100#40G"),
+        ("rusage[ngpus_physical=1 : gmodel = A100#40G || ngpus_physical=2]", "A100#40G"),
+        ("2*{rusage[ngpus_physical=1:gmodel=A100#40G]} + {rusage[mem=1]}", "A100#40G"),
+    ],
+)
+def test_a_model_with_its_memory_stands_wherever_a_model_may(text, model):
+    read_once = parse_any(text)
+    printed = print_any(read_once)
+    assert f"gmodel={model}" in printed and print_any(parse_any(printed)) == printed
+    first = next(iter(simple_parts(read_once))).rusage
+    assert dict(first[0].gpu_options)["gmodel"] == model
+
+
+@pytest.mark.parametrize("text", ["select[mem>1#2]", "rusage[mem=1#2]", "rusage[ngpus=1:gmem=1#2]", "#", "gmodel#"])
+def test_elsewhere_the_sign_means_nothing(text):
+    with pytest.raises(RequirementError, match="'#' cannot be used in the resource requirement section"):
+        parse_any(text)
+
+
+def test_a_model_ends_at_a_blank():
+    with pytest.raises(RequirementError):
+        parse_any("rusage[ngpus=1:gmodel=A100 #40G]")
