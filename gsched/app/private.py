@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gsched.app import daemons
-from gsched.base.envdir import read_setting
+from gsched.base.envdir import in_home, read_setting
 from gsched.base.errors import BadRequest, ConfigError, Conflict, GschedError, PermissionDenied
 from gsched.config.files import load
 from gsched.config.template import private_texts, write_private
@@ -52,13 +52,13 @@ class Home:
     def find(cls, folder: str | None) -> Home:
         """--dir wins over GSCHED_ENVDIR, which wins over ~/.gsched."""
         if folder:
-            base = Path(os.path.abspath(os.path.expanduser(folder)))
+            base = Path(os.path.abspath(in_home(folder, os.environ)))
             return cls(base, base / "conf")
         named = os.environ.get("GSCHED_ENVDIR")
         if named:
             conf = Path(os.path.abspath(named))
             return cls(conf.parent, conf)
-        base = Path(os.path.expanduser(DEFAULT_DIR))
+        base = Path(in_home(DEFAULT_DIR, os.environ))
         return cls(base, base / "conf")
 
     @property
@@ -271,7 +271,7 @@ def _say_gpus(home: Home, say: Say) -> None:
 
 
 def _say_how(home: Home, say: Say) -> None:
-    if home.conf != Path(os.path.expanduser(DEFAULT_DIR)) / "conf":
+    if home.conf != Path(in_home(DEFAULT_DIR, os.environ)) / "conf":
         say(f"use it: export GSCHED_ENVDIR={shlex.quote(str(home.conf))}")
     say("try:    gsub hostname; gjobs -a; ghosts -l; gsched down ends it")
 

@@ -12,13 +12,15 @@ from gsched.base.errors import BadRequest
 SITE_CONF_DIR = "/etc/gsched"
 
 
-def conf_dir(environment: Mapping[str, str]) -> str:
-    """The configuration folder: GSCHED_ENVDIR, else LSF_ENVDIR, else ~/.gsched/conf if it exists, else /etc/gsched."""
+def conf_dir(environment: Mapping[str, str], uid: int | None = None) -> str:
+    """The configuration folder: GSCHED_ENVDIR, else LSF_ENVDIR, else ~/.gsched/conf if it exists, else /etc/gsched.
+
+    `uid`: whose environment it is; without it this process's user's.
+    """
     for name in ("GSCHED_ENVDIR", "LSF_ENVDIR"):
         if environment.get(name):
             return environment[name]
-    home = environment.get("HOME") or os.path.expanduser("~")
-    private = os.path.join(home, ".gsched", "conf")
+    private = os.path.join(home_of(os.getuid() if uid is None else uid, environment), ".gsched", "conf")
     return private if os.path.isdir(private) else SITE_CONF_DIR
 
 
@@ -60,3 +62,10 @@ def home_of(uid: int, environment: Mapping[str, str]) -> str:
         return environment.get("HOME") or pwd.getpwuid(uid).pw_dir
     except KeyError:
         return "/"
+
+
+def in_home(path: str, environment: Mapping[str, str]) -> str:
+    """`path` with its `~` replaced: by the home of this process's user, or of the one that stands behind it."""
+    if path == "~" or path.startswith("~/"):
+        return home_of(os.getuid(), environment) + path[1:]
+    return os.path.expanduser(path)

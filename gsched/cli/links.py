@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import grpc
 
-from gsched.base.envdir import conf_dir, home_of
+from gsched.base.envdir import conf_dir
 from gsched.base.errors import PermissionDenied
 from gsched.cli.call import Call
 from gsched.wire.vouching import Vouching
@@ -63,7 +63,7 @@ def folder_of(call: Call) -> str:
 
     Raises PermissionDenied where this process serves others and has another one: it must not read what they point at.
     """
-    folder = os.path.join(call.cwd, conf_dir({**call.env, "HOME": home_of(call.uid, call.env)}))
+    folder = os.path.join(call.cwd, conf_dir(call.env, call.uid))
     if _vouching is None:
         return folder
     own = _vouching.config.locations.conf_dir
