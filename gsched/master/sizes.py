@@ -1,11 +1,13 @@
 """How large a request may be, and each text and list in it: the one place where that is written down.
 
 Whoever may ask at all could otherwise keep the master busy with one message. What a request means is not looked at
-here. Texts of submissions are counted with their jobs (gsched.core.wellformed): of equal ones once.
+here, but that a number is one. Texts of submissions are counted with their jobs (gsched.core.wellformed): of equal
+ones once.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sized
 from typing import Any
 
@@ -79,7 +81,7 @@ def most_bytes(method: str) -> int:
 
 
 def check_sizes(request: Message) -> None:
-    """Raise BadRequest for a text or a list that is larger than it may be."""
+    """Raise BadRequest for a text or a list that is larger than it may be, and for NaN and the infinite."""
     field: Any
     for field, value in request.ListFields():
         key = f"{field.containing_type.name}.{field.name}"
@@ -87,6 +89,9 @@ def check_sizes(request: Message) -> None:
             check_sizes(value)
         elif isinstance(value, str | bytes):
             _check_length(key, field, value)
+        elif isinstance(value, float):
+            if not math.isfinite(value):
+                raise BadRequest(f"Bad argument: {_shown(field)} {value} is no number")
         elif isinstance(value, Sized):
             _check_list(key, field, value)
 

@@ -145,7 +145,7 @@ def within(column: ColumnElement[Any], span: Span) -> list[ColumnElement[bool]]:
     """Conditions that a time lies in the span."""
     found = [column >= span.since] if span.since is not None else []
     # Times are typed to the second or minute: what happened within that second is meant.
-    return found + ([column < math.floor(span.until) + 1] if span.until is not None else [])
+    return found + ([column < math.floor(span.until) + 1.0] if span.until is not None else [])
 
 
 def _name_matches(pattern: str) -> ColumnElement[bool]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from gsched.base.errors import GschedError
+from gsched.base.errors import BadRequest, GschedError
 from gsched.master.accounts import read_accounts, read_costs
 from gsched.master.histories import Histories, Told
 from gsched.model.catalogue import Account, AccountFilter
@@ -62,6 +62,8 @@ class _Histories(past_pb2_grpc.PastServicer):
     @_told
     def Histories(self, request: Any, context: Any) -> Iterator[Any]:
         wanted = from_proto(request, HistoryQuery)
+        if wanted.limit < 0:
+            raise BadRequest(f"Bad argument: limit {wanted.limit} is less than 0")
         histories = Histories(self._history, min(wanted.limit or HISTORY_LIMIT, HISTORY_LIMIT))
         for page in histories.read(wanted):
             for part in messages_of(page):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gsched.base.errors import Unavailable
+from gsched.base.errors import BadRequest, Unavailable
 from gsched.master.past import reading
 from gsched.master.past.answering import history_reply
 from gsched.master.past.reader import SOCKET, Reader
@@ -83,6 +83,17 @@ def test_histories_and_accounts(store: Path, folder: Path) -> None:
         assert sorted(found) == [(1, 6.0, 2.5), (2, 0.0, 0.0), (3, 6.0, 2.5)], "of job 2 only its events count"
         (reply,) = [each async for each in reader.accounts(catalogue_pb2.AccountsRequest())]
         assert [each.job_id for each in reply.accounts] == [1, 2, 3]
+
+    with_reader(store, folder, act)
+
+
+def test_fewer_jobs_than_none_are_refused(store: Path, folder: Path) -> None:
+    """It failed with a traceback in the master's log."""
+
+    async def act(reader: Reader) -> None:
+        asked = to_proto(HistoryQuery(jobs=JobFilter(finished=True), limit=-1), past_pb2.HistoryQuery)
+        with pytest.raises(BadRequest, match=r"^Bad argument: limit -1 is less than 0$"):
+            [each async for each in reader.histories(asked)]
 
     with_reader(store, folder, act)
 

@@ -89,3 +89,21 @@ def test_an_equal_length_is_let_through() -> None:
     request.filter.name += "x"
     with pytest.raises(BadRequest, match=r"^Bad argument: name too long \(4096 characters, at most 4095\)$"):
         check_sizes(request)
+
+
+def test_a_number_in_a_call_is_one() -> None:
+    """NaN as a time made the call fail with a traceback in the master's log."""
+    tried = set()
+    for method in ASKED:
+        request = request_of(method)
+        for message, field in list(fields_in(request)):
+            if field.type != FieldDescriptor.TYPE_DOUBLE or _is_list(field):
+                continue
+            tried.add(method)
+            for value in (float("nan"), float("inf"), float("-inf")):
+                setattr(message, field.name, value)
+                with pytest.raises(BadRequest, match=r"is no number$"):
+                    check_sizes(request)
+            message.ClearField(field.name)
+            check_sizes(request)
+    assert {"Past.Histories", "Catalogue.Accounts", "Catalogue.Notices"} <= tried

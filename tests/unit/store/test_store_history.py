@@ -132,6 +132,7 @@ def test_times_choose_among_jobs(log: EventLog) -> None:
     assert chosen(active=Span(since=46.0, until=51.0)) == [3, 4, 5, 9, 10]
     assert chosen("bob", active=Span(since=46.0, until=51.0)) == [10]
     assert chosen(active=Span(until=16.0)) == [1, 9, 10]
+    assert chosen(submitted=Span(until=1e300)) == chosen(submitted=Span(since=-1e300))  # no time, but a number
     opened.close()
 
 
