@@ -328,10 +328,12 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     @streams
     async def Output(self, request: Any, context: Any) -> AsyncIterator[Any]:
         job, shown = self._board.job(request.job_id), show_job(request.job_id)
-        if job is None:
-            if self._board.array(request.job_id) is not None:
-                raise BadRequest(f"Job <{shown}> : a job array; name one of its elements, as in '{shown}[1]'")
-            job = await self._finished.job(request.job_id)
+        is_array = self._board.array(request.job_id) is not None
+        if job is None and not is_array:
+            job = await self._finished.any_of(request.job_id)
+            is_array = job is not None and job.job_id != request.job_id
+        if is_array:
+            raise BadRequest(f"Job <{shown}> : a job array; name one of its elements, as in '{shown}[1]'")
         if job is None:
             raise NotFound(f"Job <{shown}> is not found")
         caller = self._auth.caller(context)

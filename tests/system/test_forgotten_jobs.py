@@ -84,6 +84,9 @@ def test_commands_answer_or_name_the_one_that_does(jobs: Forgotten) -> None:
     peek = live.run("gpeek", str(jobs.written), check=False)
     where = jobs.folder / f"out.{jobs.written}"
     assert peek.stderr == f"Job <{jobs.written}> : Job has already finished; its output is in {where}\n"
+    of_array = live.run("gpeek", str(jobs.array), check=False)
+    element = f"name one of its elements, as in '{jobs.array}[1]'"
+    assert (of_array.returncode, of_array.stderr) == (255, f"Job <{jobs.array}> : a job array; {element}\n")
     again = live.run("grequeue", "-d", str(jobs.written), check=False)
     assert again.returncode == 255 and f"`ghist -l {jobs.written}` tells what it ran" in again.stderr
     assert "ghist" not in live.run("grequeue", "-d", "9999", check=False).stderr
