@@ -20,7 +20,7 @@ from gsched.core.instruction import (
 )
 from gsched.core.job import Job
 from gsched.core.observed import Observation
-from gsched.core.orphans import hold_back, is_orphan, orphan_ended, raise_by_hello, set_aside
+from gsched.core.orphans import hold_back, is_of_lost_store, is_orphan, orphan_ended, raise_by_hello, set_aside
 from gsched.core.outcomes import (
     SYSTEM,
     end,
@@ -79,11 +79,11 @@ def hello(
     for start in hello.started:
         attempt_started(state, start, seen, now, decision)
     for report in hello.ended:
-        if is_orphan(state, (report.job_id, report.attempt), report.foreign):
+        if is_orphan(state, report):
             orphan_ended(state, seen, report, decision)
         else:
             attempt_ended(state, config, report, seen, now, decision)
-    known = {item.key for item in hello.held if not item.foreign}
+    known = {item.key for item in hello.held if not item.foreign and not is_of_lost_store(state, item)}
     for item in hello.held:
         _take_held(state, hello.host, item, seen, now, decision)
     for job in _jobs_on(state, hello.host):
@@ -100,9 +100,10 @@ def _take_held(
 ) -> None:
     """An attempt that an agent has: one of the state, one that it has given up, or one that it cannot know of."""
     job = state.jobs.get(item.job_id)
-    if job is not None and job.key == item.key and _is_on(job, host) and not item.foreign:
+    is_strange = item.foreign or is_of_lost_store(state, item)
+    if job is not None and job.key == item.key and _is_on(job, host) and not is_strange:
         return
-    if is_orphan(state, item.key, item.foreign) or item.job_id in state.quarantined:
+    if is_orphan(state, item) or item.job_id in state.quarantined:
         set_aside(state, seen, host, item.key, item.part, decision)
         if not item.foreign:
             hold_back(state, host, item.key, now, decision)

@@ -40,6 +40,9 @@ class _Rest(msgspec.Struct, kw_only=True):
     tokens: list[str]
     next_job_id: int
     skipped_numbers: list[tuple[int, int]] = []
+    generation: int = 1
+    renewed_at: float | None = None
+    attempts_before: dict[int, int] = {}
     closed_hosts: dict[str, tuple[str, str]]
     config_digest: str
     quarantined: dict[int, str]
@@ -122,6 +125,9 @@ class Writing:
             tokens=list(self._tokens),
             next_job_id=state.next_job_id,
             skipped_numbers=state.skipped_numbers,
+            generation=state.generation,
+            renewed_at=state.renewed_at if state.generation > 1 else None,
+            attempts_before=state.attempts_before,
             closed_hosts=state.closed_hosts,
             config_digest=state.config_digest,
             quarantined=state.quarantined,
@@ -212,6 +218,9 @@ def load(payload: bytes, state: ClusterState) -> ClusterState:
         raise Internal(f"the checkpoint cannot be read: {str(error) or 'a started job holds nothing'}") from None
     state.next_job_id = max(state.next_job_id, stored.next_job_id)
     state.skipped_numbers = stored.skipped_numbers
+    state.generation = stored.generation
+    state.renewed_at = float("-inf") if stored.renewed_at is None else stored.renewed_at
+    state.attempts_before = stored.attempts_before
     state.closed_hosts = stored.closed_hosts
     state.config_digest = stored.config_digest
     state.quarantined = stored.quarantined

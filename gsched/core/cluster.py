@@ -40,6 +40,12 @@ class ClusterState:
         self.next_job_id = 1
         self.skipped_numbers: list[tuple[int, int]] = []
         """First and last of numbers that were never given out here, but by a store that is lost."""
+        self.generation = 1
+        """Of the store."""
+        self.renewed_at = float("-inf")
+        """When that generation began with jobs that had not ended."""
+        self.attempts_before: dict[int, int] = {}
+        """Job -> its newest attempt as that generation began; left out are jobs that had none."""
         self.closed_hosts: dict[str, tuple[str, str]] = {}
         """Host -> (who closed it, comment)."""
         self.config_digest = ""

@@ -144,6 +144,13 @@ class RaiseNumbers:
 
 
 @dataclass(frozen=True, slots=True)
+class RenewStore:
+    """The store is of this generation, which is later than the state knows."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reconfigure:
     """Switch to a configuration that has been checked. `started`: the master has come up with it."""
 
@@ -180,6 +187,8 @@ class AttemptEnded:
     """The attempt had been given up, and is not there."""
     foreign: bool = False
     """Another store than the master's had ordered it."""
+    generation: int = 0
+    """Which of the master's store had; 0: that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +210,8 @@ class HeldAttempt:
     part: HostAllocation
     foreign: bool = False
     """Another store than the master's has ordered it."""
+    generation: int = 0
+    """Which of the master's store has; 0: that is not known."""
 
     @property
     def key(self) -> AttemptKey:
@@ -256,6 +267,7 @@ Command = (
     | ControlReservations
     | EndOrphans
     | RaiseNumbers
+    | RenewStore
     | Reconfigure
     | AttemptStarted
     | AttemptEnded

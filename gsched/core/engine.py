@@ -33,6 +33,7 @@ from gsched.core.command import (
     ModifyJobs,
     RaiseNumbers,
     Reconfigure,
+    RenewStore,
     Submit,
 )
 from gsched.core.conditions import answer, refuse_impossible
@@ -117,6 +118,7 @@ class Engine:
             ControlReservations: self._control_reservations,
             EndOrphans: self._end_orphans,
             RaiseNumbers: self._raise_numbers,
+            RenewStore: self._renew_store,
             Reconfigure: self._reconfigure,
             HostHello: self._hello,
             HostReported: self._reported,
@@ -277,6 +279,9 @@ class Engine:
     def _raise_numbers(self, command: RaiseNumbers, now: float, decision: Decision) -> None:
         orphans.raise_numbers(self.state, command, now, decision)
 
+    def _renew_store(self, command: RenewStore, now: float, decision: Decision) -> None:
+        orphans.renew_store(self.state, command, now, decision)
+
     def _reconfigure(self, command: Reconfigure, now: float, decision: Decision) -> None:
         config = command.config
         decision.record(
@@ -369,7 +374,7 @@ class Engine:
         shrinks = self.state.ledger.next_change()
         if shrinks is not None:
             due.append(max(shrinks, self._ticked_at + STEP_PAUSE_S))
-        due.append(self._returning.due(now))
+        due.append(self._returning.due(self.config, now))
         due.extend(plan.at for plan in self.planned.values() if plan.at is not None and plan.at > now)
         interval = self.config.params.job_accept_interval_s
         if interval and self.state.pending:

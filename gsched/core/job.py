@@ -55,6 +55,8 @@ class Course(msgspec.Struct, omit_defaults=True):
     avoid_host: str = ""
     stale: tuple[int, ...] = ()
     """Attempts whose late results are on record."""
+    unrecorded: tuple[int, ...] = ()
+    """Attempts that a store had ordered which is lost."""
     order: float | None = None
     """Place among equals, where gtop, gbot or a requeue changed it; None: the number of the submission."""
     ages_from: float | None = None
@@ -171,6 +173,7 @@ class Job(msgspec.Struct, kw_only=True):
     not_before = _Kept[float]("not_before")
     avoid_host = _Kept[str]("avoid_host")
     stale = _Kept[tuple[int, ...]]("stale")
+    unrecorded = _Kept[tuple[int, ...]]("unrecorded")
     ages_from = _Kept[float | None]("ages_from")
     released = _Kept[bool]("released")
     waited_s = _Kept[float]("waited_s")

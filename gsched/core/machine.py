@@ -52,6 +52,7 @@ from gsched.model.event import (
     ReservationMade,
     ReservationRemoved,
     StaleResultRecorded,
+    StoreRenewed,
 )
 from gsched.model.job import FINISHED, PENDING, STARTED, TRANSITIONS, JobState
 from gsched.model.view import Message
@@ -336,6 +337,13 @@ def _numbers_raised(state: ClusterState, event: NumbersRaised) -> None:
     state.skip_numbers(event.next_job_id)
 
 
+def _store_renewed(state: ClusterState, event: StoreRenewed) -> None:
+    state.generation = event.generation
+    state.attempts_before = {job.job_id: job.attempt for job in state.jobs.values() if job.attempt}
+    is_under_way = any(job.state not in FINISHED for job in state.jobs.values()) or bool(state.arrays)
+    state.renewed_at = event.at if is_under_way else float("-inf")
+
+
 _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     JobSubmitted: _submitted,
     JobReleased: rearranging.released,
@@ -371,4 +379,5 @@ _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     ReservationRemoved: _reservation_removed,
     ConfigApplied: _config_applied,
     NumbersRaised: _numbers_raised,
+    StoreRenewed: _store_renewed,
 }

@@ -12,7 +12,7 @@ from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.base.ids import array_of, attempt_name, index_of
 from gsched.core import outcomes
 from gsched.core.cluster import ClusterState
-from gsched.core.command import AttemptEnded, EndOrphans, HostHello, RaiseNumbers
+from gsched.core.command import AttemptEnded, EndOrphans, HeldAttempt, HostHello, RaiseNumbers, RenewStore
 from gsched.core.decision import Decision
 from gsched.core.instruction import ForgetAttempts, TerminateAttempt
 from gsched.core.named import note
@@ -21,9 +21,9 @@ from gsched.core.roles import cluster_denied
 from gsched.core.strays import drop_stray, keep_stray
 from gsched.model.allocation import HostAllocation
 from gsched.model.config import ClusterConfig
-from gsched.model.event import JobSuspended, NumbersRaised
+from gsched.model.event import JobSuspended, NumbersRaised, StoreRenewed
 from gsched.model.host_ledger import AttemptKey
-from gsched.model.job import JobState
+from gsched.model.job import PENDING, STARTED
 from gsched.model.view import Answer
 
 MOST_ORPHANS = 20_000
@@ -32,17 +32,28 @@ MOST_NUMBER = 100_000_000
 """No agent is believed that job numbers beyond this have been given out."""
 
 
-def is_orphan(state: ClusterState, key: AttemptKey, foreign: bool) -> bool:
-    """Whether no record of the state can have led to this attempt. `foreign`: another store has ordered it."""
-    job_id, attempt = key
+def is_orphan(state: ClusterState, item: HeldAttempt | AttemptEnded) -> bool:
+    """Whether no record of the state can have led to this attempt."""
+    job_id, attempt = item.job_id, item.attempt
     number = array_of(job_id)
-    if foreign or number >= state.next_job_id or state.was_skipped(number):
+    if item.foreign or number >= state.next_job_id or state.was_skipped(number):
         return True
     job = state.jobs.get(job_id)
     if job is not None:
-        return attempt > job.attempt
+        return attempt > job.attempt or attempt in job.unrecorded or is_of_lost_store(state, item)
     array = state.arrays.get(number)
     return array is not None and bool(index_of(job_id)) and array.has_waiting(index_of(job_id))
+
+
+def is_of_lost_store(state: ClusterState, item: HeldAttempt | AttemptEnded) -> bool:
+    """Whether an earlier generation of the store has ordered it after all that this one has of that."""
+    return 0 < item.generation < state.generation and item.attempt > state.attempts_before.get(item.job_id, 0)
+
+
+def renew_store(state: ClusterState, command: RenewStore, now: float, decision: Decision) -> None:
+    """What an earlier generation has ordered and no record tells of is not what this one orders under that name."""
+    if command.generation > state.generation:
+        decision.record(StoreRenewed(at=now, generation=command.generation))
 
 
 def raise_numbers(state: ClusterState, command: RaiseNumbers, now: float, decision: Decision) -> None:
@@ -82,10 +93,15 @@ def hold_back(state: ClusterState, host: str, key: AttemptKey, now: float, decis
     """The job whose attempt that is waits for an administrator, where the store knows it as one that waits."""
     job_id, attempt = key
     job, array = state.jobs.get(job_id), state.arrays.get(array_of(job_id))
-    waits = job is not None and job.state is JobState.PEND and attempt > job.attempt
+    if job is not None and job.state in STARTED:  # too late: it was started before this host was heard
+        text = f"Run {attempt} of an earlier generation of the store, which is not recorded, is on host {host} as well"
+        if text not in job.notes:
+            note(job, text, now, decision)
+        return
+    waits = job is not None and job.state in PENDING and attempt not in job.unrecorded
     if not waits and not (job is None and array is not None and array.has_waiting(index_of(job_id))):
         return
-    decision.record(JobSuspended(at=now, job_id=job_id, by=outcomes.SYSTEM))
+    decision.record(JobSuspended(at=now, job_id=job_id, by=outcomes.SYSTEM, unrecorded=attempt))
     text = f"Run {attempt} of the job is on host {host}, but is not recorded: it is not started again by itself"
     note(state.jobs[job_id], text, now, decision)
 

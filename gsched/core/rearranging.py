@@ -216,6 +216,9 @@ def suspended(state: ClusterState, event: JobSuspended) -> None:
         # Again: an administrator's word, which the owner cannot take back, replaces the owner's.
         state.unqueue(job)
         job.state, job.stopped_by = JobState.PSUSP, event.by
+        if event.unrecorded:  # none gets that number again
+            job.attempt = max(job.attempt, event.unrecorded)
+            job.unrecorded = (*job.unrecorded, event.unrecorded)
         state.enqueue(job)
         return
     if event.by_system and job.state is JobState.RUN:

@@ -6,6 +6,9 @@ delay the big one for hours. So while a job waits that may span hosts, nothing i
 use has told its load and its GPUs, or GRACE_S have passed: agents that live are back within a second (they try every
 half second), and a host that is really gone costs that much once per restart. A job on one host needs no such care:
 where its host is not there, it is planned elsewhere, or finds its host as free as it left it.
+
+A store that begins a new generation with an older copy of itself takes jobs for waiting which run already. Nothing is
+started then before each host has told what it runs, or is to be taken for lost.
 """
 
 from __future__ import annotations
@@ -29,12 +32,22 @@ class Returning:
         self._ends_at = observations.started_at + GRACE_S if self._spanning() else float("-inf")
         """A cluster that has just been made, or has only small jobs, never waits."""
 
-    def due(self, now: float) -> float:
-        """When the wait ends at the latest; infinity when nobody waits."""
-        return self._ends_at if now < self._ends_at else float("inf")
+    def due(self, config: ClusterConfig, now: float) -> float:
+        """When a wait ends at the latest; infinity when nobody waits."""
+        ends = (self._ends_at, self._renewal_ends(config))
+        return min((each for each in ends if now < each), default=float("inf"))
+
+    def _renewal_ends(self, config: ClusterConfig) -> float:
+        return self._state.renewed_at + config.params.host_lost_after_s
 
     def awaited(self, config: ClusterConfig, now: float) -> tuple[str, ...]:
-        """Hosts that a waiting job that may span hosts could use, and that are not back yet; none when time is up."""
+        """Hosts that are not back yet, all of them in a new generation of the store, else those that a waiting job
+        which may span hosts could use; none when time is up.
+        """
+        if now < self._renewal_ends(config):
+            unheard = tuple(name for name, host in config.hosts.items() if host.server and not self._is_back(name))
+            if unheard:
+                return unheard
         if now >= self._ends_at:
             return ()
         servers = [name for name, host in config.hosts.items() if host.server and name not in self._state.closed_hosts]

@@ -278,17 +278,21 @@ def _hello(message: agent_pb2.Hello, session: int, lineage: Lineage | None = Non
     def is_foreign(item: agent_pb2.HeldAttempt | agent_pb2.Ended) -> bool:
         return lineage is not None and lineage.is_foreign(item.store)
 
+    def held(item: agent_pb2.HeldAttempt) -> HeldAttempt:
+        part = from_proto(item.part, HostAllocation)
+        return HeldAttempt(item.job_id, item.attempt, part, is_foreign(item), item.store.generation)
+
     return HostHello(
         host=host,
         session=session,
         boot_id=message.boot_id,
         version=message.version,
-        held=tuple(
-            HeldAttempt(item.job_id, item.attempt, from_proto(item.part, HostAllocation), is_foreign(item))
-            for item in message.held
-        ),
+        held=tuple(held(item) for item in message.held),
         started=tuple(_started(host, item) for item in message.started),
-        ended=tuple(replace(_ended(host, item), foreign=is_foreign(item)) for item in message.ended),
+        ended=tuple(
+            replace(_ended(host, item), foreign=is_foreign(item), generation=item.store.generation)
+            for item in message.ended
+        ),
         topology=_topology(message.topology.SerializeToString()) if message.HasField("topology") else None,
         only_user=message.only_user,
         numbers_from=lineage.numbers_from(host, message.store) if lineage is not None else 1,

@@ -19,7 +19,7 @@ from gsched.base.clock import SystemClock
 from gsched.base.errors import LSF_FAILURE, Conflict
 from gsched.base.service import NOBODY, TOLD_TO_RESTART, TOLD_TO_STOP, ServiceManager, keep_fed
 from gsched.config.files import Loaded, load
-from gsched.core.command import AttemptEnded, RaiseNumbers, Reconfigure
+from gsched.core.command import AttemptEnded, RaiseNumbers, Reconfigure, RenewStore
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, StartJob
 from gsched.master import auditlog
@@ -139,6 +139,8 @@ class Master:
         if self._store.numbers_from > self._engine.state.next_job_id:
             why = "those below were given out by a store that is lost"
             self._loop.put(Item(RaiseNumbers(self._store.numbers_from, why)))
+        if self._store.generation > self._engine.state.generation:
+            self._loop.put(Item(RenewStore(self._store.generation)))
         # Not waited for: with a full disk it is stored later, and queries are answered meanwhile.
         self._loop.put(Item(Reconfigure(user_name(os.getuid()), self._config, started=True)))
         history = History(self._store.path)

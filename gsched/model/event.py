@@ -216,6 +216,8 @@ class JobSuspended(JobEvent, frozen=True, kw_only=True, tag="job_suspended"):
     """For SSUSP: LSF's suspending reason."""
     preempted_by: int = 0
     """The job that took its slots; 0 when it keeps them."""
+    unrecorded: int = 0
+    """This attempt runs somewhere without a record, by the word of a store that is lost; 0 when none does."""
 
 
 class JobResumed(JobEvent, frozen=True, kw_only=True, tag="job_resumed"):
@@ -353,6 +355,12 @@ class NumbersRaised(Event, frozen=True, kw_only=True, tag="numbers_raised"):
     why: str = ""
 
 
+class StoreRenewed(Event, frozen=True, kw_only=True, tag="store_renewed"):
+    """The store goes on as this generation of it, with what was left of one that is lost."""
+
+    generation: int
+
+
 AnyEvent = (
     JobSubmitted
     | JobReleased
@@ -388,6 +396,7 @@ AnyEvent = (
     | ReservationRemoved
     | ConfigApplied
     | NumbersRaised
+    | StoreRenewed
 )
 
 _encoder = msgspec.json.Encoder()

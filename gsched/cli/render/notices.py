@@ -19,6 +19,7 @@ from gsched.model.event import (
     HostOpened,
     NumbersRaised,
     QueueControlled,
+    StoreRenewed,
     decode_event,
 )
 from gsched.model.view import EventRecord
@@ -30,6 +31,7 @@ _KINDS = {
     "host_closed": HOST,
     "host_opened": HOST,
     "numbers_raised": MASTER,
+    "store_renewed": MASTER,
 }
 
 
@@ -88,5 +90,7 @@ def _told(event: AnyEvent) -> Iterator[tuple[str, str]]:
                 yield "", f"mbatchd started on host <{event.host}>; cluster name <{event.cluster}>, {counts}."
         case NumbersRaised(next_job_id=number, why=why):
             yield "", f"Job numbers begin at <{number}> from now on: {printable(why)}."
+        case StoreRenewed(generation=generation):
+            yield "", f"The store goes on as generation <{generation}>: what it had after the copy at hand is lost."
         case _:
             return

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from core_world import World, gpu_spec, gpus, load
+from core_world import World, gpu_spec, gpus, load, make_config
 
 from gsched.base.errors import BadRequest, PermissionDenied
-from gsched.core.command import AttemptEnded, EndOrphans, HeldAttempt, HostHello, RaiseNumbers
+from gsched.core.command import AttemptEnded, EndOrphans, HeldAttempt, HostHello, RaiseNumbers, RenewStore
 from gsched.core.instruction import ForgetAttempts, Instruction, StartJob, TerminateAttempt
 from gsched.core.orphans import MOST_NUMBER
 from gsched.core.views import host_view
@@ -186,3 +186,104 @@ def test_numbers_of_a_lost_store_are_left_out() -> None:
     world.check_replay()
     world.restart()
     assert world.engine.state.skipped_numbers == [(2, 1000)]
+
+
+def renewed(*hosts: str) -> tuple[World, int]:
+    """A store of generation 2 that has a job which waits, as far as it knows."""
+    world = World(make_config(hosts), connect=False)
+    (job_id,) = world.submit(gpu_spec())
+    world.do(RenewStore(2))
+    return world, job_id
+
+
+def host_says(world: World, host: str, *held: HeldAttempt) -> None:
+    world.session += 1
+    world.do(HostHello(host, world.session, "boot1", "1", held))
+    world.report(host, load=load(), gpus=gpus(4, host=host))
+    world.settle()
+
+
+def test_nothing_of_an_older_copy_is_started_before_every_host_was_heard() -> None:
+    world, job_id = renewed("a", "b")
+    host_says(world, "a")
+    assert world.state(job_id) == "PEND" and "the agents of b are expected back" in world.engine.summary
+    assert world.engine.next_deadline(world.now) <= world.now + world.config.params.host_lost_after_s
+    host_says(world, "b", HeldAttempt(job_id, 1, part(0, host="b"), generation=1))
+    assert world.state(job_id) == "PSUSP"
+    (other,) = world.submit(gpu_spec())
+    world.settle()
+    assert world.state(other) == "RUN"
+    world.check_replay()
+
+
+def test_a_host_that_is_heard_too_late_has_its_run_set_aside_and_the_job_is_told() -> None:
+    world, job_id = renewed("a", "b")
+    host_says(world, "a")
+    world.wait(world.config.params.host_lost_after_s + 1)
+    world.settle()
+    world.started(job_id)
+    lost = HeldAttempt(job_id, 1, part(0, host="b"), generation=1)
+    for _ in range(2):
+        since = len(world.instructions)
+        host_says(world, "b", lost)
+        assert TerminateAttempt("b", job_id, 1, given_up=True) not in world.instructions[since:]
+        assert world.engine.observations.of("b").orphans.keys() == {(job_id, 1)}
+        text = "Run 1 of an earlier generation of the store, which is not recorded, is on host b as well"
+        assert world.job(job_id).notes == (text,)
+        assert world.state(job_id) == "RUN" and world.held(job_id) == [0]
+    # Its end is not the job's.
+    world.do(AttemptEnded(job_id, 1, "b", RESULT))
+    assert world.state(job_id) == "RUN"
+    world.ended(job_id)
+    assert world.state(job_id) == "DONE"
+    world.check_replay()
+
+
+def test_what_the_older_copy_knows_of_is_what_it_was() -> None:
+    world = World(make_config(("a", "b")))
+    (job_id,) = world.run(gpu_spec())
+    allocation = world.job(job_id).allocation
+    assert allocation is not None
+    host = allocation.first_host
+    world.do(RenewStore(2))
+    world.restart()
+    host_says(world, host, HeldAttempt(job_id, 1, world.part(job_id, host), generation=1))
+    assert world.state(job_id) == "RUN" and not world.engine.observations.of(host).orphans
+    world.ended(job_id)
+    since = len(world.instructions)
+    host_says(world, host, HeldAttempt(job_id, 1, world.part(job_id, host), generation=1))
+    assert TerminateAttempt(host, job_id, 1, given_up=True) in world.instructions[since:]
+
+
+@pytest.mark.parametrize("generation", [0, 1])
+def test_a_job_that_is_let_go_on_beside_its_lost_run_gets_another_number_for_its_own(generation: int) -> None:
+    world, job_id = renewed("a")
+    lost = HeldAttempt(job_id, 1, part(0), generation=generation)
+    host_says(world, "a", lost)
+    world.control("resume", job_id, user="root")
+    world.settle()
+    assert (world.state(job_id), world.job(job_id).attempt, world.held(job_id)) == ("RUN", 2, [1])
+    world.started(job_id)
+    since = len(world.instructions)
+    host_says(world, "a", lost, HeldAttempt(job_id, 2, world.part(job_id, "a"), generation=2))
+    assert not [each for each in world.instructions[since:] if isinstance(each, TerminateAttempt)]
+    assert world.state(job_id) == "RUN" and [each.name for each in shown(world)] == [f"{job_id}.1"]
+    world.check_replay()
+    world.restart()
+    assert world.job(job_id).unrecorded == (1,)
+
+
+def test_a_job_that_its_owner_holds_is_held_for_its_lost_run_too() -> None:
+    world, job_id = renewed("a")
+    world.control("stop", job_id)
+    host_says(world, "a", HeldAttempt(job_id, 1, part(0), generation=1))
+    world.control("resume", job_id)
+    assert world.state(job_id) == "PSUSP"
+
+
+def test_a_new_generation_that_begins_empty_waits_for_nobody() -> None:
+    world = World(make_config(("a", "b")), connect=False)
+    world.do(RenewStore(2))
+    (job_id,) = world.submit(gpu_spec())
+    host_says(world, "a")
+    assert world.state(job_id) == "RUN"
