@@ -380,8 +380,9 @@ class EventLog:
             return -1
 
     def has_room(self) -> bool:
-        """Should new commands be taken, as far as room goes?"""
-        return self.room_left() >= RESERVE_BYTES
+        """Should new commands be taken, as far as room goes? Where that cannot be told, writing will tell why."""
+        left = self.room_left()
+        return left < 0 or left >= RESERVE_BYTES
 
     def close(self) -> None:
         """Give the store back. May be called twice; nothing else may be called afterwards."""

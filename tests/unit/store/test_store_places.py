@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from store_samples import submitted
 
 from gsched.base.errors import BadRequest
 from gsched.store.eventlog import EventLog
-from gsched.store.failure import StoreInUse
+from gsched.store.failure import StoreBroken, StoreInUse
 from gsched.store.filesystem import check_filesystem, filesystem_of, room_left
 from gsched.store.lock import StoreLock
 from gsched.store.sqlite import store_path
@@ -75,6 +77,18 @@ def test_too_little_room_is_said_before_a_commit_fails(log: EventLog, monkeypatc
     assert not log.has_room()
     monkeypatch.setattr("gsched.store.filesystem.room_left", lambda folder: 32 << 20)
     assert log.has_room()
+
+
+def test_a_folder_that_is_gone_is_no_full_disk(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    log = EventLog(folder / "store.db")
+    shutil.rmtree(folder)
+    assert log.room_left() == -1
+    assert log.has_room()
+    with pytest.raises(StoreBroken, match="was removed or replaced while in use"):
+        log.append([submitted(1)])
+    log.close()
 
 
 @pytest.mark.parametrize("text", ["sqlite:////var/lib/x.db", "sqlite+pysqlite:////var/lib/x.db", "/var/lib/x.db"])
