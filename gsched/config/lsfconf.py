@@ -206,9 +206,11 @@ def _locations(path: str, conf_dir: str, settings: Settings, findings: Findings)
     for name in ("LSF_CONFDIR", "LSB_CONFDIR", "LSF_ENVDIR"):
         given = settings.take(name, absolute_path, "")
         at = settings.place(name)
+        if not given:
+            continue
         if name == "LSB_CONFDIR" and os.path.realpath(given) == os.path.realpath(os.path.join(conf_dir, LSB_FOLDER)):
             continue  # where LSF has it; CLUSTER/configdir below it is a link to the folder that is read
-        if given and at and os.path.realpath(given) != os.path.realpath(conf_dir):
+        if at and os.path.realpath(given) != os.path.realpath(conf_dir):
             findings.error(at, f"{name}: all files are read from {show(conf_dir)}; another folder is not supported yet")
     found: dict[str, str] = {}
     for name in ("LSB_SHAREDIR", "LSF_LOGDIR", "LSF_SERVERDIR"):

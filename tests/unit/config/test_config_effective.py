@@ -120,3 +120,10 @@ def test_lsf_own_place_of_the_lsb_files_is_accepted() -> None:
     assert wrong.errors == [
         "lsf.conf:4: LSB_CONFDIR: all files are read from /conf; another folder is not supported yet"
     ]
+
+
+def test_files_are_read_in_a_working_directory_that_is_gone(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert check(with_lines("lsf.conf")).errors == []
