@@ -101,7 +101,8 @@ class Screen:
 
     def ticked(self, text: str, seconds: float) -> None:
         """The last word of `tick`: one plain line."""
-        print(f"{chr(13) if self.is_terminal else ''}  ... {text}: {seconds:.1f} s ", flush=True)
+        begin, end = ("\r", " ") if self.is_terminal else ("", "")  # the blank covers a longer number
+        print(f"{begin}  ... {text}: {seconds:.1f} s{end}", flush=True)
 
     def _print(self, text: str, colour: str) -> None:
         print(f"\x1b[{colour}m{text}\x1b[0m" if self._has_colour and colour else text, flush=True)

@@ -181,6 +181,8 @@ def unseen(stage: Stage, gpus: Gpus) -> None:
         stage.screen.say("Both jobs took the same GPU and share its memory, unasked.")
         end_training(stage, first, second)
         return
+    taken = stage.run(f"gpeek {first} | grep Using")
+    stage.expect(taken.startswith("Using GPU "), f"job {first} says which GPU it took")
     wait_for(stage, second, "EXIT")
     text = stage.run(f"gpeek {second} | grep Check")
     stage.expect("(46 vs. 0)" in text and "busy or unavailable" in text, "the second job found the GPU busy")
@@ -204,7 +206,7 @@ def make_visible(stage: Stage, gpus: Gpus) -> None:
     stage.run("tee -a $GSCHED_ENVDIR/lsf.shared < Resource")
     stage.run("tee -a $GSCHED_ENVDIR/lsf.cluster.private < ResourceMap")
     stage.run("gadmin ckconfig 2>&1 | tail -2")
-    stage.expect("initiated" in stage.run("gadmin reconfig 2> reconfig.log"), "the new configuration is taken over")
+    stage.expect("initiated" in stage.run("gadmin reconfig"), "the new configuration is taken over")
     stage.until(lambda: gpus.counter in counts(stage.ask("ghosts -l")), "the host's GPUs are counted")
     seen = counts(stage.run("ghosts -l | head -12"))
     stage.expect(seen.get("ngpus", ("",))[0] == f"{gpus.total}.0", f"ngpus is {gpus.total}.0")
@@ -214,6 +216,7 @@ def make_visible(stage: Stage, gpus: Gpus) -> None:
 def claim(stage: Stage, gpus: Gpus) -> None:
     """One GPU each: the counter goes down, and every job has its own device."""
     stage.screen.title("3. Jobs that say what they need")
+    stage.screen.say("rusage[...] takes GPUs for a job. Below, Total is what is left of them, Reserved what jobs hold.")
     jobs = []
     for number in range(1, min(2, gpus.count) + 1):
         jobs.append(submit(stage, f"{gpus.claim(1)} ./train.sh"))
@@ -265,6 +268,7 @@ def change_modes(stage: Stage, gpus: Gpus) -> None:
     if gpus.is_real:
         stage.screen.say("Left out: the compute modes of real GPUs are not ours to change.")
         return
+    stage.screen.say("Two of the GPUs get another mode, as by `nvidia-smi -c 0`; the counters follow.")
     stage.run("gsched sim-gpu 0-1 compute_mode=shared")
     wanted = {"ngpus_shared": ("2.0", "0.0"), "ngpus_excl_p": ("2.0", "0.0")}
     stage.until(lambda: wanted.items() <= counts(stage.ask(COUNTERS)).items(), "two GPUs are shared, two exclusive")
@@ -288,7 +292,7 @@ def survive(stage: Stage, gpus: Gpus) -> None:
     (stage.work / f"stop.{ending}").touch()
     stage.until(lambda: "Optimization Done" in logs[1].read_text(), f"job {ending} ends meanwhile")
     stage.until(lambda: len(logs[0].read_text()) > length, f"job {lasting} trains on")
-    stage.run("tail -qn 1 lasting.log ending.log")
+    stage.run("tail -n 1 lasting.log; grep Done ending.log")
     stage.screen.say(f"Job {lasting} trains on, job {ending} has ended, and no master knows. A new one:")
     stage.run("gsched up | head -1")
     wait_for(stage, ending, "DONE")
@@ -330,6 +334,7 @@ def main(arguments: list[str]) -> int:
         screen.title(
             f"All of it was so: {stage.checked} checks, {time.monotonic() - began:.0f} s. Nothing is left behind."
         )
+        screen.say("A cluster of your own: `gsched up`, then docs/getting-started.md.")
     except NotSo as claim_:
         screen.fault(f"\nNOT SO: {claim_}")
         code = 1
