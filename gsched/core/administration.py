@@ -30,8 +30,9 @@ def control_hosts(
 ) -> None:
     """Reply: the hosts that were named."""
     ruled = hosts_ruled_by(command.user, config)
-    if not command.is_admin and not ruled and not config.host_group_admins:
-        raise PermissionDenied(cluster_denied(config))
+    if not command.is_admin and not ruled:
+        host = next((name for name in command.hosts if name in config.hosts), "")
+        raise PermissionDenied(f"{host}: {host_denied(host, config)}" if host else cluster_denied(config))
     if command.action not in ("open", "close"):
         raise BadRequest(f"'{command.action}' is not something that can be done to a host")
     hosts = hosts_named(command.hosts, config)
