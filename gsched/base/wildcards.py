@@ -81,6 +81,12 @@ def wildcards(pattern: str, *, any_one: bool = True) -> Wildcards:
     return Wildcards(pattern, any_one=any_one)
 
 
+def looks(pattern: str, length: int, *, any_one: bool = True) -> int:
+    """How often at most a name of that length is looked at: once for each piece, or for each character."""
+    stars = pattern.count("*")
+    return length if stars and any_one and "?" in pattern else min(stars, length)
+
+
 class _Shifting:
     """A piece with `?` in it, looked for with one bit for each of its characters (Shift-And)."""
 

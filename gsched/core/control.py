@@ -28,7 +28,7 @@ from gsched.core.job import Job
 from gsched.core.observed import Observation
 from gsched.core.requeueing import has_ended_unstarted, requeue, requeue_ended, requeue_waiting
 from gsched.core.roles import cluster_denied, job_denied
-from gsched.core.select_jobs import admits
+from gsched.core.select_jobs import admits, name_weight
 from gsched.core.targets import Target, admitted, find, own_indices, waiting_or_started
 from gsched.core.turns import MOVE, Turn, Work, weight
 from gsched.model.config import ClusterConfig
@@ -172,6 +172,7 @@ def _members(desk: Desk, target: Target) -> Iterable[int]:
 def _is_admitted(desk: Desk, job: Job) -> bool:
     """The filter means it as it meant its array."""
     wanted = msgspec.structs.replace(desk.command.wanted or JobFilter(), ids=())
+    desk.turn.spend(name_weight(wanted, job.spec))
     return job.state not in FINISHED and admits(wanted, job, any_user=True)
 
 

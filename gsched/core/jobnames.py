@@ -11,10 +11,12 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from gsched.base.errors import BadRequest
-from gsched.base.wildcards import wildcards
+from gsched.base.wildcards import looks, wildcards
 
 MOST_LOOKED_AT = 20_000
 """Names that one expression may have compared one by one: those of its patterns that begin alike."""
+LOOKS_OF_NAME = 16
+"""At a name, that take as long as getting to it."""
 STALE_SHARE = 2
 """The sorted names are made anew when fewer than one in so many is still in use."""
 
@@ -82,6 +84,8 @@ class Search:
             return
         names = user.beginning(head)
         self._left -= len(names)
+        if pattern.count("*") > LOOKS_OF_NAME:  # a long name of which many pieces are looked for counts as several
+            self._left -= sum(looks(pattern, len(name), any_one=False) // LOOKS_OF_NAME for name in names)
         if self._left < 0:
             raise BadRequest(f"{pattern} and what else is named would be held against over {MOST_LOOKED_AT} names")
         fits = wildcards(pattern, any_one=False).fits

@@ -6,11 +6,13 @@ from collections.abc import Collection
 from typing import Protocol
 
 from gsched.base.ids import array_of, index_of
-from gsched.base.wildcards import wildcards
+from gsched.base.wildcards import looks, wildcards
 from gsched.model.allocation import Allocation
 from gsched.model.job import FINISHED, JobSpec
 from gsched.model.view import JobFilter
 
+LOOKS_OF_STEP = 8
+"""At a name, in one step."""
 MOST_OF_NAME = 4095
 """Characters of a job's name that are held against a pattern: one without a name is called as its command line."""
 
@@ -59,6 +61,11 @@ def admits(
     if wanted.host and (job.allocation is None or all(part.host != wanted.host for part in job.allocation.hosts)):
         return False
     return not wanted.name or _has_name(job, wanted.name)
+
+
+def name_weight(wanted: JobFilter, spec: JobSpec) -> int:
+    """Steps of a turn (gsched.core.turns) that it takes to hold a job's name against the filter's, beside the look."""
+    return looks(wanted.name, min(len(spec.display_name), MOST_OF_NAME)) // LOOKS_OF_STEP
 
 
 def _has_name(job: Filterable, wanted: str) -> bool:

@@ -14,7 +14,7 @@ from gsched.core.array import JobArray, indices_of
 from gsched.core.cluster import ClusterState
 from gsched.core.job import Job
 from gsched.core.roles import Caller
-from gsched.core.select_jobs import admits
+from gsched.core.select_jobs import admits, name_weight
 from gsched.core.turns import Turn
 from gsched.model.job import FINISHED
 from gsched.model.view import JobFilter
@@ -77,8 +77,10 @@ def admitted(state: ClusterState, caller: Caller, wanted: JobFilter, turn: Turn)
         if turn.is_over:
             yield
         item = waiting_or_started(state, number)
-        mine = item is not None and (user == "all" or item.spec.user == user)
-        if item is not None and mine and admits(wanted, item, any_user=True, numbers=ids):
+        if item is None or (user != "all" and item.spec.user != user):
+            continue
+        turn.spend(name_weight(wanted, item.spec))
+        if admits(wanted, item, any_user=True, numbers=ids):
             found.append(number)
     return found
 

@@ -152,6 +152,8 @@ def crowded() -> Iterator[Counted]:
         made.submit(kinds)
     made.submit([msgspec.structs.replace(one, name="array", indices="1-100000")])
     made.submit([msgspec.structs.replace(one, name="same", command="a" * 4000)] * 500)
+    made.submit([msgspec.structs.replace(one, command="a" * 4094)] * 500)
+    made.submit([msgspec.structs.replace(one, name=f"{number:03d}" + "a" * 4091) for number in range(500)])
     yield made
     made.loop.stop(60)
 
@@ -159,6 +161,8 @@ def crowded() -> Iterator[Counted]:
 NUMBERS = [*range(1, JOBS + 1), *range(10**6, 10**6 + MOST_LISTED - JOBS)]
 LONG_PATTERN = "*a?" * 1365
 ORPHANS = [f"{number}.1" for number in range(LOST, LOST + MOST_NAMED)]
+STEP_BY_STEP = "*" + "?a" * 2000 + "b*"
+"""A pattern that is held against each character of a name."""
 NAMES = [f"{number:0250d}" for number in range(MOST_NAMED)]
 
 
@@ -206,6 +210,9 @@ LARGEST: dict[str, Callable[[], tuple[str, Any]]] = {
     "a large array": lambda: submission(name="large", indices="1-100000"),
     "many jobs": many_jobs,
     "a long pattern": lambda: control("stop", filter={"name": LONG_PATTERN}),
+    "a long pattern over long names": lambda: control("stop", filter={"name": STEP_BY_STEP}),
+    "many pieces over long names": lambda: control("stop", filter={"name": "*a" * 2047}),
+    "many pieces in a condition": lambda: submission(dependency=f"ended({'*a' * 2047})"),
     "stop all": lambda: control("stop"),
     "resume all": lambda: control("resume"),
     "stop by number": lambda: control("stop", job_ids=NUMBERS),
