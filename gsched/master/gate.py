@@ -36,6 +36,9 @@ log = logging.getLogger(__name__)
 _asking: ContextVar[Caller] = ContextVar("asking")
 _proving: ContextVar[Callable[[], Awaitable[Caller]]] = ContextVar("proving")
 
+LOOK_S = 2.0
+"""How often it is looked at whether the caller of a stream would still be let in."""
+
 Details = grpc.HandlerCallDetails
 Continuation = Callable[[Details], Awaitable[Any]]
 
@@ -152,6 +155,7 @@ class Gate(grpc.aio.ServerInterceptor):
             caller = await self._let_in(method, rule, request, body, context)
             _asking.set(caller)
             noted = False
+            watch = _Watch(self._auth, rule, self._config, context, caller)
             try:
                 wanted = request if isinstance(request, Message) else _readable(request)
                 async with aclosing(inner(wanted, context)) as items:  # type: ignore[type-var]
@@ -161,10 +165,14 @@ class Gate(grpc.aio.ServerInterceptor):
                             noted = True
                         yield item
             except BaseException as error:
+                if watch.refusal is not None:
+                    watch.refused()
+                    await self._refuse(name, caller, request, context, watch.refusal)
                 if not noted:
                     self._note_failure(name, rule, caller, request, context, error)
                 raise
             finally:
+                watch.close()
                 self._let_out(caller, rule)
             if not noted:
                 await self._note(name, rule, caller, request, None)
@@ -239,6 +247,40 @@ class Gate(grpc.aio.ServerInterceptor):
         who = {"user": caller.user or "?", "host": caller.host or self._config().master_host, "way": caller.way}
         about = {} if isinstance(request, _Unreadable) else wanted(name, request)
         self._audit.write(time.time(), {**who, "action": name, **about, **came_of_it})
+
+
+class _Watch:
+    """Looks again and again whether the caller of the stream that the current task answers would still be let in; ends
+    the task with a refusal when not.
+    """
+
+    def __init__(
+        self, auth: Authenticator, rule: Rule, config: Callable[[], ClusterConfig], context: Any, caller: Caller
+    ) -> None:
+        self.refusal: GschedError | None = None
+        self._answering = asyncio.current_task()
+        self._looks = asyncio.create_task(self._look(auth, rule, config, context, caller))
+
+    async def _look(
+        self, auth: Authenticator, rule: Rule, config: Callable[[], ClusterConfig], context: Any, caller: Caller
+    ) -> None:
+        while self.refusal is None:
+            await asyncio.sleep(LOOK_S)
+            try:
+                _check(rule, await auth.still(context, caller), config())
+            except GschedError as error:
+                self.refusal = error
+        if self._answering is not None:
+            self._answering.cancel()
+
+    def refused(self) -> None:
+        """The task goes on, to say so."""
+        if self._answering is not None:
+            self._answering.uncancel()
+
+    def close(self) -> None:
+        """The stream is over."""
+        self._looks.cancel()
 
 
 class _Arrived(NamedTuple):

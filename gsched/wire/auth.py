@@ -41,6 +41,11 @@ class Authenticator(Protocol):
         stream of requests. Raises PermissionDenied when that is not proven.
         """
 
+    async def still(self, context: Any, caller: Caller) -> Caller:
+        """The caller as he would be let in now, in the middle of a call that goes on; without its proof, which may be
+        good for one use only. Raises PermissionDenied when he would not be.
+        """
+
 
 class Proven(Protocol):
     """Knows who was found to have sent the call that is being answered."""
@@ -80,6 +85,10 @@ class OwnerOnly:
         if path.startswith(AGENT_SERVICE) and not self._agents:
             raise PermissionDenied("an agent of a shared cluster proves its host on the master's port")
         return self._owner
+
+    async def still(self, context: Any, caller: Caller) -> Caller:
+        """Always."""
+        return caller
 
 
 def check_private(folder: str) -> None:

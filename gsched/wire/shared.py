@@ -108,6 +108,10 @@ class ByHost:
             raise PermissionDenied(f"host {host} names {len(users)} users for one call")
         return await self._accounts.admit(str(users[0]), host, "door")
 
+    async def still(self, context: Any, caller: Caller) -> Caller:
+        """The user, whose host still counts in the middle of a call. Raises PermissionDenied."""
+        return await self._accounts.admit(caller.user, self.host_of(context), caller.way)
+
     def host_of(self, context: Any, others: Collection[str] = ()) -> str:
         """The host of lsf.cluster, or of `others`, that the other side's certificate names. Raises PermissionDenied."""
         facts = context.auth_context()

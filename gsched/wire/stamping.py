@@ -45,6 +45,7 @@ def stamping_channel(address: str, tls_dir: str, munge: Munge, tried: str = "") 
     `tried`: which other way has failed; said where munge does not answer either.
     """
     channel = TrustedChannel(Trust(tls_dir), address)
+    channel.look_by_itself()
 
     def proof(path: str, body: bytes) -> tuple[tuple[str, str], ...]:
         try:
@@ -80,6 +81,10 @@ class ByMunge:
             raise PermissionDenied(f"a call has one munge credential, this one {len(given)}")
         user = await self._decoded(str(given[0]), payload(self._config().munge_address, path, body))
         return await self._accounts.admit(user, address_of(context.peer()), "munge")
+
+    async def still(self, context: Any, caller: Caller) -> Caller:
+        """The user, whose credential was good once, as the master serves him now. Raises PermissionDenied."""
+        return await self._accounts.admit(caller.user, caller.host, caller.way)
 
     async def _decoded(self, credential: str, wanted: bytes) -> str:
         """The name of the user, where the credential is for this call."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,6 +22,8 @@ from gsched.wire.relay import RelayedError
 from gsched.wire.trust import Trust
 
 _AWAY = grpc.StatusCode.UNAVAILABLE
+LOOK_S = 2.0
+"""How often a channel that looks by itself does."""
 
 
 class _Opened(NamedTuple):
@@ -40,6 +43,10 @@ class TrustedChannel(grpc.Channel):
         self._opened: _Opened | None = None
         self._failure: tuple[float, GschedError] | None = None
         self._watching: dict[Any, grpc.Channel] = {}
+
+    def look_by_itself(self) -> None:
+        """From now on, in a thread of its own: for a program that nobody else tells of a list that has changed."""
+        threading.Thread(target=_look_again_and_again, args=(weakref.ref(self),), daemon=True).start()
 
     def opened(self) -> _Opened:
         """The connection as it counts now. Raises BadCertificate, Unavailable, PermissionDenied."""
@@ -131,6 +138,13 @@ class TrustedChannel(grpc.Channel):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _look_again_and_again(of: weakref.ref[TrustedChannel]) -> None:
+    while (channel := of()) is not None:
+        channel.look()
+        del channel
+        time.sleep(LOOK_S)
 
 
 class _Method:

@@ -24,6 +24,7 @@ from gsched.app.authority import make_authority, make_host, revoke
 from gsched.base.errors import PermissionDenied
 from gsched.master.agents import AgentServicer
 from gsched.wire.auth import Caller, OwnerOnly
+from gsched.wire.certificates import fingerprint
 from gsched.wire.client import Client
 from gsched.wire.protocol import PROTOCOL
 from gsched.wire.shared import USER_KEY, USER_NAME
@@ -307,6 +308,31 @@ def test_a_certificate_that_is_revoked_is_refused_from_then_on(master: SharedMas
     finally:
         path.unlink()
     assert old.cluster(ANN) == "ann/gpu2/door/user"
+
+
+def test_a_users_call_that_goes_on_ends_when_the_host_is_revoked_or_removed(
+    master: SharedMaster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsched.master.gate.LOOK_S", 0.05)
+    make_host(str(tmp_path), master.signer, "gpu2", 30)
+    request = scheduler_pb2.EventsRequest(follow=True)
+
+    def followed(folder: Path) -> Iterator[object]:
+        stub = scheduler_pb2_grpc.SchedulerStub(Peer(master, folder, "gpu2").channel)
+        call = stub.Events(request, metadata=ANN, timeout=60)
+        assert [next(call).seq for _ in range(3)] == [0, 1, 2]
+        return call
+
+    call = followed(tmp_path)
+    (master.tls / "revoked").write_text(f"{fingerprint((tmp_path / 'gpu2.crt').read_bytes())}  gpu2  2026-01-01\n")
+    with pytest.raises(grpc.RpcError, match="the certificate of gpu2 is revoked"):
+        next(call)
+    (master.tls / "revoked").unlink()
+    call = followed(tmp_path)
+    hosts = {name: host for name, host in master.config.hosts.items() if name != "gpu2"}
+    master.config = msgspec.structs.replace(master.config, hosts=hosts)
+    with pytest.raises(grpc.RpcError, match="the certificate is that of gpu2, which is not one host"):
+        next(call)
 
 
 def test_a_session_of_an_agent_that_is_revoked_ends(master: SharedMaster) -> None:

@@ -20,6 +20,7 @@ from gsched.base.errors import GschedError, PermissionDenied, Unavailable
 from gsched.model.job import JobSpec
 from gsched.model.view import Submission
 from gsched.wire import munge as library
+from gsched.wire.certificates import fingerprint
 from gsched.wire.client import Client
 from gsched.wire.munge import Munge
 from gsched.wire.shared import USER_KEY, Accounts
@@ -229,6 +230,37 @@ def test_root_and_unknown_users_are_as_configured(master: StampedMaster) -> None
     del master.names[ME]
     with pytest.raises(PermissionDenied, match=f"uid {ME} has no name on localhost"):
         user.cluster()
+
+
+def followed(master: StampedMaster, tls: Path) -> Iterator[object]:
+    """Events that go on for ever, of which three have come."""
+    channel = stamping_channel(master.config.munge_address, str(tls), master.munge)
+    events = Client("x", wait_s=60.0, channel=channel).events(follow=True)
+    assert [next(events).seq for _ in range(3)] == [0, 1, 2]
+    return events
+
+
+def test_a_call_that_goes_on_ends_by_itself_when_the_masters_certificate_is_revoked(
+    master: StampedMaster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsched.wire.trusted.LOOK_S", 0.05)
+    shutil.copy(master.tls / "ca.crt", tmp_path)
+    events = followed(master, tmp_path)
+    shown = (master.tls / f"{MASTER}.crt").read_bytes()
+    (tmp_path / "revoked").write_text(f"{fingerprint(shown)}  {MASTER}  2026-01-01\n")
+    with pytest.raises(PermissionDenied, match="the certificate that localhost shows as the master's host is revoked"):
+        next(events)
+
+
+def test_a_call_that_goes_on_ends_when_its_user_is_served_no_longer(
+    master: StampedMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsched.master.gate.LOOK_S", 0.05)
+    monkeypatch.setattr("gsched.wire.shared.ACCOUNT_S", 0.0)
+    events = followed(master, master.tls)
+    monkeypatch.delitem(master.accounts, "ann")
+    with pytest.raises(PermissionDenied, match="user ann is not known on localhost"):
+        next(events)
 
 
 def test_a_munged_that_is_away_is_named(master: StampedMaster, tmp_path: Path) -> None:
