@@ -113,7 +113,11 @@ def up(
             if sim_gpus is not None or hosts:
                 say(f"the configuration in {home.conf} is kept: --sim-gpus and --hosts count when a cluster is made")
         else:
-            _make(home, sim_gpus, list(hosts) or [host_name()], gpu_resources)
+            try:
+                _make(home, sim_gpus, list(hosts) or [host_name()], gpu_resources)
+            except OSError as error:  # one of a full disk names no file
+                where = error.filename or home.folder
+                raise GschedError(f"the cluster cannot be made: {where}: {error.strerror}") from None
         config = home.config()
         private_folder(Path(config.locations.run_dir))
         if new_store:

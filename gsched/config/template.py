@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -345,14 +346,25 @@ def write_private(
     if present:
         raise Conflict(f"{folder / present[0]} is already there; an existing configuration is never replaced")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            with open(folder / name, "x", encoding="utf-8") as file:
-                file.write(text)
-        link_lsf_layout(str(folder), cluster)
+        _write_whole(folder, texts, cluster)
     except OSError as error:
         kind = ResourceExhausted if error.errno in (errno.ENOSPC, errno.EDQUOT) else Conflict
         raise kind(f"{error.filename or folder}: {os.strerror(error.errno or 0)}") from None
+
+
+def _write_whole(folder: Path, texts: Mapping[str, str], cluster: str) -> None:
+    """All files or none: some of them would be taken for a configuration, with errors, that is not to be replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as made:
+        for name, text in texts.items():
+            path = Path(made, name)
+            try:
+                path.write_text(text, encoding="utf-8")
+            except OSError as error:  # one of writing names no file
+                raise OSError(error.errno, error.strerror, str(folder / name)) from None
+        link_lsf_layout(str(folder), cluster)
+        for name in sorted(texts, key=lambda name: name == "lsf.conf"):  # it is by this one that a cluster is there
+            os.rename(Path(made, name), folder / name)
 
 
 def link_lsf_layout(conf_dir: str, cluster: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 
 import msgspec
 import pytest
@@ -62,6 +63,19 @@ def test_an_existing_file_is_kept_and_nothing_is_written(tmp_path):
         write_private(str(tmp_path), **ARGUMENTS)
     assert [path.name for path in tmp_path.iterdir()] == ["lsb.hosts"]
     assert (tmp_path / "lsb.hosts").read_text() == "mine"
+
+
+def test_files_that_cannot_be_written_leave_nothing_in_the_way(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))  # as a full disk, at the first larger file
+    try:
+        with pytest.raises(Conflict, match=r"conf/ls[fb]\.[a-z]+: File too large"):
+            write_private(str(tmp_path / "conf"), **ARGUMENTS)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list((tmp_path / "conf").iterdir()) == []
+    write_private(str(tmp_path / "conf"), **ARGUMENTS)
+    assert load(str(tmp_path / "conf"), "h1").required().cluster == "private"
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):
