@@ -20,7 +20,7 @@ from gsched.base.errors import (
 )
 from gsched.base.ids import new_token
 from gsched.cli.call import Call
-from gsched.cli.session import Session
+from gsched.cli.session import Session, setting
 from gsched.dialect.bsub import rejected
 from gsched.dialect.directives import split_words
 from gsched.model.view import Submission, Submitted
@@ -56,7 +56,7 @@ class _Pack:
 
     def __init__(self, call: Call, session: Session, path: str, announce: Announce) -> None:
         self._call, self._session, self._path, self._announce = call, session, path, announce
-        self._skips = call.env.get(SKIP, "").upper() == "Y"
+        self._skips = setting(call, SKIP).strip().upper() == "Y"
         self._parsed = self._errors = self._done = 0
         self._bar = ""
 

@@ -125,6 +125,7 @@ def read_lsf_conf(path: str, conf_dir: str, entries: Sequence[Entry], findings: 
     settings.take("LSB_BHIST_DISPLAY_YEAR", yes_or_no, False)
     settings.take("LSB_BACCT_DISPLAY_YEAR", yes_or_no, False)
     settings.take("LSB_DISPLAY_YEAR", yes_or_no, False)
+    settings.take("LSB_PACK_SKIP_ERROR", yes_or_no, False)
     settings.take("LSB_ESUB_METHOD", plain_text, "")
     settings.take("LSF_RSH", command_line, "")
     settings.take("LSB_BSUB_PARSE_SCRIPT", _parse_script, True)

@@ -2,7 +2,7 @@
 
 `REFUSED_*`: what they ask for would not happen, so the configuration is refused. `WITHOUT_EFFECT_*`: ignoring them
 harms nobody, and a note says that they do nothing. A name that becomes supported must leave these tables.
-Source of the names: lsf.conf(5), lsf.cluster(5), lsb.params(5), lsb.queues(5), lsb.resources(5).
+Where the names come from, gsched.config.lsf_names says.
 """
 
 from __future__ import annotations

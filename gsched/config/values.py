@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from gsched.base.errors import BadRequest, GschedError
 from gsched.config.findings import Findings, Place, show, suggestion
+from gsched.config.lsf_names import is_of_lsf
 from gsched.config.sections import Entry
 
 T = TypeVar("T")
@@ -244,7 +245,10 @@ class Settings:
                 self._findings.error(entry.at, f"{name} is not supported yet{because}")
             else:
                 near = suggestion(entry.key, (*self._taken, *refused, *without_effect, *also_known))
-                self._findings.error(entry.at, f"unknown parameter {show(entry.key)} in {self._where}{near}")
+                what = f"unknown parameter {show(entry.key)} in {self._where}"
+                if not near and is_of_lsf(entry.key):
+                    what = f"{show(entry.key)} is not supported yet, or it is no parameter of LSF"
+                self._findings.error(entry.at, what + near)
 
     def _key(self, name: str) -> str:
         return name.casefold() if self._fold else name

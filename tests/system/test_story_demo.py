@@ -78,7 +78,7 @@ def test_story_is_told_and_true(folder: Path) -> None:
     assert len(pairs) == 3
     assert {pairs[0], pairs[1]} == {"0,1", "2,3"}
     assert "reserving resource (ngpus_excl_p) not satisfied: 1 host (2 wanted, 0 of 4 free" in output
-    assert lines[-1].startswith("== All of it was so")
+    assert lines[-2].startswith("== All of it was so") and "docs/getting-started.md" in lines[-1]
     check_the_readme(output)
     check_nothing_left(folder)
 

@@ -40,12 +40,21 @@ def test_the_files_that_lsf_is_installed_with_bring_notes_alone() -> None:
         ("lsf.conf", "LSF_STRICT_RESREQ=N", "LSF_STRICT_RESREQ is not supported yet: requirements are always read"),
         ("lsf.conf", 'LSF_HPC_EXTENSIONS="SHORT_EVENTFILE TASK_SWAPLIMIT"', "LSF_HPC_EXTENSIONS is not supported yet"),
         ("lsf.conf", "EGO_DEFINE_NCPUS=cores", "EGO_DEFINE_NCPUS is not supported yet: MXJ in lsb.hosts says"),
+        ("lsf.conf", "LSF_PROXYD_HOSTS=hosta", "LSF_PROXYD_HOSTS is not supported yet"),
+        ("lsf.conf", "LSB_QQQQ_OF_LATER=Y", "LSB_QQQQ_OF_LATER is not supported yet, or it is no parameter of LSF"),
+        ("lsf.conf", "QQQQ_OF_LATER=Y", "unknown parameter QQQQ_OF_LATER in lsf.conf"),
         ("lsf.conf", "LSF_LOG_MASC=LOG_INFO", "unknown parameter LSF_LOG_MASC in lsf.conf; did you mean LSF_LOG_MASK?"),
     ],
 )
 def test_what_would_be_otherwise_is_refused(name: str, line: str, error: str) -> None:
     errors = check(with_lines(name, line)).errors
     assert len(errors) == 1 and error in errors[0]
+
+
+def test_names_that_came_with_a_fix_pack_are_known() -> None:
+    text = "Begin Parameters\nALLOCATION_PLANNER = Y\nPROXYD_POLICIES = QUERY[max=9]\nEnd Parameters\n"
+    first, second = check({"lsb.params": text}).errors
+    assert "ALLOCATION_PLANNER is not supported yet" in first and "PROXYD_POLICIES is not supported yet" in second
 
 
 def sections() -> list[tuple[str, str]]:
