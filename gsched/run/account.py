@@ -220,6 +220,11 @@ def acting_as(account: Account | None) -> _Acting:
     return _Acting(account)
 
 
+def give_capabilities_up() -> None:
+    """For good: root's files and processes are left to this thread, and to those that it makes. Raises OSError."""
+    _calls.set_capabilities([0] * 6)
+
+
 def become(account: Account) -> None:
     """Be this user, for good. Raises OSError when that was not wholly so: then nothing must be executed.
 

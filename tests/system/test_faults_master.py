@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from fault_tools import Book, Stream, end_of, kill_everything, lent, run_dir, settings, stopped, submission
@@ -15,6 +18,7 @@ from live_cluster import PATIENCE_S, Cluster
 
 from gsched.base.ids import new_token
 from gsched.model.view import JobFilter
+from gsched.run import contain
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
 PLEASE_WAIT = "gsched: the master is not responding. Please wait ...\n"
@@ -235,3 +239,28 @@ def test_a_plan_over_several_hosts_outlives_the_master(make_cluster: Callable[..
     assert [cluster.job(each).state for each in (holder, big, small)] == ["RUN", "PEND", "PEND"]
     cluster.run("gkill", str(big))
     cluster.wait(small)
+
+
+def test_the_reader_of_histories_ends_with_the_master(cluster: Cluster):
+    """However that ends; the next one has a reader of its own."""
+    cluster.wait(cluster.submit("true"))
+    readers = []
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        assert cluster.run("ghist", "-a").returncode == 0
+        master = cluster.pid("master")
+        (reader,) = [
+            pid
+            for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+            if (process := contain.read_process(pid)) is not None and process.ppid == master
+        ]
+        assert b"gsched.master.past.reading" in Path(f"/proc/{reader}/cmdline").read_bytes()
+        cluster.kill("master", number)
+        cluster.until(lambda reader=reader: not is_alive(reader), "the reader is still there")
+        cluster.up()
+        readers.append(reader)
+    assert len(set(readers)) == 2
+
+
+def is_alive(pid: int) -> bool:
+    found = contain.read_process(pid)
+    return found is not None and not found.is_dead

@@ -2,13 +2,16 @@
 
 A thread of the master would take the interpreter from the scheduler for as long as it reads. This process reads
 committed records only, at a lower priority, listens on a socket that the master alone is asked through, and ends with
-the master, whose end it hears on its standard input. It must never write to the store.
+the master, whose end it hears on its standard input. Of the master's rights it keeps those that reading takes. It must
+never write to the store.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import resource
 import signal
 import sys
 import threading
@@ -16,12 +19,14 @@ import threading
 READERS = 8
 """Questions answered at a time; more wait for their turn."""
 NICENESS = 10
+_PR_SET_NO_NEW_PRIVS = 38
 
 
 def main(store: str, socket: str) -> int:
     """Serve until standard input ends."""
     with contextlib.suppress(PermissionError):  # the master's unit of systemd forbids it to change priorities
         os.nice(NICENESS)  # first of all: what is imported takes a while
+    _give_up_rights(store)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the master, which tells
     import gc
     import logging
@@ -35,6 +40,18 @@ def main(store: str, socket: str) -> int:
     threading.Thread(target=_end_with_master, daemon=True).start()
     server.wait_for_termination()
     return 0
+
+
+def _give_up_rights(store: str) -> None:
+    """No core file, no file for others, no program with other rights; as root none of root's rights but its files."""
+    from gsched.run.account import give_capabilities_up
+
+    os.umask(0o077)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    with contextlib.suppress(FileNotFoundError):  # said by who opens it
+        if os.stat(store).st_uid == os.geteuid():  # else it takes a right of root's to read it
+            give_capabilities_up()
 
 
 def _end_with_master() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -151,6 +152,7 @@ def test_it_reads_where_it_may_not_change_its_priority(monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "nice", refuse)
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setattr("gc.freeze", lambda: None)
+    monkeypatch.setattr("gsched.master.past.reading._give_up_rights", lambda _: None)
     monkeypatch.setattr("threading.Thread.start", lambda _: None)
     monkeypatch.setattr("gsched.master.past.answering.open_server", lambda *_: Server())
     assert reading.main("store", "socket") == 0
@@ -171,6 +173,10 @@ def test_it_ends_with_the_master_and_is_kinder_than_it(store: Path, folder: Path
         assert os.getpriority(os.PRIO_PROCESS, process.pid) > os.getpriority(os.PRIO_PROCESS, 0) or (
             os.getpriority(os.PRIO_PROCESS, 0) == 19
         )
+        told = dict(line.split(":", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
+        rights = ("NoNewPrivs", "Umask", "CapEff", "CapPrm")
+        assert [told[each].strip() for each in rights] == ["1", "0077", "0" * 16, "0" * 16]
+        assert resource.prlimit(process.pid, resource.RLIMIT_CORE) == (0, 0)
         process.stdin.close()  # as the kernel does when the master is killed
         assert process.wait(60) == 0
 
