@@ -75,12 +75,15 @@ class Desk:
     notes: KnownNotes = field(default_factory=KnownNotes)
     first_number: FirstNumber | None = None
 
+    @property
+    def problem(self) -> str:
+        """Why no command that changes anything is taken now; empty when all is well."""
+        return self.loop.problem or ("" if self.store.has_room() else f"the disk of {self.store.path.parent} is full")
+
     async def ask(self, command: Command, blobs: Mapping[str, bytes] | None = None) -> Any:
         """Have the engine carry a command out; returns once its events are durable. Raises GschedError."""
-        if self.loop.problem:
-            raise refusal(self.loop.problem)
-        if not self.store.has_room():
-            raise refusal(f"the disk of {self.store.path.parent} is full")
+        if problem := self.problem:
+            raise refusal(problem)
         if self.first_number is not None and isinstance(command, Submit):
             await self.first_number.wait()
         return await ask(self.loop, command, blobs)
@@ -250,7 +253,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             default_queue=" ".join(config.params.default_queues),
             external_resources=tuple(name for name in config.resources if config.mapped.get(name)),
             cycle_summary=self._board.summary,
-            store_problem=self._loop.problem,
+            store_problem=self._desk.problem,
             quarantined=self._board.quarantined,
             administrators=config.administrators,
             parameters=effective_parameters(config) if request.parameters else (),

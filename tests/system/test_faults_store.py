@@ -196,6 +196,8 @@ def test_a_disk_that_fills_up_while_the_master_is_down(alone_on_a_disk: Cluster)
     done = cluster.run("gsub", "true", check=False)
     assert (done.returncode, len(done.stderr.splitlines())) == (255, 1), done
     assert STUCK in done.stderr and "is full" in done.stderr
+    full = f"attention: the disk of {cluster.folder}/state is full"
+    assert full in cluster.run("gsched", "status", "--dir", str(cluster.folder)).stdout.splitlines()
     ballast.unlink()
     after = cluster.submit("-o", "/dev/null", "exit 4")
     (cluster.folder / "go").touch()
