@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 
 import pytest
@@ -41,3 +42,48 @@ def test_no_number_is_used_again_before_the_agents_could_say_what_they_know(lab:
     assert cluster.submit("true", user="alice", host=a) > 1000 > running
     assert f"{running}.1" in cluster.run("gadmin", "orphans", user=SERVICE_USER).stdout
     assert b.run(["kill", "-0", str(pid)], check=False).returncode == 0, "the job goes on"
+
+
+def test_what_runs_already_is_not_started_from_an_older_copy(lab: Lab) -> None:
+    """Nor is it lost where the spool folder of its host was removed as well, while no agent was there."""
+    a, b = lab.host("h1"), lab.host("h2")
+    cluster = shared_cluster(lab, [a, b], settings={"GSCHED_HOST_LOST": "600"})
+    store = a.path(FOLDERS.state_dir) / "gsched.db"
+    job = cluster.submit("-H", "-m", "h2+1 h1", "sleep 1000", user="alice", host=b)
+    cluster.kill(a, "master", signal.SIGTERM)
+    older = store.read_bytes()
+    cluster.start_daemon(a, "master")
+    cluster.until(lambda: set(cluster.states().values()) == {"ok"}, "the hosts do not become ok")
+    cluster.run("gresume", str(job), user="alice", host=b)
+    cluster.becomes(job, "RUN")
+    cluster.until(lambda: cluster.field(job, "pids") != "-", "its processes are not told")
+    assert cluster.field(job, "exec_host") == "h2"
+    pid = int(cluster.field(job, "pids").split()[0])
+    for host in (a, b):
+        cluster.kill(host, "agent")
+    cluster.kill(a, "master")
+    for suffix in ("-wal", "-shm"):
+        store.with_name(f"gsched.db{suffix}").unlink(missing_ok=True)
+    store.write_bytes(older)
+    for path in b.path(FOLDERS.spool_dir).iterdir():
+        shutil.rmtree(path)
+    assert cluster.start_daemon(a, "master").wait(PATIENCE_S) == 255
+    del cluster.daemons["h1", "master"]
+    # Whose store it is not may not begin a new one.
+    refused = a.run(["gadmin", "newstore", "--envdir", ENVDIR], user="alice", check=False)
+    assert refused.returncode == 255 and f"sudo -u {SERVICE_USER} gadmin newstore" in refused.stderr, refused
+    said = a.run(["gadmin", "newstore", "--envdir", ENVDIR], user=SERVICE_USER, check=True).stdout
+    assert "this is generation 2 now" in said and "it goes on with the " in said
+    cluster.start_daemon(a, "master")
+    cluster.start_daemon(a, "agent")
+    cluster.host_becomes(a, "ok")
+    cluster.run("gresume", str(job), user="alice", host=a)
+    other = cluster.submit("-m", "h1", "sleep 1000", user="alice", host=a)
+    assert (cluster.field(job, "stat"), cluster.field(other, "stat")) == ("PEND", "PEND")
+    cluster.start_daemon(b, "agent")
+    cluster.becomes(other, "RUN")
+    assert cluster.field(job, "stat") == "PSUSP"
+    assert f"{job}.1" in cluster.run("gadmin", "orphans", user=SERVICE_USER).stdout
+    assert b.run(["kill", "-0", str(pid)], check=False).returncode == 0, "the job goes on"
+    cluster.run("gadmin", "orphans", "--end", "all", user=SERVICE_USER)
+    cluster.until(lambda: b.run(["kill", "-0", str(pid)], check=False).returncode != 0, "it is not ended")
