@@ -1,7 +1,7 @@
 """What agents are told of the master's store, and what it means when one knows of another store or a later one.
 
 An agent's word raises job numbers and sets its own attempts aside. Only as long as a new store has given out no number
-at all is it believed that this store should not be there; so the first number waits for the agents' words.
+at all is it believed that this store should not be there. So the first number after a start waits for their words.
 """
 
 from __future__ import annotations
@@ -36,14 +36,18 @@ def how_to_go_on(*, is_shared: bool) -> str:
 
 
 class FirstNumber:
-    """Keeps the first job number of a new store back until the agents could say that they know of an older store.
+    """Keeps the first job number after a start back until the agents could say that they know of later ones.
 
-    All hosts have said hello, or one has and the others had FIRST_HELLOS_S; a new cluster may have hosts that are not
-    installed yet. Lives in the gRPC loop's thread.
+    The store may be new, or an older copy with all that lies beside it (a disk that was put back to an earlier state).
+    All hosts have said hello, or one has and the others had FIRST_HELLOS_S: some may be away, or not installed yet.
+    Lives in the gRPC loop's thread.
     """
 
-    def __init__(self, hosts: Collection[str], *, patience_s: float = FIRST_HELLOS_S) -> None:
-        """`hosts`: those whose agents are waited for; none: the number is free."""
+    def __init__(self, hosts: Collection[str], *, is_new: bool = True, patience_s: float = FIRST_HELLOS_S) -> None:
+        """`hosts`: those whose agents are waited for; none: the number is free. `is_new`: the store has no jobs yet;
+        of one in use the number is free after FIRST_HELLOS_S, though no host is there.
+        """
+        self._is_new = is_new
         self._silent = set(hosts)
         self._patience_s = patience_s
         self._free: asyncio.Event | None = asyncio.Event() if hosts else None
@@ -70,6 +74,9 @@ class FirstNumber:
             if self._ending is not None:  # the others still have time
                 await self._free.wait()
                 return
+            if not self._is_new:
+                self._free.set()
+                return
             raise Conflict(
                 "the store of this cluster is new, and no host has said hello yet: jobs are taken when one has, for it "
                 "may know of an older store, whose job numbers are not used again"
@@ -90,7 +97,7 @@ class Lineage:
         does not lie on this machine.
         """
         is_new = store.generation == 1 and state.next_job_id == 1 and store.numbers_from == 1
-        self.first_number = FirstNumber(hosts if is_new else ())
+        self.first_number = FirstNumber(hosts, is_new=is_new)
         self._store = store
         self._state = state
         self._disown = disown

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
+import subprocess
 
 import pytest
 from netlab import Lab
 from netlab_cluster import ENVDIR, FOLDERS, PATIENCE_S, SERVICE_USER, shared_cluster
+from netlab_machine import USERS
 
 pytestmark = [pytest.mark.system, pytest.mark.needs_root]
 
@@ -87,3 +90,27 @@ def test_what_runs_already_is_not_started_from_an_older_copy(lab: Lab) -> None:
     assert b.run(["kill", "-0", str(pid)], check=False).returncode == 0, "the job goes on"
     cluster.run("gadmin", "orphans", "--end", "all", user=SERVICE_USER)
     cluster.until(lambda: b.run(["kill", "-0", str(pid)], check=False).returncode != 0, "it is not ended")
+
+
+def test_no_number_is_used_again_where_a_disk_was_put_back(lab: Lab) -> None:
+    """The store and what lies beside it agree with each other; the agents know of more."""
+    a, b = lab.host("h1"), lab.host("h2")
+    cluster = shared_cluster(lab, [a, b])
+    cluster.becomes(cluster.submit("true", user="alice"), "DONE")
+    cluster.kill(a, "master", signal.SIGTERM)
+    folder = a.path(FOLDERS.state_dir)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    cluster.start_daemon(a, "master")
+    for _ in range(3):
+        cluster.becomes(cluster.submit("true", user="alice"), "DONE")
+    cluster.kill(a, "master")
+    for path in folder.iterdir():
+        path.unlink()
+    for name, data in before.items():
+        (folder / name).write_bytes(data)
+        os.chown(folder / name, USERS[SERVICE_USER], USERS[SERVICE_USER])
+    waiting = a.popen(["gsub", "true"], user="alice", stdout=subprocess.PIPE, text=True)
+    cluster.start_daemon(a, "master")
+    said, _ = waiting.communicate(timeout=PATIENCE_S)
+    assert int(said.split("<")[1].split(">")[0]) > 1000, said
+    assert "the store has lost events" in cluster.log(a, "master")
