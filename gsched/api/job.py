@@ -75,10 +75,15 @@ class Job:
         happened to it as a whole. Raises NotFound.
         """
         wanted = JobFilter(ids=(self.id,), user="all", finished=True)
+        of_array: dict[int, EventRecord] = {}
         for told in self.cluster.client().history(wanted):
             if told.job_id == self.id:
                 return told.events
-        raise NotFound(f"Job <{self}> is not found")
+            of_array.update((event.seq, event) for event in told.events if event.job_id == self.id)
+        # Once all elements have been started an array is told of by them alone.
+        if not of_array:
+            raise NotFound(f"Job <{self}> is not found")
+        return tuple(of_array[seq] for seq in sorted(of_array))
 
     @property
     def state(self) -> str:

@@ -70,6 +70,7 @@ def test_a_program_reads_the_history(jobs: Forgotten) -> None:
         assert {view.job_id for view in cluster.history(states=["DONE"])} < everything.keys()
         kinds = [event.kind for event in cluster.job(jobs.written).history()]
         assert kinds[0] == "job_submitted" and "job_finished" in kinds and kinds[-1] == "job_forgotten"
+        assert [event.kind for event in cluster.job(jobs.array).history()] == ["job_submitted"]
         with pytest.raises(NotFound):
             cluster.job(9999).history()
 
