@@ -1,4 +1,4 @@
-"""What root's agent runs and reads: its configuration, its interpreter, the packages it imports.
+"""What root's agent runs and reads: its configuration, certificates, orders, its interpreter, the packages it imports.
 
 Who can change any of that is root on the host, so in a shared cluster the agent looks at its start, as it does at its
 certificates. Elims are looked at when they are started. Must never look anything over for an agent that is not root's:
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from gsched.base.errors import GschedError
 from gsched.base.rootowned import problem_below, who_may_change
 
+ATTEMPTS = "attempts"
+"""The folder of orders in that of a spool."""
 _MAPS = "/proc/self/maps"
 _CONFIGURATION = ("lsf.", "lsb.")
 _OTHERS = frozenset({"site-packages", "dist-packages", "test", "tests", "idlelib"})
@@ -27,24 +29,41 @@ class Changeable(GschedError):
     status = "FAILED_PRECONDITION"
 
 
-def check(conf_dir: str, included: Iterable[str] = ()) -> None:
+def check(conf_dir: str, others: Iterable[str] = ()) -> None:
     """Raise Changeable for the first thing that others than root can change, GschedError for what cannot be seen.
 
-    `included`: absolute paths of the files that the configuration names with #INCLUDE, wherever they lie.
+    `others`: absolute paths of what is read besides: certificates, and the files that the configuration names with
+    #INCLUDE, wherever they lie.
     """
+    _check(conf_dir, lambda: _first_problem(conf_dir, others))
+
+
+def check_spool(spool: str) -> None:
+    """The same of the folder of orders: who can change one says what root executes."""
+    _check(spool, lambda: _problem_of_spool(f"{spool}/{ATTEMPTS}"))
+
+
+def _check(what: str, look: Callable[[], str]) -> None:
     try:
-        problem = _first_problem(conf_dir, included)
+        problem = look()
     except OSError as error:
-        raise GschedError(f"{error.filename or conf_dir}: cannot be looked at: {error.strerror or error}") from None
+        raise GschedError(f"{error.filename or what}: cannot be looked at: {error.strerror or error}") from None
     if problem:
         raise Changeable(f"{problem}; what root's agent runs and reads must be for root alone to change")
 
 
-def _first_problem(conf_dir: str, included: Iterable[str]) -> str:
+def _problem_of_spool(attempts: str) -> str:
+    problem = who_may_change(attempts)
+    if problem or not os.path.isdir(attempts):
+        return problem
+    return problem_below(attempts, deep=False)  # what lies in an attempt's folder may be its user's: no order does
+
+
+def _first_problem(conf_dir: str, read: Iterable[str]) -> str:
     seen: set[str] = set()
     folders = [os.path.abspath(folder) for folder in sys.path if os.path.isdir(folder)]
-    library, *others = packages()
-    for path in (*_configuration(conf_dir), *included, *_interpreter(), *folders, library, *others):
+    library, *imported = packages()
+    for path in (*_configuration(conf_dir), *read, *_interpreter(), *folders, library, *imported):
         problem = who_may_change(path, seen)
         if problem:
             return problem
@@ -52,7 +71,7 @@ def _first_problem(conf_dir: str, included: Iterable[str]) -> str:
         problem = problem_below(folder, deep=False)
         if problem:
             return problem
-    for folder in (library, *others):
+    for folder in (library, *imported):
         problem = problem_below(folder, without=_OTHERS if folder == library else frozenset())
         if problem:
             return problem

@@ -45,6 +45,7 @@ from gsched.model.fleet import RESTART
 from gsched.run import pamsession, shutdown
 from gsched.run.contain import boot_id
 from gsched.run.fence.ground import Ground, find_ground
+from gsched.wire.certificates import files_of
 from gsched.wire.v1 import agent_pb2
 from gsched.wire.vouching import check_certificate
 
@@ -57,12 +58,15 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
     config = loaded.required()
     if host not in config.hosts:
         raise Conflict(f"host {host} is not in the Host section of lsf.cluster.{config.cluster}")
+    is_roots = config.is_shared and os.geteuid() == 0
     if config.is_shared:
         check_certificate(config, host)  # what is wrong with it is said at once
-        if os.geteuid() == 0:
-            belongings.check(conf_dir, loaded.included)
+    if is_roots:
+        belongings.check(conf_dir, (*loaded.included, *files_of(config.network.tls_dir, host)))
     spool = Path(config.locations.spool_dir) / host
     spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if is_roots:
+        belongings.check_spool(str(spool))
     with only_one(spool, host):
         is_wanted = config.gpu_fence is not GpuFence.OFF
         ground = find_ground(_key(config, spool), spool) if is_wanted else "it is turned off"
@@ -110,6 +114,8 @@ class Agent:
         self._exit_code = 0
         self._manager = manager
         self._usage_s = config.timing.usage_sample_s
+        self._may_run = who_may_change if config.is_shared and os.geteuid() == 0 else None
+        """Says why root's agent must not run a program; None: it may run any."""
         self._mark = mark_of(spool)
         self._memory = Memory(spool)
         self._folder = SpoolFolder(spool, self._mark, self._running_names, self._memory.write)
@@ -189,7 +195,7 @@ class Agent:
             given=self._given_gmem,
             held=self._held_gpus,
             locks=self._locks,
-            may_run=who_may_change if self._config.is_shared and os.geteuid() == 0 else None,
+            may_run=self._may_run,
         )
 
     def _make_attempts(self) -> Attempts:
@@ -205,6 +211,7 @@ class Agent:
             accounts.account,
             run=lambda program, limit_s=None: self._attempts.run_program(program, limit_s),
             fence=fencing.fence_of_gpus,
+            may_run=self._may_run,
         )
         self._keeping = GpuKeeping(self._reporter.gpus, self._spool, mps, self._clock, self._known_attempts)
         return Attempts(

@@ -13,6 +13,7 @@ import hashlib
 import logging
 import math
 import os
+import shutil
 import stat
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -114,14 +115,17 @@ class Mps:
         *,
         run: RunsPrograms,
         fence: FenceOf = _unfenced,
+        may_run: Callable[[str], str] | None = None,
     ) -> None:
         """Reads what an earlier agent left in `spool`; `cluster` tells this host's agent from all others.
 
         `account(user)`: whom the daemon for that user's jobs runs as, see gsched.agent.accounts. `run` runs its
         program. `fence(name, part)`: what a group of that name leaves the processes of a job with this part open.
+        `may_run` says why a program must not be run, empty when it may.
         """
         self._run = run
         self._fence = fence
+        self._may_run = may_run
         self._account = account
         self._program = program
         self._ground = ground
@@ -152,6 +156,7 @@ class Mps:
                 _make_private(self._root)
                 service.save()
                 if not service.is_up:
+                    self._check_program()
                     fence = await self._make_group(service, part)
                     await service.daemon.start(self._program, uuids, self._run, fence)
                     service.is_up = True
@@ -193,6 +198,15 @@ class Mps:
             with contextlib.suppress(OSError):  # others lie there, or the agent's other things
                 self._root.rmdir()
                 self._root.parent.rmdir()
+
+    def _check_program(self) -> None:
+        """Raises ResourceExhausted where others than root can change what root's agent would run, for any user."""
+        path = shutil.which(self._program)
+        problem = self._may_run(os.path.abspath(path)) if path is not None and self._may_run is not None else ""
+        if problem:
+            raise ResourceExhausted(
+                f"MPS cannot be had: {path} is not run, for others than root can change it: {problem}"
+            )
 
     async def _make_group(self, service: _Service, part: HostAllocation) -> Fence | None:
         """Its group, made and fenced to the GPUs of its jobs: clients have their work done by it, behind whatever

@@ -14,11 +14,16 @@ import pytest
 from gsched.agent import belongings
 from gsched.agent import daemon as agent_daemon
 from gsched.agent.belongings import Changeable
+from gsched.agent.mps import Mps
+from gsched.base.errors import ResourceExhausted
 from gsched.base.rootowned import problem_below, who_may_change
 from gsched.config.template import private_texts
+from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import Locations
+from gsched.model.job import JobSpec
 from gsched.probe.elim import ElimResource, ElimRunner
 from gsched.probe.elim_program import ElimRules
+from gsched.run.program import Ended
 from tests.folders import new_folder
 
 pytestmark = pytest.mark.needs_root
@@ -110,6 +115,53 @@ def test_a_file_that_the_configuration_includes_from_elsewhere(
     os.chown(theirs, STRANGER, 0)
     with pytest.raises(Changeable, match=rf"^{theirs}: belongs to uid {STRANGER}; "):
         agent_daemon.run(str(conf), "h1")
+
+
+def test_certificates_below_a_folder_that_another_can_change(conf: Path, folder: Path) -> None:
+    """Who can put another CA there can be the master."""
+    tls = folder / "theirs" / "tls"
+    tls.mkdir(parents=True)
+    (tls / "ca.crt").touch(mode=0o644)
+    read = [f"{tls}/{name}" for name in ("ca.crt", "h1.crt", "revoked")]
+    belongings.check(str(conf), read)
+    os.chown(tls.parent, STRANGER, 0)
+    with pytest.raises(Changeable, match=rf"^{tls.parent}: belongs to uid {STRANGER}; "):
+        belongings.check(str(conf), read)
+
+
+def test_a_spool_folder_that_another_can_change(folder: Path) -> None:
+    """Who can write an order there says what root executes."""
+    spool = folder / "spool" / "h1"
+    spool.mkdir(parents=True)
+    belongings.check_spool(str(spool))
+    (spool / "attempts" / "1.1").mkdir(parents=True)
+    os.chown(spool / "attempts" / "1.1", STRANGER, 0)
+    with pytest.raises(Changeable, match=rf"^{spool}/attempts/1.1: belongs to uid {STRANGER}; "):
+        belongings.check_spool(str(spool))
+    os.chown(spool / "attempts" / "1.1", 0, 0)
+    script = spool / "attempts" / "1.1" / "script"
+    script.touch()
+    os.chown(script, STRANGER, 0)
+    belongings.check_spool(str(spool))
+    spool.parent.chmod(0o777)
+    with pytest.raises(Changeable, match=rf"^{spool.parent}: may be written by everybody \(mode 0777\); "):
+        belongings.check_spool(str(spool))
+
+
+def test_a_program_of_mps_that_another_can_change_is_not_run(folder: Path) -> None:
+    program = folder / "nvidia-cuda-mps-control"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    os.chown(program, STRANGER, 0)
+
+    async def run(*_: object) -> Ended:
+        raise AssertionError("it is run")
+
+    keeper = Mps(str(program), "c", folder / "spool", run=run, may_run=who_may_change)
+    part = HostAllocation(host="h1", slots=1, gpus=(HeldGpu(uuid="GPU-0", index=0, claim="gpu_shared"),))
+    spec = JobSpec(command="x", user="ann", queue="q", combined_gpu_req="num=1:mps=yes")
+    with pytest.raises(ResourceExhausted, match=f"for others than root can change it: {program}: belongs to uid"):
+        asyncio.run(keeper.before((1, 1), part, spec))
 
 
 def test_a_folder_above_that_another_can_change(conf: Path) -> None:
