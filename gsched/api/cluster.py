@@ -110,7 +110,13 @@ class Cluster:
                 if len(requests) == 1:
                     raise
                 raise type(error)(f"jobs[{place}]: {error.text}") from None
-        return [self._handle(each) for each in client.submit_many(submissions)]
+        try:
+            submitted = client.submit_many(submissions)
+        except GschedError as error:
+            if len(requests) == 1 and (where := desk.place(error)):
+                raise type(error)(f"{where}: {error.text}") from None
+            raise
+        return [self._handle(each) for each in submitted]
 
     def _handle(self, submitted: Submitted) -> Job:
         return Job(self, submitted.job_id, queue=submitted.queue, warnings=submitted.warnings)

@@ -21,12 +21,13 @@ import msgspec
 from gsched.api import values
 from gsched.api.named import Named, number_of
 from gsched.base.envdir import home_of, read_setting
-from gsched.base.errors import BadRequest
+from gsched.base.errors import BadRequest, GschedError
 from gsched.base.ids import show_job
 from gsched.cli.zone import zone_of
 from gsched.dialect.bsub import read_submission
 from gsched.dialect.environment import environment_block
-from gsched.dialect.spec_values import Surroundings
+from gsched.dialect.options import Parsed
+from gsched.dialect.spec_values import Surroundings, place_of_fields
 from gsched.model.view import Submission
 
 Text = str | os.PathLike[str]
@@ -98,6 +99,8 @@ class Desk:
         self._host = os.uname().nodename.partition(".")[0]
         self._umask = _umask()
         self._block_here = environment_block(self._environment)
+        self._options = Parsed()
+        """Of the last submission."""
 
     def submission(self, request: JobRequest) -> Submission:
         """The submission that is asked for. Raises BadRequest naming the option that is wrong."""
@@ -122,8 +125,13 @@ class Desk:
         if asked.wants_help or asked.wants_version or asked.wait or asked.is_interactive:
             raise BadRequest("submit: -h, -V, -K and -I are for the command line")
         spec = msgspec.structs.replace(asked.spec, home=self._home, submit_host=self._host, umask=self._umask)
+        self._options = asked.options
         chosen = values.environment(request["env"]) if "env" in request else asked.environment
         return Submission(spec=spec, environment=self._block(chosen), script=asked.script or b"")
+
+    def place(self, error: GschedError) -> str:
+        """The lines of the last submission's script that the master finds wrong; empty where it is not about them."""
+        return place_of_fields(self._options, error.about)
 
     def _block(self, environment: Mapping[str, str]) -> bytes:
         # Of most requests it is this process's environment, copied: one block stands for them all.

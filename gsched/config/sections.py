@@ -143,6 +143,10 @@ def read_table(section: Section, findings: Findings) -> Table | None:
         findings.error(head.at, f"section {section.name} has more than {MAX_COLUMNS} columns")
         return None
     for number, keyword in enumerate(folded):
+        if keyword.startswith("("):
+            no_name = f"{show(keywords[number])} is no name of a column"
+            findings.error(head.at, f"the first line of section {section.name} must name the columns: {no_name}")
+            return None
         if keyword in folded[:number]:
             findings.error(head.at, f"column {show(keywords[number])} is named twice")
             return None

@@ -114,6 +114,14 @@ def test_what_is_wrong_is_named(cluster: gsched.Cluster, options: dict[str, obje
     assert not [event for event in cluster.events(follow=False, after=before) if event.kind == "job_submitted"]
 
 
+def test_the_line_of_a_script_that_the_master_finds_wrong_is_named(cluster: gsched.Cluster) -> None:
+    script = "#!/bin/sh\n#BSUB -q nowhere\ntrue\n"
+    with pytest.raises(gsched.GschedError, match=r"^line 2 of the script: nowhere: No such queue$"):
+        cluster.submit(script=script)
+    with pytest.raises(gsched.GschedError, match=r"^elsewhere: No such queue$"):
+        cluster.submit(script=script, queue="elsewhere")
+
+
 def test_jobs_that_are_not_there(cluster: gsched.Cluster) -> None:
     ghost = cluster.job(4711)
     for ask in (ghost.wait, ghost.view, ghost.kill, ghost.stop, ghost.resume):

@@ -130,6 +130,8 @@ def test_a_row_that_does_not_fit_is_named_and_the_next_one_read(line, expected):
 
 def test_a_column_named_twice_and_settings_in_a_table():
     assert table("Begin R\nA a\n1 2\nEnd R\n") == ([], ["f:2: column a is named twice"])
+    no_head = "f:2: the first line of section R must name the columns: () is no name of a column"
+    assert table("Begin R\nmips Boolean () () (MIPS architecture)\nEnd R\n") == ([], [no_head])
     assert table("Begin R\nA = 1\nEnd R\n")[1] == ["f:2: section R is a table: its first line must name the columns"]
 
 
