@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import time
 from collections.abc import Collection, Iterable, Mapping
 
@@ -75,8 +76,14 @@ def _open_files(pid: int) -> tuple[str, dict[str, bytes]]:
             if match is not None and match.end() == len(match.string):
                 name = match[1]
                 with open(path, "rb") as file:
-                    found[match[2]] = file.read()
+                    if _is_ours(os.fstat(file.fileno())):
+                        found[match[2]] = file.read()
     return name, found
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    """Whether a file was written by an agent or supervisor of this user: an order is executed."""
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def _record(spool: Spool, cluster: str, name: str, found: Collection[contain.Process]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -106,29 +107,48 @@ def test_a_script_that_is_gone_is_never_executed_in_part(on_host):
     on_host(scenario)
 
 
-def test_who_has_lost_the_claim_is_not_taken_for_its_supervisor(tmp_path):
-    keeper = (
-        "import os, sys, time\n"
-        "fd = os.open(sys.argv[2], os.O_RDONLY)\n"
-        "print(flush=True)\n"
-        "time.sleep(600)  # gsched.run.forkserver\n"
-    )
+KEEPER = """
+import json, os, sys, time
+folder, claims, uid = sys.argv[2:]
+files = [open(f"{folder}/order")]
+if claims:
+    with open(f"{folder}/claim", "w") as file:
+        json.dump({"pid": os.getpid(), "start": 0, "boot_id": ""}, file)
+    files.append(open(f"{folder}/claim"))
+for each in files:
+    os.fchown(each.fileno(), int(uid), -1)
+print(flush=True)
+time.sleep(600)
+"""
+"""Something that calls itself a supervisor."""
+
+
+@pytest.mark.parametrize(
+    ("claims", "uid", "names"),
+    [
+        ("", -1, []),
+        ("claims", -1, ["1.1"]),
+        pytest.param("claims", 54321, [], marks=pytest.mark.needs_root),
+    ],
+    ids=["who lost the claim", "a supervisor", "files of another user"],
+)
+def test_who_is_taken_for_a_supervisor(tmp_path, claims, uid, names):
     folder = tmp_path / "spool" / "attempts" / "1.1"
     folder.mkdir(parents=True)
-    order = folder / attemptfiles.ORDER
-    order.write_text(f'{{"job_id":1,"attempt":1,"command":"","environment":{{"GSCHED_ATTEMPT_ID":"{CLUSTER}/1.1"}}}}')
-    loser = subprocess.Popen(
-        [sys.executable, "-c", keeper, "gsched.run.forkserver", str(order)], stdout=subprocess.PIPE
-    )
+    order = {"job_id": 1, "attempt": 1, "command": "", "environment": {"GSCHED_ATTEMPT_ID": f"{CLUSTER}/1.1"}}
+    (folder / attemptfiles.ORDER).write_text(json.dumps(order))
+    words = [sys.executable, "-c", f"import os; os.umask(0o077)\n{KEEPER}", "gsched.run.forkserver"]
+    (folder / attemptfiles.ORDER).chmod(0o600)
+    keeper = subprocess.Popen([*words, str(folder), claims, str(uid)], stdout=subprocess.PIPE)
     try:
-        assert loser.stdout is not None and loser.stdout.readline()
+        assert keeper.stdout is not None and keeper.stdout.readline()
         shutil.rmtree(tmp_path / "spool")
         spool = Spool(tmp_path / "spool")
         unrecorded.record_again(spool, CLUSTER)
-        assert spool.names() == []
+        assert spool.names() == names
     finally:
-        loser.kill()
-        loser.communicate()
+        keeper.kill()
+        keeper.communicate()
 
 
 def test_without_a_supervisor_the_gpus_are_not_known(on_host):
