@@ -44,7 +44,7 @@ def run(command: click.Command, name: str = "") -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except ConfigError as error:
-        click.echo(error.text, err=True)
+        click.echo(error.errors, err=True)
         sys.exit(error.exit_code)
     except GschedError as error:
         click.echo(f"{name}: {error.text}", err=True)

@@ -50,7 +50,9 @@ class Home:
 
     @classmethod
     def find(cls, folder: str | None) -> Home:
-        """--dir wins over GSCHED_ENVDIR, which wins over ~/.gsched."""
+        """--dir wins over GSCHED_ENVDIR, which wins over ~/.gsched. Raises BadRequest."""
+        if folder == "":  # as of "$DIR" where DIR is not set: the user's own cluster is not meant
+            raise BadRequest("--dir: the name of the folder is empty")
         if folder:
             base = Path(os.path.abspath(in_home(folder, os.environ)))
             return cls(base, base / "conf")
@@ -358,7 +360,7 @@ def status(home: Home, say: Say) -> bool:
     try:
         names = ["master", *_agents(home.config()), "door"]
     except ConfigError as error:
-        say(f"the configuration has errors; what runs goes on with the last good one:\n{error.text}")
+        say(f"the configuration has errors; what runs goes on with the last good one:\n{error.errors}")
         whole, names = False, sorted(daemons.known(run_dir))
     for name in names:
         pid = daemons.running_pid(run_dir, name)

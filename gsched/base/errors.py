@@ -122,3 +122,8 @@ class ConfigError(GschedError):
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = problems
+
+    @property
+    def errors(self) -> str:
+        """What is to be mended, without the notes: a line each."""
+        return "\n".join(str(problem) for problem in self.problems if problem.severity == "error")

@@ -1,4 +1,4 @@
-"""Making a private cluster where it cannot be made."""
+"""Where a private cluster is, and making one where it cannot be made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from gsched.app.private import Home, up
-from gsched.base.errors import GschedError
+from gsched.base.errors import BadRequest, ConfigError, GschedError
+from gsched.config.template import write_private
+from gsched.model.config import Locations
 
 
 def test_a_cluster_that_cannot_be_written_says_where(tmp_path: Path) -> None:
@@ -21,3 +23,21 @@ def test_a_cluster_that_cannot_be_written_says_where(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not home.exists
+
+
+def test_an_empty_name_of_a_folder_does_not_mean_the_cluster_of_the_user() -> None:
+    with pytest.raises(BadRequest, match="--dir: the name of the folder is empty"):
+        Home.find("")
+
+
+def test_a_cluster_with_wrong_files_tells_of_what_is_wrong_alone(tmp_path: Path) -> None:
+    home = Home(tmp_path, tmp_path / "conf")
+    folders = {name: str(tmp_path / name) for name in ("state_dir", "log_dir", "server_dir", "run_dir", "spool_dir")}
+    locations = Locations(conf_dir=str(home.conf), **folders)
+    write_private(str(home.conf), cluster="c", hosts=["h1"], slots=1, folders=locations, gpu_provider="none")
+    params = home.conf / "lsb.params"
+    params.write_text(params.read_text().replace("End Parameters", ""))
+    with pytest.raises(ConfigError) as caught:
+        home.config()
+    assert len(caught.value.problems) > 1  # the notes that come first belong to files as they are made
+    assert caught.value.errors.splitlines() == [f"{params}:3: section Parameters has no End Parameters"]
