@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from gsched.base.errors import BadRequest
 from gsched.dialect.bsub_options import BSUB
 from gsched.dialect.command_line import join_words, unexpanded
-from gsched.dialect.directives import directives, place
+from gsched.dialect.directives import directives
 from gsched.dialect.environment import choose_environment
 from gsched.dialect.esub import COMMAND, Esub, changed, parameters
 from gsched.dialect.foreign_scripts import refuse_foreign
@@ -60,8 +60,8 @@ class Submission:
 
     def refused(self, about: Iterable[str], reason: str) -> str:
         """LSF's sentence for a submission of which these fields were found wrong, for that reason."""
-        place = place_of_fields(self.options, about)
-        return rejected(f"{place}: {reason}" if place else reason)
+        where = place_of_fields(self.options, about)
+        return rejected(f"{where}: {reason}" if where else reason)
 
 
 def rejected(reason: str) -> str:
@@ -225,16 +225,16 @@ def shown_command(script: bytes) -> str:
 
 def _directives(script: bytes) -> Parsed:
     given: list[tuple[str, str]] = []
-    places: list[str] = []
+    lines: list[int] = []
     for number, words in directives(script):
-        with told_of(place(number)):
+        with told_of(number):
             parsed = BSUB.read(words)
             if parsed.rest or parsed.has("h", "-help", "V"):
                 word = parsed.rest[0] if parsed.rest else "-" + parsed.given[-1][0]
                 raise BadRequest(f"'{word}' cannot stand in a #BSUB line")
         given += parsed.given
-        places += [place(number)] * len(parsed.given)
-    return Parsed(tuple(given), places=tuple(places))
+        lines += [number] * len(parsed.given)
+    return Parsed(tuple(given), lines=tuple(lines))
 
 
 _TOGETHER = ({"o", "oo"}, {"e", "eo"}, {"r", "rn"}, {"i", "is"}, {"N", "Ne"}, {"I", "Ip", "Is"})
@@ -301,7 +301,7 @@ def _submission(
     return Submission(
         spec=spec,
         script=source.script,
-        input=_input(last[1], read_file, options.place("is")) if last is not None and last[0] == "is" else None,
+        input=_input(last[1], read_file, options.line("is")) if last is not None and last[0] == "is" else None,
         environment=_environment(options, env),
         wait=options.has("K"),
         from_stdin=source.from_stdin,
@@ -311,15 +311,15 @@ def _submission(
 
 
 def _environment(options: Parsed, env: Mapping[str, str]) -> dict[str, str]:
-    for name, value, where in options.placed():
+    for name, value, line in options.placed():
         if name == "env":
-            with told_of(where):
+            with told_of(line):
                 choose_environment([value], {})
     return choose_environment(options.all("env"), env)
 
 
-def _input(path: str, read_file: Callable[[str], bytes], where: str) -> bytes:
-    with told_of(where):
+def _input(path: str, read_file: Callable[[str], bytes], line: int) -> bytes:
+    with told_of(line):
         try:
             return read_file(path)
         except (OSError, ValueError) as error:

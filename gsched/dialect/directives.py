@@ -34,9 +34,12 @@ def directives(script: bytes) -> Iterator[tuple[int, list[str]]]:
         yield number, words
 
 
-def place(number: int) -> str:
-    """How a line of a script is named to whoever wrote it."""
-    return f"line {number} of the script"
+def place(*numbers: int) -> str:
+    """How lines of a script are named to whoever wrote it."""
+    *first, last = sorted(set(numbers))
+    if not first:
+        return f"line {last} of the script"
+    return f"lines {', '.join(map(str, first))} and {last} of the script"
 
 
 def split_words(text: str) -> list[str]:

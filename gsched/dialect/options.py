@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from gsched.base.errors import BadRequest
+from gsched.dialect.directives import place
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,31 +51,29 @@ class Parsed:
 
     given: tuple[tuple[str, str], ...] = ()
     rest: list[str] = field(default_factory=list)
-    places: tuple[str, ...] = ()
-    """Where each of `given` stands (`line 3 of the script`); empty where all are on the command line."""
+    lines: tuple[int, ...] = ()
+    """In which line of a script each of `given` stands, 0: on the command line; empty where all stand there."""
 
-    def placed(self) -> Iterator[tuple[str, str, str]]:
-        """(name, value, place) of each option; an empty place is the command line."""
-        for (name, value), place in zip(self.given, self._places(), strict=True):
-            yield name, value, place
+    def placed(self) -> Iterator[tuple[str, str, int]]:
+        """(name, value, line) of each option; line 0 is the command line."""
+        for (name, value), line in zip(self.given, self._lines(), strict=True):
+            yield name, value, line
 
-    def place(self, *names: str) -> str:
+    def line(self, *names: str) -> int:
         """Where the last of these stands."""
-        return next((place for name, _, place in reversed([*self.placed()]) if name in names), "")
+        return next((line for name, _, line in reversed([*self.placed()]) if name in names), 0)
 
     def without(self, is_dropped: Callable[[str], bool]) -> Parsed:
         """These options but those whose name is dropped."""
-        kept = [
-            (each, place) for each, place in zip(self.given, self._places(), strict=True) if not is_dropped(each[0])
-        ]
-        return Parsed(tuple(each for each, _ in kept), self.rest, tuple(place for _, place in kept))
+        kept = [(each, line) for each, line in zip(self.given, self._lines(), strict=True) if not is_dropped(each[0])]
+        return Parsed(tuple(each for each, _ in kept), self.rest, tuple(line for _, line in kept))
 
     def followed_by(self, later: Parsed) -> Parsed:
         """These options and then those of `later`, whose other words are the ones that count."""
-        return Parsed(self.given + later.given, later.rest, self._places() + later._places())
+        return Parsed(self.given + later.given, later.rest, self._lines() + later._lines())
 
-    def _places(self) -> tuple[str, ...]:
-        return self.places or ("",) * len(self.given)
+    def _lines(self) -> tuple[int, ...]:
+        return self.lines or (0,) * len(self.given)
 
     @property
     def values(self) -> dict[str, str]:
@@ -99,12 +98,12 @@ class Parsed:
 
 
 @contextmanager
-def told_of(place: str) -> Iterator[None]:
-    """What is wrong in here is told of with the place where it stands, if that is a line of a script."""
+def told_of(line: int) -> Iterator[None]:
+    """What is wrong in here is told of with the line of the script where it stands; 0: it stands in none."""
     try:
         yield
     except BadRequest as error:
-        raise BadRequest(f"{place}: {error.text}" if place else error.text) from None
+        raise BadRequest(f"{place(line)}: {error.text}" if line else error.text) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Any
 from gsched.base.errors import BadRequest
 from gsched.base.indices import BAD_INDEX, parse_indices
 from gsched.base.units import unit_letter
+from gsched.dialect.directives import place
 from gsched.dialect.host_lists import read_hosts
 from gsched.dialect.job_limits import LIMITS, read_limit, read_minutes
 from gsched.dialect.options import Parsed, told_of
@@ -62,8 +63,8 @@ def spec_values(options: Parsed, around: Surroundings) -> Values:
     """
     values: Values = {}
     requirements: list[str] = []
-    for name, value, place in options.placed():
-        with told_of(place):
+    for name, value, line in options.placed():
+        with told_of(line):
             check_text(value, f"the value of -{name}")
             if name == "R":
                 requirements.append(with_unit(value, unit_letter(around.unit)))
@@ -71,15 +72,15 @@ def spec_values(options: Parsed, around: Surroundings) -> Values:
             else:
                 _set_value(values, name, value, around)
     if options.has("nnodes"):
-        with told_of(options.place("nnodes")):
+        with told_of(options.line("nnodes")):
             values["slots"], span = _spread(options.last("nnodes"), values.get("slots"), values.get("max_slots", 0))
         requirements += span
     if requirements:
-        with told_of(options.place("R")):
+        with told_of(options.line("R")):
             values["res_req"] = merge(requirements)
     begin, end = values.get("begin_at"), values.get("terminate_at")
     if begin is not None and end is not None and begin > end:
-        with told_of(options.place("b", "t")):
+        with told_of(options.line("b", "t")):
             raise BadRequest("Start time is later than termination time")
     return values
 
@@ -101,7 +102,7 @@ def check_warning(options: Parsed) -> None:
     """-wa and -wt mean something only together. Raises BadRequest."""
     if options.has("wa") is not options.has("wt"):
         given, lacking = ("wa", "wt") if options.has("wa") else ("wt", "wa")
-        with told_of(options.place(given)):
+        with told_of(options.line(given)):
             raise BadRequest(f"option -{given} needs -{lacking} beside it")
 
 
@@ -123,7 +124,7 @@ def check_interactive(options: Parsed) -> None:
         reasons.setdefault(name, told)
     other = next((name for name in reasons if options.has(name)), "J" if "[" in options.last("J") else "")
     if other:
-        with told_of(options.place(other) or options.place(kind)):
+        with told_of(options.line(other) or options.line(kind)):
             raise BadRequest(reasons.get(other, "a job array cannot be interactive"))
 
 
@@ -442,5 +443,5 @@ _OPTIONS_OF_FIELDS: Mapping[str, tuple[str, ...]] = {
 def place_of_fields(options: Parsed, fields: Iterable[str]) -> str:
     """The lines of the script that set these fields (`line 3 of the script`); empty where the command line did."""
     names = {name for each in fields for name in _OPTIONS_OF_FIELDS.get(each, ())}
-    places = dict.fromkeys(place for name, _, place in options.placed() if name in names)
-    return "" if "" in places else ", ".join(places)
+    lines = [line for name, _, line in options.placed() if name in names]
+    return place(*lines) if lines and all(lines) else ""

@@ -34,7 +34,7 @@ def submission(*words: str, script: bytes = SCRIPT) -> Submission:
     [
         ((), ("queue",), "line 2 of the script: "),
         ((), ("limits.MEMLIMIT",), "line 3 of the script: "),
-        ((), ("res_req",), "line 2 of the script, line 3 of the script: "),
+        ((), ("res_req",), "lines 2 and 3 of the script: "),
         ((), ("gpu_req",), "line 4 of the script: "),
         ((), ("project",), ""),
         ((), ("nonsense", ""), ""),
