@@ -75,7 +75,8 @@ def host_cert(envdir: str | None, days: int, renew: bool, revoke: bool, hosts: S
             click.echo(f"The certificate of {host} is revoked on each host where {path} lies: copy it to all of them.")
         authority.make_host(config.network.tls_dir, signer, host, days, renew=renew)
     share_key(config, host_name(), click.echo)
-    _say_what_to_copy(config, hosts, click.echo)
+    others = [host for host in config.hosts if revoke and host not in hosts]
+    _say_what_to_copy(config, hosts, click.echo, others)
 
 
 def _config(envdir: str | None) -> ClusterConfig:
@@ -97,11 +98,16 @@ def _name_the_door(config: ClusterConfig) -> None:
     (Path(folder) / DOOR_FILE).chmod(0o644)
 
 
-def _say_what_to_copy(config: ClusterConfig, hosts: Sequence[str], say: Callable[[str], object]) -> None:
+def _say_what_to_copy(
+    config: ClusterConfig, hosts: Sequence[str], say: Callable[[str], object], others: Sequence[str] = ()
+) -> None:
+    """`others`: hosts that need the list of what is revoked alone."""
     folder = config.network.tls_dir
     say("Copy to each host, as root; a key is for its own host alone (mode 0600, or 0640 for a group of services):")
     also = ",revoked" if os.path.lexists(f"{folder}/revoked") else ""
     for host in hosts:
         names = f"ca.crt,{host}.crt,{host}.key{also}"
         say(f"  {host}: {shlex.quote(folder)}/{{{names}}}")
+    for host in others:
+        say(f"  {host}: {shlex.quote(folder)}/revoked")
     say(f"and the configuration, the same on every host, with the file .door: {config.locations.conf_dir}")

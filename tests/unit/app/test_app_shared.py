@@ -66,6 +66,7 @@ def test_a_certificate_is_revoked_when_it_is_replaced(conf: Path) -> None:
     told = said("host-cert", "--envdir", str(conf), "--renew", "--revoke", "h1")
     assert f"The certificate of h1 is revoked on each host where {tls}/revoked lies: copy it to all of them." in told
     assert "{ca.crt,h1.crt,h1.key,revoked}" in told
+    assert f"\n  h2: {tls}/revoked\n" in told, "each other host is named"
     said("host-cert", "--envdir", str(conf), "--renew", "--revoke", "h2")
     revoked = Revoked(str(tls))
     assert revoked.has(old)
