@@ -63,9 +63,14 @@ def admits(
     return not wanted.name or _has_name(job, wanted.name)
 
 
+def name_looks(wanted: JobFilter, spec: JobSpec) -> int:
+    """How often at most a job's name is looked at to hold it against the filter's."""
+    return looks(wanted.name, min(len(spec.display_name), MOST_OF_NAME))
+
+
 def name_weight(wanted: JobFilter, spec: JobSpec) -> int:
-    """Steps of a turn (gsched.core.turns) that it takes to hold a job's name against the filter's, beside the look."""
-    return looks(wanted.name, min(len(spec.display_name), MOST_OF_NAME)) // LOOKS_OF_STEP
+    """The same in steps of a turn (gsched.core.turns), beside that of looking at the job."""
+    return name_looks(wanted, spec) // LOOKS_OF_STEP
 
 
 def _has_name(job: Filterable, wanted: str) -> bool:

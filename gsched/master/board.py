@@ -6,7 +6,7 @@ of an array that have not started are views only while somebody reads them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -245,6 +245,10 @@ class Board:
         """All hosts, in lsf.cluster's order."""
         hosts = self._hosts
         return [hosts[name] for name in self._shared.config.hosts if name in hosts]
+
+    def are_single(self, numbers: Iterable[int]) -> bool:
+        """Whether each of the numbers means one job at most: no elements of an array are gone through for them."""
+        return all(array_of(number) not in self._arrays and not self._elements.get(number) for number in numbers)
 
     def reasons_of(self, job: JobView) -> tuple[PendingReason, ...]:
         """Why the pending job waits; never empty."""

@@ -15,13 +15,15 @@ from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id, index_of
 from gsched.base.indices import Indices, parse_indices
 from gsched.core.array import UnstartedEnd, indices_of
-from gsched.core.select_jobs import Filterable, admits
+from gsched.core.select_jobs import Filterable, admits, name_looks
 from gsched.master.arraycopy import ArrayCopy
 from gsched.model.config import ClusterConfig
 from gsched.model.job import FINISHED, PENDING
 from gsched.model.snapshot import Rank
 from gsched.model.view import JobFilter, JobView
 
+MOST_LOOKS = 50_000_000
+"""At the names of jobs, for one listing: some seconds."""
 Entry = tuple[JobView, ArrayCopy | None]
 """A job, and the array in whose record it waits, if it does."""
 _Served = tuple[tuple[float, Rank], Entry]
@@ -59,6 +61,7 @@ class Listing:
         self._pending: list[_Served] = []
         self._finished: list[tuple[float, int, Iterator[JobView]]] = []
         self._runs: list[Iterator[_Served]] = []
+        self._left = MOST_LOOKS
 
     def add(self, job: JobView) -> None:
         """Enter a job that is one of its own, if the filter admits it."""
@@ -104,6 +107,10 @@ class Listing:
         """Whether the filter means a job that is one of its own."""
         if self._indices is not None and index_of(job.job_id) not in self._indices:
             return False
+        if self._wanted.name:
+            self._left -= name_looks(self._wanted, job.spec)
+            if self._left < 0:
+                raise BadRequest(f"{self._wanted.name[:60]}: such a pattern would be held against too many long names")
         return admits(self._wanted, job)
 
     def waiting(self, array: ArrayCopy, jobs: Container[int]) -> Iterator[_Served]:

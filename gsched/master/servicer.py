@@ -186,7 +186,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
     async def Jobs(self, request: Any, context: Any) -> AsyncIterator[Any]:
         wanted = from_proto(request, JobFilter)
         check_filter(wanted, self._board)
-        if 0 < len(wanted.ids) <= FEW:
+        if 0 < len(wanted.ids) <= FEW and not wanted.name and self._board.are_single(wanted.ids):
             for found in job_replies(self._board.jobs(wanted)):
                 yield found
             return

@@ -18,13 +18,14 @@ import pytest
 from test_master_loop import FakeStore
 
 from gsched.base.clock import SystemClock
-from gsched.base.errors import GschedError
-from gsched.base.ids import parse_attempt_name
+from gsched.base.errors import BadRequest, GschedError
+from gsched.base.ids import element_id, parse_attempt_name
 from gsched.core.cluster import ClusterState
 from gsched.core.command import Submit
 from gsched.core.control import MOST_TEXT
 from gsched.core.engine import Engine
 from gsched.core.observed import Orphan
+from gsched.master import listing
 from gsched.master.administration import AdministrationServicer
 from gsched.master.board import Board
 from gsched.master.loop import EngineLoop, Item
@@ -35,11 +36,11 @@ from gsched.model.config import ClusterConfig, Locations
 from gsched.model.host import HostConfig
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
-from gsched.model.view import Submission
+from gsched.model.view import JobFilter, JobView, Submission
 from gsched.wire.alike import add_submissions
 from gsched.wire.auth import Caller, Proven
 from gsched.wire.convert import fill
-from gsched.wire.v1 import scheduler_pb2
+from gsched.wire.v1 import model_pb2, scheduler_pb2
 
 JOBS = 3_000
 LOST = 1 << 20
@@ -250,6 +251,38 @@ def test_no_request_keeps_the_engine_for_long(crowded: Counted, name: str) -> No
     most = asyncio.run(crowded.ask(method, request))
     print(f"{name}: {most} calls at one go")
     assert 0 < most < MOST_CALLS, f"{name}: {most} calls at one go"
+
+
+def test_what_is_listed_of_arrays_is_not_gone_through_in_the_loop_that_serves_everybody(
+    crowded: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number may stand for a hundred thousand elements, each of which is held against a name."""
+    threads: list[int] = []
+    jobs = Board.jobs
+
+    def looked_through(board: Board, wanted: JobFilter) -> Iterator[JobView]:
+        threads.append(threading.get_ident())
+        return jobs(board, wanted)
+
+    monkeypatch.setattr(Board, "jobs", looked_through)
+    servicer: Any = object.__new__(SchedulerServicer)
+    servicer._board = crowded.board
+
+    async def listed(**wanted: Any) -> int:
+        request = model_pb2.JobFilter(**wanted)
+        replies = [reply async for reply in SchedulerServicer.Jobs.__wrapped__(servicer, request, None)]
+        return sum(len(reply.jobs) for reply in replies)
+
+    array = max(crowded.board._arrays)
+    assert asyncio.run(listed(ids=[1])) == 1
+    assert threads.pop() == threading.get_ident(), "one job is told at once"
+    assert asyncio.run(listed(ids=[array], name="other")) == 0
+    assert asyncio.run(listed(ids=[element_id(array, 7)])) == 1
+    assert asyncio.run(listed(ids=[1], name=LONG_PATTERN)) == 0
+    monkeypatch.setattr(listing, "MOST_LOOKS", 500 * 4094)
+    with pytest.raises(BadRequest, match=r"^\*\?a\?a.*: such a pattern would be held against too many long names$"):
+        asyncio.run(listed(name=STEP_BY_STEP, user="all"))
+    assert len(threads) == 4 and threading.get_ident() not in threads
 
 
 def test_every_call_that_asks_the_engine_is_among_them() -> None:
