@@ -281,8 +281,7 @@ _GIVEN: tuple[Field[JobRecord], ...] = (
 )
 
 _EMPTY = (
-    "service_class:13:sla esub:20 resume_reason:50 kill_issue_host:50 "
-    "suspend_issue_host:50 resume_issue_host:50 "
+    "service_class:13:sla resume_reason:50 "
     "resize_notification_command:27:resize_cmd host_file:10 "
     "estimated_sim_start_time:24:esstart_time effective_plimit:18 plimit_remain:15 effective_eplimit:19 "
     "eplimit_remain:16 network_req:15 plimit:10 "
@@ -299,6 +298,10 @@ _REFUSED = {
     "what a job uses is added up over its hosts; mem, swap and cpu_used have it": "hrusage:50",
     "time in which a job could not have started is not told apart; pend_time is all of it": "ependtime:12 ipendtime:12",
     "jobs that run too long, too short or idle are not marked": "exception_status:16:except_stat",
+    "which esub programs a job went through is not kept": "esub:20",
+    "only who asked for it is kept, not from where; ghist -l names the user": (
+        "kill_issue_host:50 suspend_issue_host:50 resume_issue_host:50"
+    ),
 }
 """Why there is no value of fields that a job of LSF may have."""
 

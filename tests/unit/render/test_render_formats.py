@@ -86,7 +86,7 @@ def test_memory_that_was_used_of_what_was_reserved() -> None:
 
 UNSUPPORTED = """
 cpu_peak cpu_peak_efficiency cpu_peak_reached_duration hrusage ru_utime ru_stime exception_status except_stat ipendtime
-ependtime
+ependtime esub kill_issue_host suspend_issue_host resume_issue_host
 """
 
 
