@@ -124,7 +124,17 @@ class Gate(grpc.aio.ServerInterceptor):
                 if self._refusals.is_news(context.peer(), error.text, time.monotonic()):  # it asks again and again
                     self._write(_name(method), _nobody(context), requests, {"outcome": "refused", "why": error.text})
                 await context.abort(status_of(error), error.text)
-            await inner(requests, context)
+            watch = _Watch(prove)
+            try:
+                await inner(requests, context)
+            except asyncio.CancelledError:
+                if watch.refusal is None:
+                    raise
+                watch.refused()
+                log.warning("a session of an agent ends: %s", watch.refusal)
+                await context.abort(status_of(watch.refusal), watch.refusal.text)
+            finally:
+                watch.close()
 
         return call
 
@@ -155,7 +165,11 @@ class Gate(grpc.aio.ServerInterceptor):
             caller = await self._let_in(method, rule, request, body, context)
             _asking.set(caller)
             noted = False
-            watch = _Watch(self._auth, rule, self._config, context, caller)
+
+            async def look() -> None:
+                _check(rule, await self._auth.still(context, caller), self._config())
+
+            watch = _Watch(look)
             try:
                 wanted = request if isinstance(request, Message) else _readable(request)
                 async with aclosing(inner(wanted, context)) as items:  # type: ignore[type-var]
@@ -250,24 +264,20 @@ class Gate(grpc.aio.ServerInterceptor):
 
 
 class _Watch:
-    """Looks again and again whether the caller of the stream that the current task answers would still be let in; ends
-    the task with a refusal when not.
+    """Looks again and again whether the caller of the stream that the current task answers would still be let in:
+    `look` raises GschedError when not. Then it ends the task.
     """
 
-    def __init__(
-        self, auth: Authenticator, rule: Rule, config: Callable[[], ClusterConfig], context: Any, caller: Caller
-    ) -> None:
+    def __init__(self, look: Callable[[], Awaitable[object]]) -> None:
         self.refusal: GschedError | None = None
         self._answering = asyncio.current_task()
-        self._looks = asyncio.create_task(self._look(auth, rule, config, context, caller))
+        self._looks = asyncio.create_task(self._watch(look))
 
-    async def _look(
-        self, auth: Authenticator, rule: Rule, config: Callable[[], ClusterConfig], context: Any, caller: Caller
-    ) -> None:
+    async def _watch(self, look: Callable[[], Awaitable[object]]) -> None:
         while self.refusal is None:
             await asyncio.sleep(LOOK_S)
             try:
-                _check(rule, await auth.still(context, caller), config())
+                await look()
             except GschedError as error:
                 self.refusal = error
         if self._answering is not None:

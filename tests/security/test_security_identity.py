@@ -355,6 +355,30 @@ def test_a_session_of_an_agent_that_is_revoked_ends(master: SharedMaster) -> Non
         path.unlink()
 
 
+def test_a_session_of_an_agent_that_is_revoked_and_says_nothing_ends_too(
+    master: SharedMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be sent orders until it is taken for one that hangs."""
+    monkeypatch.setattr("gsched.master.gate.LOOK_S", 0.05)
+    over = threading.Event()
+
+    def said() -> Iterator[agent_pb2.AgentBatch]:
+        yield agent_pb2.AgentBatch(messages=[agent_pb2.AgentMessage(hello=agent_pb2.Hello(host="gpu1"))])
+        over.wait(60)
+
+    stub = agent_pb2_grpc.AgentServiceStub(Peer(master, master.tls, "gpu1").channel)
+    answers = stub.Session(said(), timeout=60)
+    assert next(answers).messages[0].refusal.text == "/gpu1/agent/user"
+    path = revoke(str(master.tls), "gpu1", "2026-01-01")
+    try:
+        with pytest.raises(grpc.RpcError, match="the certificate of gpu1 is revoked") as ended:
+            next(answers)
+        assert ended.value.code() is DENIED
+    finally:
+        path.unlink()
+        over.set()
+
+
 def logged(master: SharedMaster, word: str) -> str:
     """The line of the audit log with this word; it may come a moment after the answer."""
     log, deadline = master.folder / "audit.log", time.monotonic() + 60
