@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gsched.app import daemons
+from gsched.app import daemons, lostlocks
 from gsched.base.envdir import in_home, read_setting
 from gsched.base.errors import BadRequest, ConfigError, Conflict, GschedError, PermissionDenied
 from gsched.config.files import load
@@ -122,6 +122,8 @@ def up(
                 raise GschedError(f"the cluster cannot be made: {where}: {error.strerror}") from None
         config = home.config()
         private_folder(Path(config.locations.run_dir))
+        for pid, name in lostlocks.end(home.conf, config.locations.run_dir).items():
+            say(f"the {name} (process {pid}) had lost its files in {config.locations.run_dir}: it is started anew")
         if new_store:
             _renew(config, say)
         start_missing(home, config)
@@ -303,6 +305,10 @@ def _down(home: Home, run_dir: str, kill: bool, say: Say) -> None:
     if closed:
         _open_hosts(home, closed, say)
     stopped += ["master"] if daemons.stop(run_dir, "master") else []
+    lost = lostlocks.end(home.conf, run_dir)
+    if kill and "master" in lost.values():
+        say("nothing reached the master: running jobs go on; `gsched up` and `gsched down --kill` end them")
+    stopped += lost.values()
     # Nobody is coming back: commands need not wait for a master that was ended on purpose.
     (home.conf / MASTER_FILE).unlink(missing_ok=True)
     say(f"{_name(home)} {'is down' if stopped else 'was not up'}")
@@ -366,6 +372,9 @@ def status(home: Home, say: Say) -> bool:
         pid = daemons.running_pid(run_dir, name)
         whole = whole and bool(pid)
         say(f"{name:<20} {f'running (process {pid})' if pid else 'not running'}")
+    for pid, name in lostlocks.find(home.conf, run_dir).items():
+        say(f"attention: the {name} of process {pid} has lost its files in {run_dir}: `gsched up` starts it anew")
+        whole = False
     if daemons.running_pid(run_dir, "master"):
         with Client(read_address(str(home.conf)), wait_s=5.0) as client:
             view = client.cluster()

@@ -178,7 +178,7 @@ class Cluster:
 
     def pid(self, name: str) -> int:
         """Process id of the daemon `master`, `door` or `agent-HOST`."""
-        pid = daemons.running_pid(load(str(self.conf)).required().locations.run_dir, name)
+        pid = daemons.running_pid(self.run_dir, name)
         assert pid, f"the {name} does not run"
         return pid
 
@@ -186,7 +186,7 @@ class Cluster:
         """Kill a daemon and wait until it is gone."""
         pid = self.pid(name)
         os.kill(pid, number)
-        run_dir = load(str(self.conf)).required().locations.run_dir
+        run_dir = self.run_dir
         self.until(lambda: daemons.running_pid(run_dir, name) != pid, f"{name} still runs")
 
     def until(self, is_true: Callable[[], object], complaint: str, timeout_s: float = PATIENCE_S) -> None:
@@ -199,6 +199,11 @@ class Cluster:
     def logs(self) -> str:
         """All that the daemons have logged."""
         return "".join(path.read_text("utf8", "replace") for path in sorted((self.folder / "log").glob("*.log")))
+
+    @property
+    def run_dir(self) -> str:
+        """Where sockets and lock files lie."""
+        return load(str(self.conf)).required().locations.run_dir
 
     @property
     def host(self) -> str:
