@@ -219,7 +219,9 @@ def attempt_ended(
     if job is not None and job.key == key and _is_on(job, report.host) and is_part(job, report.host):
         part_ended(job, report, now, decision)
         return
-    if report.is_part or report.given_up:
+    # A host that has forgotten its part, with its folder, does not say that it was one.
+    is_left = job is not None and job.key == key and any(part.host == report.host for part in job.left_parts())
+    if report.is_part or report.given_up or is_left:
         part_ended_late(job, report, now, decision)
         return
     if job is None or job.attempt != report.attempt or not _is_on(job, report.host):

@@ -220,6 +220,23 @@ def test_parts_end_with_the_job_and_give_back_what_they_hold_when_they_have_ende
     world.check_replay()
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_the_end_of_a_part_is_one_also_where_its_host_has_forgotten_that_it_is(is_over: bool) -> None:
+    """Its spool folder was removed and its supervisor killed: a task alone was left to follow."""
+    world, job_id = running()
+    if is_over:
+        world.ended(job_id, leaves_parts=True)
+    world.do(AttemptEnded(job_id, 1, "b", AttemptResult(ended_at=world.now)))
+    job = world.job(job_id)
+    assert job.ended_parts == ("b",) and "b" not in job.view().leaving
+    assert not [event for event in world.events if isinstance(event, StaleResultRecorded)]
+    world.part_ended(job_id, "c")
+    if not is_over:
+        assert any("Run 1 lost its part on host b" in each for each in job.notes)
+        world.ended(job_id, exit_code=None)
+    assert world.kinds(job_id)[-1] == "JobPostProcessed" and holding(world) == ""
+
+
 def test_no_gpu_is_given_out_twice_while_a_part_ends() -> None:
     world, job_id = running()
     world.ended(job_id, leaves_parts=True)
