@@ -199,9 +199,9 @@ def room_for(facts: Facts, *, home: str, cwd: str, script: str | None) -> int:
 @functools.cache
 def _longest_end() -> AttemptResult:
     """One that takes as many characters to tell of as any."""
-    most = 9_999_999_999.0
+    most, mib = 9_999_999_999.0, 999_999_999.0
     usage = Usage(
-        cpu_s=most, max_mem_mib=most, avg_mem_mib=most, max_swap_mib=most, max_processes=10**9, max_threads=10**9
+        cpu_s=most, max_mem_mib=mib, avg_mem_mib=mib, max_swap_mib=mib, max_processes=10**7, max_threads=10**7
     )
     result = AttemptResult(signal=64, core_dumped=True, run_s=most, ended_at=most, usage=usage)
     left = (LeftProcess(pid=4_194_304, name="x" * 15, killed=True),) * MOST_LEFT_NAMED  # names have 15 bytes at most

@@ -14,6 +14,8 @@ import stat
 
 RULE = "-" * 60
 _LINE = 100
+_WIDTH = 80
+"""Of a terminal: more blanks would take two lines."""
 _REPORT = b"Sender: LSF System <"
 WAITING, FILLED, GONE = "waiting", "filled", "gone"
 """What is in the room: what `leave` wrote, a report, or something else: the job may have emptied its file."""
@@ -49,8 +51,8 @@ def look(fd: int, at: int, size: int, job: str) -> str:
 def fill(fd: int, at: int, size: int, text: str) -> bool:
     """Write `text`, which ends with an empty line, into the room; False where it is too long. `fd` no longer appends.
 
-    Blanks on its empty lines, some on each, make it as long as the room is: neither people nor programs take notice of
-    them there. Raises OSError.
+    Blanks on empty lines, some on each, make it as long as the room is: neither people nor programs take notice of them
+    there. Raises OSError.
     """
     data = text.encode(errors="surrogateescape")
     if len(data) > size:
@@ -65,15 +67,19 @@ def say(fd: int, at: int, size: int, sentence: str) -> None:
 
 
 def _stretched(data: bytes, spare: int) -> bytes:
-    """With so many blanks more, on the empty lines outside the job's script; on lines of their own what is too much."""
+    """With so many blanks more, on the empty lines above the outcome; on the one above the output what is too much.
+
+    Programs search the lines from the outcome on by patterns that have an empty line in them.
+    """
     lines = data.removesuffix(b"\n").split(b"\n")
     rules = [number for number, line in enumerate(lines) if line == RULE.encode()] or [0]
-    empty = [number for number, line in enumerate(lines) if not line and not rules[0] < number < rules[-1]]
-    for left, number in zip(range(len(empty), 0, -1), empty, strict=True):
-        lines[number] = b" " * min(spare // left, _LINE - 1)
+    empty = [number for number, line in enumerate(lines[: rules[-1] + 2]) if not line]
+    chosen = [number for number in empty if not rules[0] < number < rules[-1]]
+    for left, number in zip(range(len(chosen), 0, -1), chosen, strict=True):
+        lines[number] = b" " * min(spare // left, _WIDTH - 1)
         spare -= len(lines[number])
-    rest = (b"\n" + b" " * (_LINE - 1)) * (spare // _LINE + 1)
-    return b"\n".join(lines) + rest[:spare] + b"\n"
+    rest = (b"\n" + b" " * (_WIDTH - 1)) * (spare // _WIDTH + 1)
+    return b"\n".join(lines) + rest[1 : spare + 1] + b"\n"
 
 
 def _waiting(job: str) -> bytes:
