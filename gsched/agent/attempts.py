@@ -219,7 +219,7 @@ class Attempts:
         """Process id -> the attempt (`17.1`) that it belongs to, also one that is over; others are left out."""
         asked = list(pids)
         found = self._executor.owners(asked)
-        return {**left_by((pid for pid in asked if pid not in found), self._cluster), **found}
+        return {**left_by((pid for pid in asked if pid not in found), self._cluster, self._executor.uid_of), **found}
 
     def on_gpus(self) -> Mapping[str, frozenset[str]]:
         """Attempts that have not ended, of which processes may be on GPUs -> UUIDs of their whole GPUs."""

@@ -9,6 +9,7 @@ unasked.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import time
 from collections.abc import Callable, Coroutine, Iterable
@@ -320,6 +321,13 @@ class ProcessExecutor:
         """The job's user where that is not the agent's; else empty."""
         account = self._account(attempt_name(job_id, attempt))
         return account.name if account is not None else ""
+
+    def uid_of(self, name: str) -> int | None:
+        """Number of the user that an attempt runs as, or ran; None where that is not known any more."""
+        held = self._held.get(name)
+        if held is None:
+            return None
+        return os.getuid() if held.account is None else held.account.uid
 
     def _account(self, name: str) -> Account | None:
         held = self._held.get(name)

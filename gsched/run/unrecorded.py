@@ -43,11 +43,15 @@ def record_again(spool: Spool, cluster: str) -> None:
         if name not in known:
             spool.put_back(name, files, is_passed=order.account is not None)
     by_name: dict[str, list[contain.Process]] = {}
-    for pid, name in left_by(table, cluster).items():
+    for pid, name in left_by(table, cluster, _whose).items():
         if name not in known and name not in supervised and not table[pid].is_dead and not _is_of_server(pid):
             by_name.setdefault(name, []).append(table[pid])
     for name, found in by_name.items():
         _record(spool, cluster, name, found)
+
+
+def _whose(name: str) -> None:
+    """Nobody knows whose an attempt without a folder is."""
 
 
 def _supervised(table: Iterable[int], cluster: str) -> dict[str, tuple[Order, Mapping[str, bytes]]]:

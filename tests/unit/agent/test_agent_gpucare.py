@@ -48,7 +48,9 @@ class Machine:
         self.told: list[GpuReport] = []
         self.running: dict[str, frozenset[str]] = {}
         self.returning: dict[str, frozenset[str]] = {}
-        self.watch = GpuWatch("h", CLUSTER, GpuOwners(lambda pids: left_by(pids, CLUSTER)), on_look=self.told.append)
+        self.watch = GpuWatch(
+            "h", CLUSTER, GpuOwners(lambda pids: left_by(pids, CLUSTER, {}.get)), on_look=self.told.append
+        )
         self.care = self.new_care()
 
     def new_care(self) -> GpuCare:

@@ -30,7 +30,25 @@ def test_what_an_attempt_has_left_is_known_by_its_mark():
     children = [sleeper(mark) for mark in marks]
     try:
         pids = [child.pid for child in children]
-        assert left_by([*pids, 1, 999999999], CLUSTER) == {pids[0]: "7.2"}
+        assert left_by([*pids, 1, 999999999], CLUSTER, {}.get) == {pids[0]: "7.2"}
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+@pytest.mark.needs_root
+def test_nobody_puts_a_process_of_his_own_into_the_attempt_of_another_user():
+    """A stranger was taken for a job's own process: unseen on its GPU, and its memory was charged to the job."""
+    stranger, own = 54321, 54322
+
+    def sleeper(uid: int, name: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(["sleep", "60"], env={"GSCHED_ATTEMPT_ID": f"{CLUSTER}/{name}"}, user=uid)
+
+    children = [sleeper(stranger, "7.2"), sleeper(own, "7.2"), sleeper(stranger, "8.1")]
+    try:
+        pids = [child.pid for child in children]
+        assert left_by(pids, CLUSTER, {"7.2": own}.get) == {pids[1]: "7.2"}, "of 8.1 nobody knows whose it was"
     finally:
         for child in children:
             child.kill()
@@ -49,4 +67,4 @@ def test_what_an_attempt_has_left_is_known_by_its_mark():
 def test_what_an_attempt_has_left_is_known_by_its_control_group(monkeypatch, line, name):
     text = "1:name=systemd:/\n" + line.format(tag=tag_of(CLUSTER), other=tag_of("other")) + "\n"
     monkeypatch.setattr(tree, "read", lambda path: text)
-    assert left_by([999999999], CLUSTER) == ({999999999: name} if name else {})
+    assert left_by([999999999], CLUSTER, {}.get) == ({999999999: name} if name else {})
