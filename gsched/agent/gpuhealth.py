@@ -64,6 +64,8 @@ class GpuHealth:
         self._look = look
         self._counted_at = float("-inf")
         self._written = b""
+        self._unwritten = ""
+        """Why the file was not written the last time, as the log has it; empty when it was."""
         self._watched: frozenset[str] = frozenset()
         """UUIDs of those whose processes were seen last."""
         self._provider, self._records = self._read()
@@ -170,6 +172,8 @@ class GpuHealth:
             return
         try:
             replace_file(str(self._path), data)
-            self._written = data
+            self._written, self._unwritten = data, ""
         except OSError as error:  # judged all the same; only the next agent does not know
-            log.warning("%s cannot be written: %s", self._path, error)
+            if str(error) != self._unwritten:  # it is tried again at each look
+                log.warning("%s cannot be written: %s", self._path, error)
+            self._unwritten = str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,25 @@ def test_the_next_agent_knows(host: Host) -> None:
     assert gpu.fault.startswith("XID 79") and gpu.hit == ("17.1",)
     host.restart(boot_id="another")
     assert host.look().gpus[0].fault == ""
+
+
+def test_a_file_that_cannot_be_written_is_said_once(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    """Each look said so: on a full disk a line every few seconds, for as long as it is full."""
+    said = f"{host.path} cannot be written"
+    host.path.unlink()
+    host.path.mkdir()  # nothing takes its place, whoever tries
+    (host.path / "something").touch()
+    for number in (79, 31, 48):
+        assert host.xid(number).fault.startswith("XID 79")
+    assert caplog.text.count(said) == 1
+    shutil.rmtree(host.path)
+    host.see()
+    assert host.path.is_file()
+    host.path.unlink()
+    host.path.mkdir()
+    (host.path / "something").touch()
+    host.xid(95)
+    assert caplog.text.count(said) == 2, "it was written in between"
 
 
 @pytest.mark.parametrize("rubbish", [b"", b"{", b'{"boot_id": 7}', b"\xff"])
