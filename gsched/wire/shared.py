@@ -26,6 +26,13 @@ USER_NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@+\\-]{0,254}\$?")
 ROOT = "root"
 ACCOUNT_S = 60.0
 """How long it is remembered what the system knows of a name."""
+MISSED_S = 600.0
+"""How long a user whose call goes on may be unknown before it ends: a directory of users may be away for a while, and
+one who follows his jobs for days must not lose them for that."""
+
+
+class UnknownUser(PermissionDenied):
+    """The system knows no such user."""
 
 
 class Accounts:
@@ -42,6 +49,8 @@ class Accounts:
         self._own_uid = os.geteuid() if own_uid is None else own_uid
         self._uid_of = uid_of or uid_of_user
         self._known: dict[str, tuple[float, int | None]] = {}
+        self._missed: dict[str, float] = {}
+        """Users with calls that go on who are not known -> since when."""
 
     async def admit(self, user: str, host: str, way: str) -> Caller:
         """The caller of that name. Raises PermissionDenied for who is not served."""
@@ -50,7 +59,7 @@ class Accounts:
             raise PermissionDenied("what the host gives as a user is no user's name")
         uid = await self._uid(user)
         if uid is None and not config.unknown_users:
-            raise PermissionDenied(
+            raise UnknownUser(
                 f"user {user} is not known on {config.master_host}, the master's host (GSCHED_UNKNOWN_USERS=N)"
             )
         if uid == 0:
@@ -63,6 +72,18 @@ class Accounts:
                 f"user {user} is whom the master runs as: heard from {hosts} alone (GSCHED_ADMIN_HOSTS)"
             )
         return Caller(user, believed and user in config.administrators, host, way)
+
+    async def still(self, caller: Caller, host: str) -> Caller:
+        """The same in the middle of a call that goes on. Raises PermissionDenied."""
+        try:
+            found = await self.admit(caller.user, host, caller.way)
+        except UnknownUser:
+            now = time.monotonic()
+            if now - self._missed.setdefault(caller.user, now) < MISSED_S:
+                return caller
+            raise
+        self._missed.pop(caller.user, None)
+        return found
 
     async def _uid(self, user: str) -> int | None:
         found = self._known.get(user)
@@ -110,7 +131,7 @@ class ByHost:
 
     async def still(self, context: Any, caller: Caller) -> Caller:
         """The user, whose host still counts in the middle of a call. Raises PermissionDenied."""
-        return await self._accounts.admit(caller.user, self.host_of(context), caller.way)
+        return await self._accounts.still(caller, self.host_of(context))
 
     def host_of(self, context: Any, others: Collection[str] = ()) -> str:
         """The host of lsf.cluster, or of `others`, that the other side's certificate names. Raises PermissionDenied."""

@@ -84,7 +84,7 @@ class ByMunge:
 
     async def still(self, context: Any, caller: Caller) -> Caller:
         """The user, whose credential was good once, as the master serves him now. Raises PermissionDenied."""
-        return await self._accounts.admit(caller.user, caller.host, caller.way)
+        return await self._accounts.still(caller, caller.host)
 
     async def _decoded(self, credential: str, wanted: bytes) -> str:
         """The name of the user, where the credential is for this call."""

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -71,8 +72,8 @@ class StampedMaster(SharedMaster):
         self.config = msgspec.structs.replace(self.config, network=network)
 
     def open(self) -> list[grpc.aio.Server]:
-        accounts = Accounts(lambda: self.config, self.accounts.get)
-        auth = ByMunge(lambda: self.config, accounts, self.munge, lambda uid: self.names.get(uid))
+        self.known = Accounts(lambda: self.config, self.accounts.get)
+        auth = ByMunge(lambda: self.config, self.known, self.munge, lambda uid: self.names.get(uid))
         assert self.config.network.munge_port is not None
         return [*super().open(), self.server(auth, self.config.network.munge_port, hosts_only=False)]
 
@@ -258,7 +259,16 @@ def test_a_call_that_goes_on_ends_when_its_user_is_served_no_longer(
     monkeypatch.setattr("gsched.master.gate.LOOK_S", 0.05)
     monkeypatch.setattr("gsched.wire.shared.ACCOUNT_S", 0.0)
     events = followed(master, master.tls)
-    monkeypatch.delitem(master.accounts, "ann")
+    asked = threading.Event()
+
+    def away(user: str) -> None:
+        asked.set()
+
+    monkeypatch.setattr(master.known, "_uid_of", away)
+    for _ in range(3):  # a directory of users that is away for a moment ends nothing
+        asked.clear()
+        assert asked.wait(60)
+    monkeypatch.setattr("gsched.wire.shared.MISSED_S", 0.0)
     with pytest.raises(PermissionDenied, match="user ann is not known on localhost"):
         next(events)
 
