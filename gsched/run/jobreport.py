@@ -7,6 +7,7 @@ plain one, and makes none.
 
 from __future__ import annotations
 
+import codecs
 import functools
 import os
 import stat
@@ -20,6 +21,8 @@ from gsched.model.left_running import left_running_text
 from gsched.run import reportroom
 from gsched.run.reportroom import RULE
 
+SCRIPT_SHOWN = 64 * 1024
+"""Bytes of a job's script that the report is made of."""
 MOST_LINES = 50
 """Lines of a job's script that are shown."""
 MOST_LEFT_NAMED = 2
@@ -50,6 +53,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output_file: str = ""
     error_file: str = ""
     """As given with -o and -e, the job's number filled in; empty: none was given."""
+
+
+def beginning_of(script: bytes) -> str:
+    """What the report is made of; a character that is cut off at its end is left out."""
+    return codecs.getincrementaldecoder("utf8")("surrogateescape").decode(script[:SCRIPT_SHOWN])
 
 
 def report_text(
@@ -192,6 +200,8 @@ def _one_line(text: str) -> str:
 
 def room_for(facts: Facts, *, home: str, cwd: str, script: str | None) -> int:
     """Bytes of the longest report that may have to stand above the output of the job."""
+    if script is not None:
+        script = beginning_of(script[:SCRIPT_SHOWN].encode(errors="surrogateescape"))
     text = report_text(facts, _longest_end(), home=home, cwd=cwd, started_at=0, now=0, script=script, is_above=True)
     return len(text.encode(errors="surrogateescape"))
 

@@ -10,7 +10,6 @@ and never deletes what runs.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import json
 import os
@@ -28,7 +27,7 @@ from gsched.base.wholefile import replace_file, write_file
 from gsched.model.job import AttemptResult
 from gsched.run import attemptfiles
 from gsched.run.account import Account, acting_as
-from gsched.run.jobreport import Facts, report_text, write_instead, write_report
+from gsched.run.jobreport import SCRIPT_SHOWN, Facts, beginning_of, report_text, write_instead, write_report
 from gsched.run.order import Key, Limits, Order, Unkillable
 
 T = TypeVar("T")
@@ -37,8 +36,6 @@ PASSABLE = 0o711
 """Mode of a folder that others may go through, and not list."""
 REPORTED = "reported"
 """The file that says how long the output was when the report was put into its file."""
-SCRIPT_SHOWN = 64 * 1024
-"""Bytes of a script that a report is made of."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -349,8 +346,7 @@ class Spool:
             # Its user may have taken a lease on it (fcntl(2)): nobody waits for that.
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
             with open(os.open(self.folder(name) / attemptfiles.SCRIPT, flags), "rb") as file:
-                # Not final: a character that is cut off at the end is left out.
-                return codecs.getincrementaldecoder("utf8")("surrogateescape").decode(file.read(SCRIPT_SHOWN))
+                return beginning_of(file.read(SCRIPT_SHOWN))
         except OSError:
             return None
 

@@ -10,7 +10,7 @@ import pytest
 
 from gsched.model.job import TERM_TEXTS, AttemptResult, LeftProcess, Usage
 from gsched.run import reportroom
-from gsched.run.jobreport import Facts, report_text, room_for, write_instead, write_report
+from gsched.run.jobreport import Facts, beginning_of, report_text, room_for, write_instead, write_report
 
 START = 1499420042.0
 FACTS = Facts(
@@ -216,6 +216,17 @@ def test_what_the_room_is_too_large_shows_nowhere(tmp_path, script):
     assert all(line == line.rstrip(" ") for line in lines if line.strip())
     rules = [number for number, line in enumerate(lines) if line == reportroom.RULE]
     assert " " not in "".join(line for line in lines[rules[0] : rules[1]] if not line.strip())
+
+
+@pytest.mark.parametrize("script", [None, "학습\n" * 40_000, "x" * 200_000, "line\n" * 100_000])
+@pytest.mark.parametrize("result", [DONE, AttemptResult(exit_code=0)])
+def test_the_room_is_never_so_large_that_the_line_above_the_output_is_needed(tmp_path, script, result):
+    room = room_for(FACTS, home="/home/test", cwd="/srv/dir", script=script)
+    shown = script and beginning_of(script.encode())
+    fd = os.open(tmp_path / "o", os.O_RDWR | os.O_CREAT)
+    assert reportroom.fill(fd, 0, room, text(result=result, script=shown, is_above=True))
+    os.close(fd)
+    assert (tmp_path / "o").read_text().endswith("\n\nThe output (if any) follows:\n\n")
 
 
 def test_a_room_that_is_much_too_large_has_lines_that_a_terminal_shows(tmp_path):
