@@ -104,7 +104,9 @@ class Obedience:
         key = (request.job_id, request.attempt)
         if request.terminal:
             folder = self._attempts.folder(key)
-            await terminals.show(request, folder, lambda: self._attempts.is_over(key), self._send_output)
+            await terminals.show(
+                request, folder, lambda: self._attempts.is_over(key), self._attempts.read_kept, self._send_output
+            )
             return
         await answer(
             request,

@@ -11,6 +11,7 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from gsched.model.host_ledger import AttemptKey
 from gsched.run.terminal import HEADER_LIMIT, SOCKET
 from gsched.wire.v1 import agent_pb2
 
@@ -45,11 +46,18 @@ async def _ask(attempt_folder: Path, question: dict[str, int], data: bytes) -> t
         writer.close()
 
 
+Read = Callable[[AttemptKey, str, int, int], Awaitable[bytes]]
+"""Bytes of an attempt's stream, from an offset on, so many at most."""
 Send = Callable[[agent_pb2.OutputReply], Awaitable[bool]]
 
 
-async def show(request: agent_pb2.ReadOutput, attempt_folder: Path, is_over: Callable[[], bool], send: Send) -> None:
-    """Send what the job has printed from the offsets on, when there is some; what stands before them is dropped."""
+async def show(
+    request: agent_pb2.ReadOutput, attempt_folder: Path, is_over: Callable[[], bool], read: Read, send: Send
+) -> None:
+    """Send what the job has printed from the offsets on, when there is some; what stands before them is dropped.
+
+    Of an attempt that is over `read` has what nobody had taken when it ended.
+    """
     answer = await ask(
         attempt_folder,
         stdout=request.stdout_from,
@@ -61,6 +69,8 @@ async def show(request: agent_pb2.ReadOutput, attempt_folder: Path, is_over: Cal
         over = is_over()
         if not over:
             await asyncio.sleep(AWAY_S)  # its supervisor is gone: soon that is known
+        elif not await _send_left(request, read, send):
+            return
         await send(agent_pb2.OutputReply(request=request.request, last=True, over=over))
         return
     header, data = answer
@@ -69,6 +79,15 @@ async def show(request: agent_pb2.ReadOutput, attempt_folder: Path, is_over: Cal
         if piece and not await send(agent_pb2.OutputReply(request=request.request, stream=stream, data=piece)):
             return
     await send(agent_pb2.OutputReply(request=request.request, last=True, over=bool(header.get("over"))))
+
+
+async def _send_left(request: agent_pb2.ReadOutput, read: Read, send: Send) -> bool:
+    """False when nobody listens any more."""
+    for stream, start in (("stdout", request.stdout_from), ("stderr", request.stderr_from)):
+        piece = await read((request.job_id, request.attempt), stream, start, request.most)
+        if piece and not await send(agent_pb2.OutputReply(request=request.request, stream=stream, data=piece)):
+            return False
+    return True
 
 
 async def take_typed(request: agent_pb2.TypeInput, attempt_folder: Path, send: Send) -> None:

@@ -196,7 +196,8 @@ class Opening:
             raise NotStarted(f"no terminal for the job: {why(error)}") from error
         finally:
             os.umask(mask)
-        self.output = self.error = Nowhere(f"{self._folder}/{STDOUT}")
+        self.output = Nowhere(f"{self._folder}/{STDOUT}")
+        self.error = self.output if self.terminal.is_pty else Nowhere(f"{self._folder}/{STDERR}")
         return self.terminal.streams
 
     def _open_output(self, path: str, overwrite: bool, fallback: str) -> Output:

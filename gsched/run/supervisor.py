@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gsched.run.terminal import Terminal
 
 TAKE_PATIENCE_S = 10.0
-"""How long the end of an interactive job waits for somebody who takes what it printed last."""
+"""How long the end of an interactive job waits for somebody who takes what it printed last; then it is put by."""
 AGAIN_S = 1.0
 """Until the end of a task is written again that could not be."""
 MOST_LEFT_NAMED = 10
@@ -98,7 +98,7 @@ class Supervisor:
             self._note(self.children.sweep(self._name_unkillable))
             result = self._result(ended_at, run_s) | self._after() | self._left_running()
             if self.terminal is not None:
-                self.terminal.finish(TAKE_PATIENCE_S)
+                self._finish_terminal(self.terminal)
             self._leave_group()
             self.folder.write_status(result, "; ".join(self.notes))
 
@@ -298,6 +298,13 @@ class Supervisor:
             return
         self.poked = True
         self.clock.note(self.folder.is_suspended())
+
+    def _finish_terminal(self, terminal: Terminal) -> None:
+        terminal.finish(TAKE_PATIENCE_S)
+        try:
+            terminal.leave(self.folder.path)
+        except OSError as error:
+            self._note(f"what the job printed last could not be kept: {why(error)}")
 
     # -- after the job -------------------------------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ it, what is typed goes in.
 A thread of the job's supervisor that listens on a socket in the attempt's folder, or the task's. One question per
 connection: a line of JSON, bytes behind it; so is the answer. Whoever reads says up to where it has everything, so
 nothing is lost or doubled when agent, master or connection go and come back. At most LIMIT bytes of each stream are
-kept: then the job is not read from any more, and waits as at any slow terminal.
+kept: then the job is not read from any more, and waits as at any slow terminal. What nobody has taken when the job has
+been over for a while is left in files, as the output of other jobs is.
 
 Runs in the fork server's bare interpreter: standard library only, and only where a job is interactive or has tasks.
 Must never open anything but its socket.
@@ -39,10 +40,10 @@ class _Stream:
         self.start = 0
         self.data = bytearray()
 
-    def read(self) -> None:
+    def read(self, most: int) -> None:
         """Take what is there; the end of a pseudo-terminal is an error (EIO)."""
         try:
-            piece = os.read(self.fd, min(_PIECE, LIMIT - len(self.data)))
+            piece = os.read(self.fd, most)
         except BlockingIOError:
             return
         except OSError:
@@ -58,6 +59,15 @@ class _Stream:
         count = min(max(up_to - self.start, 0), len(self.data))
         del self.data[:count]
         self.start += count
+
+
+def _drain(stream: _Stream) -> None:
+    """Take what a job has left in a pipe that was not read any more, because so much of it was kept already."""
+    while stream.fd >= 0:
+        size = len(stream.data)
+        stream.read(_PIECE)
+        if len(stream.data) == size:
+            return
 
 
 class _Asking:
@@ -117,6 +127,21 @@ class Terminal:
         self.let_end(patience_s)
         self._ended.acquire()
 
+    def leave(self, folder: str) -> None:
+        """Put what nobody has taken into the streams' files in `folder`, each byte at its place in the stream, once
+        `finish` has returned. Raises OSError.
+        """
+        if self._is_hung_up:
+            return
+        for name, stream in self._outputs.items():
+            _drain(stream)
+            if stream.data:
+                fd = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+                try:
+                    os.pwrite(fd, bytes(stream.data), stream.start)
+                finally:
+                    os.close(fd)
+
     def let_end(self, patience_s: float) -> None:
         """The thread is to end when all that was printed has been taken, or nobody has asked for so long."""
         self._patience_s = patience_s
@@ -175,7 +200,7 @@ class Terminal:
             os.read(self._wake_in, 100)
         for stream in self._outputs.values():
             if ready.get(stream.fd, 0) & _READY:
-                stream.read()
+                stream.read(min(_PIECE, LIMIT - len(stream.data)))
             if self._is_hung_up:
                 stream.taken(stream.start + len(stream.data))
         if self._in in ready:

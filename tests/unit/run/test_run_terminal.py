@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from run_host import PATIENCE_S, Host
 
-from gsched.agent.terminals import ask, hang_up, has_terminal
-from gsched.run.terminal import LIMIT
+from gsched.agent.terminals import ask, hang_up, has_terminal, show
+from gsched.run.terminal import LIMIT, Terminal
+from gsched.wire.v1 import agent_pb2
 
 
 def on_a_host(scenario: Callable[[Host], Awaitable[None]]) -> Callable[..., None]:
@@ -142,3 +145,55 @@ async def test_after_a_hangup_nothing_waits_for_a_reader(host: Host) -> None:
     await begin(host, f"head -c {3 * LIMIT} /dev/zero; exit 3", "pty")
     await hang_up(host.folder())
     assert (await host.end_of(1)).exit_code == 3
+
+
+def a_job_that_nobody_watched(folder: Path, taken: int) -> None:
+    """It has printed and ended; `taken` bytes of standard output were taken before nobody asked any more."""
+    terminal = Terminal(str(folder), is_pty=False)
+    stdin, stdout, stderr = terminal.streams
+    os.write(stdout, b"first last")
+    os.write(stderr, b"warning")
+    for fd in (stdin, stdout, stderr):
+        os.close(fd)
+    terminal._outputs["stdout"].read(1 << 16)
+    terminal._outputs["stdout"].taken(taken)
+    terminal.start()
+    terminal.finish(0.0)
+    terminal.leave(str(folder))
+    terminal.close(is_started=False)
+
+
+def test_what_nobody_has_taken_when_a_job_has_ended_is_kept(tmp_path: Path) -> None:
+    a_job_that_nobody_watched(tmp_path, 6)
+    assert (tmp_path / "stdout").read_bytes()[6:] == b"last"
+    assert (tmp_path / "stderr").read_bytes() == b"warning"
+
+
+def test_it_is_shown_to_who_comes_late(tmp_path: Path) -> None:
+    a_job_that_nobody_watched(tmp_path, 0)
+    sent: list[agent_pb2.OutputReply] = []
+
+    async def send(reply: agent_pb2.OutputReply) -> bool:
+        sent.append(reply)
+        return True
+
+    async def read(_key: tuple[int, int], stream: str, offset: int, most: int) -> bytes:
+        return (tmp_path / stream).read_bytes()[offset : offset + most]
+
+    request = agent_pb2.ReadOutput(job_id=1, attempt=1, stdout_from=2, most=100, terminal=True)
+    asyncio.run(show(request, tmp_path, lambda: True, read, send))
+    assert [(each.stream, each.data) for each in sent[:-1]] == [("stdout", b"rst last"), ("stderr", b"warning")]
+    assert (sent[-1].last, sent[-1].over) == (True, True)
+
+
+def test_nothing_is_kept_for_a_terminal_that_was_closed(tmp_path: Path) -> None:
+    terminal = Terminal(str(tmp_path), is_pty=False)
+    os.write(terminal.streams[1], b"secret")
+    terminal._is_hung_up = True
+    terminal.start()
+    terminal.finish(0.0)
+    terminal.leave(str(tmp_path))
+    assert not (tmp_path / "stdout").exists()
+    for fd in terminal.streams:
+        os.close(fd)
+    terminal.close(is_started=False)
