@@ -147,6 +147,7 @@ def start_missing(home: Home, config: ClusterConfig, names: Collection[str] = ()
     def is_missing(name: str) -> bool:
         return (not names or name in names) and not daemons.running_pid(run_dir, name)
 
+    daemons.wait_a_while(lambda: not _is_starting(home, run_dir), READY_S)
     if is_missing("master"):
         _start(home, config, ["master"], "master", _master_answers(home))
     for host in config.hosts:
@@ -157,6 +158,11 @@ def start_missing(home: Home, config: ClusterConfig, names: Collection[str] = ()
             daemons.wait_a_while(_host_is_known(home, host), HELLO_S)
     if is_missing("door"):
         _start(home, config, ["door"], "door", _door_listens(home))
+
+
+def _is_starting(home: Home, run_dir: str) -> bool:
+    """Whether a master has begun, by a `gsched up` that was broken off, and has not said yet where it listens."""
+    return not (home.conf / MASTER_FILE).exists() and bool(daemons.running_pid(run_dir, "master"))
 
 
 def _make(home: Home, sim_gpus: str | None, hosts: list[str], gpu_resources: bool) -> None:
@@ -375,7 +381,10 @@ def status(home: Home, say: Say) -> bool:
     for pid, name in lostlocks.find(home.conf, run_dir).items():
         say(f"attention: the {name} of process {pid} has lost its files in {run_dir}: `gsched up` starts it anew")
         whole = False
-    if daemons.running_pid(run_dir, "master"):
+    if _is_starting(home, run_dir):
+        say("attention: the master is starting and does not answer yet")
+        whole = False
+    elif daemons.running_pid(run_dir, "master"):
         with Client(read_address(str(home.conf)), wait_s=5.0) as client:
             view = client.cluster()
             jobs = list(client.jobs(JobFilter(user="all")))

@@ -1,13 +1,19 @@
-"""The folder of sockets and lock files is removed, or cleaned up, while the daemons run."""
+"""What `gsched up` finds: a run folder that was removed under the daemons, a master that another one has just begun."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
 from collections.abc import Callable
 
 import psutil
 import pytest
 from live_cluster import Cluster
+
+from gsched.app import daemons
+from gsched.wire.address import MASTER_FILE
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
 
@@ -46,3 +52,23 @@ def test_a_run_folder_that_is_gone_is_made_again(make_cluster: Callable[..., Clu
     assert cluster.starts(job_id).pid == pid
     (cluster.folder / "go").touch()
     assert [each.result.exit_code for each in cluster.wait(job_id) if each.result] == [3]
+
+
+def test_an_up_that_was_broken_off_is_completed(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster("--sim-gpus", "1")
+    folder = ("--dir", str(cluster.folder))
+    cluster.run("gsched", "down", *folder)
+    with subprocess.Popen(["gsched", "up", *folder], env=cluster.env, stdout=subprocess.DEVNULL) as broken_off:
+        cluster.until(lambda: daemons.running_pid(cluster.run_dir, "master"), "no master is started")
+        broken_off.kill()
+    master = cluster.pid("master")
+    os.kill(master, signal.SIGSTOP)  # so that it has not come further when it is looked at
+    try:
+        if not (cluster.conf / MASTER_FILE).exists():
+            told = cluster.run("gsched", "status", *folder, check=False)
+            assert told.returncode != 0 and "attention: the master is starting" in told.stdout, told
+    finally:
+        os.kill(master, signal.SIGCONT)
+    cluster.up()
+    cluster.run("gsched", "status", *folder)
+    assert cluster.pid("master") == master
