@@ -7,6 +7,7 @@ any time (logrotate): the next line begins a new one. Where it cannot be written
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -82,12 +83,17 @@ class AuditLog:
 
     def _store(self, texts: list[str]) -> None:
         data = "".join(f"{text}\n" for text in texts).encode("ascii")
+        whole = -1
         try:
             self._reopen()
+            whole = os.fstat(self._file).st_size
             while data:
                 data = data[os.write(self._file, data) :]
             self._said = ""
         except OSError as error:
+            if whole >= 0:
+                with contextlib.suppress(OSError):  # no half line, to which the next one would be joined
+                    os.ftruncate(self._file, whole)
             problem = f"{self.path} cannot be written: {error.strerror}"
             if problem != self._said:
                 log.error("%s; what belongs there follows here", problem)

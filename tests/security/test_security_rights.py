@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import importlib
 import json
 import os
@@ -16,6 +17,7 @@ import grpc.aio
 import pytest
 
 from gsched.base.errors import BadRequest, GschedError, PermissionDenied
+from gsched.master import auditlog
 from gsched.master.auditlog import AuditLog
 from gsched.master.gate import Gate, LetIn
 from gsched.master.rights import RULES, Who
@@ -320,6 +322,36 @@ def test_the_log_is_for_its_owner_and_group_and_may_be_rotated(tmp_path: Path) -
     finally:
         os.umask(before)
     assert path.read_text() == "1970-01-01T00:00:01.000Z user=bob\n"
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_line_leaves_none_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The next line was joined to the half of it."""
+    room = 100
+    write = os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        nonlocal room
+        if os.readlink(f"/proc/self/fd/{descriptor}") != str(tmp_path / "audit.log"):
+            return write(descriptor, data)
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        wrote = write(descriptor, data[:room])
+        room -= wrote
+        return wrote
+
+    monkeypatch.setattr(auditlog.os, "write", full)
+    audit = AuditLog(str(tmp_path / "audit.log"))
+    audit.write(0.0, {"user": "ann", "text": "a" * 20})
+    _until(lambda: room < 100)
+    audit.write(0.0, {"user": "bob", "text": "b" * 200})
+    _until(lambda: "bob" in caplog.text)
+    room = 1000
+    audit.write(0.0, {"user": "eve"})
+    audit.close()
+    lines = (tmp_path / "audit.log").read_text().splitlines()
+    assert [line.split()[1] for line in lines] == ["user=ann", "user=eve"], lines
 
 
 def test_the_log_is_not_written_through_a_link_and_nothing_is_lost(
