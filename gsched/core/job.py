@@ -19,7 +19,7 @@ AT_HEAD = 1e12
 """Taken off the order of a job that is to be served before its equals."""
 
 
-class Course(msgspec.Struct, omit_defaults=True):
+class Course(msgspec.Struct, omit_defaults=True, gc=False):
     """What has become of a job since it was submitted; what belongs to an attempt is reset when it is requeued.
 
     `Job` has an attribute for each field.
@@ -138,7 +138,7 @@ else:
             super().__init__(attrgetter(f"course.{name}"), lambda job, value: job.change(name, value))
 
 
-class Job(msgspec.Struct, kw_only=True):
+class Job(msgspec.Struct, kw_only=True, gc=False):
     """One job. Times are UTC seconds. What most pending jobs have no use for is kept apart, in a course of its own."""
 
     job_id: int

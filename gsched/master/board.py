@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import msgspec
 
@@ -31,7 +30,7 @@ from gsched.model.snapshot import Bucket, Rank
 from gsched.model.view import ArrayView, HostView, JobFilter, JobView
 
 
-class Traits(NamedTuple):
+class Traits(msgspec.Struct, frozen=True, gc=False):
     """What decides on a pending job's place and reasons, and is not in its view."""
 
     rank: Rank

@@ -58,7 +58,7 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
 """From each state, the states an event may lead to. A finished job goes back to PEND when it is requeued (grequeue)."""
 
 
-class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What was submitted; only a JobModified or JobSwitched replaces it. Texts are as the user gave them.
 
     `environment` and `script` are ids of blobs in the store (content-addressed), since thousands of jobs share one;
@@ -198,7 +198,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.name}[{index}]" if index else self.display_name
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a job has used so far, or in the end. None means not sampled."""
 
     cpu_s: float = 0.0
@@ -215,7 +215,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_threads: int | None = None
 
 
-class LeftProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LeftProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A process that a job had left running when it was over, and that was ended with it."""
 
     pid: int
@@ -224,7 +224,7 @@ class LeftProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """By SIGKILL: SIGTERM was not enough."""
 
 
-class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """How an attempt ended, as its supervisor wrote it down.
 
     Exactly one of `exit_code` and `signal` is set, or neither when the status is unknown (`problem` says why).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class PendingReason(msgspec.Struct, frozen=True):
+class PendingReason(msgspec.Struct, frozen=True, gc=False):
     """One reason. `hosts` is 0 for a reason that is not a host's own; `detail` holds our numbers.
 
     `candidate`: the hosts are such that the job could ever use (right type, in its queue, asked for); reasons of the

@@ -18,7 +18,7 @@ NEVER_STARTED = 126
 """Exit code of a job that was ended while it was pending, for who waits for it. Source: bsub(1), -K."""
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One external message of a job."""
 
     box: int
@@ -30,7 +30,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     attached_bytes: int = 0
 
 
-class JobView(msgspec.Struct, frozen=True, kw_only=True):
+class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job as gjobs sees it."""
 
     job_id: int
@@ -311,7 +311,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     """lsb.params as it counts, defaults included; only when they were asked for."""
 
 
-class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
+class EventRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A stored event as a reader gets it: `payload` is its JSON (gsched.model.event)."""
 
     seq: int
@@ -332,7 +332,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """-is: the input file's contents."""
 
 
-class Submitted(msgspec.Struct, frozen=True, kw_only=True):
+class Submitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The answer to one submission. `warnings` are lines for stderr."""
 
     job_id: int
@@ -409,7 +409,7 @@ class ConditionView(msgspec.Struct, frozen=True, kw_only=True):
     """The newest event that was looked at."""
 
 
-class Control(msgspec.Struct, frozen=True, kw_only=True):
+class Control(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The answer to kill, stop or resume of one job: `error` empty when it was accepted."""
 
     job_id: int

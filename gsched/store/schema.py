@@ -108,7 +108,7 @@ checkpoint = Table(
 )
 
 
-class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job as the read side finds it: one row, replaced whole whenever the job changes. Times are UTC seconds.
 
     `host` holds the names of the execution hosts, each once, first execution host first, separated by one space.

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
+from gsched.core.job import Job
+from gsched.master.board import Traits
 from gsched.master.collector import undisturbed
+from gsched.model.event import JobSubmitted
+from gsched.model.job import JobSpec, JobState
+from gsched.model.snapshot import Rank
+from gsched.model.view import Control, JobView, Submitted
+from gsched.store.schema import JobRow
 
 
 @pytest.mark.parametrize("was_on", [True, False])
@@ -34,3 +41,17 @@ def test_the_collector_rests_while_a_cycle_plans(was_on: bool, fails: bool) -> N
     finally:
         (gc.enable if before else gc.disable)()
     assert seen == [(False, "snapshot", 1.0, 2)]
+
+
+def test_what_there_is_one_of_for_each_job_is_kept_from_the_collector() -> None:
+    spec = JobSpec(command="run", user="ann", queue="normal")
+    job = Job(job_id=1, spec=spec, state=JobState.PEND, submitted_at=0.0)
+    job.not_before = 5.0
+    of_jobs: list[Any] = [
+        *(spec, job, job.course, job.view(None), Traits(Rank(0.0, 1.0, 0))),
+        JobSubmitted(at=0.0, job_id=1, spec=spec),
+        JobView(job_id=1, spec=spec, state="PEND", submitted_at=0.0),
+        JobRow(job_id=1, user="ann", queue="normal", name="", project="", state="PEND", submitted_at=0.0),
+        *(Control(job_id=1), Submitted(job_id=1, queue="normal", default_queue=False)),
+    ]
+    assert [type(each).__name__ for each in of_jobs if gc.is_tracked(each)] == []
