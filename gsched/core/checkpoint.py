@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gsched.base.errors import Internal
+from gsched.core.accepted import Accepted
 from gsched.core.accounting import Accounts
 from gsched.core.array import JobArray
 from gsched.core.entities import JobGroup, QueueState, StoredReservation
@@ -50,6 +51,7 @@ class _Rest(msgspec.Struct, kw_only=True):
     groups: dict[str, JobGroup] | None = None
     """None in checkpoints of before there were any."""
     reservations: dict[str, StoredReservation] = {}
+    accepted: list[Accepted] = []
     accounts: msgspec.Raw = msgspec.Raw(b"null")
 
 
@@ -134,6 +136,7 @@ class Writing:
             queue_states=state.queue_states,
             groups=state.groups,
             reservations=state.reservations,
+            accepted=list(state.accepted.values()),
             accounts=msgspec.Raw(state.accounts.dump()),
         )
         return _in_parts(self._pieces(list(state.jobs), list(state.arrays), msgspec.json.encode(rest)))
@@ -229,4 +232,5 @@ def load(payload: bytes, state: ClusterState) -> ClusterState:
         state.groups.clear()
         state.groups.update(stored.groups)
     state.reservations = stored.reservations
+    state.accepted = {each.event.first_id: each for each in stored.accepted}
     return state

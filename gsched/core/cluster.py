@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from gsched.base.ids import array_of, element_id, index_of
 from gsched.core import checkpoint, groups, machine, quarantine
+from gsched.core.accepted import Accepted
 from gsched.core.accounting import Accounts
 from gsched.core.array import JobArray
 from gsched.core.entities import JobGroup, QueueState, StoredReservation
@@ -63,6 +64,8 @@ class ClusterState:
         """What each pending job waits for."""
         self.tokens: dict[str, dict[int, int]] = {}
         """Submission token -> place in the submission -> job id, of jobs in memory."""
+        self.accepted: dict[int, Accepted] = {}
+        """First number -> submission of which jobs are still to be made, the oldest first."""
         self.avoiding: dict[int, str] = {}
         """Pending jobs whose last start failed -> the host where it did."""
         self.running: dict[int, Running] = {}

@@ -30,7 +30,7 @@ from gsched.core.requeueing import has_ended_unstarted, requeue, requeue_ended, 
 from gsched.core.roles import cluster_denied, job_denied
 from gsched.core.select_jobs import admits, name_weight
 from gsched.core.targets import Target, admitted, find, own_indices, waiting_or_started
-from gsched.core.turns import MOVE, Turn, Work, weight
+from gsched.core.turns import MOVE, MOVE_LINE, Turn, Work, weight
 from gsched.model.config import ClusterConfig
 from gsched.model.event import (
     JobForced,
@@ -210,7 +210,7 @@ def _record_move(desk: Desk, job: Job, number: int, *, whole: bool = False) -> N
     command = desk.command
     place = desk.moved.get(job.array_id)
     if place is None:
-        desk.turn.spend(MOVE + desk.state.waits.aside)
+        desk.turn.spend(MOVE + MOVE_LINE * desk.state.pending.kinds + desk.state.waits.aside)
         everybody = desk.caller.rules_queue(job.spec.queue, desk.config)
         to_top = command.action == "top"
         place = moving.place_at(desk.state, job, command.position, to_top=to_top, everybody=everybody, whole=whole)

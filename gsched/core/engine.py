@@ -45,8 +45,9 @@ from gsched.core.hostnews import HostNews
 from gsched.core.instruction import ConfigureAgent
 from gsched.core.job import Job
 from gsched.core.judgement import judge_for
+from gsched.core.making import Making, Progress
 from gsched.core.observed import Observations
-from gsched.core.outlook import Outlook
+from gsched.core.outlook import Outlook, local_type_of
 from gsched.core.rejudging import Rejudging
 from gsched.core.reserved_anew import Unreserved, reserved_anew, unreserved
 from gsched.core.returning import Returning
@@ -54,6 +55,7 @@ from gsched.core.submission import submit
 from gsched.core.timeouts import Timeouts
 from gsched.core.turns import UNLIMITED, Turn, Unfinished, Work
 from gsched.core.unkillable import note_unkillable
+from gsched.core.unread import Unread
 from gsched.model.config import ClusterConfig
 from gsched.model.event import ConfigApplied, JobStarted
 from gsched.model.job import JobSpec
@@ -99,9 +101,13 @@ class Engine:
         self._outlook = Outlook(state, self.observations)
         self._dispatcher = Dispatcher(state, self.observations, self._outlook.forget)
         self._dependents = Dependents(state)
+        self._making = Making(state)
+        self._settled = 0
+        """Turns in which jobs of accepted submissions were made, since a cycle was asked for on their behalf."""
         self._timeouts = Timeouts(state, self.observations)
         self._host_news = HostNews(state, self.observations, self._outlook.forget, self._timeouts)
         self._returning = Returning(state, self.observations)
+        self._unread = Unread(state.pending)
         self._rejudging = Rejudging(state)
         self._rejudging.begin()  # the configuration may have changed while no master was there
         self._schedule = schedule
@@ -195,14 +201,27 @@ class Engine:
 
     @property
     def unsettled(self) -> bool:
-        """Whether jobs that depend on others are still to be looked at: `settle` goes on."""
-        return self._dependents.has_more
+        """Whether jobs of accepted submissions are still to be made, or such that depend on others to be looked at:
+        `settle` goes on.
+        """
+        return self._making.has_more or self._dependents.has_more
 
     def settle(self, now: float, steps: int = UNLIMITED) -> Decision:
         """More of what follows from what has happened."""
         decision = Decision(self.state, self.observations.of)
+        if self._making.has_more:
+            self._make(decision, steps)
         self._settle(now, decision, steps)
         return decision
+
+    def _make(self, decision: Decision, steps: int) -> None:
+        """Some more jobs of an accepted submission."""
+        progress = self._making.step(self.config, decision.record, steps)
+        if progress is Progress.OVER_UNDER_ANOTHER:
+            self._rejudging.begin()
+        self._settled = self._settled + 1 if progress is Progress.MORE else 0
+        if self._settled % TURNS_UNSEEN == 0:
+            self._wake()
 
     def _settle(self, now: float, decision: Decision, steps: int = UNLIMITED) -> None:
         """What follows from what has just happened, in the same decision: the ends of what attempts had on several
@@ -219,7 +238,7 @@ class Engine:
         def admitted(spec: JobSpec) -> JobSpec:
             return self._admitted(spec, command.user, turn.now)
 
-        return submit(self.state, self._configured, command, admitted, turn)
+        return submit(self.state, self._configured, command, admitted, self._making.keep, turn)
 
     def _configured(self) -> ClusterConfig:
         return self.config
@@ -398,6 +417,9 @@ class Engine:
             if self._rejudging.is_due:
                 self.needs_cycle = True
                 return decision
+        if self.state.pending and self._unread.step(local_type_of(self.config), steps):
+            self.needs_cycle = True
+            return decision
         if not self._tried:
             self._news = False
         force(self.state, self.config, self._dispatcher, self.snapshot, now, decision)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gsched.core import rearranging
+from gsched.core.accepted import Accepted
 from gsched.core.array import JobArray, UnstartedEnd, indices_of
 from gsched.core.job import Job
 from gsched.core.legality import IllegalEvent, check_current, move, refuse
@@ -53,6 +54,7 @@ from gsched.model.event import (
     ReservationRemoved,
     StaleResultRecorded,
     StoreRenewed,
+    SubmissionAccepted,
 )
 from gsched.model.job import FINISHED, PENDING, STARTED, TRANSITIONS, JobState
 from gsched.model.view import Message
@@ -91,6 +93,7 @@ def _submitted(state: ClusterState, event: JobSubmitted) -> None:
             stopped_by=spec.user if spec.hold else "",
         )
         state.add_array(array)
+        _count_off(state, event, array.left)
         return
     job = Job(
         job_id=event.job_id,
@@ -105,6 +108,24 @@ def _submitted(state: ClusterState, event: JobSubmitted) -> None:
     if spec.hold:
         job.stopped_by = spec.user
     state.add(job)
+    _count_off(state, event, 1)
+
+
+def _count_off(state: ClusterState, event: JobSubmitted, jobs: int) -> None:
+    """If it is of a submission that was accepted before: one less is to be made."""
+    first_id = event.job_id - event.place
+    accepted = state.accepted.get(first_id)
+    if accepted is not None:
+        accepted.count_off(event.place, jobs, jobs * event.spec.slots)
+        if accepted.is_over:
+            del state.accepted[first_id]
+
+
+def _accepted(state: ClusterState, event: SubmissionAccepted) -> None:
+    if event.first_id < state.next_job_id:
+        raise IllegalEvent(f"job numbers from {event.first_id} on were accepted, but {state.next_job_id} is the next")
+    state.accepted[event.first_id] = Accepted(event, 0, event.jobs, event.slots)
+    state.next_job_id = event.first_id + event.count
 
 
 def _dispatched(state: ClusterState, event: JobDispatched) -> None:
@@ -346,6 +367,7 @@ def _store_renewed(state: ClusterState, event: StoreRenewed) -> None:
 
 _APPLY: dict[type, Callable[[ClusterState, Any], None]] = {
     JobSubmitted: _submitted,
+    SubmissionAccepted: _accepted,
     JobReleased: rearranging.released,
     JobModified: rearranging.changed,
     JobSwitched: rearranging.changed,

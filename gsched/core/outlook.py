@@ -265,10 +265,16 @@ def _increasing(config: ClusterConfig, gpu_names: Iterable[str]) -> frozenset[st
     return frozenset(each.name for each in known if each is not None and each.increasing)
 
 
+def local_type_of(config: ClusterConfig) -> str:
+    """What `type==local` stands for."""
+    master = config.hosts.get(config.master_host)
+    return LOCAL_TYPE if master is None else host_type(master)
+
+
 def _fixed(config: ClusterConfig, gpu_names: Iterable[str]) -> _Fixed:
-    groups, master = config.user_groups, config.hosts.get(config.master_host)
+    groups = config.user_groups
     return _Fixed(
-        local_type=LOCAL_TYPE if master is None else host_type(master),
+        local_type=local_type_of(config),
         increasing=_increasing(config, gpu_names),
         budgets=tuple(limit for limit in config.limits if limit.gpu_hours is not None),
         user_limits=_rows(config, lambda row: row.max_jobs),

@@ -6,7 +6,7 @@ Never empty for a pending job. It changes nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gsched.base.errors import ResourceExhausted
@@ -87,36 +87,37 @@ def pending_reasons(
     return reasons.get(bucket) or reasons.get((bucket.queue, bucket.requirement)) or (WAITING,)
 
 
-def check_pending(state: ClusterState, config: ClusterConfig, user: str, specs: Sequence[JobSpec]) -> None:
-    """MAX_PEND_JOBS and MAX_PEND_SLOTS: raises ResourceExhausted when the new jobs would be too many.
+def check_pending(state: ClusterState, config: ClusterConfig, user: str, jobs: int, slots: int) -> None:
+    """MAX_PEND_JOBS and MAX_PEND_SLOTS: raises ResourceExhausted when so many new jobs would be too many.
 
-    Every job in PEND or PSUSP counts, with the slots that it wants at the least.
+    Every job in PEND or PSUSP counts, with the slots that it wants at the least, and every one that is accepted.
     """
-    numbers = [_number_of(spec) for spec in specs]
-    slots = sum(count * spec.slots for count, spec in zip(numbers, specs, strict=True))
-    _check_more(state, config, user, sum(numbers), slots)
+    _check_more(state, config, user, jobs, slots)
 
 
 def check_growth(state: ClusterState, config: ClusterConfig, user: str, spec: JobSpec, old: JobSpec) -> None:
     """The same for a job that waits and is to want more slots than before."""
-    more = _number_of(spec) * (spec.slots - old.slots)
+    more = number_of(spec) * (spec.slots - old.slots)
     if more > 0:
         _check_more(state, config, user, 0, more)
 
 
-def _number_of(spec: JobSpec) -> int:
+def number_of(spec: JobSpec) -> int:
+    """One, or the elements of the array."""
     return indices_of(spec.indices).count if spec.indices else 1
 
 
 def _check_more(state: ClusterState, config: ClusterConfig, user: str, jobs: int, slots: int) -> None:
+    accepted = list(state.accepted.values())
     for limit in _pending_limits(config, user):
-        for what, counted, new, most in (
-            ("jobs", state.tally.pending_jobs, jobs, limit.jobs),
-            ("slots", state.tally.pending_slots, slots, limit.slots),
+        coming = [each for each in accepted if limit.members is None or each.event.user in limit.members]
+        for what, counted, more, new, most in (
+            ("jobs", state.tally.pending_jobs, sum(each.jobs_left for each in coming), jobs, limit.jobs),
+            ("slots", state.tally.pending_slots, sum(each.slots_left for each in coming), slots, limit.slots),
         ):
             if most is None or not new:
                 continue
-            waiting = _sum(counted, limit.members)
+            waiting = _sum(counted, limit.members) + more
             if waiting + new > most:
                 of = f"{what} of {limit.who}" if limit.who else what
                 text = f"{waiting} {of} wait, {new} more would exceed {most} (MAX_PEND_{what.upper()})"

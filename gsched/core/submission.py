@@ -1,4 +1,4 @@
-"""A submission: all of its jobs or none, in one decision, and the same answer when it comes again under its token.
+"""A submission: all of its jobs or none, by one event, and the same answer when it comes again under its token.
 
 It does not judge what may enter: `admit`, which it is given, completes each specification or refuses it.
 """
@@ -10,16 +10,19 @@ from collections.abc import Callable, Generator, Sequence
 from msgspec import structs
 
 from gsched.base.errors import BadRequest, Conflict
+from gsched.core.accepted import encoded
 from gsched.core.cluster import ClusterState
 from gsched.core.command import Submit
 from gsched.core.specs import fingerprint
-from gsched.core.standing import check_pending
-from gsched.core.turns import JUDGEMENT, Turn, Work, weight
+from gsched.core.standing import check_pending, number_of
+from gsched.core.turns import EVENT, JUDGEMENT, Turn, Work, reading, weight
 from gsched.model.config import ClusterConfig
-from gsched.model.event import JobSubmitted
+from gsched.model.event import JobSubmitted, SubmissionAccepted
 from gsched.model.job import JobSpec
 from gsched.model.view import Submitted
 
+Keep = Callable[[int, Sequence[JobSpec], ClusterConfig], None]
+"""(first number, specifications, what judged them) of a submission that is accepted now."""
 MOST_TOKEN = 256
 """Characters; it is kept with each job of the submission."""
 
@@ -29,12 +32,14 @@ def submit(
     configured: Callable[[], ClusterConfig],
     command: Submit,
     admit: Callable[[JobSpec], JobSpec],
+    keep: Keep,
     turn: Turn,
 ) -> Work:
     """Reply: a Submitted for each job. What was submitted before is answered as it was then, and nothing happens.
 
-    Judging them may take several turns; all of them are made in one. Raises BadRequest, Conflict (the token is that of
-    another submission), ResourceExhausted, and what `admit` raises.
+    Judging them may take several turns. Those that fit into a turn are made in one; more of them are accepted together
+    by one event (gsched.core.accepted), and made in the turns that follow, for which the reply waits. Raises
+    BadRequest, Conflict (the token is that of another submission), ResourceExhausted, and what `admit` raises.
     """
     if not command.specs:
         raise BadRequest("an empty submission")
@@ -43,32 +48,85 @@ def submit(
     config = None
     while config is not configured():  # judged anew where it was changed meanwhile
         config = configured()
-        if (known := _known(state, command)) is not None:
+        if (known := (yield from _known(state, command))) is not None:
             return answered_before(state, command, known, config.params.default_queues)
-        last = state.next_job_id + len(command.specs) - 1
-        if last > config.params.max_job_id:
-            raise BadRequest(f"job id {last} would exceed MAX_JOBID {config.params.max_job_id}")
+        _check_numbers(state, config, command)
         specs = yield from each_once(command.specs, lambda spec: state.specs.shared(admit(spec)), turn)
+        jobs, slots = yield from wanted_in_all(specs, turn)
+        if not turn.has_room(EVENT * len(specs)):
+            yield
+    if (known := (yield from _known(state, command))) is not None:  # the same again has been faster
+        return answered_before(state, command, known, config.params.default_queues)
+    _check_numbers(state, config, command)
+    check_pending(state, config, command.user, jobs, slots)
+    first_id = state.next_job_id
+    if not turn.has_room(EVENT * len(specs)):
+        keep(first_id, specs, config)
+        turn.decision.record(_accepted(command, first_id, specs, turn.now, jobs, slots))
+        while first_id in state.accepted:
+            yield
+    else:
+        delays = {name: config.queues[name].new_job_delay_s for name in {spec.queue for spec in specs}}
+        for place, spec in enumerate(specs):
+            delay_s = delays[spec.queue]
+            not_before = turn.now + delay_s if delay_s else 0.0
+            turn.decision.record(
+                JobSubmitted(
+                    at=turn.now,
+                    job_id=first_id + place,
+                    spec=spec,
+                    token=command.token,
+                    place=place,
+                    not_before=not_before,
+                )
+            )
+    return [submitted(spec, job_id) for job_id, spec in enumerate(specs, first_id)]
+
+
+def _check_numbers(state: ClusterState, config: ClusterConfig, command: Submit) -> None:
+    last = state.next_job_id + len(command.specs) - 1
+    if last > config.params.max_job_id:
+        raise BadRequest(f"job id {last} would exceed MAX_JOBID {config.params.max_job_id}")
+
+
+def _accepted(
+    command: Submit, first_id: int, specs: Sequence[JobSpec], now: float, jobs: int, slots: int
+) -> SubmissionAccepted:
+    different: dict[int, int] = {}
+    places = tuple(different.setdefault(id(spec), len(different)) for spec in specs)
+    by_id = {id(spec): spec for spec in specs}
+    return SubmissionAccepted(
+        at=now,
+        first_id=first_id,
+        user=command.user,
+        token=command.token,
+        specs=tuple(encoded(by_id[each]) for each in different),
+        places=() if len(different) == len(specs) else places,
+        jobs=jobs,
+        slots=slots,
+    )
+
+
+def _known(state: ClusterState, command: Submit) -> Generator[None, None, dict[int, int] | None]:
+    """Place in the submission -> job, if its token is known; one whose jobs are being made is waited for."""
+    if not command.token:
+        return None
+    while any(each.event.token == command.token for each in state.accepted.values()):
+        yield
+    return state.tokens.get(command.token) or None
+
+
+def wanted_in_all(specs: Sequence[JobSpec], turn: Turn) -> Generator[None, None, tuple[int, int]]:
+    """Jobs, each element of an array counted, and the slots that they want at the least."""
+    jobs = slots = 0
+    for spec in specs:
+        turn.spend()
         if turn.is_over:
             yield
-    if (known := _known(state, command)) is not None:  # the same again has been faster
-        return answered_before(state, command, known, config.params.default_queues)
-    check_pending(state, config, command.user, specs)
-    delays = {name: config.queues[name].new_job_delay_s for name in {spec.queue for spec in specs}}
-    reply = []
-    for place, spec in enumerate(specs):
-        job_id, delay_s = state.next_job_id, delays[spec.queue]
-        not_before = turn.now + delay_s if delay_s else 0.0
-        turn.decision.record(
-            JobSubmitted(at=turn.now, job_id=job_id, spec=spec, token=command.token, place=place, not_before=not_before)
-        )
-        reply.append(submitted(spec, job_id))
-    return reply
-
-
-def _known(state: ClusterState, command: Submit) -> dict[int, int] | None:
-    """Place in the submission -> job, if its token is known."""
-    return (state.tokens.get(command.token) or None) if command.token else None
+        number = number_of(spec)
+        jobs += number
+        slots += number * spec.slots
+    return jobs, slots
 
 
 def each_once(
@@ -77,6 +135,7 @@ def each_once(
     """Each completed; equal ones are looked at once."""
     by_content: dict[bytes, JobSpec] = {}
     by_object: dict[int, JobSpec] = {}
+    read: set[tuple[str, str]] = set()
     for spec in specs:
         if id(spec) in by_object:
             continue
@@ -86,6 +145,10 @@ def each_once(
         found = by_content.get(key)
         if found is None:
             found = by_content[key] = complete(spec)
+            asked = (found.combined_req, found.combined_gpu_req)
+            if asked not in read:
+                read.add(asked)
+                turn.spend(reading("".join(asked)))
             turn.spend(JUDGEMENT + weight(found.conditions))
         by_object[id(spec)] = found
     return [by_object[id(spec)] for spec in specs]

@@ -21,11 +21,15 @@ EVENT = 20
 """Steps of an event: it is applied, encoded, stored and shown."""
 MOVE = 300
 """Steps of finding another place in a queue's order."""
+MOVE_LINE = 6
+"""The same for each kind of jobs that wait."""
 JUDGEMENT = 100
 """Steps of judging what a job asks for."""
 DEPENDENCY = 1_000
 """The same where it names other jobs, and is refused."""
 _CHARACTERS_OF_CONDITIONS = 8
+_READING = 250
+_A_CHARACTER = 4
 
 Work = Generator[None, None, Any]
 """Yields when its turn is over; returns the reply."""
@@ -51,6 +55,10 @@ class Turn:
         self._left -= steps
         self.decision.steps += steps
 
+    def has_room(self, steps: int) -> bool:
+        """Whether so much more can be done in it."""
+        return self._left - EVENT * len(self.decision.events) >= steps
+
     @property
     def is_over(self) -> bool:
         """Whether the rest is for another turn."""
@@ -60,6 +68,11 @@ class Turn:
 def weight(conditions: str) -> int:
     """Steps of going through all that a job depends on."""
     return len(conditions) // _CHARACTERS_OF_CONDITIONS
+
+
+def reading(requirement: str) -> int:
+    """Steps of reading a requirement that was not asked for before, here and in the next cycle."""
+    return _READING + _A_CHARACTER * len(requirement) if requirement else 0
 
 
 @dataclass(frozen=True, slots=True)

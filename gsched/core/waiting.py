@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import count, groupby
@@ -188,6 +189,8 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         """id(spec) -> the spec, kept so that its id stays its own, and the line of the last job with it."""
         self._shared: dict[RequirementClass, RequirementClass] = {}
         """Class -> the one object that all its buckets hold."""
+        self.new_classes: deque[RequirementClass] = deque()
+        """Those that have come; whoever reads them empties it (gsched.core.unread)."""
 
     def __getitem__(self, requirement: RequirementClass) -> Mapping[Bucket, WaitingLine]:
         return self._classes[requirement]
@@ -206,6 +209,11 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
         """The first jobs of the buckets of a class in a queue, in order; see gsched.model.snapshot.Head."""
         found = self._heads.get(requirement, {}).get(queue)
         return [] if found is None else found.in_order()
+
+    @property
+    def kinds(self) -> int:
+        """How many lines there are."""
+        return sum(map(len, self._classes.values()))
 
     def lines(self) -> Iterator[tuple[Bucket, WaitingLine]]:
         """Every bucket with its line."""
@@ -243,6 +251,7 @@ class WaitingRoom(Mapping[RequirementClass, Mapping[Bucket, WaitingLine]]):
             self._queues[bucket.requirement] = {}
             self._heads[bucket.requirement] = {}
             self._shared[bucket.requirement] = bucket.requirement
+            self.new_classes.append(bucket.requirement)
         line = buckets.get(bucket)
         if line is None:
             bucket = bucket._replace(requirement=self._shared[bucket.requirement])

@@ -35,6 +35,7 @@ from gsched.master.replies import filled, job_replies
 from gsched.master.sessions import Sessions
 from gsched.master.sharedviews import shared_views, with_shared
 from gsched.master.withheld import queues_with_kept_slots, with_kept_slots
+from gsched.model.event import SubmissionAccepted
 from gsched.model.job import FINISHED, PENDING, JobSpec
 from gsched.model.view import (
     ClusterView,
@@ -53,6 +54,7 @@ from gsched.wire.convert import fill, from_proto, to_proto
 from gsched.wire.server import answers, streams
 from gsched.wire.v1 import model_pb2, past_pb2, scheduler_pb2, scheduler_pb2_grpc
 
+_ACCEPTED = str(SubmissionAccepted.__struct_config__.tag)
 MOST_PER_JOB = 48 << 20
 """Bytes of one submission: its order must fit into one message to an agent."""
 EVENTS_PER_PAGE = 2_000
@@ -279,7 +281,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             while page := await self._page_after(last):
                 for record in page:
                     last = record.seq
-                    if is_followed(record.job_id, wanted):
+                    if _is_told(record, wanted):
                         yield to_proto(record, model_pb2.EventRecord)
             while records is not None:
                 fresh = await records.get()
@@ -287,7 +289,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
                     raise Conflict(f"the reader is too slow; go on after event {last}")
                 if fresh.seq > last:
                     last = fresh.seq
-                    if is_followed(fresh.job_id, wanted):
+                    if _is_told(fresh, wanted):
                         yield to_proto(fresh, model_pb2.EventRecord)
         finally:
             if records is not None:
@@ -379,6 +381,13 @@ async def ask(loop: EngineLoop, command: Command, blobs: Mapping[str, bytes] | N
 
     loop.put(Item(command, reply, blobs or {}))
     return await future
+
+
+def _is_told(record: EventRecord, wanted: frozenset[int]) -> bool:
+    """Whether who follows these numbers gets the record. A large submission is told job by job, not as it was accepted:
+    that is one record of megabytes.
+    """
+    return record.kind != _ACCEPTED and is_followed(record.job_id, wanted)
 
 
 def _attached(request: Any) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ from gsched.model.allocation import Allocation
 from gsched.model.job import AttemptResult, JobSpec, Usage
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True, gc=False):
     """What all events have: `at`, when it happened, in UTC seconds.
 
     A field with its default is not written: a default must never change once events are stored.
@@ -35,6 +35,33 @@ class JobSubmitted(JobEvent, frozen=True, kw_only=True, tag="job_submitted"):
     place: int = 0
     not_before: float = 0.0
     """It does not start before this time (NEW_JOB_SCHED_DELAY)."""
+
+
+class SubmissionAccepted(Event, frozen=True, kw_only=True, tag="submission_accepted"):
+    """A submission of many jobs was accepted: those numbered from `first_id` on are made of it, in this order. Each has
+    an event of its own in the commits that follow.
+    """
+
+    first_id: int
+    user: str
+    token: str = ""
+    specs: tuple[msgspec.Raw, ...]
+    """The different specifications (JobSpec), each as it is stored."""
+    places: tuple[int, ...] = ()
+    """Of each job, which of `specs` it has; empty: each has its own."""
+    jobs: int
+    """Elements of arrays counted."""
+    slots: int
+    """What they want at the least, together."""
+
+    @property
+    def count(self) -> int:
+        """Numbers that were given out; that of an array is one."""
+        return len(self.places) or len(self.specs)
+
+    def spec_at(self, place: int) -> msgspec.Raw:
+        """What the job at that place is made of."""
+        return self.specs[self.places[place] if self.places else place]
 
 
 class JobReleased(JobEvent, frozen=True, kw_only=True, tag="job_released"):
@@ -363,6 +390,7 @@ class StoreRenewed(Event, frozen=True, kw_only=True, tag="store_renewed"):
 
 AnyEvent = (
     JobSubmitted
+    | SubmissionAccepted
     | JobReleased
     | JobModified
     | JobSwitched

@@ -51,7 +51,8 @@ from gsched.resreq.printer import print_combined
 from gsched.resreq.simple import with_rusage
 from gsched.resreq.syntax import parse_combined_any
 
-CACHED_CLASSES = 4096
+CACHED_CLASSES = 16_384
+"""A workflow may ask for another amount of memory with each job."""
 _RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 

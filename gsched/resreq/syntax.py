@@ -7,6 +7,7 @@ Every error is a RequirementError. Source of the grammar: bsub(1), option -R.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from gsched.base.units import from_mib
 from gsched.resreq.ast import AnyRequirement, Requirement
@@ -42,6 +43,8 @@ MAX_DEPTH = 64
 MAX_COMBINED_LENGTH = 16 * MAX_LENGTH
 """Characters of a combined text: it holds up to three requirements, and sizes grow when they are written in MiB."""
 _COMBINED_DEPTH = MAX_DEPTH + 4
+REMEMBERED = 256
+"""Texts whose reading is kept: a requirement is judged, combined and compiled within moments, always from its text."""
 
 
 def parse_any(text: str, *, is_increasing: IsName | None = None) -> AnyRequirement:
@@ -68,6 +71,7 @@ def parse_combined(text: str) -> Requirement:
     return _read_simple(text, Limits(MAX_COMBINED_LENGTH, _COMBINED_DEPTH))
 
 
+@lru_cache(maxsize=REMEMBERED)
 def _read(text: str, limits: Limits) -> AnyRequirement:
     return _read_at(Cursor(text, limits.length), limits)
 

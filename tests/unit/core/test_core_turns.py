@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from core_world import World, make_config, spec
 
-from gsched.base.errors import BadRequest, GschedError
+from gsched.base.errors import BadRequest, GschedError, ResourceExhausted
 from gsched.base.ids import element_id
-from gsched.core.cluster import replay
+from gsched.core.cluster import ClusterState, replay
 from gsched.core.command import Command, ControlJobs, ControlQueues, ModifyJobs, Reconfigure, Submit
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
 from gsched.core.turns import EVENT
+from gsched.model.config import Params
+from gsched.model.event import SubmissionAccepted
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
 from gsched.model.view import JobFilter
@@ -52,9 +54,13 @@ def outcome(world: World) -> list[tuple[int, str, str, Any]]:
 def turns_of(world: World, command: Command, steps: int = STEPS) -> list[Decision]:
     """All turns of a command."""
     decisions = [world.take(world.engine.handle(command, world.now, steps))]
-    while decisions[-1].rest is not None:
+    rest = decisions[-1].rest
+    while rest is not None:
+        while world.engine.unsettled:
+            decisions.append(world.take(world.engine.settle(world.now, steps)))
         assert decisions[-1].reply is None
-        decisions.append(world.take(world.engine.go_on(decisions[-1].rest, world.now, steps)))
+        decisions.append(world.take(world.engine.go_on(rest, world.now, steps)))
+        rest = decisions[-1].rest
     while world.engine.unsettled:
         decisions.append(world.take(world.engine.settle(world.now, steps)))
     return decisions
@@ -89,23 +95,106 @@ def test_turns_come_to_what_one_go_comes_to(command: ControlJobs | ModifyJobs) -
     bit_by_bit.check_replay()
 
 
-def test_a_large_submission_is_judged_in_turns_and_made_in_one() -> None:
+def many(count: int = 40, **changes: Any) -> Submit:
+    """A submission that is too large for one turn."""
+    return Submit("ann", "token", tuple(spec(command=f"run {number}", **changes) for number in range(count)))
+
+
+def accepted_but_not_made(command: Submit, world: World | None = None) -> tuple[World, Decision]:
+    """The turn after which the submission is certain, though not one of its jobs is there."""
+    world = world or World()
+    decision = world.take(world.engine.handle(command, world.now, STEPS))
+    while not decision.events:
+        decision = world.take(world.engine.go_on(decision.rest, world.now, STEPS))
+    assert [event.__class__.__name__ for event in decision.events] == ["SubmissionAccepted"]
+    assert decision.rest is not None
+    return world, decision
+
+
+def test_a_large_submission_is_judged_accepted_and_made_in_turns() -> None:
     world = World()
-    specs = tuple(spec(command=f"run {number}") for number in range(40))
-    decisions = turns_of(world, Submit("ann", "token", specs))
-    assert len(decisions) > 10
-    assert [len(decision.events) for decision in decisions] == [0] * (len(decisions) - 1) + [40]
+    decisions = turns_of(world, many())
+    kinds = [[event.__class__.__name__ for event in decision.events] for decision in decisions]
+    first = kinds.index(["SubmissionAccepted"])
+    assert first > 10 and not any(kinds[:first]), "nothing of it is there before it is certain"
+    assert [kind for turn in kinds[first + 1 :] for kind in turn] == ["JobSubmitted"] * 40
+    assert max(map(len, kinds)) * EVENT <= STEPS
     assert [each.job_id for each in decisions[-1].reply] == list(range(1, 41))
-    again = turns_of(world, Submit("ann", "token", specs))
-    assert [len(decision.events) for decision in again] == [0]
+    assert [world.job(number).spec.command for number in range(1, 41)] == [f"run {each}" for each in range(40)]
+    again = turns_of(world, many())
+    assert not any(decision.events for decision in again)
+    assert [each.job_id for each in again[-1].reply] == list(range(1, 41))
+    world.check_replay()
+
+
+def test_equal_jobs_of_a_large_submission_stand_in_it_once() -> None:
+    world, decision = accepted_but_not_made(Submit("ann", "token", (spec(), *[spec(name="other")] * 30, spec())))
+    (event,) = decision.events
+    assert isinstance(event, SubmissionAccepted)
+    assert (len(event.specs), event.places) == (2, (0, *[1] * 30, 0))
+    while world.engine.unsettled:
+        world.take(world.engine.settle(world.now, STEPS))
+    assert [world.job(number).spec.name for number in (1, 2, 31, 32)] == ["", "other", "other", ""]
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3])
+@pytest.mark.parametrize("from_checkpoint", [False, True])
+def test_a_master_that_comes_back_makes_the_rest_of_what_was_accepted(turns: int, from_checkpoint: bool) -> None:
+    whole = World()
+    turns_of(whole, many(indices="1-3"))
+    world, _ = accepted_but_not_made(many(indices="1-3"))
+    for _ in range(turns):
+        world.take(world.engine.settle(world.now, STEPS))
+    if from_checkpoint:
+        world.engine = Engine(ClusterState.load(world.engine.state.dump()), world.config, world.now)
+    else:
+        world.restart()
+    assert world.engine.unsettled and len(world.engine.state.arrays) == turns * STEPS // EVENT
+    again = turns_of(world, many(indices="1-3"))  # nobody was answered, so the command asks again
+    assert [each.job_id for each in again[-1].reply] == list(range(1, 41))
+    assert outcome(world) == outcome(whole)
+    assert not world.engine.unsettled and not world.engine.state.accepted
+
+
+def test_jobs_that_are_accepted_count_as_waiting() -> None:
+    world, _ = accepted_but_not_made(many(slots=2), World(make_config(params=Params(max_pending=45))))
+    world.take(world.engine.settle(world.now, STEPS))
+    for command in (Submit("ann", "", (spec(),) * 6), Submit("bob", "", (spec(indices="1-6"),))):
+        with pytest.raises(ResourceExhausted, match="40 jobs wait, 6 more would exceed 45"):
+            world.engine.handle(command, world.now)
+    (later,) = world.submit()
+    assert later == 41, "its numbers are its own"
+
+
+def test_a_configuration_that_comes_while_jobs_are_made_holds_for_them() -> None:
+    queues = (Queue(name="normal", priority=30), Queue(name="night", res_req="rusage[mem=7]"))
+    world, _ = accepted_but_not_made(many(queue="night"), World(make_config(queues=QUEUES)))
+    world.do(Reconfigure("root", make_config(queues=queues, digest="d2")))
+    world.cycle()
+    while world.engine.unsettled:
+        world.take(world.engine.settle(world.now, STEPS))
+    world.settle()
+    assert {job.spec.combined_req.count("mem=7") for job in world.engine.state.jobs.values()} == {1}
+
+
+def test_jobs_of_one_large_submission_may_depend_on_each_other() -> None:
+    world = World()
+    turns_of(world, many(29))
+    chain = tuple(spec(command=f"run {number}", dependency="done(29)") for number in range(40))
+    turns_of(world, Submit("ann", "chain", chain))
+    assert len(world.engine.state.waits.blocked) == 40
+    world.check_replay()
 
 
 def test_a_submission_that_comes_twice_at_a_time_is_made_once() -> None:
     world = World()
     command = Submit("ann", "token", tuple(spec(command=f"run {number}") for number in range(40)))
     first = world.take(world.engine.handle(command, world.now, STEPS))
-    turns_of(world, command)
+    second, _ = accepted_but_not_made(command, world)
+    assert second is world
     while first.rest is not None:
+        if world.engine.unsettled:
+            world.take(world.engine.settle(world.now, STEPS))
         first = world.take(world.engine.go_on(first.rest, world.now, STEPS))
     assert [each.job_id for each in first.reply] == list(range(1, 41))
     assert len(world.engine.state.jobs) == 40

@@ -31,6 +31,8 @@ def instances(kind: Any) -> st.SearchStrategy[Any]:
     if issubclass(kind, msgspec.Struct):
         hints = typing.get_type_hints(kind)
         return st.builds(kind, **{name: instances(hints[name]) for name in kind.__struct_fields__})
+    if kind is msgspec.Raw:
+        return st.integers(-9, 9).map(lambda number: msgspec.Raw(msgspec.json.encode({"number": number})))
     if kind is float:
         return st.floats(allow_nan=False, allow_infinity=False)
     return st.integers(-(2**63), 2**63 - 1) if kind is int else st.from_type(kind)
