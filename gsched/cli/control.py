@@ -5,14 +5,15 @@ Source of the texts: bkill, bstop, bresume, brequeue, bswitch, btop, brun; clien
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from gsched.base.errors import LSF_FAILURE, BadRequest
+from gsched.base.errors import LSF_FAILURE, BadRequest, Unavailable
 from gsched.base.ids import array_of, show_job
-from gsched.cli.call import Call
+from gsched.cli.call import Call, Cancelled
 from gsched.cli.command import program
 from gsched.cli.selection import parse_job_ids
 from gsched.cli.session import Session, connected
@@ -23,8 +24,10 @@ EVERY = 0
 """The job id that stands for all of the caller's jobs."""
 FILTER_OPTIONS = ("u", "q", "m", "J", "g", "app")
 
-Act = Callable[[Session, Sequence[int], JobFilter | None], Sequence[Control]]
-"""Does it to these jobs, or where there are none to those that the filter admits."""
+Act = Callable[[Session, Sequence[int], JobFilter | None, list[Control]], Sequence[Control]]
+"""Does it to these jobs, or where there are none to those that the filter admits. What has been done stands in the list
+at any time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,12 @@ def carry_out(
 ) -> int:
     """Do `action` to the jobs that the command line means (`words` in its place); each line says `being`."""
 
-    def act(session: Session, job_ids: Sequence[int], wanted: JobFilter | None) -> Sequence[Control]:
-        return session.client.control(action, job_ids, wanted=wanted, signal=signal, text=text, as_done=as_done)
+    def act(
+        session: Session, job_ids: Sequence[int], wanted: JobFilter | None, done: list[Control]
+    ) -> Sequence[Control]:
+        return session.client.control(
+            action, job_ids, wanted=wanted, signal=signal, text=text, as_done=as_done, done=done
+        )
 
     said = Said(f"Job <{{job}}> is being {being}")
     return do_to_jobs(call, options, words or options.rest, act, said, states=states)
@@ -76,15 +83,41 @@ def do_to_jobs(
     if not job_ids and not options.has(*FILTER_OPTIONS):
         raise BadRequest(f"{program(call)}: name a job, or 0 for all of yours (-h lists the options)")
     wanted = job_filter(call, options, states)
-    with connected(call) as session:
+    with connected(call) as session, _told_when_broken_off(call, said) as done:
         if job_ids and EVERY not in job_ids:
-            results = act(session, job_ids, None)
+            results = act(session, job_ids, None, done)
         elif EVERY in job_ids and not finished and "[" not in wanted.name:
-            results = act(session, (), wanted)
+            results = act(session, (), wanted, done)
         else:
             chosen = _listed(session, wanted, finished=finished, newest=not job_ids)
-            results = act(session, chosen, None) if chosen else []
+            results = act(session, chosen, None, done) if chosen else []
     return report(call, results, said)
+
+
+@contextlib.contextmanager
+def _told_when_broken_off(call: Call, said: Said) -> Iterator[list[Control]]:
+    """A list for what is done; of a command that does not come to its end it is told all the same."""
+    done: list[Control] = []
+    try:
+        yield done
+    except (Cancelled, Unavailable) as problem:
+        with contextlib.suppress(OSError):  # nobody may be there any more
+            if done:
+                report(call, done, said)
+            if call.cancelled.is_set():
+                call.error(f"{program(call)}: interrupted: {_so_far(done)}; the master goes on with the others\n")
+                raise Cancelled from None
+        if not done:
+            raise
+        assert isinstance(problem, Unavailable)
+        raise Unavailable(
+            f"{program(call)}: {problem.text}; {_so_far(done)}, give the command again for the others"
+        ) from None
+
+
+def _so_far(done: Sequence[Control]) -> str:
+    succeeded = sum(not each.error for each in done)
+    return f"{succeeded} {'job has' if succeeded == 1 else 'jobs have'} been done so far"
 
 
 def job_filter(call: Call, options: Parsed, states: tuple[str, ...] = ()) -> JobFilter:

@@ -38,8 +38,8 @@ def main(call: Call) -> int:
         call,
         options,
         options.rest,
-        lambda session, job_ids, wanted: session.client.control(
-            "post", job_ids, wanted=wanted, text=text, box=box, attachment=attachment
+        lambda session, job_ids, wanted, done: session.client.control(
+            "post", job_ids, wanted=wanted, text=text, box=box, attachment=attachment, done=done
         ),
         Said("Message posted to job <{job}>", nothing="No matching job found"),
     )

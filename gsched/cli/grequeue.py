@@ -63,9 +63,11 @@ def main(call: Call) -> int:
     chosen = [state for name in _STATES if options.has(name) for state in _STATES[name]]
     states = tuple(dict.fromkeys(chosen)) or _STARTED
 
-    def act(session: Session, job_ids: Sequence[int], wanted: JobFilter | None) -> Sequence[Control]:
+    def act(
+        session: Session, job_ids: Sequence[int], wanted: JobFilter | None, done: list[Control]
+    ) -> Sequence[Control]:
         hold = options.has("H")
-        answers = session.client.control("requeue", job_ids, wanted=wanted, hold=hold, states=states)
+        answers = session.client.control("requeue", job_ids, wanted=wanted, hold=hold, states=states, done=done)
         return [*_explained(session, answers)]
 
     return do_to_jobs(call, options, options.rest, act, SAID, states=states, finished=True)

@@ -29,9 +29,11 @@ def main(call: Call) -> int:
         raise BadRequest(f"{program(call)}: Queue name must be specified (-h shows how)")
     queue, *words = options.rest
 
-    def act(session: Session, job_ids: Sequence[int], wanted: JobFilter | None) -> Sequence[Control]:
+    def act(
+        session: Session, job_ids: Sequence[int], wanted: JobFilter | None, done: list[Control]
+    ) -> Sequence[Control]:
         spec = JobSpec(command="", user="", queue=queue)
-        return session.client.modify(job_ids, spec, ("queue",), wanted)
+        return session.client.modify(job_ids, spec, ("queue",), wanted, done=done)
 
     return do_to_jobs(call, options, words, act, Said(f"Job <{{job}}> is switched to queue <{_braced(queue)}>"))
 

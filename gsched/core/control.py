@@ -72,6 +72,7 @@ def control_jobs(
         target = find(state, chosen[place]) if command.job_ids else _still_meant(state, chosen[place])
         if target is not None:
             answers[place] = yield from _carry_out(desk, target, listed)
+            turn.decision.parts.append((place, answers[place]))
     return [answers[place] for place in sorted(answers)]
 
 

@@ -15,7 +15,7 @@ from gsched.model.host_ledger import AttemptKey
 class Decision:
     """Collects events while a command is decided. `record` applies at once, so that later decisions see the effect."""
 
-    __slots__ = ("_state", "events", "instructions", "observed", "over", "reply", "rest", "steps")
+    __slots__ = ("_state", "events", "instructions", "observed", "over", "parts", "reply", "rest", "steps")
 
     def __init__(self, state: ClusterState, observed: Callable[[str], Observation]) -> None:
         """`observed`: what a host's agent has said."""
@@ -28,6 +28,8 @@ class Decision:
         self.reply: Any = None
         self.rest: Any = None
         """An Unfinished (gsched.core.turns) when this is not all that the command brings about; else None."""
+        self.parts: list[tuple[int, Any]] = []
+        """Of a command that is carried out in turns: (place, answer) for each job that this turn was done with."""
         self.steps = 0
         """How much was looked at, beside what the events have cost."""
 

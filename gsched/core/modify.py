@@ -69,7 +69,7 @@ def modify_jobs(
     chosen: Sequence[int] = command.job_ids
     if not chosen:
         chosen = yield from admitted(state, caller, command.wanted or JobFilter(), turn)
-    reply = []
+    reply: list[Control] = []
     for number in chosen:  # each is looked up when its turn has come: what is done to one may change another
         turn.spend()
         if turn.is_over:
@@ -83,6 +83,7 @@ def modify_jobs(
         else:
             continue
         reply.append((yield from changer.change(target)))
+        turn.decision.parts.append((len(reply) - 1, reply[-1]))
     return reply
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from gsched.core.command import (
     ModifyJobs,
 )
 from gsched.master.overview import fragments, group_views, pending_summary, reservation_views
-from gsched.master.replies import filled
+from gsched.master.replies import filled, part_reply
 from gsched.master.servicer import Desk, check_filter, cleared, filter_of
 from gsched.master.slotsums import slot_sums
 from gsched.master.withheld import free_slots, withheld
@@ -28,7 +29,7 @@ from gsched.model.job import JobSpec
 from gsched.model.room_view import LimitSection, ReservationView
 from gsched.model.view import JobFilter, JobGroupView
 from gsched.wire.convert import from_proto, to_proto
-from gsched.wire.server import answers
+from gsched.wire.server import answers, streams
 from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
 
 
@@ -41,13 +42,20 @@ class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
 
     @answers
     async def Modify(self, request: Any, context: Any) -> Any:
+        results = await self._desk.ask(self._modification(request, context))
+        return await asyncio.to_thread(filled, scheduler_pb2.ControlReply(), "results", results)
+
+    @streams
+    async def ModifyInParts(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        async for told in self._desk.ask_in_parts(self._modification(request, context)):
+            if told.answer is None:
+                yield await asyncio.to_thread(part_reply, told.parts)
+
+    def _modification(self, request: Any, context: Any) -> ModifyJobs:
         caller = self._desk.auth.caller(context)
         spec, fields = cleared(from_proto(request.spec, JobSpec)), tuple(request.fields)
-        command = ModifyJobs(
-            caller.user, caller.is_admin, tuple(request.job_ids), spec, fields, wanted=filter_of(request)
-        )
-        results = await self._desk.ask(command)
-        return await asyncio.to_thread(filled, scheduler_pb2.ControlReply(), "results", results)
+        job_ids = tuple(request.job_ids)
+        return ModifyJobs(caller.user, caller.is_admin, job_ids, spec, fields, wanted=filter_of(request))
 
     @answers
     async def Condition(self, request: Any, context: Any) -> Any:

@@ -24,9 +24,9 @@ from gsched.core.command import (
     HostReported,
 )
 from gsched.master.agentchecks import check, checked_gpus
+from gsched.master.asking import ask
 from gsched.master.lineage import Lineage
 from gsched.master.loop import EngineLoop, Item
-from gsched.master.servicer import ask
 from gsched.master.sessions import Sessions
 from gsched.master.speakers import Refusals, Speaker
 from gsched.model.allocation import HostAllocation

@@ -23,7 +23,7 @@ def wanted(method: str, request: Any) -> Facts:
 
 def outcome(method: str, reply: Any) -> Facts:
     """What it was answered: `outcome` ok, partly or refused, and what helps to find it again."""
-    if method == "Scheduler.Submit":
+    if method in ("Scheduler.Submit", "Scheduler.SubmitInParts"):
         return {"outcome": "ok", "jobs": _jobs([each.job_id for each in reply.jobs])}
     if method == "Scheduler.Reconfigure":
         return {"outcome": "ok" if reply.applied or not reply.problems else "refused"}
@@ -120,13 +120,16 @@ def _of_job(action: str) -> Callable[[Any], Facts]:
 
 _WANTED: dict[str, Callable[[Any], Facts]] = {
     "Scheduler.Submit": _submit,
+    "Scheduler.SubmitInParts": _submit,
     "Scheduler.Control": _control,
+    "Scheduler.ControlInParts": _control,
     "Scheduler.HostControl": _hosts,
     "Scheduler.Reconfigure": lambda request: {"action": "reconfigure" if request.apply else "check configuration"},
     "Scheduler.Output": _of_job("read output"),
     "Scheduler.Texts": _of_job("read script"),
     "Scheduler.Attachment": _of_job("read attachment"),
     "Administration.Modify": _modify,
+    "Administration.ModifyInParts": _modify,
     "Administration.QueueControl": _queues,
     "Administration.GroupControl": _groups,
     "Administration.EndOrphans": _orphans,

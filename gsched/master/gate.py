@@ -165,6 +165,7 @@ class Gate(grpc.aio.ServerInterceptor):
             caller = await self._let_in(method, rule, request, body, context)
             _asking.set(caller)
             noted = False
+            whole: Any = None
 
             async def look() -> None:
                 _check(rule, await self._auth.still(context, caller), self._config())
@@ -174,7 +175,9 @@ class Gate(grpc.aio.ServerInterceptor):
                 wanted = request if isinstance(request, Message) else _readable(request)
                 async with aclosing(inner(wanted, context)) as items:  # type: ignore[type-var]
                     async for item in items:
-                        if not noted:  # it may go on for days
+                        if rule.in_parts:
+                            whole = _joined(whole, item)
+                        elif not noted:  # it may go on for days
                             await self._note(name, rule, caller, request, item)
                             noted = True
                         yield item
@@ -189,7 +192,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 watch.close()
                 self._let_out(caller, rule)
             if not noted:
-                await self._note(name, rule, caller, request, None)
+                await self._note(name, rule, caller, request, whole)
 
         return call
 
@@ -308,6 +311,13 @@ class _Arrived(NamedTuple):
     def opened(arrived: Any) -> tuple[Any, bytes]:
         """The request and its bytes; a stream of requests as it is."""
         return arrived if isinstance(arrived, _Arrived) else (arrived, b"")
+
+
+def _joined(whole: Message | None, part: Message) -> Message:
+    """The parts of an answer put together."""
+    joined = type(part)() if whole is None else whole
+    joined.MergeFrom(part)
+    return joined
 
 
 def _nobody(context: Any) -> Caller:

@@ -50,6 +50,8 @@ BATCH = 500
 """Most commands that share one commit."""
 TURN_STEPS = 8_000
 """How much is done before others have their turn, see gsched.core.turns: some 20 ms with what is stored."""
+GROUPED = 3
+"""Turns of one command that may share a commit: to wait for the disk each time takes longer than they do."""
 COMMAND_STEPS = 20
 """Of these, what any command costs."""
 GATHER_S = 0.003
@@ -70,15 +72,20 @@ _FROM_PEOPLE = (
 )
 
 Reply = Callable[[Any, GschedError | None], None]
+Progress = Callable[[list[tuple[int, Any]]], None]
+"""Given (place, answer) of the jobs that have been done since, perhaps none; all of it is durable."""
 
 
 @dataclass(slots=True)
 class Item:
-    """A command in the inbox. `reply` is called once, from the engine's thread: (answer, None) or (None, error)."""
+    """A command in the inbox. `reply` is called once, from the engine's thread: (answer, None) or (None, error).
+    Before, `progress` is called after every turn of the engine in which the command was under way.
+    """
 
     command: Command
     reply: Reply | None = None
     blobs: Mapping[str, bytes] = field(default_factory=dict)
+    progress: Progress | None = None
 
 
 @dataclass(slots=True)
@@ -87,6 +94,7 @@ class _Batch:
     instructions: list[Instruction] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
     replies: list[tuple[Reply, Any]] = field(default_factory=list)
+    parts: list[tuple[Progress, list[tuple[int, Any]]]] = field(default_factory=list)
 
     def add(self, decision: Decision) -> None:
         self.events.extend(decision.events)
@@ -184,6 +192,9 @@ class EngineLoop:
             batch = _Batch()
             left = self._handle_all(items, now, batch)
             self._go_on(now, batch, left)
+            for _ in range(GROUPED - 1):
+                if self._is_alone(batch, tick_at):
+                    self._go_on(self._clock.now(), batch, TURN_STEPS)
             if now >= tick_at:
                 batch.add(self._engine.tick(now, TURN_STEPS))
             self._commit(batch)
@@ -202,6 +213,14 @@ class EngineLoop:
                 self._checkpoints.start(self._checkpoint_closed)
             if not self._unfinished or self._turns % CHECKPOINT_TURNS == 0:
                 self._checkpoints.step()
+
+    def _is_alone(self, batch: _Batch, tick_at: float) -> bool:
+        """Whether a command over many jobs may have another turn before the commit: it has brought little about, and
+        nobody else wants anything.
+        """
+        if not self._unfinished or self._kept or not 0 < EVENT * len(batch.events) < TURN_STEPS // 3 or batch.replies:
+            return False
+        return self._inbox.empty() and not self._engine.unsettled and self._clock.now() < tick_at
 
     def _note_failure(self) -> None:
         """Say once why scheduling cycles fail."""
@@ -271,6 +290,8 @@ class EngineLoop:
         batch.add(decision)
         if decision.events:  # what was not accepted leaves nothing behind
             batch.blobs.update(item.blobs)
+        if item.progress is not None and decision.parts:
+            batch.parts.append((item.progress, decision.parts))
         if decision.rest is not None:
             self._unfinished.append((item, decision.rest))
         elif item.reply is not None:
@@ -285,6 +306,11 @@ class EngineLoop:
             self.gauges.note_change()
         self._checkpoints.note(self._engine.state.touched)
         self._board.publish(self._engine)
+        for progress, parts in batch.parts:
+            progress(parts)
+        for item, _ in self._unfinished:
+            if item.progress is not None:
+                item.progress([])
         for reply, answer in batch.replies:
             reply(answer, None)
         if batch.events or batch.instructions:

@@ -27,6 +27,15 @@ def filled(reply: Any, field: str, items: Iterable[msgspec.Struct]) -> Any:
     return reply
 
 
+def part_reply(parts: Iterable[tuple[int, msgspec.Struct]]) -> scheduler_pb2.ControlReply:
+    """Answers for some of the jobs of a command, each with its place among all of them."""
+    reply = scheduler_pb2.ControlReply()
+    for place, result in parts:
+        fill(reply.results.add(), result)
+        reply.places.append(place)
+    return reply
+
+
 def job_replies(jobs: Iterable[JobView]) -> Iterator[scheduler_pb2.JobsReply]:
     """The jobs in messages of some hundreds.
 

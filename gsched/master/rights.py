@@ -26,12 +26,14 @@ class Rule:
     """`changes`: it changes something, or shows what is not everybody's; it is logged, and root may not unless
     configured. `weighs`: it looks at many jobs or keeps the engine busy, so that one user may have only a few of them
     under way, queries and changes apart. `quiet`: it is one of many small ones, of which only refusals are logged.
+    `in_parts`: its answers are parts of one, and are logged together when it is over.
     """
 
     who: Who
     changes: bool = False
     weighs: bool = False
     quiet: bool = False
+    in_parts: bool = False
 
     @property
     def load(self) -> str:
@@ -43,11 +45,14 @@ _READ = Rule(Who.EVERYBODY)
 _READ_MANY = Rule(Who.EVERYBODY, weighs=True)
 _CONTROL = Rule(Who.CONTROLLERS, changes=True)
 _CONTROL_MANY = Rule(Who.CONTROLLERS, changes=True, weighs=True)
+_CONTROL_IN_PARTS = Rule(Who.CONTROLLERS, changes=True, weighs=True, in_parts=True)
 _CLUSTER = Rule(Who.CLUSTER, changes=True)
 
 RULES: dict[str, Rule] = {
     "Scheduler.Submit": Rule(Who.HIMSELF, changes=True, weighs=True),
+    "Scheduler.SubmitInParts": Rule(Who.HIMSELF, changes=True, weighs=True, in_parts=True),
     "Scheduler.Control": _CONTROL_MANY,
+    "Scheduler.ControlInParts": _CONTROL_IN_PARTS,
     "Scheduler.HostControl": _CONTROL,
     "Scheduler.Reconfigure": _CLUSTER,
     "Scheduler.Jobs": _READ_MANY,
@@ -60,6 +65,7 @@ RULES: dict[str, Rule] = {
     "Scheduler.Texts": Rule(Who.OWNER, changes=True),
     "Scheduler.Attachment": _CONTROL,
     "Administration.Modify": _CONTROL_MANY,
+    "Administration.ModifyInParts": _CONTROL_IN_PARTS,
     "Administration.QueueControl": _CONTROL,
     "Administration.GroupControl": _CONTROL,
     "Administration.ReservationControl": _CLUSTER,

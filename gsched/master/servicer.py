@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from gsched import __version__
-from gsched.base.errors import BadRequest, Conflict, GschedError, NotFound, PermissionDenied, Unavailable
+from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied, Unavailable
 from gsched.base.ids import show_job
 from gsched.base.patterns import expand_job_id
 from gsched.config.effective import effective_parameters
@@ -20,18 +20,19 @@ from gsched.config.files import load
 from gsched.core import roles
 from gsched.core.command import Command, ControlHosts, ControlJobs, Reconfigure, Submit
 from gsched.core.control import MOST_ATTACHED
+from gsched.master.asking import Told, ask, ask_in_parts
 from gsched.master.board import Board
 from gsched.master.feed import Feed
 from gsched.master.histories import is_followed
 from gsched.master.hostchoice import admitted
 from gsched.master.jobaccounts import JobAccounts
 from gsched.master.lineage import FirstNumber
-from gsched.master.loop import EngineLoop, Item, refusal
+from gsched.master.loop import EngineLoop, refusal
 from gsched.master.past.finished import Finished
 from gsched.master.past.reader import Reader
 from gsched.master.queueviews import queue_views
 from gsched.master.reconfig import KnownNotes, fixed, told_at_start
-from gsched.master.replies import filled, job_replies
+from gsched.master.replies import filled, job_replies, part_reply
 from gsched.master.sessions import Sessions
 from gsched.master.sharedviews import shared_views, with_shared
 from gsched.master.withheld import queues_with_kept_slots, with_kept_slots
@@ -44,6 +45,7 @@ from gsched.model.view import (
     JobTexts,
     ReconfigResult,
     Submission,
+    Submitted,
 )
 from gsched.model.window import minute_of_week
 from gsched.store.eventlog import EventLog, blob_id
@@ -84,11 +86,20 @@ class Desk:
 
     async def ask(self, command: Command, blobs: Mapping[str, bytes] | None = None) -> Any:
         """Have the engine carry a command out; returns once its events are durable. Raises GschedError."""
+        await self._admit(command)
+        return await ask(self.loop, command, blobs)
+
+    async def ask_in_parts(self, command: Command, blobs: Mapping[str, bytes] | None = None) -> AsyncIterator[Told]:
+        """The same for a command over many jobs, see gsched.master.asking. Raises GschedError."""
+        await self._admit(command)
+        async for told in ask_in_parts(self.loop, command, blobs):
+            yield told
+
+    async def _admit(self, command: Command) -> None:
         if problem := self.problem:
             raise refusal(problem)
         if self.first_number is not None and isinstance(command, Submit):
             await self.first_number.wait()
-        return await ask(self.loop, command, blobs)
 
 
 class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
@@ -112,15 +123,27 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
 
     @answers
     async def Submit(self, request: Any, context: Any) -> Any:
+        command, blobs = await self._submission(request, context)
+        return await self._submitted(await self._desk.ask(command, blobs))
+
+    @streams
+    async def SubmitInParts(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        command, blobs = await self._submission(request, context)
+        async for told in self._desk.ask_in_parts(command, blobs):
+            yield scheduler_pb2.SubmitReply() if told.answer is None else await self._submitted(told.answer)
+
+    async def _submission(self, request: Any, context: Any) -> tuple[Command, dict[str, bytes]]:
         caller = self._auth.caller(context)
         await self._job_accounts.check(caller.user)
         # What a host is called that vouches is known, not said.
         host = caller.host if caller.way == "door" else ""
         is_short = len(request.submissions) <= FEW_SUBMITTED
         specs, blobs = _read(request, host) if is_short else await asyncio.to_thread(_read, request, host)
-        done = await self._desk.ask(Submit(caller.user, request.token, specs), blobs)
+        return Submit(caller.user, request.token, specs), blobs
+
+    async def _submitted(self, done: Sequence[Submitted]) -> Any:
         reply = scheduler_pb2.SubmitReply()
-        if is_short:
+        if len(done) <= FEW_SUBMITTED:
             add_submitted(reply, done)
         else:
             await asyncio.to_thread(add_submitted, reply, done)
@@ -128,6 +151,18 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
 
     @answers
     async def Control(self, request: Any, context: Any) -> Any:
+        command, blobs = self._control(request, context)
+        results = await self._desk.ask(command, blobs)
+        return await asyncio.to_thread(filled, scheduler_pb2.ControlReply(), "results", results)
+
+    @streams
+    async def ControlInParts(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        command, blobs = self._control(request, context)
+        async for told in self._desk.ask_in_parts(command, blobs):
+            if told.answer is None:
+                yield await asyncio.to_thread(part_reply, told.parts)
+
+    def _control(self, request: Any, context: Any) -> tuple[ControlJobs, dict[str, bytes]]:
         caller = self._auth.caller(context)
         attached = _attached(request)
         command = ControlJobs(
@@ -148,8 +183,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             attachment="".join(attached),
             attached_bytes=len(request.attachment),
         )
-        results = await self._desk.ask(command, attached)
-        return await asyncio.to_thread(filled, scheduler_pb2.ControlReply(), "results", results)
+        return command, attached
 
     @answers
     async def HostControl(self, request: Any, context: Any) -> Any:
@@ -361,26 +395,6 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
             raise Conflict(f"Job <{shown}> : Job has already finished; its output is in {where}")
         async for chunk in self._sessions.output(job, request.stdout_from, request.stderr_from, follow=request.follow):
             yield to_proto(chunk, model_pb2.OutputChunk)
-
-
-async def ask(loop: EngineLoop, command: Command, blobs: Mapping[str, bytes] | None = None) -> Any:
-    """Put a command into the engine's inbox and await its answer. Raises GschedError when it is refused."""
-    running = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = running.create_future()
-
-    def settle(answer: Any, error: GschedError | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(answer)
-
-    def reply(answer: Any, error: GschedError | None) -> None:
-        running.call_soon_threadsafe(settle, answer, error)
-
-    loop.put(Item(command, reply, blobs or {}))
-    return await future
 
 
 def _is_told(record: EventRecord, wanted: frozenset[int]) -> bool:

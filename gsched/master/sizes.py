@@ -24,7 +24,9 @@ from gsched.core.wellformed import MOST_TEXT as MOST_OF_SPEC
 MIB = 1 << 20
 MOST_BYTES: Mapping[str, int] = {
     "Scheduler.Submit": 64 * MIB,
+    "Scheduler.SubmitInParts": 64 * MIB,
     "Scheduler.Control": MOST_ATTACHED + 2 * MIB,
+    "Scheduler.ControlInParts": MOST_ATTACHED + 2 * MIB,
 }
 """SERVICE.METHOD -> bytes of one request; of any other SMALL."""
 SMALL = 4 * MIB

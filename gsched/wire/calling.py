@@ -6,6 +6,7 @@ only what the master has not begun, or what its caller made safe to be repeated.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +17,8 @@ from gsched.base.errors import GschedError, Unavailable
 from gsched.wire.failure import THE_MASTER, error_from_rpc, retry_after_s, silent_one, tried_before
 
 RETRY_S = 0.05
+LATE_S = 2.0
+"""How much later a silent call is broken off than one is given up that nobody has answered: that says more."""
 _GONE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 """The master is away: not there, or it broke the call off because it is ending."""
 
@@ -34,6 +37,51 @@ def _come_again(error: grpc.RpcError, deadline: float) -> bool:
 
 class BrokenOff(Unavailable):
     """A stream ended in the middle: some of it was received, the rest can be asked for again."""
+
+
+class Silent(Unavailable):
+    """The master is there, but has not gone on for too long."""
+
+
+class _Watched:
+    """A method whose stream is broken off when no answer comes for `wait_s` seconds."""
+
+    def __init__(self, method: Callable[..., Any], wait_s: float) -> None:
+        self._method, self._wait_s = method, wait_s + LATE_S
+        self._heard_at = time.monotonic()
+        self._running: Any = None
+        self._over = threading.Event()
+        self.is_stopped = False
+        self._thread = threading.Thread(target=self._watch, name="silence", daemon=True)
+
+    def __call__(self, request: Any) -> Any:
+        self.note()
+        self._running = self._method(request)
+        return self._running
+
+    def __enter__(self) -> _Watched:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._running is not None:
+            self._running.cancel()
+
+    def note(self) -> None:
+        """Something has come."""
+        self._heard_at = time.monotonic()
+
+    def left_s(self) -> float:
+        """How long the next answer may still take."""
+        return self._heard_at + self._wait_s - time.monotonic()
+
+    def _watch(self) -> None:
+        while not self._over.wait(max(0.01, self.left_s())):
+            if self.left_s() <= 0 and self._running is not None:
+                self.is_stopped = True
+                self._running.cancel()
+                return
 
 
 class Calls:
@@ -74,6 +122,22 @@ class Calls:
                 if _come_again(error, deadline):
                     continue
                 raise self._gave_up(error) from None
+
+    def in_parts(self, method: Callable[..., Any], request: Any) -> Iterator[Any]:
+        """The replies to one request that may take any time, of which one comes now and then as long as the master is
+        at it. Raises GschedError: as `stream`, and Silent when none has come for as long as this waits.
+        """
+        with _Watched(method, self._wait_s) as watched:
+            try:
+                for item in self.stream(watched, request):
+                    watched.note()
+                    yield item
+            except GschedError:
+                if watched.is_stopped:
+                    raise Silent(
+                        f"the master has said nothing for {self._wait_s:g} s; the request may still be carried out"
+                    ) from None
+                raise
 
     def stream(self, method: Callable[..., Any], request: Any) -> Iterator[Any]:
         """The replies to one request as they come. Raises GschedError; BrokenOff when some have come already.

@@ -39,6 +39,7 @@ from gsched.model.view import (
     Submitted,
 )
 from gsched.wire.alike import add_submissions, job_views, read_submitted
+from gsched.wire.bulk import FEW, BulkCalls
 from gsched.wire.calling import BrokenOff, Calls
 from gsched.wire.cancelling import Cancellable
 from gsched.wire.catalogue import Catalogue
@@ -81,6 +82,7 @@ class Client:
         self._channel = channel or grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
         calls = Calls(self._channel, address, wait_s, on_wait)
         self._call, self._stream = calls.call, calls.stream
+        self._bulk = BulkCalls(self._channel, calls)
         self._stub = scheduler_pb2_grpc.SchedulerStub(self._channel)
         self._administration = scheduler_pb2_grpc.AdministrationStub(self._channel)
         self.catalogue = Catalogue(self._channel, self._call, self._stream)
@@ -111,7 +113,9 @@ class Client:
         """Submit all or none of the jobs, in one durable step. The same token never makes a second set."""
         request = scheduler_pb2.SubmitRequest(token=token or new_token())
         add_submissions(request, submissions)
-        return read_submitted(self._call(self._stub.Submit, request))
+        if len(submissions) <= FEW:
+            return read_submitted(self._call(self._stub.Submit, request))
+        return self._bulk.submit(request)
 
     def jobs(self, wanted: JobFilter | None = None) -> Iterator[JobView]:
         """Jobs that the filter admits, in the order gjobs shows them."""
@@ -159,6 +163,7 @@ class Client:
         as_done: bool = False,
         attachment: bytes | None = None,
         hangup: bool = False,
+        done: list[Control] | None = None,
     ) -> list[Control]:
         """`kill`, `signal`, `stop`, `resume`, `requeue`, `top`, `bottom`, `run` or `post` to jobs: the given ids, or
         those of the caller that the filter admits. An array's number stands for all its elements.
@@ -167,6 +172,8 @@ class Client:
         the message that is put into `box` (post), or why jobs are ended (kill); with `as_done` a job that is killed
         counts as DONE, with `hangup` it gets SIGHUP and soon afterwards SIGKILL. `attachment` goes with the message
         (post).
+
+        However long it takes: what is done stands in `done` at any time. Raises GschedError.
         """
         request = scheduler_pb2.ControlRequest(
             action=action, job_ids=job_ids, signal=signal, position=position, hosts=hosts, hold=hold, states=states
@@ -175,19 +182,29 @@ class Client:
         if attachment is not None:
             request.attachment = attachment
         _set_filter(request, wanted)
-        return [from_proto(item, Control) for item in self._call(self._stub.Control, request).results]
+        if 0 < len(job_ids) <= FEW:
+            return [from_proto(item, Control) for item in self._call(self._stub.Control, request).results]
+        return self._bulk.control(request, done if done is not None else [])
 
     def modify(
-        self, job_ids: Sequence[int], spec: JobSpec, fields: Sequence[str], wanted: JobFilter | None = None
+        self,
+        job_ids: Sequence[int],
+        spec: JobSpec,
+        fields: Sequence[str],
+        wanted: JobFilter | None = None,
+        *,
+        done: list[Control] | None = None,
     ) -> list[Control]:
         """Give jobs the values that `spec` has for the named fields; `queue` alone switches them to that queue.
 
-        With no ids: the caller's jobs that `wanted` admits.
+        With no ids: the caller's jobs that `wanted` admits. `done` as of `control`.
         """
         request = scheduler_pb2.ModifyRequest(job_ids=job_ids, fields=fields)
         fill(request.spec, spec)
         _set_filter(request, wanted)
-        return [from_proto(item, Control) for item in self._call(self._administration.Modify, request).results]
+        if 0 < len(job_ids) <= FEW:
+            return [from_proto(item, Control) for item in self._call(self._administration.Modify, request).results]
+        return self._bulk.modify(request, done if done is not None else [])
 
     def host_control(self, action: str, hosts: Sequence[str], comment: str = "") -> list[str]:
         """`open` or `close` hosts for new jobs; returns the hosts that were named."""

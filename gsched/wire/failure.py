@@ -19,6 +19,11 @@ from gsched.base.errors import (
 )
 from gsched.wire.protocol import ABOUT, RETRY_AFTER_MS
 
+
+class NotThere(Internal):
+    """The other side, of another version, knows no such call."""
+
+
 _ERRORS: dict[grpc.StatusCode, type[GschedError]] = {
     grpc.StatusCode.INVALID_ARGUMENT: BadRequest,
     grpc.StatusCode.NOT_FOUND: NotFound,
@@ -26,6 +31,7 @@ _ERRORS: dict[grpc.StatusCode, type[GschedError]] = {
     grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
     grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
     grpc.StatusCode.UNAVAILABLE: Unavailable,
+    grpc.StatusCode.UNIMPLEMENTED: NotThere,
 }
 
 THE_MASTER = "the master"

@@ -147,7 +147,7 @@ def test_equal_jobs_of_one_submission_are_admitted_once() -> None:
     specs = tuple(JobSpec(command=f"run {number % 2}", user="", queue="") for number in range(20))
     turn = Turn()
     turn.begin(1.0, decision, UNLIMITED)
-    assert not list(submit(state, lambda: CONFIG, Submit("ann", "t", specs), admit, turn))
+    assert not list(submit(state, lambda: CONFIG, Submit("ann", "t", specs), admit, lambda *_: None, turn))
     assert [spec.command for spec in admitted] == ["run 0", "run 1"]
     assert [job.spec.command for job in state.jobs.values()] == [spec.command for spec in specs]
     assert len({id(job.spec) for job in state.jobs.values()}) == 2

@@ -14,7 +14,15 @@ from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError, Internal, ResourceExhausted
 from gsched.base.ids import element_id
 from gsched.core.cluster import ClusterState, replay
-from gsched.core.command import AttemptStarted, ControlHosts, ControlJobs, HostDisconnected, HostHello, Submit
+from gsched.core.command import (
+    AttemptStarted,
+    ControlHosts,
+    ControlJobs,
+    HostDisconnected,
+    HostHello,
+    ModifyJobs,
+    Submit,
+)
 from gsched.core.engine import Engine
 from gsched.master.board import Board
 from gsched.master.loop import EngineLoop, Item
@@ -366,3 +374,46 @@ def test_arrays_of_a_checkpoint_are_seen_from_the_start(master: Master) -> None:
         assert again.board.array(2) is not None
     finally:
         again.loop.stop()
+
+
+def test_what_is_done_of_a_command_is_told_when_it_is_stored_and_no_sooner(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsched.master.loop.TURN_STEPS", 400)
+    master.ask("many", Submit("u", "", tuple(JobSpec(command=f"{n}", user="", queue="") for n in range(100))))
+    master.until(lambda: "many" in master.answers)
+    told: list[list[tuple[int, Any]]] = []
+    ended: list[int] = []
+
+    def progress(parts: list[tuple[int, Any]]) -> None:
+        ended[:] = [each.job_id for batch in master.store.batches for each in batch if isinstance(each, JobFinished)]
+        assert {answer.job_id for _, answer in parts} <= set(ended)
+        told.append(parts)
+
+    def reply(answer: Any, error: GschedError | None) -> None:
+        master._note(lambda: master.answers.update({"kill": error or answer}))
+
+    master.loop.put(Item(ControlJobs("u", False, "kill", wanted=JobFilter()), reply, progress=progress))
+    master.until(lambda: "kill" in master.answers)
+    parts = sorted((part for each in told for part in each), key=lambda part: part[0])
+    assert [answer for _, answer in parts] == master.answers["kill"]
+    assert [place for place, _ in parts] == list(range(100))
+    assert sum(bool(each) for each in told) > 3, "bit by bit"
+    assert [] in told, "it is said in between that the command is under way"
+    assert not master.fatal
+
+
+def test_turns_that_do_little_share_a_commit_as_long_as_nobody_else_wants_anything(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master.ask("many", Submit("u", "", tuple(JobSpec(command=f"{n}", user="", queue="") for n in range(300))))
+    master.until(lambda: "many" in master.answers)
+    monkeypatch.setattr("gsched.master.loop.TURN_STEPS", 1_200)  # of a modification less than a dozen
+    stored = len(master.store.batches)
+    spec = JobSpec(command="", user="", queue="", run_limit_s=60)
+    master.ask("modify", ModifyJobs("u", False, (), spec, ("run_limit_s",), JobFilter()))
+    master.until(lambda: "modify" in master.answers)
+    sizes = [len(batch) for batch in master.store.batches[stored:]]
+    assert sum(sizes) == 300
+    assert sizes[0] > 1_200 // 100, "more than one turn's"
+    assert max(sizes) <= 1_200 // 20
