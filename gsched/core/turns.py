@@ -19,6 +19,8 @@ LOOK = 1
 """Steps of looking at a job: a step takes some 2 µs."""
 EVENT = 20
 """Steps of an event: it is applied, encoded, stored and shown."""
+SUBMISSION = 7
+"""Steps, at the most, of each job of a submission that is made in one turn: to spread it costs more commits."""
 MOVE = 300
 """Steps of finding another place in a queue's order."""
 MOVE_LINE = 6
