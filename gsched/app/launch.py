@@ -37,10 +37,12 @@ TASK_COMMANDS = ("glaunch", "blaunch")
 # Commands that change nothing: they are simply run again when the door breaks off before it has said anything.
 READ_ONLY = (
     *("gjobs", "ghosts", "ghist", "gqueues", "gid", "gload", "gparams", "gclusters", "gjgroup", "grsvs", "glimits"),
-    *("glshosts", "glsinfo", "gusers", "gugroup", "gmgroup", "gacct", "gapp"),
-    *("lshosts", "lsinfo", "busers", "bugroup", "bmgroup", "bacct", "bapp"),
+    *("glshosts", "glsinfo", "gusers", "gugroup", "gmgroup", "gacct", "gapp", "gjdepinfo", "gpeek"),
+    *("lshosts", "lsinfo", "busers", "bugroup", "bmgroup", "bacct", "bapp", "bjdepinfo", "bpeek"),
     *("bjobs", "bhosts", "bhist", "bqueues", "lsid", "lsload", "bparams", "lsclusters", "bjgroup", "brsvs", "blimits"),
 )
+# Commands that change nothing either and print no answer: they wait anew whatever they have said of how it stands.
+WAITING = ("gwait", "bwait")
 
 
 class Stop(BaseException):
@@ -326,7 +328,7 @@ def through_door(name: str, arguments: list[bytes], token: bytes = b"") -> int:
         say(f"{name}: cannot write to standard output: {problem.strerror}")
         return FAILURE
     except (EOFError, OSError):
-        if name in READ_ONLY and not relay.has_spoken:
+        if name in WAITING or (name in READ_ONLY and not relay.has_spoken):
             raise NoDoor("it closed the connection") from None
         if token and relay.may_go_on:
             raise BrokenOff(relay) from None

@@ -249,6 +249,18 @@ def test_who_waits_for_a_job_goes_on_waiting_when_the_door_is_killed(cluster: Cl
     cluster.up()
 
 
+def test_who_waits_for_a_condition_goes_on_waiting_when_the_door_is_killed(cluster: Cluster):
+    job_id = cluster.submit("-o", "/dev/null", f"cd {cluster.folder}; {UNTIL_GO}")
+    cluster.kill("master")  # so that the command is under way when the door dies
+    process = under_way(cluster, "gwait", "-w", f"done({job_id})")
+    assert "Please wait" in first_error(process)
+    cluster.kill("door")
+    cluster.up()
+    (cluster.folder / "go").touch()
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out) == (0, ""), err
+
+
 def test_a_spool_folder_that_is_removed_is_made_again(cluster: Cluster):
     (running,) = start(cluster, "exit 3")
     spool = cluster.folder / "spool" / cluster.host

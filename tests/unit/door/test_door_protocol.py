@@ -93,6 +93,6 @@ def test_the_launcher_speaks_the_same_protocol() -> None:
 
 def test_commands_that_are_run_again_are_known_ones_that_change_nothing() -> None:
     known = {*registry.COMMANDS, *registry.ALIASES}
-    assert set(launch.READ_ONLY) <= known
+    assert {*launch.READ_ONLY, *launch.WAITING} <= known
     changing = {"gsub", "gkill", "gstop", "gresume", "bsub", "bkill", "bstop", "bresume"}
     assert not changing & set(launch.READ_ONLY)
