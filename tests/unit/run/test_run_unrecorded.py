@@ -211,3 +211,14 @@ def test_whose_an_attempt_is_that_another_user_owns():
         child.kill()
         child.wait()
     assert unrecorded._account_of(child.pid) is None
+
+
+def test_nothing_of_what_a_supervisor_has_open_is_the_jobs(on_host):
+    async def scenario(host):
+        order = host.order("ls -l /proc/self/fd; exit 0", output_file=f"{host.root}/out", input_file="/dev/null")
+        await host.executor.start(order)
+        assert (await host.end_of(1)).succeeded
+        text = (host.root / "out").read_text()
+        assert f"{host.root}/out" in text and "attempts" not in text
+
+    on_host(scenario)
