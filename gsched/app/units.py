@@ -85,6 +85,8 @@ RestrictSUIDSGID=yes
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallFilter=~@privileged @resources
+# What reads large histories steps back behind the rest of it; up nobody gets without a capability.
+SystemCallFilter=setpriority
 SystemCallErrorNumber=EPERM
 {writes}"""
 

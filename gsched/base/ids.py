@@ -33,6 +33,11 @@ def index_of(job_id: int) -> int:
     return job_id >> _INDEX_SHIFT
 
 
+def job_order(job_id: int) -> int:
+    """Sort key: jobs by the number that people see, the elements of an array by index behind the array itself."""
+    return (job_id & _ARRAY_MASK) << _INDEX_SHIFT | job_id >> _INDEX_SHIFT
+
+
 def show_job(job_id: int) -> str:
     """`12`, or `12[3]` for an element."""
     index = index_of(job_id)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 
 from gsched.base.errors import LSF_FAILURE, BadRequest
-from gsched.cli.alone import alone
 from gsched.cli.call import Call
 from gsched.cli.command import GENERAL, program, read_options, shows_year
 from gsched.cli.projection import job_record
@@ -20,6 +19,7 @@ from gsched.cli.zone import zone_of
 from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
 from gsched.dialect.spans import parse_span
 from gsched.model.catalogue import MOST_NAMED, Account, AccountFilter, Span
+from gsched.wire.catalogue import Catalogue
 
 TABLE = OptionTable(
     summary="show what finished jobs took: without options, a summary of yours",
@@ -63,7 +63,7 @@ def main(call: Call) -> int:
     detailed = options.has("l", "UF", "b")
     summary = accounts.Summary()
     with connected(call) as session:
-        found = _counted(_at_ease(call, session.client.catalogue.accounts(wanted, jobs=detailed)), summary)
+        found = _counted(_found(call, session.client.catalogue, wanted, jobs=detailed), summary)
         if detailed:
             # In the order in which they ended, as an accounting file has them.
             jobs = sorted(found, key=lambda account: (account.finished_at, account.job_id))
@@ -81,12 +81,14 @@ def main(call: Call) -> int:
     return 0
 
 
-def _at_ease(call: Call, found: Iterable[Account]) -> Iterator[Account]:
+def _found(call: Call, catalogue: Catalogue, wanted: AccountFilter, *, jobs: bool) -> Iterable[Account]:
     """The accounts; when there are many the command goes on by itself, before it has said anything."""
-    for count, account in enumerate(found, 1):
-        if count == MANY:
-            alone(call)
-        yield account
+    if not call.own_streams:
+        found = catalogue.few_accounts(wanted, MANY, jobs=jobs)
+        if found is not None:
+            return found
+        call.take_over()
+    return catalogue.accounts(wanted, jobs=jobs)
 
 
 def _counted(found: Iterable[Account], summary: accounts.Summary) -> Iterator[Account]:

@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
 
+from msgspec.structs import replace
+
 from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError
 from gsched.base.ids import array_of, show_job
-from gsched.cli.alone import alone
 from gsched.cli.call import Call
 from gsched.cli.chronicle import history_record
 from gsched.cli.command import FILTERS, GENERAL, GROUP, program, read_options, shows_year
@@ -25,6 +26,7 @@ from gsched.dialect.spans import parse_span
 from gsched.model.catalogue import Span
 from gsched.model.past import HistoryQuery, JobTimes
 from gsched.model.view import JobFilter, JobHistory
+from gsched.wire.past import PastCalls, Told
 from gsched.wire.protocol import HISTORY_LIMIT
 
 TABLE = OptionTable(
@@ -61,6 +63,8 @@ TABLE = OptionTable(
 WEEK_S = 7 * 24 * 3600.0
 MOST_AT_LENGTH = 100_000
 """Jobs of which every event is told; the one-line form goes as far as the master looks (HISTORY_LIMIT)."""
+FEW, FEW_AT_LENGTH = 2_500, 250
+"""Jobs that the door lays out for a caller; more of them his own process does."""
 PIECE = 1 << 18
 """Characters that are written at a time."""
 
@@ -82,7 +86,7 @@ def main(call: Call) -> int:
     wanted = _wanted(call, options, now, zone)
     year = shows_year(call, "LSB_BHIST_DISPLAY_YEAR")
     with connected(call) as session:
-        told = session.client.past.histories(wanted)
+        told = _told(call, session.client.past, wanted)
         reader = _Reader(call, wanted.jobs.ids)
         if options.has("t"):
             records = [each for each in reader.read(told) if isinstance(each, HistoryRecord)]
@@ -108,6 +112,17 @@ def main(call: Call) -> int:
     return 0 if shown and not reader.problems else LSF_FAILURE
 
 
+def _told(call: Call, past: PastCalls, wanted: HistoryQuery) -> Told:
+    """The answer; when there is much of it the command goes on by itself, and few were looked at to know that."""
+    if not call.own_streams:
+        told = past.histories(replace(wanted, limit=FEW if wanted.brief else FEW_AT_LENGTH))
+        if not told.are_more():
+            return told
+        told.close()
+        call.take_over()
+    return past.histories(wanted)
+
+
 def _write(call: Call, texts: Iterator[str], reader: _Reader) -> bool:
     """Write what there is, as it comes; whether there was anything. Much of it is the business of another process."""
     shown, pieces, size = False, list[str](), 0
@@ -116,7 +131,7 @@ def _write(call: Call, texts: Iterator[str], reader: _Reader) -> bool:
         size += len(text)
         if size >= PIECE:
             if not shown and not reader.problems:
-                alone(call)
+                call.take_over()
             call.write("".join(pieces))
             shown, pieces, size = True, [], 0
     call.write("".join(pieces))

@@ -6,7 +6,7 @@ would have said; a job whose submission cannot be read is left out whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -51,45 +51,64 @@ def read_accounts(store: History, wanted: AccountFilter, *, jobs: bool) -> Itera
 
 def read_costs(store: History, wanted: AccountFilter) -> Iterator[list[Account]]:
     """The same, page by page, with no more than a summary takes: of most jobs their rows tell that."""
-    named, numbers = frozenset(wanted.ids), _numbers(store, wanted)
-    for start in range(0, len(numbers), COSTS_PER_PAGE):
-        costs = store.costs_of(numbers[start : start + COSTS_PER_PAGE])
-        told, page = _told_by_row(costs, wanted), []
-        for job_id in told:
-            state, submitted_at, dispatched_at, finished_at, cpu_s, gpus, _ = costs[job_id]
-            assert finished_at is not None
-            ran_s = 0.0 if dispatched_at is None else max(0.0, finished_at - dispatched_at)
-            page.append(
-                Account(
-                    job_id=job_id,
-                    user="",
-                    queue="",
-                    state=state,
-                    submitted_at=submitted_at,
-                    dispatched_at=dispatched_at,
-                    finished_at=finished_at,
-                    cpu_s=cpu_s or 0.0,
-                    run_s=ran_s,
-                    gpu_s=(gpus or 0.0) * ran_s,
-                )
-            )
-        rest = sorted(store.rows_of(costs.keys() - set(told)), key=lambda row: row.job_id)
+    named = frozenset(wanted.ids)
+    for rows in _cost_pages(store, _with_elements(store, wanted)):
+        # Of a reservation only the submission tells.
+        page = [] if wanted.reservation else [_account_of(row) for row in rows if _tells_all(row)]
+        told = {account.job_id for account in page}
+        rest = sorted(store.rows_of({row[0] for row in rows} - told), key=lambda row: row.job_id)
         others = (each for each in _of_rows(store, rest) if _is_meant(each, wanted, named))
         page += [msgspec.structs.replace(each, job=None) for each in others]
         yield page
 
 
+def are_more(store: History, wanted: AccountFilter, most: int) -> bool:
+    """Whether more than so many rows are to be looked at for it; no more than that are looked for."""
+    return len(store.accounted(_with_elements(store, wanted), most + 1)) > most
+
+
 def _numbers(store: History, wanted: AccountFilter) -> list[int]:
+    return store.accounted(_with_elements(store, wanted))
+
+
+def _with_elements(store: History, wanted: AccountFilter) -> AccountFilter:
     # An array's number means its elements too; an element that was never started stands in the array's row.
     asked = {*elements_too(store, wanted.ids), *map(array_of, wanted.ids)}
-    return store.accounted(msgspec.structs.replace(wanted, ids=tuple(asked)))
+    return msgspec.structs.replace(wanted, ids=tuple(asked))
 
 
-def _told_by_row(costs: Mapping[int, Costs], wanted: AccountFilter) -> list[int]:
-    """The jobs whose row says all that a summary takes. Of a reservation only the submission tells."""
-    if wanted.reservation:
-        return []
-    return [job_id for job_id, row in costs.items() if row[-1] == 0 and row[3] is not None and row[4] is not None]
+def _cost_pages(store: History, asked: AccountFilter) -> Iterator[Sequence[Costs]]:
+    rows = store.accounted_costs(asked)
+    if rows is not None:
+        for start in range(0, len(rows), COSTS_PER_PAGE):
+            yield rows[start : start + COSTS_PER_PAGE]
+        return
+    numbers = store.accounted(asked)
+    for start in range(0, len(numbers), COSTS_PER_PAGE):
+        yield list(store.costs_of(numbers[start : start + COSTS_PER_PAGE]).values())
+
+
+def _tells_all(row: Costs) -> bool:
+    """Whether the row says all that a summary takes."""
+    return row[-1] == 0 and row[4] is not None and row[5] is not None
+
+
+def _account_of(row: Costs) -> Account:
+    job_id, state, submitted_at, dispatched_at, finished_at, cpu_s, gpus, _ = row
+    assert finished_at is not None
+    ran_s = 0.0 if dispatched_at is None else max(0.0, finished_at - dispatched_at)
+    return Account(
+        job_id=job_id,
+        user="",
+        queue="",
+        state=state,
+        submitted_at=submitted_at,
+        dispatched_at=dispatched_at,
+        finished_at=finished_at,
+        cpu_s=cpu_s or 0.0,
+        run_s=ran_s,
+        gpu_s=(gpus or 0.0) * ran_s,
+    )
 
 
 def _is_meant(account: Account, wanted: AccountFilter, named: frozenset[int]) -> bool:

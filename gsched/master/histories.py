@@ -12,7 +12,7 @@ from itertools import islice
 
 import msgspec
 
-from gsched.base.ids import array_of, element_id, index_of
+from gsched.base.ids import array_of, element_id, index_of, job_order
 from gsched.base.indices import Indices
 from gsched.core.array import indices_of
 from gsched.master.listing import split_name
@@ -48,6 +48,10 @@ class Histories:
         self._array_events: list[EventRecord] = []
         self._unstarted: set[int] = set()
         """Elements that are told of though they have no row of their own."""
+        self._rows: dict[int, Times] | None = None
+        """Of the jobs found, when they could be read at once."""
+        self._is_regular: dict[int, bool] = {}
+        """Arrays that were looked at: whether nothing happened to them but their submission."""
 
     def read(self, wanted: HistoryQuery) -> Iterator[list[Told]]:
         """Histories by ascending number, page by page; elements of arrays behind the record of those that have not
@@ -63,7 +67,7 @@ class Histories:
         indices, name = split_name(wanted.jobs.name)
         ids = tuple(elements_too(self._store, wanted.jobs.ids))
         jobs = msgspec.structs.replace(wanted.jobs, name=name, ids=ids)
-        found = self._store.newest(msgspec.structs.replace(wanted, jobs=jobs), self._most + 1)
+        found = self._newest(msgspec.structs.replace(wanted, jobs=jobs))
         if len(found) > self._most:
             found.pop()
             self.cut_at = found[-1][1]
@@ -76,10 +80,23 @@ class Histories:
         for job_id in wanted.jobs.ids:
             if index_of(job_id) and job_id not in numbers and self._is_element(job_id):
                 self._unstarted.add(job_id)
-        return sorted(numbers | self._unstarted, key=lambda job_id: (array_of(job_id), index_of(job_id)))
+        return sorted(numbers | self._unstarted, key=job_order)
+
+    def _newest(self, wanted: HistoryQuery) -> list[tuple[int, float]]:
+        """Numbers and times of submission, one more than `most` when there are more."""
+        rows = self._store.newest_times(wanted, self._most + 1)
+        if rows is None:
+            return self._store.newest(wanted, self._most + 1)
+        self._rows = {row[0]: row for row in rows}
+        return [(row[0], row[4]) for row in rows]
+
+    def _rows_of(self, numbers: Sequence[int]) -> Mapping[int, Times]:
+        if self._rows is None:
+            return self._store.times_of(numbers)
+        return {job_id: self._rows[job_id] for job_id in numbers if job_id in self._rows}
 
     def _page(self, numbers: Sequence[int], wanted: HistoryQuery) -> Iterator[Told]:
-        rows = self._store.times_of(numbers)
+        rows = self._rows_of(numbers)
         brief = self._told_by_times(rows) if wanted.brief else set()
         at_length = [job_id for job_id in numbers if job_id not in brief]
         own: dict[int, list[EventRecord]] = {}
@@ -87,14 +104,14 @@ class Histories:
             own.setdefault(record.job_id, []).append(record)
         for job_id in numbers:
             if job_id in brief:
-                user, name, _, submitted_at, dispatched_at, finished_at, _ = rows[job_id]
+                _, user, name, _, submitted_at, dispatched_at, finished_at, _ = rows[job_id]
                 yield JobTimes(job_id, user, name, submitted_at, dispatched_at, finished_at)
                 continue
             row = rows.get(job_id)
             if row is None and job_id not in self._unstarted:
                 continue  # the store was pruned meanwhile
             # The row of an array whose elements have all become jobs has no state.
-            if row is None or row[2] or index_of(job_id):
+            if row is None or row[3] or index_of(job_id):
                 events = self._events(job_id, own.get(job_id, []))
                 if (row is not None and row[-1] is not None) or _is_meant(events, wanted):
                     yield JobHistory(job_id=job_id, events=events)
@@ -102,9 +119,11 @@ class Histories:
     def _told_by_times(self, rows: Mapping[int, Times]) -> set[int]:
         """The jobs among them that only waited and ran; what happened to an array counts for its elements."""
         plain = {job_id for job_id, row in rows.items() if row[-1] == 0}
-        arrays = {array_of(job_id) for job_id in plain if index_of(job_id)}
-        regular = {array for array, row in self._store.times_of(arrays).items() if row[-1] == ARRAY}
-        return {job_id for job_id in plain if not index_of(job_id) or array_of(job_id) in regular}
+        elements = [job_id for job_id in plain if index_of(job_id)]
+        new = {array_of(job_id) for job_id in elements} - self._is_regular.keys()
+        self._is_regular.update(dict.fromkeys(new, False))
+        self._is_regular.update((array, row[-1] == ARRAY) for array, row in self._store.times_of(new).items())
+        return plain.difference(job_id for job_id in elements if not self._is_regular[array_of(job_id)])
 
     def _events(self, job_id: int, own: Sequence[EventRecord]) -> tuple[EventRecord, ...]:
         if not index_of(job_id):
@@ -115,7 +134,7 @@ class Histories:
         """Elements with these indices that have not been jobs of their own, as long as the array's row has such."""
         own = spec_indices(self._events_of_array(array_id))
         row = self._store.times_of([array_id]).get(array_id)
-        if own and row is not None and row[2]:
+        if own and row is not None and row[3]:
             ids = [element_id(array_id, index) for index in indices_of(own) if index in indices]
             started = self._store.times_of(ids)
             yield from islice((each for each in ids if each not in started), self._most)

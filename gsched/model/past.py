@@ -29,7 +29,7 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Most jobs, the newest by submission; 0: as many as the master looks at for one question."""
 
 
-class JobTimes(msgspec.Struct, frozen=True):
+class JobTimes(msgspec.Struct, frozen=True, gc=False):
     """The whole course of a job that waited, perhaps ran, perhaps ended, and nothing else. UTC seconds."""
 
     job_id: int

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +25,15 @@ from gsched.store.sqlite import reader_engine, store_path
 _IDS_PER_QUERY = 5_000
 """SQLite takes at most 32,766 values in one statement."""
 
-Times = tuple[str, str, str, float, float | None, float | None, int | None]
-"""User, name, state, submitted_at, dispatched_at, finished_at, traits of a row."""
-Costs = tuple[str, float, float | None, float | None, float | None, float | None, int | None]
-"""State, submitted_at, dispatched_at, finished_at, cpu_s, gpus, traits of a row."""
+AT_ONCE = 100_000
+"""Rows that are read whole in one go; of more jobs the numbers are found first, and their rows page by page."""
+
+Times = tuple[int, str, str, str, float, float | None, float | None, int | None]
+"""Number, user, name, state, submitted_at, dispatched_at, finished_at, traits of a row."""
+Costs = tuple[int, str, float, float | None, float | None, float | None, float | None, int | None]
+"""Number, state, submitted_at, dispatched_at, finished_at, cpu_s, gpus, traits of a row."""
+_TIMES = ("job_id", "user", "name", "state", "submitted_at", "dispatched_at", "finished_at", "traits")
+_COSTS = ("job_id", "state", "submitted_at", "dispatched_at", "finished_at", "cpu_s", "gpus", "traits")
 
 
 class History:
@@ -69,30 +76,48 @@ class History:
         Finished jobs belong to the answer only if asked for: by `finished`, by their number or by their state. How long
         ago a job finished makes no difference here.
         """
-        conditions = list(of_histories(wanted))
-        query = select(job.c.job_id, job.c.submitted_at).where(*conditions)
-        query = query.order_by(job.c.submitted_at.desc(), job.c.job_id.desc()).limit(most)
-        found: list[tuple[int, float]] = []
-        asked = 0
-        for part in parts_of_histories(wanted):
-            for numbers in _id_conditions(wanted.jobs.ids):
-                found += [tuple(row) for row in self._rows(_asking(query, part, numbers))]
-                asked += 1
-        if asked > 1:
-            found.sort(key=lambda row: (row[1], row[0]), reverse=True)
+        found = self._newest(("job_id", "submitted_at"), wanted, most)
+        found.sort(key=itemgetter(1, 0), reverse=True)
         return found[:most]
 
-    def accounted(self, wanted: AccountFilter) -> list[int]:
-        """Numbers of the finished jobs that `wanted` describes, ascending.
+    def newest_times(self, wanted: HistoryQuery, most: int) -> list[Times] | None:
+        """The same jobs with some of their rows; None when there are more than can be read AT_ONCE."""
+        found: list[Times] = self._newest(_TIMES, wanted, min(most, AT_ONCE + 1))
+        if most > AT_ONCE < len(found):
+            return None
+        found.sort(key=itemgetter(4, 0), reverse=True)
+        return found[:most]
+
+    def _newest(self, columns: Iterable[str], wanted: HistoryQuery, most: int) -> list[Any]:
+        """Rows of `most` jobs of each part of the question."""
+        query = select(*map(job.c.__getitem__, columns)).where(*of_histories(wanted))
+        query = query.order_by(job.c.submitted_at.desc(), job.c.job_id.desc()).limit(most)
+        return self._of_parts(query, parts_of_histories(wanted), wanted.jobs.ids)
+
+    def accounted(self, wanted: AccountFilter, most: int | None = None) -> list[int]:
+        """Numbers of the finished jobs that `wanted` describes, ascending; about `most` of them, whichever they are.
 
         The row of an array stands for its elements that were never started; it counts once none of them waits any more.
         """
-        query = select(job.c.job_id).where(*of_accounts(wanted))
-        found: list[int] = []
-        for part in parts_of_accounts(wanted):
-            for numbers in _id_conditions(wanted.ids):
-                found += [row[0] for row in self._rows(_asking(query, part, numbers))]
-        return sorted(found)
+        query = select(job.c.job_id).where(*of_accounts(wanted)).limit(most)
+        found = self._of_parts(query, parts_of_accounts(wanted), wanted.ids, most=0 if most is None else most)
+        return sorted(row[0] for row in found)
+
+    def accounted_costs(self, wanted: AccountFilter) -> list[Costs] | None:
+        """The same jobs with some of their rows; None when there are more than can be read AT_ONCE."""
+        query = select(*map(job.c.__getitem__, _COSTS)).where(*of_accounts(wanted)).limit(AT_ONCE + 1)
+        found = self._of_parts(query, parts_of_accounts(wanted), wanted.ids, most=AT_ONCE)
+        return None if len(found) > AT_ONCE else sorted(found, key=itemgetter(0))
+
+    def _of_parts(self, query: Select[Any], parts: Iterable[Part], ids: tuple[int, ...], most: int = 0) -> list[Any]:
+        """What is found by all parts of a question; with `most` no further part is asked once there are more."""
+        found: list[Any] = []
+        for part in parts:
+            for numbers in _id_conditions(ids):
+                found += self._tuples(_asking(query, part, numbers))
+                if most and len(found) > most:
+                    return found
+        return found
 
     def rows_of(self, ids: Iterable[int]) -> list[JobRow]:
         """The rows that there are of these jobs, in any order."""
@@ -101,24 +126,19 @@ class History:
             found += [JobRow(**row._mapping) for row in self._rows(select(job).where(*numbers))]
         return found
 
-    def times_of(
-        self, ids: Iterable[int]
-    ) -> dict[int, tuple[str, str, str, float, float | None, float | None, int | None]]:
+    def times_of(self, ids: Iterable[int]) -> dict[int, Times]:
         """Some of each of these jobs' rows: for many of them."""
-        columns = (job.c.user, job.c.name, job.c.state, job.c.submitted_at, job.c.dispatched_at, job.c.finished_at)
-        found: dict[int, Any] = {}
-        for numbers in _id_conditions(tuple(ids), none_is_all=False):
-            rows = self._rows(select(job.c.job_id, *columns, job.c.traits).where(*numbers))
-            found.update((row[0], tuple(row[1:])) for row in rows)
-        return found
+        return self._by_number(_TIMES, ids)
 
     def costs_of(self, ids: Iterable[int]) -> dict[int, Costs]:
         """Some of each of these jobs' rows: for many of them."""
-        columns = (job.c.state, job.c.submitted_at, job.c.dispatched_at, job.c.finished_at, job.c.cpu_s, job.c.gpus)
+        return self._by_number(_COSTS, ids)
+
+    def _by_number(self, columns: Iterable[str], ids: Iterable[int]) -> dict[int, Any]:
+        query = select(*map(job.c.__getitem__, columns))
         found: dict[int, Any] = {}
         for numbers in _id_conditions(tuple(ids), none_is_all=False):
-            rows = self._rows(select(job.c.job_id, *columns, job.c.traits).where(*numbers))
-            found.update((row[0], tuple(row[1:])) for row in rows)
+            found.update((row[0], row) for row in self._tuples(query.where(*numbers)))
         return found
 
     def events_of_jobs(self, job_ids: Iterable[int], kinds: Iterable[str] | None = None) -> list[EventRecord]:
@@ -145,6 +165,16 @@ class History:
                 return list(connection.execute(query).all())
         except DBAPIError as error:
             raise Unavailable(f"the store {self.path} cannot be read: {error_text(error)}") from error
+
+    def _tuples(self, query: Select[Any]) -> list[Any]:
+        """The same as the driver gives them: SQLAlchemy's rows cost as much as SQLite itself."""
+        try:
+            with self._engine.connect() as connection:
+                return list(connection.execute(query).cursor.fetchall())
+        except DBAPIError as error:
+            raise Unavailable(f"the store {self.path} cannot be read: {error_text(error)}") from error
+        except sqlite3.Error as error:
+            raise Unavailable(f"the store {self.path} cannot be read: {error}") from error
 
     def close(self) -> None:
         """Close the connections that are not in use."""

@@ -49,8 +49,16 @@ class Catalogue:
         request = catalogue_pb2.AccountsRequest(jobs=jobs, brief=not jobs)
         fill(request.filter, wanted)
         for reply in self._stream(self._stub.Accounts, request):
-            yield from _of_columns(reply.columns)
-            yield from (from_proto(account, Account) for account in reply.accounts)
+            yield from _accounts(reply)
+
+    def few_accounts(self, wanted: AccountFilter, most: int, *, jobs: bool = False) -> list[Account] | None:
+        """The same unless there are more jobs than `most`: None, which costs no more than so many."""
+        request = catalogue_pb2.AccountsRequest(jobs=jobs, brief=not jobs, most=most)
+        fill(request.filter, wanted)
+        replies = list(self._stream(self._stub.Accounts, request))
+        if any(reply.are_more for reply in replies):
+            return None
+        return [account for reply in replies for account in _accounts(reply)]
 
     def notices(self, at: Span) -> list[EventRecord]:
         """What happened to hosts, queues and the cluster itself in that time, oldest first."""
@@ -58,6 +66,11 @@ class Catalogue:
         fill(request.at, at)
         reply = self._call(self._stub.Notices, request)
         return [from_proto(event, EventRecord) for event in reply.events]
+
+
+def _accounts(reply: catalogue_pb2.AccountsReply) -> Iterator[Account]:
+    yield from _of_columns(reply.columns)
+    yield from (from_proto(account, Account) for account in reply.accounts)
 
 
 def _of_columns(columns: catalogue_pb2.AccountColumns) -> Iterator[Account]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 import grpc
 
-from gsched.base.ids import array_of, index_of
+from gsched.base.ids import job_order
 from gsched.model.past import HistoryQuery, JobTimes
 from gsched.model.view import JobHistory
 from gsched.wire.convert import from_proto, to_proto
@@ -21,9 +22,20 @@ class Told:
         self._replies = replies
         self.cut_at: float | None = None
         """Set with the first job when there are more than were looked at: those submitted before that time."""
+        self._begun: list[Any] = []
+
+    def are_more(self) -> bool:
+        """Whether there are more than were asked for at most; to be asked before the jobs are."""
+        self._begun = list(islice(self._replies, 1))
+        return any(reply.HasField("cut_at") for reply in self._begun)
+
+    def close(self) -> None:
+        """Read no further."""
+        close: Callable[[], object] = getattr(self._replies, "close", lambda: None)
+        close()
 
     def __iter__(self) -> Iterator[JobHistory | JobTimes]:
-        for reply in self._replies:
+        for reply in chain(self._begun, self._replies):
             if reply.HasField("cut_at"):
                 self.cut_at = reply.cut_at
             times = _times(reply.times)
@@ -46,8 +58,8 @@ class PastCalls:
         return Told(self._stream(self._stub.Histories, to_proto(wanted, past_pb2.HistoryQuery)))
 
 
-def _order(told: JobHistory | JobTimes) -> tuple[int, int]:
-    return array_of(told.job_id), index_of(told.job_id)
+def _order(told: JobHistory | JobTimes) -> int:
+    return job_order(told.job_id)
 
 
 def _times(columns: past_pb2.JobTimes) -> Iterator[JobTimes]:

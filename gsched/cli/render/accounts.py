@@ -67,8 +67,11 @@ class Measure:
     smallest: float = 0.0
 
     def add(self, value: float) -> None:
-        self.largest = max(self.largest, value) if self.count else value
-        self.smallest = min(self.smallest, value) if self.count else value
+        # Not by max() and min(): of jobs there may be a million.
+        if value > self.largest or not self.count:
+            self.largest = value
+        if value < self.smallest or not self.count:
+            self.smallest = value
         self.total += value
         self.count += 1
 
@@ -97,13 +100,16 @@ class Summary:
         self.exited += account.state != "DONE"
         self.cpu.add(account.cpu_s)
         self.wait.add(wait_s(account))
-        self.turnaround.add(turnaround_s(account))
-        self.hog.add(hog_factor(account))
+        turnaround = turnaround_s(account)
+        self.turnaround.add(turnaround)
+        self.hog.add(account.cpu_s / turnaround if turnaround else 0.0)
         self.gpu.add(account.gpu_s)
         self.gpu_jobs += account.gpu_s > 0
         at = account.finished_at
-        self.first_end = at if self.first_end is None else min(self.first_end, at)
-        self.last_end = at if self.last_end is None else max(self.last_end, at)
+        if self.first_end is None or at < self.first_end:
+            self.first_end = at
+        if self.last_end is None or at > self.last_end:
+            self.last_end = at
 
 
 def turnaround_s(account: Account) -> float:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import grpc
 
 from gsched.base.errors import BadRequest, GschedError
-from gsched.master.accounts import read_accounts, read_costs
+from gsched.master.accounts import are_more, read_accounts, read_costs
 from gsched.master.histories import Histories, Told
 from gsched.model.catalogue import Account, AccountFilter
 from gsched.model.past import HistoryQuery, JobTimes
@@ -77,6 +77,9 @@ class _Accounts(catalogue_pb2_grpc.CatalogueServicer):
     @_told
     def Accounts(self, request: Any, context: Any) -> Iterator[Any]:
         wanted = from_proto(request.filter, AccountFilter)
+        if request.most and are_more(self._history, wanted, request.most):
+            yield catalogue_pb2.AccountsReply(are_more=True)
+            return
         if request.brief:
             for page in read_costs(self._history, wanted):
                 yield catalogue_pb2.AccountsReply(columns=_columns(page))

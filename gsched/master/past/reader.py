@@ -95,8 +95,9 @@ class Reader:
         with contextlib.suppress(FileNotFoundError):
             Path(self._socket).unlink()
         words = [sys.executable, "-P", "-m", "gsched.master.past.reading", str(self._store), self._socket]
-        # Its standard input ends with this process, however that ends.
-        return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        # Its standard input ends with this process, however that ends. In a session of its own it can step back behind
+        # programs of other sessions, too.
+        return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
 
     async def _until_ready(self, channel: grpc.aio.Channel, process: subprocess.Popen[bytes]) -> None:
         """Raises Unavailable when the process ends before it listens, or takes too long."""

@@ -15,17 +15,22 @@ import resource
 import signal
 import sys
 import threading
+import time
 
 READERS = 8
 """Questions answered at a time; more wait for their turn."""
 NICENESS = 10
+SESSION_NICENESS = 5
+"""Not more, and not idle (SCHED_IDLE): beside jobs that take every processor an answer would take minutes."""
+_TRIES, _TRY_S = 5, 0.1
 _PR_SET_NO_NEW_PRIVS = 38
+_GARBAGE = (50_000, 20, 20)
+"""Thresholds of the collector: the rows of an answer are many, and none of them is in a cycle."""
 
 
 def main(store: str, socket: str) -> int:
     """Serve until standard input ends."""
-    with contextlib.suppress(PermissionError):  # the master's unit of systemd forbids it to change priorities
-        os.nice(NICENESS)  # first of all: what is imported takes a while
+    _step_back()  # first of all: what is imported takes a while
     _give_up_rights(store)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the master, which tells
     import gc
@@ -36,6 +41,7 @@ def main(store: str, socket: str) -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     server = open_server(store, socket, READERS)
     gc.freeze()
+    gc.set_threshold(*_GARBAGE)
     server.start()
     threading.Thread(target=_end_with_master, daemon=True).start()
     server.wait_for_termination()
@@ -52,6 +58,26 @@ def _give_up_rights(store: str) -> None:
     with contextlib.suppress(FileNotFoundError):  # said by who opens it
         if os.stat(store).st_uid == os.geteuid():  # else it takes a right of root's to read it
             give_capabilities_up()
+
+
+def _step_back() -> None:
+    """Be nice, and so with the whole session, which this process leads.
+
+    Linux weighs sessions against each other before it looks at their processes (autogroup): in a session of its own a
+    nice process would be nice to nobody, in the master's to the master alone. What the system refuses or does not know
+    is done without.
+    """
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
+    for _ in range(_TRIES if os.getsid(0) == os.getpid() else 0):
+        try:
+            with open("/proc/self/autogroup", "w", encoding="ascii") as group:
+                group.write(str(SESSION_NICENESS))
+            return
+        except BlockingIOError:  # the kernel changes but a few in a second
+            time.sleep(_TRY_S)
+        except OSError:
+            return
 
 
 def _end_with_master() -> None:

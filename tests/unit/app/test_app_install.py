@@ -145,6 +145,15 @@ def test_what_units_promise(tmp_path: Path, daemon: str) -> None:
     assert wanted <= lines and not others & lines
 
 
+def test_the_masters_reader_may_step_back(tmp_path: Path) -> None:
+    """nice() is setpriority() for the kernel, which is of @resources: a later line gives it back."""
+    put(tmp_path)
+    lines = (tmp_path / UNITS / "gsched-master.service").read_text().splitlines()
+    filters = [line for line in lines if line.startswith("SystemCallFilter=")]
+    assert any(line.startswith("SystemCallFilter=~") and "@resources" in line for line in filters)
+    assert filters[-1] == "SystemCallFilter=setpriority"
+
+
 def test_backoff_where_systemd_knows_it(tmp_path: Path) -> None:
     put(tmp_path, "door")
     config = install.read_config(Place(str(tmp_path), "/etc/gsched", "h1"))

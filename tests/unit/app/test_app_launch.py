@@ -30,7 +30,7 @@ DOOR_TESTS = ROOT / "tests" / "unit" / "door"
 PATIENCE_S = 60.0
 LINKED = (
     *("noop", "show", "cat", "slurp", "stream", "code", "hold", "deaf", "refuse", "fault", "yes"),
-    *("gsub", "gjobs", "gkill"),
+    *("gsub", "gjobs", "gkill", "ghist"),
 )
 
 # Test commands are put into the registry of every process of this installation that has `site`, door or not.
@@ -429,6 +429,12 @@ def test_a_submission_goes_on_here_under_its_token_when_the_door_dies(installed:
     assert (in_door["in"], here["in"]) == ("door", "caller") and lines[:-1] == ["submitted"]
     again = installed.run("gsub", "-", GSCHED_ENVDIR=str(configuration)).stdout.decode()
     assert again.count("token=") == 1 and here["token"] not in again
+
+
+@BOTH
+def test_what_is_laid_out_of_the_past_holds_nobody_up(house: Installation, door: bool) -> None:
+    mine = os.getpriority(os.PRIO_PROCESS, 0)
+    assert int(house.run("ghist", door=door).stdout) == min(19, mine + launch.NICENESS)
 
 
 def test_through_the_door_next_to_nothing_is_imported(house: Installation) -> None:

@@ -184,6 +184,9 @@ class FakeMaster(
 
     def Accounts(self, request, context):
         self.account_filters.append(from_proto(request.filter, AccountFilter))
+        if 0 < request.most < len(self.accounts):
+            yield catalogue_pb2.AccountsReply(are_more=True)
+            return
         for account in self.accounts:
             shown = account if request.jobs else msgspec.structs.replace(account, job=None)
             yield catalogue_pb2.AccountsReply(accounts=[to_proto(shown, catalogue_pb2.Account)])

@@ -13,11 +13,13 @@ from fake_master import FakeCall, FakeMaster, allocation, record, spec
 from gsched.base.errors import GschedError
 from gsched.base.ids import element_id
 from gsched.cli.chronicle import history_record, signal_name
+from gsched.cli.ghist import FEW, FEW_AT_LENGTH, MOST_AT_LENGTH
 from gsched.cli.render.history import render_history, state_seconds
 from gsched.model import event as events
 from gsched.model.job import AttemptResult, LeftProcess, Usage
 from gsched.model.past import JobTimes
 from gsched.model.view import EventRecord, JobHistory
+from gsched.wire.protocol import HISTORY_LIMIT
 
 GOLDEN = Path(__file__).parent.parent / "render" / "golden"
 NewCall = Callable[..., FakeCall]
@@ -182,6 +184,17 @@ def test_much_is_laid_out_by_the_callers_own_process(master: FakeMaster, call: N
         assert ghist.run() == 0
         assert taken == ([""] if is_handed_over else []), "before anything is said"
         assert len(ghist.out.splitlines()) == count + 2
+
+
+def test_few_jobs_are_looked_at_to_know_that_there_are_many(master: FakeMaster, call: NewCall) -> None:
+    master.histories, master.cut_at = {220: job_220().events}, at("Jul 5 11:34:11")
+    for words, few in ((("-a",), FEW), (("-a", "-l"), FEW_AT_LENGTH)):
+        master.queries.clear()
+        ghist = call("ghist", *words)
+        ghist.take_over = lambda ghist=ghist: ghist.out == "" or pytest.fail("something was said")  # type: ignore[method-assign]
+        assert ghist.run() == 0
+        assert [query.limit for query in master.queries] == [few, HISTORY_LIMIT if few == FEW else MOST_AT_LENGTH]
+        assert ghist.out
 
 
 def test_what_was_left_out_is_said(master: FakeMaster, call: NewCall) -> None:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from fake_master import FakeCall, FakeMaster, allocation, spec
 
+from gsched.cli.gacct import MANY
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.catalogue import (
     Account,
@@ -467,6 +468,18 @@ def test_what_each_job_took(master: FakeMaster, call: NewCall) -> None:
     assert "Completed <exit>; TERM_RUNLIMIT: job killed after reaching LSF run time limit.\n" in second
     assert summary.startswith("SUMMARY: ")
     assert all(len(line) <= 79 for line in shown(call, "bacct", "-l", "1743").splitlines())
+
+
+def test_many_accounts_are_laid_out_by_the_callers_own_process(master: FakeMaster, call: NewCall) -> None:
+    for count, is_handed_over in ((MANY, False), (MANY + 1, True)):
+        master.accounts = [account(number) for number in range(1, count + 1)]
+        taken = []
+        gacct = call("gacct", "-u", "all")
+        gacct.take_over = lambda taken=taken, gacct=gacct: taken.append(gacct.out)  # type: ignore[method-assign]
+        assert gacct.run() == 0
+        assert taken == ([""] if is_handed_over else []), "before anything is said"
+        done, exited = re.search(r"done jobs: +(\d+) .*exited jobs: +(\d+)", gacct.out).groups()  # type: ignore[union-attr]
+        assert int(done) + int(exited) == count
 
 
 def test_a_line_for_each_job(master: FakeMaster, call: NewCall) -> None:

@@ -159,7 +159,31 @@ def test_what_rows_of_before_do_not_tell_is_looked_up_in_their_events(tmp_path: 
     log.close()
 
 
-def test_jobs_that_only_waited_and_ran_are_told_by_their_times(tmp_path: Path) -> None:
+def test_an_array_does_not_rank_above_jobs_that_were_submitted_later(tmp_path: Path) -> None:
+    """Its elements have larger numbers than any job."""
+    log = EventLog(tmp_path / "store.db")
+    elements = [replace(row(element_id(1, n), "DONE", f"sweep[{n}]"), submitted_at=5.0) for n in (1, 2, 3)]
+    plain = [replace(row(number, "DONE"), submitted_at=4.0 + number) for number in (2, 3, 4)]
+    array = replace(row(1, "", "sweep"), submitted_at=5.0, traits=ARRAY)
+    log.append([JobSubmitted(at=5.0, job_id=1, spec=ARRAY_SPEC)], [array, *elements, *plain])
+    opened = History(log.path)
+    for most, expected, cut_at in (
+        (2, ["3", "4"], 7.0),
+        (4, ["1[3]", "2", "3", "4"], 5.0),
+        (6, ["1[1]", "1[2]", "1[3]", "2", "3", "4"], None),
+    ):
+        histories = Histories(opened, most)
+        found = entries(histories, HistoryQuery(jobs=JobFilter(finished=True), brief=True))
+        assert ([show_job(each.job_id) for each in found], histories.cut_at) == (expected, cut_at)
+    opened.close()
+    log.close()
+
+
+@pytest.mark.parametrize("at_once", [1, 100])
+def test_jobs_that_only_waited_and_ran_are_told_by_their_times(
+    tmp_path: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsched.store.history.AT_ONCE", at_once)
     log = EventLog(tmp_path / "store.db")
     rows = [
         replace(row(1, "DONE"), dispatched_at=2.0, finished_at=3.0),

@@ -159,6 +159,33 @@ def test_it_reads_where_it_may_not_change_its_priority(monkeypatch: pytest.Monke
     assert asked == ["started", "ended"]
 
 
+def test_more_accounts_than_were_asked_for_are_said_and_not_told(store: Path, folder: Path) -> None:
+    async def act(reader: Reader) -> None:
+        for most, brief, count in ((0, True, 3), (3, True, 3), (2, True, 0), (2, False, 0)):
+            request = catalogue_pb2.AccountsRequest(brief=brief, jobs=not brief, most=most)
+            replies = [reply async for reply in reader.accounts(request)]
+            assert [reply.are_more for reply in replies] == [not count]
+            assert sum(len(reply.columns.job_ids) + len(reply.accounts) for reply in replies) == count
+
+    with_reader(store, folder, act)
+
+
+def test_it_steps_back_behind_other_sessions_too(store: Path, folder: Path) -> None:
+    """Linux weighs sessions against each other: nice in the master's own it would be nice to the master alone."""
+
+    async def act(reader: Reader) -> None:
+        await told(reader, brief=True)
+        assert reader._process is not None
+        pid = reader._process.pid
+        assert os.getsid(pid) == pid
+        group = Path(f"/proc/{pid}/autogroup")
+        if not group.exists():
+            pytest.skip("this kernel does not weigh sessions")
+        assert group.read_text().split()[-1] == str(reading.SESSION_NICENESS)
+
+    with_reader(store, folder, act)
+
+
 def test_it_ends_with_the_master_and_is_kinder_than_it(store: Path, folder: Path) -> None:
     words = [sys.executable, "-m", "gsched.master.past.reading", str(store), str(folder / SOCKET)]
     with subprocess.Popen(words, stdin=subprocess.PIPE) as process:

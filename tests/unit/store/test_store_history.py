@@ -111,6 +111,27 @@ def test_a_limit_keeps_those_that_were_submitted_last(log: EventLog) -> None:
     opened.close()
 
 
+def test_rows_are_read_at_once_unless_there_are_too_many(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    element = element_id(1, 7)
+    log.append([], [job_row(1, state="", submitted_at=5.0), job_row(element, submitted_at=5.0, name="train[7]")])
+    ended = {"state": "DONE", "dispatched_at": 8.0, "cpu_s": 2.0, "gpus": 1.0}
+    log.append([], [job_row(n, submitted_at=9.0 - n, finished_at=10.0 + n, **ended) for n in (2, 3, 4)])  # type: ignore[arg-type]
+    opened = History(log.path)
+    everything, accounts = HistoryQuery(jobs=JobFilter(finished=True)), AccountFilter(completed=Span(since=12.5))
+    rows = opened.newest_times(everything, 100)
+    assert rows is not None and [(row[0], row[4]) for row in rows] == opened.newest(everything, 100)
+    assert rows[0] == (2, "ann", "train", "DONE", 7.0, 8.0, 12.0, 0)
+    assert opened.newest_times(everything, 3) == rows[:3]
+    assert opened.accounted_costs(accounts) == [(n, "DONE", 9.0 - n, 8.0, 10.0 + n, 2.0, 1.0, 0) for n in (3, 4)]
+    assert opened.accounted(accounts) == [3, 4] and len(opened.accounted(accounts, 1)) == 1
+    monkeypatch.setattr("gsched.store.history.AT_ONCE", 3)
+    assert opened.newest_times(everything, 100) is None and opened.newest_times(everything, 3) == rows[:3]
+    assert len(opened.accounted_costs(accounts) or ()) == 2
+    monkeypatch.setattr("gsched.store.history.AT_ONCE", 1)
+    assert opened.accounted_costs(accounts) is None
+    opened.close()
+
+
 def test_times_choose_among_jobs(log: EventLog) -> None:
     rows = [
         job_row(n, submitted_at=10.0 * n, state="DONE", dispatched_at=10.0 * n + 2, finished_at=10.0 * n + 25)
@@ -161,24 +182,32 @@ BY_INDEX: list[tuple[HistoryQuery | AccountFilter, str]] = [
 def test_what_is_asked_for_is_found_by_an_index(
     log: EventLog, wanted: HistoryQuery | AccountFilter, index: str
 ) -> None:
-    history, plans = History(log.path), list[str]()
-    by_statement = history._rows
+    history, plans = History(log.path), list[list[str]]()
+    by_statement = history._tuples
 
     def explained(query: Any) -> list[Any]:
         with history._engine.connect() as connection:
             text = str(query.compile(history._engine, compile_kwargs={"literal_binds": True}))
             options = dict(query.get_execution_options())
             steps = connection.exec_driver_sql(f"explain query plan {text}", execution_options=options)
-            plans.extend(str(step[3]) for step in steps)
+            plans.append([str(step[3]) for step in steps])
         return by_statement(query)
 
-    history._rows = explained  # type: ignore[method-assign]
+    history._tuples = explained  # type: ignore[method-assign]
     if isinstance(wanted, HistoryQuery):
         history.newest(wanted, 10)
+        history.newest_times(wanted, 10)
     else:
         history.accounted(wanted)
+        history.accounted(wanted, 10)
+        history.accounted_costs(wanted)
     history.close()
-    assert any(f"INDEX {index}" in plan for plan in plans), plans
+    by_index = [any(f"INDEX {index}" in step for step in plan) for plan in plans]
+    forms = 2 if isinstance(wanted, HistoryQuery) else 3
+    parts = len(plans) // forms
+    # A question may have parts, each with its index: one of them is this, in each of its forms.
+    assert len(plans) == forms * parts, plans
+    assert all(any(by_index[start : start + parts]) for start in range(0, len(plans), parts)), plans
     assert not any(plan == "SCAN job" for plan in plans), plans
 
 
