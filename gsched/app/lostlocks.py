@@ -13,17 +13,24 @@ import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gsched.app.daemons import KILL_TIMEOUT_S, STOP_TIMEOUT_S, running_pid
+from gsched.app.daemons import KILL_TIMEOUT_S, STOP_TIMEOUT_S, lock_path, running_pid
 from gsched.base.errors import GschedError
 
 PROC = Path("/proc")
 
 
 def find(conf: Path, run_dir: str) -> dict[int, str]:
-    """Process id -> `master`, `door` or `agent-HOST` of the cluster, where no lock file in `run_dir` is held by it."""
+    """Process id -> `master`, `door` or `agent-HOST` of the cluster, whose lock file in `run_dir` was removed.
+
+    One that is about to end has closed it, one that has just begun has not opened it: neither is meant.
+    """
     wanted = os.path.realpath(conf)
     found = {pid: _daemon_of(words, wanted) for pid, words in _own_processes()}
-    return {pid: name for pid, name in sorted(found.items()) if name and running_pid(run_dir, name) != pid}
+    return {
+        pid: name
+        for pid, name in sorted(found.items())
+        if name and running_pid(run_dir, name) != pid and _has_removed(pid, os.path.realpath(lock_path(run_dir, name)))
+    }
 
 
 def end(conf: Path, run_dir: str) -> dict[int, str]:
@@ -41,6 +48,16 @@ def _own_processes() -> Iterator[tuple[int, Sequence[str]]]:
             with contextlib.suppress(OSError):  # it has ended meanwhile
                 if os.stat(PROC / entry).st_uid == os.getuid():
                     yield int(entry), _command_line(int(entry))
+
+
+def _has_removed(pid: int, path: str) -> bool:
+    """Whether the process has a file open that had this name and was removed."""
+    with contextlib.suppress(OSError):  # it has ended meanwhile
+        for entry in os.listdir(PROC / str(pid) / "fd"):
+            with contextlib.suppress(OSError):
+                if os.readlink(PROC / str(pid) / "fd" / entry) == f"{path} (deleted)":
+                    return True
+    return False
 
 
 def _command_line(pid: int) -> Sequence[str]:

@@ -72,3 +72,5 @@ def test_an_up_that_was_broken_off_is_completed(make_cluster: Callable[..., Clus
     cluster.up()
     cluster.run("gsched", "status", *folder)
     assert cluster.pid("master") == master
+    ended = cluster.run("gsched", "down", *folder, "--kill")
+    assert ended.stdout == "cluster private is down\n"
