@@ -20,10 +20,10 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gsched.core.cluster import ClusterState
-from gsched.core.observed import Observations
-from gsched.core.outlook import Outlook
-from gsched.master.collector import settle_in, undisturbed
+from gsched.core.dispatch.snapshot_builder import Outlook
+from gsched.core.resources.observed_hosts import Observations
+from gsched.core.state.cluster_state import ClusterState
+from gsched.master.garbage_collection import settle_in, undisturbed
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobSubmitted
@@ -34,8 +34,8 @@ from gsched.model.reason import PlannedStart
 from gsched.model.resource import GPU_COUNTERS, LOAD_INDICES, Resource
 from gsched.model.snapshot import Bucket, Plan, RequirementClass, Running, Snapshot
 from gsched.policy.cycle import schedule
-from gsched.policy.demand_reader import demand_of
-from gsched.policy.feasible import Rules, live_values, try_host
+from gsched.policy.match.host_fit import Rules, live_values, try_host
+from gsched.policy.requirement.demand_reader import demand_of
 
 GPUS, SLOTS = 8, 16
 USERS, CLASSES, QUEUES = 1000, 50, 4

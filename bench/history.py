@@ -27,7 +27,7 @@ import psutil
 from private_cluster import BIN, client_of, private_cluster, report, submission
 
 from gsched.base.ids import array_of, element_id
-from gsched.core.cluster import ClusterState
+from gsched.core.state.cluster_state import ClusterState
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.event import (
     AnyEvent,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gsched.base.errors import BadRequest
-from gsched.core.kinds_seen import KindsSeen
+from gsched.core.resources.gpu_job_kinds import KindsSeen
 from gsched.model.allocation import Allocation
 from gsched.model.columns import HostColumns
 from gsched.model.host import ComputeMode, Gpu, GpuReport
@@ -20,7 +20,7 @@ from gsched.model.ledger import Ledger
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, HostSnapshot, HostValues, Rank, RequirementClass, Snapshot
 from gsched.policy.cycle import schedule
-from gsched.policy.packing import WHOLE, Node, Shape
+from gsched.policy.devices.gpu_packing import WHOLE, Node, Shape
 
 BATCH = 100
 """Arrivals between two cycles."""

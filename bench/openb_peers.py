@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsched.policy.packing import WHOLE, Columns, Floats, Ints, Mix, States
+from gsched.policy.devices.gpu_packing import WHOLE, Columns, Floats, Ints, Mix, States
 
 
 class BestFit:

@@ -20,8 +20,8 @@ from private_cluster import report
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from gsched.agent.gpuowners import GpuOwners
-from gsched.agent.report import shown_of
+from gsched.agent.gpu.gpu_owners import GpuOwners
+from gsched.agent.host_report import shown_of
 from gsched.probe.nvml import Answer, Nvml
 from gsched.wire.convert import fill
 from gsched.wire.v1 import agent_pb2

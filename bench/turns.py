@@ -23,12 +23,12 @@ from typing import Any
 from private_cluster import report
 
 from gsched.base.clock import SystemClock
-from gsched.core.cluster import ClusterState
 from gsched.core.command import Command, ControlJobs, ModifyJobs, Submit
 from gsched.core.engine import Engine
-from gsched.master.board import Board
-from gsched.master.collector import settle_in, undisturbed
-from gsched.master.loop import EngineLoop, Item
+from gsched.core.state.cluster_state import ClusterState
+from gsched.master.engine_thread import EngineLoop, Item
+from gsched.master.garbage_collection import settle_in, undisturbed
+from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.host import HostConfig
 from gsched.model.job import JobSpec

@@ -25,10 +25,10 @@ import grpc
 import grpc.aio
 
 from gsched import __version__
-from gsched.agent.pace import rest_s
+from gsched.agent.report_schedule import rest_s
 from gsched.base.errors import GschedError
 from gsched.config.files import load
-from gsched.master.openfiles import allow_sessions
+from gsched.master.open_files import allow_sessions
 from gsched.model.host import ComputeMode
 from gsched.model.topology import Processor, Topology
 from gsched.wire.address import read_address

@@ -13,8 +13,8 @@ import grpc.aio
 
 from gsched.app.authority import Authority, make_authority, make_host
 from gsched.base.errors import PermissionDenied
-from gsched.master.auditlog import AuditLog
-from gsched.master.gate import Gate, LetIn
+from gsched.master.access.audit_log import AuditLog
+from gsched.master.access.request_gate import Gate, LetIn
 from gsched.model.config import ClusterConfig, Locations, Network, Params
 from gsched.model.host import HostConfig
 from gsched.wire.auth import Authenticator

@@ -12,26 +12,26 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from gsched import __version__
-from gsched.agent import belongings
-from gsched.agent.accounts import Accounts
-from gsched.agent.attempts import Attempts
-from gsched.agent.contact import Contact
-from gsched.agent.errands import Errands
-from gsched.agent.fencing import Fencing, standing_note
-from gsched.agent.gpukeeping import GpuKeeping
-from gsched.agent.launching import LaunchDoor
-from gsched.agent.launchsocket import listen, socket_path
-from gsched.agent.memory import Memory
-from gsched.agent.mps import Mps
-from gsched.agent.obedience import Obedience
-from gsched.agent.ordering import Surroundings
+from gsched.agent import trusted_files
+from gsched.agent.agent_spool import SpoolFolder, mark_of, only_one
+from gsched.agent.attempts.attempt_fences import Fencing, standing_note
+from gsched.agent.attempts.attempt_orders import Attempts
+from gsched.agent.attempts.job_accounts import Accounts
+from gsched.agent.attempts.order_builder import Surroundings
+from gsched.agent.attempts.pam_limits import PamLimits, session_words
+from gsched.agent.background_tasks import Errands
+from gsched.agent.gpu.gpu_guard import GpuKeeping
+from gsched.agent.gpu.mps_for_jobs import Mps
+from gsched.agent.host_report import HostReporter
+from gsched.agent.master_link import Contact
+from gsched.agent.message_handler import Obedience
 from gsched.agent.outbox import Outbox
-from gsched.agent.outputquota import OutputQuota
-from gsched.agent.pamlimits import PamLimits, session_words
-from gsched.agent.relay import Relay
-from gsched.agent.report import HostReporter
+from gsched.agent.output.output_quota import OutputQuota
 from gsched.agent.session import Sessions
-from gsched.agent.spool import SpoolFolder, mark_of, only_one
+from gsched.agent.store_memory import Memory
+from gsched.agent.tasks.launch_server import LaunchDoor
+from gsched.agent.tasks.launch_socket import listen, socket_path
+from gsched.agent.tasks.task_questions import Relay
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict
 from gsched.base.gpulock import places
@@ -42,9 +42,9 @@ from gsched.config.files import load
 from gsched.model.config import ClusterConfig, GpuFence
 from gsched.model.cudaorder import cuda_numbers
 from gsched.model.fleet import RESTART
-from gsched.run import pamsession, shutdown
-from gsched.run.contain import boot_id
+from gsched.run import pam_session, shutdown
 from gsched.run.fence.ground import Ground, find_ground
+from gsched.run.processes.process_tree import boot_id
 from gsched.wire.certificates import files_of
 from gsched.wire.v1 import agent_pb2
 from gsched.wire.vouching import check_certificate
@@ -62,11 +62,11 @@ def run(conf_dir: str, host: str, manager: ServiceManager = NOBODY) -> int:
     if config.is_shared:
         check_certificate(config, host)  # what is wrong with it is said at once
     if is_roots:
-        belongings.check(conf_dir, (*loaded.included, *files_of(config.network.tls_dir, host)))
+        trusted_files.check(conf_dir, (*loaded.included, *files_of(config.network.tls_dir, host)))
     spool = Path(config.locations.spool_dir) / host
     spool.mkdir(mode=0o700, parents=True, exist_ok=True)
     if is_roots:
-        belongings.check_spool(str(spool))
+        trusted_files.check_spool(str(spool))
     with only_one(spool, host):
         is_wanted = config.gpu_fence is not GpuFence.OFF
         ground = find_ground(_key(config, spool), spool) if is_wanted else "it is turned off"
@@ -80,7 +80,7 @@ def _accounts(config: ClusterConfig, host: str) -> Accounts:
         words = session_words()
         if not words:
             told = log.warning if config.pam_limits else log.info
-            told("PAM has no service %s on this host: jobs begin with the agent's own limits", pamsession.SERVICE)
+            told("PAM has no service %s on this host: jobs begin with the agent's own limits", pam_session.SERVICE)
     return Accounts(
         host,
         root_may_run=config.params.root_may_submit,

@@ -16,16 +16,16 @@ import grpc
 import grpc.aio
 
 from gsched import __version__
-from gsched.agent.attempts import Attempts
-from gsched.agent.contact import Contact
-from gsched.agent.errands import Errands
-from gsched.agent.memory import Memory
+from gsched.agent.attempts.attempt_orders import Attempts
+from gsched.agent.background_tasks import Errands
+from gsched.agent.master_link import Contact
 from gsched.agent.outbox import Outbox
-from gsched.agent.relay import Relay
+from gsched.agent.store_memory import Memory
+from gsched.agent.tasks.task_questions import Relay
 from gsched.base.errors import GschedError
 from gsched.model.config import ClusterConfig
 from gsched.probe.topology import read_topology
-from gsched.run.contain import boot_id
+from gsched.run.processes.process_tree import boot_id
 from gsched.wire.address import read_address
 from gsched.wire.certificates import revoked_stamp
 from gsched.wire.channel import CHANNEL_OPTIONS

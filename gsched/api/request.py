@@ -23,7 +23,7 @@ from gsched.api.named import Named, number_of
 from gsched.base.envdir import home_of, read_setting
 from gsched.base.errors import BadRequest, GschedError
 from gsched.base.ids import show_job
-from gsched.cli.zone import zone_of
+from gsched.cli.session.time_zone import zone_of
 from gsched.dialect.bsub import read_submission
 from gsched.dialect.environment import environment_block
 from gsched.dialect.options import Parsed

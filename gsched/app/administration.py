@@ -181,7 +181,7 @@ def _queue_control(envdir: str | None, action: str, queues: tuple[str, ...], com
 @OPTION_ENVDIR
 def frag(envdir: str | None) -> None:
     """Show the largest GPU job that fits now, host by host, and what holds it back."""
-    from gsched.cli.render.fragments import render_fragments
+    from gsched.cli.render.hosts.fragments import render_fragments
 
     with connect(envdir) as client:
         click.echo(render_fragments(client.fragmentation()), nl=False)

@@ -92,8 +92,8 @@ def host_files(envdir: str | None, host: str) -> None:
 def versions(envdir: str | None) -> None:
     """Show the master and the agents of all hosts: version, protocol, since when; exit code 1 when one is refused."""
     from gsched.app.administration import connect
-    from gsched.cli.render.versions import render_versions
-    from gsched.cli.zone import zone_of
+    from gsched.cli.render.hosts.versions import render_versions
+    from gsched.cli.session.time_zone import zone_of
 
     with connect(envdir) as client:
         found = client.fleet.versions()

@@ -379,7 +379,7 @@ def in_process(argv: list[str], token: bytes = b"", relay: Relay | None = None) 
         import site
 
         site.main()
-    from gsched.cli.call import run_local
+    from gsched.cli.session.call import run_local
 
     shown = (b"", b"") if relay is None else (b"".join(relay.shown[0]), b"".join(relay.shown[1]))
     return run_local(argv, token.decode(), shown)

@@ -77,8 +77,8 @@ OPTION_FILE = click.option("-f", "log", metavar="FILE", default="", help="Refuse
 
 def _history(envdir: str | None, times: str, log: str, kinds: Sequence[str], names: Sequence[str] = ()) -> None:
     from gsched.app.administration import connect
-    from gsched.cli.render.notices import render_notices
-    from gsched.cli.zone import zone_of
+    from gsched.cli.render.cluster.notices import render_notices
+    from gsched.cli.session.time_zone import zone_of
     from gsched.dialect.spans import parse_span
     from gsched.model.catalogue import Span
 
@@ -142,8 +142,8 @@ def showstatus(envdir: str | None) -> None:
     """Show how many hosts, jobs and users there are."""
     from gsched.app.administration import connect
     from gsched.app.overview import master_status
-    from gsched.cli.render.master_status import render_status
-    from gsched.cli.zone import zone_of
+    from gsched.cli.render.cluster.master_status import render_status
+    from gsched.cli.session.time_zone import zone_of
 
     with connect(envdir) as client:
         click.echo(render_status(master_status(client, zone_of(os.environ))), nl=False)

@@ -6,8 +6,8 @@ from datetime import tzinfo
 
 import msgspec
 
-from gsched.cli.render.master_status import MasterStatus
-from gsched.cli.render.stamps import long_stamp
+from gsched.cli.render.cluster.master_status import MasterStatus
+from gsched.cli.render.text.time_texts import long_stamp
 from gsched.model.catalogue import Span
 from gsched.model.event import ConfigApplied, decode_event
 from gsched.model.view import JobFilter

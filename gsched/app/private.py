@@ -196,7 +196,7 @@ def _make(home: Home, sim_gpus: str | None, hosts: list[str], gpu_resources: boo
 
 def _write_elim(path: Path) -> None:
     """elim.gpu is one more program in LSF_SERVERDIR; whoever wants another one replaces it."""
-    code = 'import sys; from gsched.cli.call import run_local; sys.exit(run_local(["elim.gpu"]))'
+    code = 'import sys; from gsched.cli.session.call import run_local; sys.exit(run_local(["elim.gpu"]))'
     path.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(code)}\n", encoding="utf8")
     path.chmod(0o755)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gsched.base.errors import BadRequest
 from gsched.config.findings import show
-from gsched.core.known import check_requirement
+from gsched.core.submission.known_resources import check_requirement
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.resource import BUILTIN, Resource
 from gsched.resreq.ast import AnyRequirement, Requirement

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from gsched.base.ids import array_of, index_of
-from gsched.core.array import JobArray, indices_of
-from gsched.core.cluster import ClusterState
-from gsched.core.dependency import parents_of
-from gsched.core.groups import add, groups_above
-from gsched.core.parts import others
-from gsched.core.waits import Item, is_held, item_id
+from gsched.core.records.array import JobArray, indices_of
+from gsched.core.records.dependency_condition import parents_of
+from gsched.core.records.host_allocations import others
+from gsched.core.records.job_groups import add, groups_above
+from gsched.core.state.cluster_state import ClusterState
+from gsched.core.state.wait_index import Item, is_held, item_id
 from gsched.model.job import FINISHED, PENDING, STARTED, JobState
 from gsched.model.ledger import double_owners, miscounts
 

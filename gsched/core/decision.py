@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gsched.core.cluster import ClusterState
 from gsched.core.instruction import Instruction
-from gsched.core.observed import Observation
+from gsched.core.resources.observed_hosts import Observation
+from gsched.core.state.cluster_state import ClusterState
 from gsched.model.event import AnyEvent
 from gsched.model.host_ledger import AttemptKey
 
@@ -27,7 +27,7 @@ class Decision:
         self.instructions: list[Instruction] = []
         self.reply: Any = None
         self.rest: Any = None
-        """An Unfinished (gsched.core.turns) when this is not all that the command brings about; else None."""
+        """An Unfinished (gsched.core.command_turns) when this is not all that the command brings about; else None."""
         self.parts: list[tuple[int, Any]] = []
         """Of a command that is carried out in turns: (place, answer) for each job that this turn was done with."""
         self.steps = 0

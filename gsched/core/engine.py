@@ -11,10 +11,9 @@ from typing import Any
 
 from gsched.base.errors import GschedError, Internal
 from gsched.base.ids import show_job
-from gsched.core import administration, attempts, control, modify, orphans, partnews, reserving, standing
-from gsched.core.admission import admit
+from gsched.core.attempts import attempt_reports, host_task_reports, unrecorded_attempts
+from gsched.core.attempts.unkillable_processes import note_unkillable
 from gsched.core.audit import audit
-from gsched.core.cluster import ClusterState
 from gsched.core.command import (
     AttemptEnded,
     AttemptStarted,
@@ -36,33 +35,37 @@ from gsched.core.command import (
     RenewStore,
     Submit,
 )
-from gsched.core.conditions import answer, refuse_impossible
+from gsched.core.command_turns import UNLIMITED, Turn, Unfinished, Work
+from gsched.core.control import administration, advance_reservations, job_control
 from gsched.core.decision import Decision
-from gsched.core.dependents import Dependents
-from gsched.core.dispatch import Dispatcher
-from gsched.core.forcing import force
-from gsched.core.hostnews import HostNews
+from gsched.core.dispatch.dispatcher import Dispatcher
+from gsched.core.dispatch.run_now import force
+from gsched.core.dispatch.snapshot_builder import Outlook, local_type_of
+from gsched.core.hosts.host_reports import HostNews
+from gsched.core.hosts.restart_grace import Returning
+from gsched.core.hosts.timeouts import Timeouts
 from gsched.core.instruction import ConfigureAgent
-from gsched.core.job import Job
-from gsched.core.judgement import judge_for
-from gsched.core.making import Making, Progress
-from gsched.core.observed import Observations
-from gsched.core.outlook import Outlook, local_type_of
-from gsched.core.rejudging import Rejudging
-from gsched.core.reserved_anew import Unreserved, reserved_anew, unreserved
-from gsched.core.returning import Returning
-from gsched.core.submission import submit
-from gsched.core.timeouts import Timeouts
-from gsched.core.turns import UNLIMITED, Turn, Unfinished, Work
-from gsched.core.unkillable import note_unkillable
-from gsched.core.unread import Unread
+from gsched.core.pending import pending_reasons
+from gsched.core.pending.dependency_check import answer, refuse_impossible
+from gsched.core.pending.dependent_jobs import Dependents
+from gsched.core.pending.unread_requirements import Unread
+from gsched.core.records.job import Job
+from gsched.core.resources.observed_hosts import Observations
+from gsched.core.state.cluster_state import ClusterState
+from gsched.core.submission import modify
+from gsched.core.submission.admission import admit
+from gsched.core.submission.job_making import Making, Progress
+from gsched.core.submission.requirement_check import judge_for
+from gsched.core.submission.requirement_updates import Rejudging
+from gsched.core.submission.reserved_amounts import Unreserved, reserved_anew, unreserved
+from gsched.core.submission.submit import submit
 from gsched.model.config import ClusterConfig
 from gsched.model.event import ConfigApplied, JobStarted
 from gsched.model.job import JobSpec
 from gsched.model.reason import PendingReason, PlannedStart
 from gsched.model.snapshot import Bucket, Plan, RequirementClass, Snapshot
 from gsched.policy import cycle
-from gsched.policy.promise import Promise, looked_at_by_nobody
+from gsched.policy.backfill.planned_start import Promise, looked_at_by_nobody
 
 Schedule = Callable[[Snapshot, float, int], Plan]
 Waiter = Bucket | tuple[str, RequirementClass]
@@ -227,7 +230,7 @@ class Engine:
         """What follows from what has just happened, in the same decision: the ends of what attempts had on several
         hosts; jobs that depend on others go on, or end.
         """
-        partnews.settle(self.state, self.config, now, decision)
+        host_task_reports.settle(self.state, self.config, now, decision)
         self._rejudging.note(decision.events)
         before = len(decision.events)
         self._dependents.settle(now, decision, end_invalid=self.config.params.end_on_invalid_dependency, steps=steps)
@@ -247,7 +250,7 @@ class Engine:
         """The completed spec of a new job, or of one that was `old` before. Raises GschedError if it is refused."""
         spec = admit(spec, user, self.config, self.state, self.observations.of, self._judge, now, old)
         if old is not None:
-            standing.check_growth(self.state, self.config, user, spec, old)
+            pending_reasons.check_growth(self.state, self.config, user, spec, old)
         refuse_impossible(self.state, spec, old, self.config.params)
         return spec
 
@@ -256,7 +259,7 @@ class Engine:
         self.needs_cycle = self._news = True
 
     def _control_jobs(self, command: ControlJobs, turn: Turn) -> Work:
-        return control.control_jobs(self.state, self._configured, command, self.observations.of, turn)
+        return job_control.control_jobs(self.state, self._configured, command, self.observations.of, turn)
 
     def _modify_jobs(self, command: ModifyJobs, turn: Turn) -> Work:
         def left(host: str, resource: str) -> Unreserved:
@@ -289,17 +292,17 @@ class Engine:
         self._wake()
 
     def _control_reservations(self, command: ControlReservations, now: float, decision: Decision) -> None:
-        reserving.control_reservations(self.state, self.config, command, self.observations.of, now, decision)
+        advance_reservations.control_reservations(self.state, self.config, command, self.observations.of, now, decision)
         self._wake()
 
     def _end_orphans(self, command: EndOrphans, now: float, decision: Decision) -> None:
-        orphans.end_orphans(self.state, self.config, self.observations, command, now, decision)
+        unrecorded_attempts.end_orphans(self.state, self.config, self.observations, command, now, decision)
 
     def _raise_numbers(self, command: RaiseNumbers, now: float, decision: Decision) -> None:
-        orphans.raise_numbers(self.state, command, now, decision)
+        unrecorded_attempts.raise_numbers(self.state, command, now, decision)
 
     def _renew_store(self, command: RenewStore, now: float, decision: Decision) -> None:
-        orphans.renew_store(self.state, command, now, decision)
+        unrecorded_attempts.renew_store(self.state, command, now, decision)
 
     def _reconfigure(self, command: Reconfigure, now: float, decision: Decision) -> None:
         config = command.config
@@ -343,14 +346,14 @@ class Engine:
 
     def _attempt_started(self, command: AttemptStarted, now: float, decision: Decision) -> None:
         seen = self.observations.of(command.host)
-        attempts.attempt_started(self.state, command, seen, now, decision)
+        attempt_reports.attempt_started(self.state, command, seen, now, decision)
         job = self.state.jobs.get(command.job_id)
         if job is not None and any(isinstance(event, JobStarted) for event in decision.events):
-            attempts.note_hidden_gpus(job, self.config, seen, max(now, command.at), decision)
+            attempt_reports.note_hidden_gpus(job, self.config, seen, max(now, command.at), decision)
 
     def _attempt_ended(self, command: AttemptEnded, now: float, decision: Decision) -> None:
         seen = self.observations.of(command.host)
-        attempts.attempt_ended(self.state, self.config, command, seen, now, decision)
+        attempt_reports.attempt_ended(self.state, self.config, command, seen, now, decision)
         self._wake()
 
     def _attempt_unkillable(self, command: AttemptUnkillable, now: float, decision: Decision) -> None:
@@ -470,7 +473,7 @@ class Engine:
 
     def own_reasons(self, number: int) -> tuple[PendingReason, ...]:
         """Why this very job (or array) waits, if it is not for a place: held, another job, a time; else empty."""
-        return standing.own_reasons(self.state, self._dependents, number)
+        return pending_reasons.own_reasons(self.state, self._dependents, number)
 
     def never_going_on(self, array_id: int) -> frozenset[int]:
         """Indices of the array's waiting elements whose own dependency conditions never can hold."""
@@ -478,7 +481,7 @@ class Engine:
 
     def pending_reasons(self, job_id: int) -> tuple[PendingReason, ...]:
         """Why the job waits; never empty for a pending job."""
-        return standing.pending_reasons(self.state, self._dependents, self.reasons, job_id)
+        return pending_reasons.pending_reasons(self.state, self._dependents, self.reasons, job_id)
 
     def audit(self) -> list[str]:
         """Broken invariants, one line each."""

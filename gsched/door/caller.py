@@ -14,7 +14,7 @@ import queue
 import socket
 import threading
 
-from gsched.cli.call import INPUT_LIMIT, Call, HandedBack
+from gsched.cli.session.call import INPUT_LIMIT, Call, HandedBack
 from gsched.door import protocol
 from gsched.door.protocol import Decoder, ProtocolError, Request
 from gsched.wire.peer import Peer

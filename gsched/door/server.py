@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from gsched.base.errors import GschedError
 from gsched.base.service import NOBODY, ServiceManager
 from gsched.cli import registry
-from gsched.cli.call import Call, HandedBack, run_main
+from gsched.cli.session.call import Call, HandedBack, run_main
 from gsched.door import address, protocol
 from gsched.door.caller import Caller
 from gsched.door.complaints import Complaints
@@ -336,7 +336,9 @@ def serve(
 
 def _serve_others(socket_path: str, vouching: Vouching) -> Any:
     """Have commands speak for their callers, and open the relay beside the socket; returns it."""
-    from gsched.cli.links import serve_others  # the door of one user has no need of gRPC before its first command
+    from gsched.cli.session.master_links import (
+        serve_others,  # the door of one user has no need of gRPC before its first command
+    )
     from gsched.door.relay import open_relay
     from gsched.wire.relay import SOCKET_NAME
 

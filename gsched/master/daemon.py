@@ -22,26 +22,26 @@ from gsched.config.files import Loaded, load
 from gsched.core.command import AttemptEnded, RaiseNumbers, Reconfigure, RenewStore
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, StartJob
-from gsched.master import auditlog
-from gsched.master.auditlog import AuditLog
-from gsched.master.board import Board
-from gsched.master.collector import settle_in, undisturbed
-from gsched.master.ends import Ends
-from gsched.master.feed import Feed
-from gsched.master.gate import Gate, LetIn
-from gsched.master.lineage import Lineage, how_to_go_on
-from gsched.master.loop import EngineLoop, Item
-from gsched.master.openfiles import allow_sessions, most_connections
-from gsched.master.orders import Orders
+from gsched.master.access import audit_log
+from gsched.master.access.audit_log import AuditLog
+from gsched.master.access.rate_limit import Throttle
+from gsched.master.access.request_gate import Gate, LetIn
+from gsched.master.agents.agent_sessions import Sessions
+from gsched.master.agents.order_delivery import Orders
+from gsched.master.engine_thread import EngineLoop, Item
+from gsched.master.event_feed import Feed
+from gsched.master.garbage_collection import settle_in, undisturbed
+from gsched.master.open_files import allow_sessions, most_connections
 from gsched.master.past.reader import Reader
-from gsched.master.reconfig import KnownNotes
+from gsched.master.reconfiguration import KnownNotes
 from gsched.master.recovery import recover
-from gsched.master.servicer import Desk
-from gsched.master.services import Services
-from gsched.master.sessions import Sessions
-from gsched.master.terminals import Attendance, killer
-from gsched.master.throttle import Throttle
-from gsched.master.timedconfig import follow_groups, follow_time
+from gsched.master.rpc.end_notices import Ends
+from gsched.master.rpc.interactive_terminals import Attendance, killer
+from gsched.master.rpc.scheduler_service import Desk
+from gsched.master.rpc.services import Services
+from gsched.master.store_lineage import Lineage, how_to_go_on
+from gsched.master.timed_configuration import follow_groups, follow_time
+from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig
 from gsched.model.event import AnyEvent, JobDispatched
 from gsched.model.job import FINISHED, AttemptResult
@@ -145,7 +145,7 @@ class Master:
         self._loop.put(Item(Reconfigure(user_name(os.getuid()), self._config, started=True)))
         history = History(self._store.path)
         reader = Reader(self._store.path, self._config.folder_of("master"))
-        audit = AuditLog(str(Path(self._config.locations.log_dir) / auditlog.FILE))
+        audit = AuditLog(str(Path(self._config.locations.log_dir) / audit_log.FILE))
         desk = Desk(self._loop, self._board, self._store, LetIn(), self._notes, self._lineage.first_number)
         self._attendance = Attendance(self._board, killer(desk))
         self._attendance.begin(self._interactive)

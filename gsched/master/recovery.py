@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from gsched.base.errors import GschedError
-from gsched.core.cluster import ClusterState
-from gsched.core.machine import IllegalEvent
+from gsched.core.state.apply_events import IllegalEvent
+from gsched.core.state.cluster_state import ClusterState
 from gsched.store.eventlog import EventLog
 from gsched.store.quarantine import Quarantine, Quarantined
 

@@ -5,7 +5,7 @@ Nothing here reads a file; gsched.config makes it, the engine holds it and swaps
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
 
@@ -330,6 +330,12 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """HIST_HOURS of the queues that have their own."""
         found = ((name, queue.factors.get("hist_hours")) for name, queue in self.queues.items())
         return {name: hours for name, hours in found if hours is not None}
+
+    def members_of(self, names: Iterable[str]) -> Iterator[str]:
+        """Users, and the members of user groups."""
+        for name in names:
+            group = self.user_groups.get(name)
+            yield from group.users if group is not None else (name,)
 
     def external_on(self, host: str) -> tuple[str, ...]:
         """Names of the mapped external resources that `host` has, in lsf.shared's order."""

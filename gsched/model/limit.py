@@ -67,7 +67,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeldCounts(msgspec.Struct):
-    """What the started jobs hold of whatever limits are set on. gsched.policy.limits keeps and reads it."""
+    """What the started jobs hold of whatever limits are set on. gsched.policy.limits.job_limits keeps and reads it."""
 
     queue_host: dict[tuple[str, str], int] = {}
     """(queue, host) -> slots."""

@@ -12,20 +12,20 @@ from gsched.base.errors import RequirementError
 from gsched.model.allocation import Allocation
 from gsched.model.reason import PendingReason
 from gsched.model.snapshot import Bucket, Placement, Plan, Preempted, RequirementClass, Snapshot, queues_of
-from gsched.policy.columns_cycle import CycleColumns
-from gsched.policy.demand import Demand
-from gsched.policy.demands import Demands
-from gsched.policy.feasible import Rules
-from gsched.policy.heads import Kind
-from gsched.policy.limit_sections import BUCKET, CLASS, QUEUE
-from gsched.policy.limits import LimitUse
-from gsched.policy.order import ReasonKey, ServingOrder
-from gsched.policy.place import Found, Placer, Refused
-from gsched.policy.place_guard import PlaceGuard
-from gsched.policy.preempt import Preemptor
-from gsched.policy.reserve import Reservations
-from gsched.policy.shared_left import SharedLeft
-from gsched.policy.trial import Trial
+from gsched.policy.backfill.reservations import Reservations
+from gsched.policy.backfill.trial_fit import Trial
+from gsched.policy.limits.job_limits import LimitUse
+from gsched.policy.limits.limit_sections import BUCKET, CLASS, QUEUE
+from gsched.policy.match.columns_cycle import CycleColumns
+from gsched.policy.match.host_fit import Rules
+from gsched.policy.order.blocked_heads import Kind
+from gsched.policy.order.serving_order import ReasonKey, ServingOrder
+from gsched.policy.place.placement import Found, Placer, Refused
+from gsched.policy.place.placement_guard import PlaceGuard
+from gsched.policy.place.shared_resources import SharedLeft
+from gsched.policy.preempt.preemption import Preemptor
+from gsched.policy.requirement.demand import Demand
+from gsched.policy.requirement.demand_cache import Demands
 
 DEFAULT_BUDGET = 100_000
 """A few seconds of a very busy cluster; a pass that is cut short goes on in the next cycle."""

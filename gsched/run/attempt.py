@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from gsched.run import contain
 from gsched.run.fence.group import Group, group_of
-from gsched.run.launch import Watch
+from gsched.run.fork_server_client import Watch
 from gsched.run.order import Key, Limits, Order, Unkillable
-from gsched.run.orphan import Orphan
+from gsched.run.orphaned_job import Orphan
+from gsched.run.processes import process_tree
+from gsched.run.processes.process_usage import Sampler
 from gsched.run.spool import Started
-from gsched.run.usage import Sampler
 
 
 class Attempt:
@@ -21,7 +21,7 @@ class Attempt:
         self.key: Key = (order.job_id, order.attempt)
         self.account = order.account
         """Its user, where that is not the agent's."""
-        self.mark = order.environment.get(contain.MARK_VARIABLE, "")
+        self.mark = order.environment.get(process_tree.MARK_VARIABLE, "")
         self.limits = Limits(run_limit_s=order.run_limit_s, limits=order.limits)
         self.is_part = order.is_part
         """The part of a job on another than its first host: its supervisor is its main process."""

@@ -1,6 +1,6 @@
 """The executor that runs real processes: what an agent can ask of attempts on this host.
 
-It writes orders and passes on signals; where each attempt stands is followed by gsched.run.following. Truth lies in the
+It writes orders and passes on signals; where each attempt stands is followed by attempt_following. Truth lies in the
 attempt folders and in the kernel; what is kept here can be rebuilt by `adopt` at any time, so killing the process that
 hosts an executor loses nothing. Never starts an attempt twice (the supervisors' claim sees to it), never ends one
 unasked.
@@ -22,18 +22,20 @@ from gsched.base.errors import Conflict, ResourceExhausted
 from gsched.base.gpulock import Places, places
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.model.job import AttemptResult, Usage
-from gsched.run import attemptfiles, contain, members, parts, signals
+from gsched.run import attempt_files
 from gsched.run.account import Account
 from gsched.run.attempt import Attempt
-from gsched.run.ending import BEGIN_S, HANGUP_S, Endings
-from gsched.run.following import Following
-from gsched.run.jobreport import Facts
+from gsched.run.attempt_ending import BEGIN_S, HANGUP_S, Endings
+from gsched.run.attempt_following import Following
+from gsched.run.lost_folders import record_again
 from gsched.run.order import Key, Limits, OnEnded, OnStarted, OnUnkillable, Order
-from gsched.run.shellline import in_place
+from gsched.run.processes import attempt_processes, process_tree
+from gsched.run.report.job_report import Facts
+from gsched.run.shell_line import in_place
 from gsched.run.shutdown import last_shutdown
 from gsched.run.spool import Spool, Started
-from gsched.run.tasking import Tasking
-from gsched.run.unrecorded import record_again
+from gsched.run.supervisor import host_parts, supervisor_signals
+from gsched.run.task_orders import Tasking
 
 MAILED_OUTPUT = 1 << 20
 """Bytes of a job's output in a mail at most."""
@@ -67,7 +69,7 @@ class ProcessExecutor:
         self._held: dict[str, Attempt] = {}
         self.tasking = Tasking(self._held, self._spool)
         """What there is for tasks of these attempts."""
-        self._table: tuple[float, dict[int, contain.Process]] = (-1.0, {})
+        self._table: tuple[float, dict[int, process_tree.Process]] = (-1.0, {})
         self._following = Following(
             self._held,
             self._spool,
@@ -91,9 +93,9 @@ class ProcessExecutor:
         if name in self._held:
             return
         # The mark last: a job that was submitted by a job brings the mark of that one along.
-        marked = {**order.environment, "PWD": order.cwd, contain.MARK_VARIABLE: f"{self._cluster}/{name}"}
+        marked = {**order.environment, "PWD": order.cwd, process_tree.MARK_VARIABLE: f"{self._cluster}/{name}"}
         command = order.command if order.job_starter else in_place(order.command, marked)
-        of_site = {**order.site_environment, contain.MARK_VARIABLE: marked[contain.MARK_VARIABLE]}
+        of_site = {**order.site_environment, process_tree.MARK_VARIABLE: marked[process_tree.MARK_VARIABLE]}
         order = msgspec.structs.replace(order, environment=marked, command=command, site_environment=of_site)
         if self._spool.write_order(order):
             held = self._held[name] = Attempt(order, name)
@@ -131,15 +133,15 @@ class ProcessExecutor:
 
     async def _signal(self, held: Attempt, signum: int, everything: bool) -> None:
         if everything:
-            reached, _ = contain.send_each(self._tree(held), signum)
+            reached, _ = process_tree.send_each(self._tree(held), signum)
             if signum == signal.SIGKILL and held.group is not None:
                 held.group.thaw()  # else it arrives when the job is resumed
             if signum == signal.SIGKILL:
                 self._following.spawn(self._endings.see_dead(held, reached))
         elif held.started is not None:
-            main = contain.read_process(held.started.pid)
+            main = process_tree.read_process(held.started.pid)
             if main is not None and main.start == held.started.start:
-                contain.send(main, signum)
+                process_tree.send(main, signum)
 
     async def terminate(self, job_id: int, attempt: int, interval_s: float, *, hangup: bool = False) -> None:
         """Begin INT, TERM, KILL, `interval_s` apart; a repeat has an effect only with a shorter interval.
@@ -162,7 +164,7 @@ class ProcessExecutor:
         held = self._running(job_id, attempt)
         if held is not None and held.is_part:
             await self._endings.begun_or_killed(held)
-            members.tell(held, parts.CLOSE)
+            attempt_processes.tell(held, host_parts.CLOSE)
 
     async def suspend(self, job_id: int, attempt: int) -> None:
         """Stop every process of the attempt, and its run limit's clock."""
@@ -190,14 +192,14 @@ class ProcessExecutor:
         """Freeze the attempt's group, which it does not notice; SIGSTOP for what is not in a group."""
         group = held.group
         if group is None or not group.freeze():
-            contain.stop(lambda: self._tree(held))
+            process_tree.stop(lambda: self._tree(held))
             return
         for _ in range(_FREEZE_LOOKS):
             if group.is_frozen():
                 break
             await asyncio.sleep(_FREEZE_LOOK_S)
         inside = set(group.pids())
-        contain.stop(lambda: [each for each in self._tree(held) if each.pid not in inside])
+        process_tree.stop(lambda: [each for each in self._tree(held) if each.pid not in inside])
 
     async def resume(self, job_id: int, attempt: int) -> None:
         """Let every process of the attempt go on."""
@@ -210,7 +212,7 @@ class ProcessExecutor:
         self._poke(held)
         if held.group is not None:
             held.group.thaw()
-        contain.resume(lambda: self._tree(held))
+        process_tree.resume(lambda: self._tree(held))
 
     async def limit(self, job_id: int, attempt: int, limits: Limits) -> None:
         """Write the limits down, then tell whoever enforces them. Raises ResourceExhausted when that cannot be done."""
@@ -235,17 +237,17 @@ class ProcessExecutor:
             return None
         taken, table = self._table
         if time.monotonic() - taken > 0.2:
-            table = contain.scan()
+            table = process_tree.scan()
             self._table = (time.monotonic(), table)
         reaper = table.get(held.supervisor[0]) if held.supervisor else None
-        found, now = members.members(held, table), self._clock.now()
+        found, now = attempt_processes.members(held, table), self._clock.now()
         if held.is_part:
             return held.usage.sample_part(found, reaper, now)
         return held.usage.sample(found, reaper, held.started.pid, now)
 
     def owners(self, pids: Iterable[int]) -> dict[int, str]:
         """Process id -> name of the attempt that it belongs to, of those that belong to one that has not ended."""
-        return members.owners((held for held in self._held.values() if not held.ended.is_set()), pids)
+        return attempt_processes.owners((held for held in self._held.values() if not held.ended.is_set()), pids)
 
     def running(self) -> list[Key]:
         """Attempts that have not ended."""
@@ -253,15 +255,15 @@ class ProcessExecutor:
 
     def hostfile(self, job_id: int, attempt: int) -> str:
         """Path of the file that an order's `hostfile` is written to."""
-        return str(self._spool.folder(attempt_name(job_id, attempt)) / attemptfiles.HOSTFILE)
+        return str(self._spool.folder(attempt_name(job_id, attempt)) / attempt_files.HOSTFILE)
 
     def script_file(self, job_id: int, attempt: int) -> str:
         """Path of the file that an order's `script` is written to."""
-        return str(self._spool.folder(attempt_name(job_id, attempt)) / attemptfiles.SCRIPT)
+        return str(self._spool.folder(attempt_name(job_id, attempt)) / attempt_files.SCRIPT)
 
     def affinity_hostfile(self, job_id: int, attempt: int) -> str:
         """Path of the file that an order's `affinity_hostfile` is written to."""
-        return str(self._spool.folder(attempt_name(job_id, attempt)) / attemptfiles.AFFINITY)
+        return str(self._spool.folder(attempt_name(job_id, attempt)) / attempt_files.AFFINITY)
 
     def started(self, job_id: int, attempt: int) -> Started | None:
         """The job as its supervisor recorded it; None for one that has not started."""
@@ -341,11 +343,11 @@ class ProcessExecutor:
     def _poke(self, held: Attempt) -> None:
         if held.orphan is not None:
             held.orphan.poke()
-        members.tell(held, signals.POKE)
+        attempt_processes.tell(held, supervisor_signals.POKE)
 
-    def _tree(self, held: Attempt) -> list[contain.Process]:
+    def _tree(self, held: Attempt) -> list[process_tree.Process]:
         """Its living processes, now."""
-        return members.now(held)
+        return attempt_processes.now(held)
 
     def _running(self, job_id: int, attempt: int) -> Attempt | None:
         held = self._held.get(attempt_name(job_id, attempt))

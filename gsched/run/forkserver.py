@@ -23,8 +23,8 @@ import signal
 import struct
 
 from gsched.base.gpulock import Places
-from gsched.run import programchild, supervisor
-from gsched.run.opening import Settings
+from gsched.run.supervisor import program_child, supervisor
+from gsched.run.supervisor.opening import Settings
 
 PRELUDE = (
     "import sys; sys.path.append(sys.argv[1]); from gsched.run.forkserver import main; sys.exit(main(sys.argv[2:]))"
@@ -97,7 +97,7 @@ class _Server:
         poller = select.poll()
         poller.register(self._requests.fileno(), select.POLLIN)
         poller.register(self._wake_in, select.POLLIN)
-        room = _socket.CMSG_SPACE(programchild.FDS * struct.calcsize("i"))
+        room = _socket.CMSG_SPACE(program_child.FDS * struct.calcsize("i"))
         while True:
             ready = [fd for fd, _ in poller.poll()]
             if self._wake_in in ready:
@@ -153,12 +153,12 @@ class _Server:
             os.close(pidfd)
 
     def _run(self, token: str, fds: list[int]) -> None:
-        if len(fds) != programchild.FDS:  # no descriptor was free
+        if len(fds) != program_child.FDS:  # no descriptor was free
             self._requests.send(f"{token} - its files have not come".encode())
             return
         pid = self._fork(token)
         if pid == 0:
-            programchild.become_program(fds)
+            program_child.become_program(fds)
         if pid > 0:
             self._programs[pid] = token
 

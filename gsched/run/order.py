@@ -13,7 +13,7 @@ import msgspec
 from gsched.model.allocation import HostAllocation
 from gsched.model.job import AttemptResult, Usage
 from gsched.run.account import Account
-from gsched.run.jobreport import Facts
+from gsched.run.report.job_report import Facts
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

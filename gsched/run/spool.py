@@ -25,10 +25,10 @@ from gsched.base.errors import Internal, ResourceExhausted
 from gsched.base.ids import attempt_name, parse_attempt_name
 from gsched.base.wholefile import replace_file, write_file
 from gsched.model.job import AttemptResult
-from gsched.run import attemptfiles
+from gsched.run import attempt_files
 from gsched.run.account import Account, acting_as
-from gsched.run.jobreport import SCRIPT_SHOWN, Facts, beginning_of, report_text, write_instead, write_report
 from gsched.run.order import Key, Limits, Order, Unkillable
+from gsched.run.report.job_report import SCRIPT_SHOWN, Facts, beginning_of, report_text, write_instead, write_report
 
 T = TypeVar("T")
 
@@ -101,19 +101,19 @@ class Spool:
         try:
             if order.script is not None:
                 text = order.script.encode(errors="surrogateescape")
-                _write_for(order.account, f"{folder}/{attemptfiles.SCRIPT}", text, 0o700)
+                _write_for(order.account, f"{folder}/{attempt_files.SCRIPT}", text, 0o700)
                 order = msgspec.structs.replace(order, script=order.script.partition("\n")[0])
             if order.input is not None:
                 text = order.input.encode(errors="surrogateescape")
-                _write_for(order.account, f"{folder}/{attemptfiles.INPUT}", text)
+                _write_for(order.account, f"{folder}/{attempt_files.INPUT}", text)
                 order = msgspec.structs.replace(order, input="")
             if order.hostfile:
-                _write_for(order.account, f"{folder}/{attemptfiles.HOSTFILE}", order.hostfile.encode())
+                _write_for(order.account, f"{folder}/{attempt_files.HOSTFILE}", order.hostfile.encode())
                 order = msgspec.structs.replace(order, hostfile="")
             if order.affinity_hostfile:
-                _write_for(order.account, f"{folder}/{attemptfiles.AFFINITY}", order.affinity_hostfile.encode())
+                _write_for(order.account, f"{folder}/{attempt_files.AFFINITY}", order.affinity_hostfile.encode())
                 order = msgspec.structs.replace(order, affinity_hostfile="")
-            replace_file(f"{folder}/{attemptfiles.ORDER}", written_order(order))
+            replace_file(f"{folder}/{attempt_files.ORDER}", written_order(order))
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise ResourceExhausted(f"spool folder {folder}: {error.strerror or error}") from error
@@ -147,7 +147,7 @@ class Spool:
 
     def order(self, name: str) -> Order | None:
         """The order, its script cut to the first line; None when a crash left none. Raises Internal if unreadable."""
-        path = self.folder(name) / attemptfiles.ORDER
+        path = self.folder(name) / attempt_files.ORDER
         try:
             return read_order(path.read_bytes())
         except (FileNotFoundError, ValueError):
@@ -156,42 +156,42 @@ class Spool:
             raise Internal(f"cannot read {path}: {error.strerror}") from error
 
     def claim(self, name: str) -> Claim | None:
-        return self._read(name, attemptfiles.CLAIM, Claim)
+        return self._read(name, attempt_files.CLAIM, Claim)
 
     def is_claimed(self, name: str) -> bool:
         """Whether a supervisor has claimed it, readable or not."""
-        return (self.folder(name) / attemptfiles.CLAIM).exists()
+        return (self.folder(name) / attempt_files.CLAIM).exists()
 
     def started(self, name: str) -> Started | None:
-        return self._read(name, attemptfiles.STARTED, Started)
+        return self._read(name, attempt_files.STARTED, Started)
 
     def status(self, name: str) -> AttemptResult | None:
-        return self._read(name, attemptfiles.STATUS, AttemptResult)
+        return self._read(name, attempt_files.STATUS, AttemptResult)
 
     def is_past_job(self, name: str) -> bool:
         """Whether the job is over and the steps after it run."""
-        return (self.folder(name) / attemptfiles.LAST).exists()
+        return (self.folder(name) / attempt_files.LAST).exists()
 
     def is_warned(self, name: str) -> bool:
         """Whether the job has been warned of its end."""
-        return (self.folder(name) / attemptfiles.WARNED).exists()
+        return (self.folder(name) / attempt_files.WARNED).exists()
 
     def mark_warned(self, name: str) -> None:
         """It has; where that cannot be written down it may be warned again."""
         with contextlib.suppress(OSError):
-            write_file(str(self.folder(name) / attemptfiles.WARNED), b"")
+            write_file(str(self.folder(name) / attempt_files.WARNED), b"")
 
     def is_suspended(self, name: str) -> bool:
         """Whether the attempt was suspended and not resumed: outlives the agent, and stops the run limit's clock."""
-        return (self.folder(name) / attemptfiles.SUSPENDED).exists()
+        return (self.folder(name) / attempt_files.SUSPENDED).exists()
 
     def unkillable(self, name: str) -> tuple[Unkillable, ...]:
         """Processes that the supervisor could not end."""
-        return self._read(name, attemptfiles.UNKILLABLE, tuple[Unkillable, ...]) or ()
+        return self._read(name, attempt_files.UNKILLABLE, tuple[Unkillable, ...]) or ()
 
     def set_suspended(self, name: str, suspended: bool) -> None:
         """Raises ResourceExhausted when it cannot be written down."""
-        path = self.folder(name) / attemptfiles.SUSPENDED
+        path = self.folder(name) / attempt_files.SUSPENDED
         try:
             path.touch(0o600) if suspended else path.unlink(missing_ok=True)
         except OSError as error:
@@ -199,11 +199,11 @@ class Spool:
 
     def limits(self, name: str) -> Limits | None:
         """The limits that took the place of the order's; None when none did."""
-        return self._read(name, attemptfiles.LIMITS, Limits)
+        return self._read(name, attempt_files.LIMITS, Limits)
 
     def set_limits(self, name: str, limits: Limits) -> None:
         """Raises ResourceExhausted when they cannot be written down."""
-        path = self.folder(name) / attemptfiles.LIMITS
+        path = self.folder(name) / attempt_files.LIMITS
         try:
             replace_file(str(path), msgspec.json.encode(limits))
         except OSError as error:
@@ -214,13 +214,13 @@ class Spool:
 
         `account`: the job's user, who must have the right to read it, where that is not the agent's.
         """
-        if stream not in (attemptfiles.STDOUT, attemptfiles.STDERR):
+        if stream not in (attempt_files.STDOUT, attempt_files.STDERR):
             raise ValueError(f"'{stream}' is neither stdout nor stderr")
         started = self.started(name)
-        if started is None or (stream == attemptfiles.STDERR and started.stderr == started.stdout):
+        if started is None or (stream == attempt_files.STDERR and started.stderr == started.stdout):
             return b""
         path, first, inode = started.stdout, started.stdout_from, started.stdout_inode
-        if stream == attemptfiles.STDERR:
+        if stream == attempt_files.STDERR:
             path, first, inode = started.stderr, started.stderr_from, started.stderr_inode
         else:
             reported = self._reported(name)
@@ -236,7 +236,9 @@ class Spool:
         started = self.started(name)
         if started is None:
             return False
-        return (started.stdout if stream == attemptfiles.STDOUT else started.stderr).startswith(f"{self.folder(name)}/")
+        return (started.stdout if stream == attempt_files.STDOUT else started.stderr).startswith(
+            f"{self.folder(name)}/"
+        )
 
     @contextlib.contextmanager
     def _opened(
@@ -295,7 +297,7 @@ class Spool:
         `account`: the job's user, who must have the right to write there, where that is not the agent's.
         """
         folder, started = self.folder(name), self.started(name)
-        if started is None or started.stdout == str(folder / attemptfiles.STDOUT):
+        if started is None or started.stdout == str(folder / attempt_files.STDOUT):
             return
         path, inode, room = started.stdout, started.stdout_inode, started.stdout_room
         with self._opened(name, path, os.O_RDWR, account, inode) as fd:
@@ -345,7 +347,7 @@ class Spool:
         try:
             # Its user may have taken a lease on it (fcntl(2)): nobody waits for that.
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(self.folder(name) / attemptfiles.SCRIPT, flags), "rb") as file:
+            with open(os.open(self.folder(name) / attempt_files.SCRIPT, flags), "rb") as file:
                 return beginning_of(file.read(SCRIPT_SHOWN))
         except OSError:
             return None
@@ -353,7 +355,7 @@ class Spool:
     def remove(self, name: str) -> None:
         """Remove the folder, the order first: what is left after a crash in between is recognised as rubbish."""
         folder = self.folder(name)
-        (folder / attemptfiles.ORDER).unlink(missing_ok=True)
+        (folder / attempt_files.ORDER).unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
 
     def _read(self, name: str, file: str, kind: type[T]) -> T | None:

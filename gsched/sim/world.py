@@ -11,11 +11,11 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from gsched.core.cluster import replay
 from gsched.core.command import AttemptEnded, AttemptStarted, HostHello, HostReported, Submit
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
+from gsched.core.state.cluster_state import replay
 from gsched.model.allocation import Allocation
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobDispatched, JobFinished, JobResumed, JobSuspended

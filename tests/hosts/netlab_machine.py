@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from gsched.agent import belongings
+from gsched.agent import trusted_files
 from gsched.base.errors import GschedError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -39,7 +39,7 @@ def unavailable() -> str:
     if closed:
         return f"{closed} is closed to other users"
     try:
-        belongings.check("/etc")  # of the interpreter and the sources: agents of root look at them as well
+        trusted_files.check("/etc")  # of the interpreter and the sources: agents of root look at them as well
     except GschedError as error:
         return error.text
     return ""

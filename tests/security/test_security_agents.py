@@ -14,10 +14,10 @@ import pytest
 
 from gsched.base.errors import Unavailable
 from gsched.core.command import HostHello
-from gsched.master.agents import MOST_UNTAKEN, AgentServicer
-from gsched.master.board import Board
-from gsched.master.loop import Item
-from gsched.master.sessions import Sessions
+from gsched.master.agents.agent_service import MOST_UNTAKEN, AgentServicer
+from gsched.master.agents.agent_sessions import Sessions
+from gsched.master.engine_thread import Item
+from gsched.master.views.board import Board
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.host import HostConfig

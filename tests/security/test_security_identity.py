@@ -22,7 +22,7 @@ from shared_master import HOSTS, MASTER, SharedMaster
 
 from gsched.app.authority import make_authority, make_host, revoke
 from gsched.base.errors import PermissionDenied
-from gsched.master.agents import AgentServicer
+from gsched.master.agents.agent_service import AgentServicer
 from gsched.wire.auth import Caller, OwnerOnly
 from gsched.wire.certificates import fingerprint
 from gsched.wire.client import Client
@@ -313,7 +313,7 @@ def test_a_certificate_that_is_revoked_is_refused_from_then_on(master: SharedMas
 def test_a_users_call_that_goes_on_ends_when_the_host_is_revoked_or_removed(
     master: SharedMaster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsched.master.gate.LOOK_S", 0.05)
+    monkeypatch.setattr("gsched.master.access.request_gate.LOOK_S", 0.05)
     make_host(str(tmp_path), master.signer, "gpu2", 30)
     request = scheduler_pb2.EventsRequest(follow=True)
 
@@ -359,7 +359,7 @@ def test_a_session_of_an_agent_that_is_revoked_and_says_nothing_ends_too(
     master: SharedMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else it would be sent orders until it is taken for one that hangs."""
-    monkeypatch.setattr("gsched.master.gate.LOOK_S", 0.05)
+    monkeypatch.setattr("gsched.master.access.request_gate.LOOK_S", 0.05)
     over = threading.Event()
 
     def said() -> Iterator[agent_pb2.AgentBatch]:

@@ -256,7 +256,7 @@ def test_a_call_that_goes_on_ends_by_itself_when_the_masters_certificate_is_revo
 def test_a_call_that_goes_on_ends_when_its_user_is_served_no_longer(
     master: StampedMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsched.master.gate.LOOK_S", 0.05)
+    monkeypatch.setattr("gsched.master.access.request_gate.LOOK_S", 0.05)
     monkeypatch.setattr("gsched.wire.shared.ACCOUNT_S", 0.0)
     events = followed(master, master.tls)
     asked = threading.Event()

@@ -17,11 +17,11 @@ import grpc.aio
 import pytest
 
 from gsched.base.errors import BadRequest, GschedError, PermissionDenied
-from gsched.master import auditlog
-from gsched.master.auditlog import AuditLog
-from gsched.master.gate import Gate, LetIn
-from gsched.master.rights import RULES, Who
-from gsched.master.throttle import Throttle
+from gsched.master.access import audit_log
+from gsched.master.access.audit_log import AuditLog
+from gsched.master.access.method_policy import RULES, Who
+from gsched.master.access.rate_limit import Throttle
+from gsched.master.access.request_gate import Gate, LetIn
 from gsched.model.config import ClusterConfig, Locations, Params
 from gsched.model.job import JobSpec
 from gsched.model.view import JobFilter, Submission
@@ -39,7 +39,7 @@ PLACES = Locations(conf_dir="/c", state_dir="/s", log_dir="/l", server_dir="/e",
 
 
 def test_every_call_of_every_service_has_a_rule() -> None:
-    """A new call must say who may make it: add it to gsched/master/rights.py and to docs/security.md if it matters."""
+    """A new call must say who may make it: add it to method_policy.py and to docs/security.md if it matters."""
     names = sorted(path.stem for path in Path(scheduler_pb2.__file__).parent.glob("*_pb2.py"))
     files = [importlib.import_module(f"gsched.wire.v1.{name}").DESCRIPTOR for name in names]
     services = [service for file in files for service in file.services_by_name.values()]
@@ -341,7 +341,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line_leaves_none_behind(
         room -= wrote
         return wrote
 
-    monkeypatch.setattr(auditlog.os, "write", full)
+    monkeypatch.setattr(audit_log.os, "write", full)
     audit = AuditLog(str(tmp_path / "audit.log"))
     audit.write(0.0, {"user": "ann", "text": "a" * 20})
     _until(lambda: room < 100)
@@ -411,8 +411,8 @@ def test_a_user_has_a_few_large_queries_at_a_time(played: Played) -> None:
 def test_a_list_without_end_is_refused_before_the_engine_sees_it(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsched.master.sizes.MOST_LISTED", 1_000)
-    monkeypatch.setattr("gsched.master.sizes.LISTS", {"SubmitRequest.submissions": 1_000})
+    monkeypatch.setattr("gsched.master.access.request_sizes.MOST_LISTED", 1_000)
+    monkeypatch.setattr("gsched.master.access.request_sizes.LISTS", {"SubmitRequest.submissions": 1_000})
 
     async def story(setting: Setting) -> None:
         await setting.ask(lambda client: client.control("kill", range(1, 1001)))

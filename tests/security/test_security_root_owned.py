@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gsched.agent import belongings
 from gsched.agent import daemon as agent_daemon
-from gsched.agent.belongings import Changeable
-from gsched.agent.mps import Mps
+from gsched.agent import trusted_files
+from gsched.agent.gpu.mps_for_jobs import Mps
+from gsched.agent.trusted_files import Changeable
 from gsched.base.errors import ResourceExhausted
 from gsched.base.rootowned import problem_below, who_may_change
 from gsched.config.template import private_texts
@@ -52,18 +52,18 @@ def conf(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (conf / name).touch(mode=0o644)
     (conf / "notes.txt").touch()
     os.chown(conf / "notes.txt", STRANGER, STRANGER)  # nobody reads it
-    monkeypatch.setattr(belongings, "_interpreter", lambda: iter(()))
-    monkeypatch.setattr(belongings, "packages", lambda: [str(folder / "python")])
+    monkeypatch.setattr(trusted_files, "_interpreter", lambda: iter(()))
+    monkeypatch.setattr(trusted_files, "packages", lambda: [str(folder / "python")])
     monkeypatch.setattr(sys, "path", [str(folder / "site-packages")])
     (folder / "python").mkdir(mode=0o755)
     (folder / "site-packages").mkdir(mode=0o755)
-    belongings.check(str(conf))
+    trusted_files.check(str(conf))
     return conf
 
 
 def refused(conf: Path) -> str:
     with pytest.raises(Changeable) as caught:
-        belongings.check(str(conf))
+        trusted_files.check(str(conf))
     text, end = caught.value.text.split("; ")
     assert end == "what root's agent runs and reads must be for root alone to change"
     return text
@@ -74,11 +74,11 @@ def test_a_file_of_the_configuration_that_another_can_change(conf: Path, name: s
     os.chown(conf / name, STRANGER, 0)
     assert refused(conf) == f"{conf}/{name}: belongs to uid {STRANGER}"
     os.chown(conf / name, 0, STRANGER)
-    belongings.check(str(conf))  # of that group, who may read
+    trusted_files.check(str(conf))  # of that group, who may read
     (conf / name).chmod(0o664)
     assert refused(conf) == f"{conf}/{name}: may be written by group {STRANGER} (mode 0664)"
     os.chown(conf / name, 0, 0)
-    belongings.check(str(conf))  # root's own group
+    trusted_files.check(str(conf))  # root's own group
     (conf / name).chmod(0o646)
     assert refused(conf) == f"{conf}/{name}: may be written by everybody (mode 0646)"
 
@@ -123,29 +123,29 @@ def test_certificates_below_a_folder_that_another_can_change(conf: Path, folder:
     tls.mkdir(parents=True)
     (tls / "ca.crt").touch(mode=0o644)
     read = [f"{tls}/{name}" for name in ("ca.crt", "h1.crt", "revoked")]
-    belongings.check(str(conf), read)
+    trusted_files.check(str(conf), read)
     os.chown(tls.parent, STRANGER, 0)
     with pytest.raises(Changeable, match=rf"^{tls.parent}: belongs to uid {STRANGER}; "):
-        belongings.check(str(conf), read)
+        trusted_files.check(str(conf), read)
 
 
 def test_a_spool_folder_that_another_can_change(folder: Path) -> None:
     """Who can write an order there says what root executes."""
     spool = folder / "spool" / "h1"
     spool.mkdir(parents=True)
-    belongings.check_spool(str(spool))
+    trusted_files.check_spool(str(spool))
     (spool / "attempts" / "1.1").mkdir(parents=True)
     os.chown(spool / "attempts" / "1.1", STRANGER, 0)
     with pytest.raises(Changeable, match=rf"^{spool}/attempts/1.1: belongs to uid {STRANGER}; "):
-        belongings.check_spool(str(spool))
+        trusted_files.check_spool(str(spool))
     os.chown(spool / "attempts" / "1.1", 0, 0)
     script = spool / "attempts" / "1.1" / "script"
     script.touch()
     os.chown(script, STRANGER, 0)
-    belongings.check_spool(str(spool))
+    trusted_files.check_spool(str(spool))
     spool.parent.chmod(0o777)
     with pytest.raises(Changeable, match=rf"^{spool.parent}: may be written by everybody \(mode 0777\); "):
-        belongings.check_spool(str(spool))
+        trusted_files.check_spool(str(spool))
 
 
 def test_a_program_of_mps_that_another_can_change_is_not_run(folder: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_folder_above_that_another_can_change(conf: Path) -> None:
     conf.parent.chmod(0o757)
     assert refused(conf) == f"{conf.parent}: may be written by everybody (mode 0757)"
     conf.parent.chmod(0o1777)  # as /tmp is
-    belongings.check(str(conf))
+    trusted_files.check(str(conf))
 
 
 def test_a_link_through_a_folder_of_somebodys(conf: Path, folder: Path) -> None:
@@ -183,14 +183,14 @@ def test_a_link_through_a_folder_of_somebodys(conf: Path, folder: Path) -> None:
     (conf / "lsf.conf").unlink()
     (conf / "lsf.conf").symlink_to(conf / "lsf.conf")
     with pytest.raises(Exception, match=r"circle|symbolic links"):
-        belongings.check(str(conf))
+        trusted_files.check(str(conf))
 
 
 def test_modules_and_packages_that_another_can_change(conf: Path, folder: Path) -> None:
     deep = folder / "python" / "a" / "b"
     deep.mkdir(parents=True)
     (deep / "module.py").touch()
-    belongings.check(str(conf))
+    trusted_files.check(str(conf))
     os.chown(deep / "module.py", STRANGER, 0)
     assert refused(conf) == f"{deep}/module.py: belongs to uid {STRANGER}"
     (deep / "module.py").unlink()
@@ -203,12 +203,12 @@ def test_modules_and_packages_that_another_can_change(conf: Path, folder: Path) 
 
 
 def test_the_interpreter_itself_is_among_what_is_looked_at() -> None:
-    looked_at = set(belongings._interpreter())
+    looked_at = set(trusted_files._interpreter())
     assert {sys.executable, f"{sys.prefix}/pyvenv.cfg"} <= looked_at
     assert any("libc" in os.path.basename(path) or "musl" in path for path in looked_at)
-    library, *others = belongings.packages()
+    library, *others = trusted_files.packages()
     assert Path(library, "os.py").exists()
-    assert str(Path(belongings.__file__).parents[1]) in others
+    assert str(Path(trusted_files.__file__).parents[1]) in others
 
 
 def test_what_is_not_there_harms_nobody(folder: Path) -> None:

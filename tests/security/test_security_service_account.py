@@ -14,11 +14,11 @@ import pytest
 from shared_master import MASTER, SharedMaster
 from test_security_identity import DENIED, Metadata, Peer, refusal
 
-from gsched.agent.accounts import Accounts as AgentAccounts
-from gsched.agent.accounts import Login
+from gsched.agent.attempts.job_accounts import Accounts as AgentAccounts
+from gsched.agent.attempts.job_accounts import Login
 from gsched.base.errors import Conflict, PermissionDenied
 from gsched.base.systemusers import first_ordinary
-from gsched.master.jobaccounts import JobAccounts
+from gsched.master.access.refused_accounts import JobAccounts
 from gsched.model.config import ClusterConfig, Locations, Network
 from gsched.run.account import Account
 from gsched.wire.shared import USER_KEY

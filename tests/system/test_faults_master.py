@@ -18,7 +18,7 @@ from live_cluster import PATIENCE_S, Cluster
 
 from gsched.base.ids import new_token
 from gsched.model.view import JobFilter
-from gsched.run import contain
+from gsched.run.processes import process_tree
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
 PLEASE_WAIT = "gsched: the master is not responding. Please wait ...\n"
@@ -251,7 +251,7 @@ def test_the_reader_of_histories_ends_with_the_master(cluster: Cluster):
         (reader,) = [
             pid
             for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-            if (process := contain.read_process(pid)) is not None and process.ppid == master
+            if (process := process_tree.read_process(pid)) is not None and process.ppid == master
         ]
         assert b"gsched.master.past.reading" in Path(f"/proc/{reader}/cmdline").read_bytes()
         cluster.kill("master", number)
@@ -262,5 +262,5 @@ def test_the_reader_of_histories_ends_with_the_master(cluster: Cluster):
 
 
 def is_alive(pid: int) -> bool:
-    found = contain.read_process(pid)
+    found = process_tree.read_process(pid)
     return found is not None and not found.is_dead

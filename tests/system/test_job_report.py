@@ -149,9 +149,9 @@ def test_messages_conditions_and_jobs_that_are_done_by_being_killed(cluster: Clu
 
 
 def _lives(pid: int | None) -> bool:
-    from gsched.run import contain
+    from gsched.run.processes import process_tree
 
-    process = contain.read_process(pid or 0)
+    process = process_tree.read_process(pid or 0)
     return process is not None and not process.is_dead
 
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import grpc
 
 from gsched.base.errors import BadRequest, GschedError
-from gsched.master.accounts import are_more, read_accounts, read_costs
-from gsched.master.histories import Histories, Told
+from gsched.master.past.finished_accounts import are_more, read_accounts, read_costs
+from gsched.master.past.job_histories import Histories, Told
 from gsched.model.catalogue import Account, AccountFilter
 from gsched.model.past import HistoryQuery, JobTimes
 from gsched.store.history import History

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gsched.base.gpulock import Places
-from gsched.run.launch import ForkServer
+from gsched.run.fork_server_client import ForkServer
 from gsched.run.program import Ended, Program
 
 

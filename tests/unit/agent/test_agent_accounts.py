@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from gsched.agent import accounts as module
-from gsched.agent import daemon, pamlimits
-from gsched.agent.accounts import Accounts, Login
-from gsched.agent.environment import login_variables
-from gsched.agent.pamlimits import PamLimits, parse_limits
+from gsched.agent import daemon
+from gsched.agent.attempts import job_accounts as module
+from gsched.agent.attempts import pam_limits
+from gsched.agent.attempts.job_accounts import Accounts, Login
+from gsched.agent.attempts.job_environment import login_variables
+from gsched.agent.attempts.pam_limits import PamLimits, parse_limits
 from gsched.base.errors import Conflict, GschedError, NotFound, ResourceExhausted
 from gsched.config.files import load
 from gsched.config.template import write_private
@@ -147,14 +148,14 @@ def test_a_session_is_asked_for_once_and_anew_when_its_files_change(tmp_path: Pa
 def test_after_a_while_it_is_asked_again_and_nobody_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits, asked = pam(tmp_path, f'n=$(wc -l < "${{0%/*}}/asked"); ulimit -Sn $((300 + n)); {WAITS}')
 
-    def files(granted: pamlimits.Granted) -> int:
+    def files(granted: pam_limits.Granted) -> int:
         return next(soft for kind, soft, _ in granted if kind == resource.RLIMIT_NOFILE)
 
     async def story() -> None:
         assert files(await limits.of("alice")) == 301
-        monkeypatch.setattr(pamlimits, "KEEP_S", 0.0)
+        monkeypatch.setattr(pam_limits, "KEEP_S", 0.0)
         assert files(await limits.of("alice")) == 301
-        monkeypatch.setattr(pamlimits, "KEEP_S", 300.0)
+        monkeypatch.setattr(pam_limits, "KEEP_S", 300.0)
         assert files(await limits.of("alice")) == 302
         assert asked.read_text() == "asked\n" * 2
 
@@ -175,7 +176,7 @@ def test_after_a_while_it_is_asked_again_and_nobody_waits(tmp_path: Path, monkey
 def test_a_session_that_cannot_be_had_is_told_of(
     text: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pamlimits, "PATIENCE_S", 0.5 if told == "longer" else 60.0)
+    monkeypatch.setattr(pam_limits, "PATIENCE_S", 0.5 if told == "longer" else 60.0)
     assert asyncio.run(pam(tmp_path, text)[0].of("alice")) == ()
     assert told in caplog.text and "alice" in caplog.text
 
@@ -210,9 +211,9 @@ def test_no_program_no_limits(caplog: pytest.LogCaptureFixture, tmp_path: Path) 
 
 
 @pytest.mark.needs_root
-@pytest.mark.skipif(not pamlimits.session_words(), reason="PAM has no service runuser")
+@pytest.mark.skipif(not pam_limits.session_words(), reason="PAM has no service runuser")
 def test_the_systems_own_session_answers() -> None:
-    found = asyncio.run(PamLimits(pamlimits.session_words()).of("root"))
+    found = asyncio.run(PamLimits(pam_limits.session_words()).of("root"))
     assert resource.RLIMIT_NOFILE in {kind for kind, _, _ in found}
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gsched.agent import aside as module
-from gsched.agent.aside import Aside
+from gsched.agent import blocking_pool as module
+from gsched.agent.blocking_pool import Aside
 from gsched.base.errors import ResourceExhausted
 from gsched.run.account import Account
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gsched.agent.fencing import Fencing
-from gsched.agent.peeking import Endings
-from gsched.master.sessions import Sessions
+from gsched.agent.attempts.attempt_fences import Fencing
+from gsched.agent.output.output_tail import Endings
+from gsched.master.agents.agent_sessions import Sessions
 from gsched.wire.v1 import agent_pb2
 
 Wait = tuple[Awaitable[Any], Callable[[], object]]

@@ -7,13 +7,13 @@ import logging
 import grpc
 import pytest
 
-from gsched.agent.contact import REFUSED_S, Contact
+from gsched.agent.master_link import REFUSED_S, Contact
 from gsched.base.service import ServiceManager
 
 
 @pytest.fixture
 def contact(caplog: pytest.LogCaptureFixture) -> Contact:
-    caplog.set_level(logging.INFO, "gsched.agent.contact")
+    caplog.set_level(logging.INFO, "gsched.agent.master_link")
     return Contact("h1", ServiceManager())
 
 

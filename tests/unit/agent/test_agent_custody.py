@@ -6,11 +6,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from gsched.agent.attempts import Attempts
-from gsched.agent.custody import Custody
-from gsched.agent.gpuowners import GpuOwners
-from gsched.agent.gpuwatch import GpuWatch
-from gsched.agent.ordering import Surroundings
+from gsched.agent.attempts.attempt_orders import Attempts
+from gsched.agent.attempts.order_builder import Surroundings
+from gsched.agent.gpu.gpu_owners import GpuOwners
+from gsched.agent.gpu.gpu_prolog_epilog import Custody
+from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.clock import ManualClock
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation

@@ -13,17 +13,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from gsched.agent import gpuwatch
-from gsched.agent.devicebusy import DeviceBusy
-from gsched.agent.gpucare import GpuCare
-from gsched.agent.gpuowners import GpuOwners
-from gsched.agent.gpuwatch import GpuWatch
-from gsched.agent.strangers import Rules
+from gsched.agent.gpu import gpu_watch
+from gsched.agent.gpu.device_busy import DeviceBusy
+from gsched.agent.gpu.foreign_processes import Rules
+from gsched.agent.gpu.gpu_cleanup import GpuCare
+from gsched.agent.gpu.gpu_owners import GpuOwners
+from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.clock import ManualClock
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GpuForeign
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport, ProcessKind
-from gsched.run import mps
+from gsched.run import mps_daemon
 
 KEY = (17, 1)
 PART = HostAllocation(host="h", slots=1, gpus=(HeldGpu(uuid="GPU-0", index=0, claim="ngpus_excl_p"),))
@@ -70,7 +70,7 @@ def play(
 ) -> None:
     async def main() -> None:
         machine = Machine(seen, provider)
-        monkeypatch.setattr(gpuwatch, "probe_for", lambda provider, host, stirred: machine)
+        monkeypatch.setattr(gpu_watch, "probe_for", lambda provider, host, stirred: machine)
         await machine.watch.use("fake", "")
         await machine.watch.look()
         await story(machine)
@@ -158,7 +158,7 @@ def test_the_mps_server_of_the_host_serves_jobs_and_a_private_one_does_not(
 ) -> None:
     """A program that is told no folder of pipes becomes a client of the host's server; a user's serves that user."""
     host, folder = tmp_path / "nvidia-mps", tmp_path / "pipes"
-    monkeypatch.setattr(mps, "DEFAULT_PIPES", str(host))
+    monkeypatch.setattr(mps_daemon, "DEFAULT_PIPES", str(host))
     host.mkdir()
 
     def server(child: subprocess.Popen[bytes]) -> Gpu:

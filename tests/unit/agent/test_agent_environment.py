@@ -9,8 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gsched.agent.affinity import affinity_lines, bound_to
-from gsched.agent.environment import attempt_line, host_lines, job_environment, output_path, parse_environment
+from gsched.agent.attempts.cpu_binding import affinity_lines, bound_to
+from gsched.agent.attempts.job_environment import (
+    attempt_line,
+    host_lines,
+    job_environment,
+    output_path,
+    parse_environment,
+)
 from gsched.base.ids import element_id
 from gsched.model.allocation import Allocation, CpuBinding, HeldGpu, HostAllocation, TaskCpus
 from gsched.model.job import JobSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gsched.agent.errands import Errands
+from gsched.agent.background_tasks import Errands
 
 
 def test_orders_about_one_attempt_keep_their_order_and_hold_up_no_other() -> None:

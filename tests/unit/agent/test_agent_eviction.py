@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gsched.agent import eviction
-from gsched.agent.eviction import Eviction, spared
+from gsched.agent.gpu import foreign_eviction
+from gsched.agent.gpu.foreign_eviction import Eviction, spared
 from gsched.model.host import Gpu, GpuProcess
-from gsched.run import contain
+from gsched.run.processes import process_tree
 
 STAYS = ("/bin/sh", "-c", "trap '' TERM; echo; read end")
 """It keeps its name, which the log tells. Not this test's interpreter: other users may be unable to execute that."""
@@ -24,9 +24,9 @@ def stranger(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., subproce
     """Processes of some person; where this test has no right to make any, of its own user."""
     children: list[subprocess.Popen[bytes]] = []
     if os.getuid():
-        monkeypatch.setattr(eviction, "FIRST_PERSON", os.getuid())
+        monkeypatch.setattr(foreign_eviction, "FIRST_PERSON", os.getuid())
     # A child of the agent is spared; this test is not the agent.
-    monkeypatch.setattr(eviction.os, "getpid", lambda: 1)
+    monkeypatch.setattr(foreign_eviction.os, "getpid", lambda: 1)
 
     def start(*words: str, **env: str) -> subprocess.Popen[bytes]:
         user = 4242 if os.getuid() == 0 else None
@@ -89,7 +89,7 @@ def test_who_is_never_ended(stranger: Callable[..., subprocess.Popen[bytes]]) ->
     job = stranger("sleep", "60", GSCHED_ATTEMPT_ID="elsewhere/1.1")
 
     def why(pid: int) -> str:
-        process = contain.read_process(pid)
+        process = process_tree.read_process(pid)
         assert process is not None
         return spared(process)
 
@@ -99,14 +99,14 @@ def test_who_is_never_ended(stranger: Callable[..., subprocess.Popen[bytes]]) ->
 
 
 def test_the_agent_and_its_like(monkeypatch: pytest.MonkeyPatch) -> None:
-    me = contain.read_process(os.getpid())
+    me = process_tree.read_process(os.getpid())
     assert me is not None and spared(me) == "it belongs to the agent"
     child = subprocess.Popen(["sleep", "60"], env={})
     try:
-        process = contain.read_process(child.pid)
+        process = process_tree.read_process(child.pid)
         assert process is not None and spared(process) == "it belongs to the agent"
-        monkeypatch.setattr(eviction.os, "getpid", lambda: 1)
-        monkeypatch.setattr(eviction, "FIRST_PERSON", os.getuid() + 1)
+        monkeypatch.setattr(foreign_eviction.os, "getpid", lambda: 1)
+        monkeypatch.setattr(foreign_eviction, "FIRST_PERSON", os.getuid() + 1)
         assert spared(process) == "it is root's or a service's"
         process.name = "Xorg"
         assert spared(process) == "it draws a screen"

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gsched.agent import fencing
-from gsched.agent.fencing import Fencing, standing_note
+from gsched.agent.attempts import attempt_fences
+from gsched.agent.attempts.attempt_fences import Fencing, standing_note
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GpuFence
@@ -67,13 +67,13 @@ def test_the_first_look_is_waited_for(monkeypatch):
     without = fence(part(), report=None)
     assert without is not None
     assert without.minors == ()
-    monkeypatch.setattr(fencing, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(attempt_fences, "_PATIENCE_S", 0.01)
     with pytest.raises(ResourceExhausted, match="not been probed yet"):
         fence(part(1), report=None)
 
 
 def test_before_the_first_look_nothing_of_any_gpu_is_open_to_a_job_without(monkeypatch):
-    monkeypatch.setattr(fencing, "nodes_of_vendor", lambda: [(226, 128), (226, 129)])
+    monkeypatch.setattr(attempt_fences, "nodes_of_vendor", lambda: [(226, 128), (226, 129)])
     without = fence(part(), report=None)
     assert without is not None
     assert (without.minors, without.denied) == ((), ((226, 128), (226, 129)))
@@ -105,7 +105,7 @@ def test_a_host_that_cannot():
 
 
 def test_render_nodes_of_foreign_gpus_are_denied_too(monkeypatch):
-    monkeypatch.setattr(fencing, "render_nodes", lambda pci: [(226, int(pci))])
+    monkeypatch.setattr(attempt_fences, "render_nodes", lambda pci: [(226, int(pci))])
     gpus = tuple(Gpu(uuid=f"GPU-{index}", index=index, minor=index, pci_bus_id=f"{128 + index}") for index in range(2))
     real = fence(part(0), report=GpuReport(gpus=gpus, provider="nvml"))
     assert real is not None
@@ -132,7 +132,7 @@ def mig_part(*uuids: str) -> HostAllocation:
 def test_a_job_opens_its_own_parts_of_a_gpu_and_no_others(monkeypatch):
     caps = {(place, compute): (236, 10 * place + (compute or 0)) for place in (1, 2, 9) for compute in (None, 0, 1)}
     caps = {key: (236, node + (key[1] is not None)) for key, (_, node) in caps.items()}
-    monkeypatch.setattr(fencing, "capabilities", lambda minor: caps if minor == 3 else None)
+    monkeypatch.setattr(attempt_fences, "capabilities", lambda minor: caps if minor == 3 else None)
     found = fence(mig_part("MIG-1"), report=split_gpus())
     assert found is not None
     assert found.minors == (3,)

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from gsched.agent import gpucare, gpuwatch
-from gsched.agent.custody import GpusUnfit
-from gsched.agent.gpucare import GpuCare
-from gsched.agent.gpuowners import GpuOwners
-from gsched.agent.gpuwatch import GpuWatch
+from gsched.agent.gpu import gpu_cleanup, gpu_watch
+from gsched.agent.gpu.gpu_cleanup import GpuCare
+from gsched.agent.gpu.gpu_owners import GpuOwners
+from gsched.agent.gpu.gpu_prolog_epilog import GpusUnfit
+from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.clock import ManualClock
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
 from gsched.model.job import JobSpec
-from gsched.run.remains import left_by
+from gsched.run.processes.attempt_marks import left_by
 
 CLUSTER = f"care-{os.getpid()}"
 KEY = (17, 1)
@@ -86,12 +86,12 @@ class Machine:
 
 @pytest.fixture
 def story(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine, Callable[[], Awaitable[None]]], None]:
-    monkeypatch.setattr(gpucare, "CONFIRM_S", (0.0, 0.001, 0.001))
-    monkeypatch.setattr(gpucare, "FIRST_LOOK_S", 0.5)
+    monkeypatch.setattr(gpu_cleanup, "CONFIRM_S", (0.0, 0.001, 0.001))
+    monkeypatch.setattr(gpu_cleanup, "FIRST_LOOK_S", 0.5)
 
     def run(machine: Machine, work: Callable[[], Awaitable[None]]) -> None:
         async def main() -> None:
-            monkeypatch.setattr(gpuwatch, "probe_for", lambda provider, host, stirred: machine)
+            monkeypatch.setattr(gpu_watch, "probe_for", lambda provider, host, stirred: machine)
             await machine.watch.use("fake", "")
             await machine.watch.look()
             machine.looks = 0
@@ -209,8 +209,8 @@ def test_what_goes_in_time_is_never_called_dirty(story: Any, leftover: Any) -> N
 
 
 def test_what_does_not_listen_is_killed(story: Any, leftover: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(gpucare, "RETURN_S", (0.01, 0.01, 0.01, 60.0))
-    monkeypatch.setattr(gpucare, "KILL_FROM", 3)
+    monkeypatch.setattr(gpu_cleanup, "RETURN_S", (0.01, 0.01, 0.01, 60.0))
+    monkeypatch.setattr(gpu_cleanup, "KILL_FROM", 3)
     child = leftover(sys.executable, "-c", IGNORES_TERM)
     machine = Machine(seen_as_long_as_it_lives(child))
 
@@ -224,7 +224,7 @@ def test_what_does_not_listen_is_killed(story: Any, leftover: Any, monkeypatch: 
 
 def test_memory_that_stays_is_dirty_until_it_is_back(story: Any, monkeypatch: Any) -> None:
     """pains 1."""
-    monkeypatch.setattr(gpucare, "RETURN_S", (0.001, 0.001))
+    monkeypatch.setattr(gpu_cleanup, "RETURN_S", (0.001, 0.001))
     machine = Machine(gpu(used_mib=5000))
 
     async def work() -> None:
@@ -253,8 +253,8 @@ def test_a_process_that_cannot_be_ended_is_dirty_and_its_end_is_noticed_at_once(
     story: Any, leftover: Any, monkeypatch: Any
 ) -> None:
     """pains 1, 21."""
-    monkeypatch.setattr(gpucare, "RETURN_S", (0.001,))
-    monkeypatch.setattr(gpucare, "_end", lambda left, number: None)
+    monkeypatch.setattr(gpu_cleanup, "RETURN_S", (0.001,))
+    monkeypatch.setattr(gpu_cleanup, "_end", lambda left, number: None)
     child = leftover()
     machine = Machine(seen_as_long_as_it_lives(child))
 
@@ -337,8 +337,8 @@ def test_a_server_of_mps_is_no_stranger(story: Any, tmp_path: Any) -> None:
 
 def test_an_end_before_the_first_look_waits_for_one(monkeypatch: Any) -> None:
     """pains 1: after a restart of the agent somebody may want a look before the master has said how to probe."""
-    monkeypatch.setattr(gpucare, "RETURN_S", (0.0,) * 10)
-    monkeypatch.setattr(gpuwatch, "probe_for", lambda provider, host, stirred: machine)
+    monkeypatch.setattr(gpu_cleanup, "RETURN_S", (0.0,) * 10)
+    monkeypatch.setattr(gpu_watch, "probe_for", lambda provider, host, stirred: machine)
     machine = Machine(gpu(used_mib=5000))
 
     async def main() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gsched.agent import gpuwatch
-from gsched.agent.gpuowners import GpuOwners
-from gsched.agent.gpuwatch import GpuWatch
+from gsched.agent.gpu import gpu_watch
+from gsched.agent.gpu.gpu_owners import GpuOwners
+from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.gpulock import CLAIMED, Places
 from gsched.model.host import Gpu, GpuReport
 
@@ -25,7 +25,7 @@ class Probe:
 
 
 def test_gpus_of_the_system_are_not_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpuwatch, "probe_for", lambda *_: Probe())
+    monkeypatch.setattr(gpu_watch, "probe_for", lambda *_: Probe())
     common, roots = str(tmp_path / "common"), str(tmp_path / "roots")
 
     async def problems(cluster: str, *, is_root: bool) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gsched.agent.gpuhealth import GONE, GpuHealth
-from gsched.agent.gpusick import HealthRules
+from gsched.agent.gpu.gpu_condition import HealthRules
+from gsched.agent.gpu.gpu_health import GONE, GpuHealth
 from gsched.base.clock import ManualClock
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import HeldGpu, HostAllocation

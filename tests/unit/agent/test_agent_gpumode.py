@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from gsched.agent import gpuwatch
-from gsched.agent.gpuowners import GpuOwners
-from gsched.agent.gpuwatch import GpuWatch
+from gsched.agent.gpu import gpu_watch
+from gsched.agent.gpu.gpu_owners import GpuOwners
+from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.model.host import ComputeMode, Gpu, GpuReport
 
 
@@ -36,7 +36,7 @@ class Driver:
 def test_a_driver_that_answers_late_is_told_the_mode_then(monkeypatch: pytest.MonkeyPatch, wanted_later: str) -> None:
     driver = Driver()
     driver.known = False
-    monkeypatch.setattr(gpuwatch, "probe_for", lambda provider, host, stirred: driver)
+    monkeypatch.setattr(gpu_watch, "probe_for", lambda provider, host, stirred: driver)
 
     async def story() -> None:
         heard: asyncio.Queue[GpuReport] = asyncio.Queue()

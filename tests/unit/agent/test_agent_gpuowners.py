@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import pytest
 
-from gsched.agent.gpuowners import GpuOwners
+from gsched.agent.gpu.gpu_owners import GpuOwners
 from gsched.model.host import Gpu, GpuProcess, GpuReport, MigDevice
-from gsched.run import contain
+from gsched.run.processes import process_tree
 from gsched.wire.auth import user_name
 
 ME = str(os.getuid())
@@ -115,8 +115,8 @@ def test_whose_a_process_was_is_remembered_as_long_as_it_is_on_the_gpu(monkeypat
     known[os.getpid()] = "17.1"
     assert look(os.getpid()) == ["17.1"]
     known.clear()
-    other = contain.read_process(1)
-    monkeypatch.setattr(contain, "read_process", lambda pid: other)
+    other = process_tree.read_process(1)
+    monkeypatch.setattr(process_tree, "read_process", lambda pid: other)
     assert look(os.getpid()) == [""], "the number is another process's"
 
 
@@ -131,9 +131,9 @@ def test_what_the_driver_lists_of_a_process_that_is_gone_is_still_its_jobs(monke
 
     assert look() == "17.1"
     known.clear()
-    there = contain.read_process
-    monkeypatch.setattr(contain, "read_process", lambda pid: None)
+    there = process_tree.read_process
+    monkeypatch.setattr(process_tree, "read_process", lambda pid: None)
     assert look("root") == "", "it was there when it was listed, and has just gone"
     assert [look(), look()] == ["17.1", "17.1"]
-    monkeypatch.setattr(contain, "read_process", lambda pid: there(1))
+    monkeypatch.setattr(process_tree, "read_process", lambda pid: there(1))
     assert look() == "", "the number is another process's"

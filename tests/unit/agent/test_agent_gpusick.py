@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.agent.gpusick import HealthRules, Record, still_of
+from gsched.agent.gpu.gpu_condition import HealthRules, Record, still_of
 from gsched.model.host import MOST_XIDS, ComputeMode, Gpu, GpuXid
 
 RULES = HealthRules(clean_probes=2, max_temperature_c=90)

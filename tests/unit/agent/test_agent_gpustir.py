@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from gsched.agent import gpuwatch
-from gsched.agent.gpuowners import GpuOwners
-from gsched.agent.gpuwatch import GpuWatch
+from gsched.agent.gpu import gpu_watch
+from gsched.agent.gpu.gpu_owners import GpuOwners
+from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.model.host import GpuReport
 
 
@@ -31,7 +31,7 @@ class Probe:
 
 
 def test_a_storm_of_errors_is_looked_at_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpuwatch, "STIRRED_PAUSE_S", 0.5)
+    monkeypatch.setattr(gpu_watch, "STIRRED_PAUSE_S", 0.5)
 
     async def story() -> None:
         probe = Probe()
@@ -40,7 +40,7 @@ def test_a_storm_of_errors_is_looked_at_twice(monkeypatch: pytest.MonkeyPatch) -
             probe.stirred = stirred
             return probe
 
-        monkeypatch.setattr(gpuwatch, "probe_for", probe_for)
+        monkeypatch.setattr(gpu_watch, "probe_for", probe_for)
         watch = GpuWatch("h", "c", GpuOwners(lambda pids: {}))
         await watch.use("nvml", "")
         probe.stirred()

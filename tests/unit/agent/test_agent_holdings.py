@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gsched.agent.holdings import Holdings, uuids_of
-from gsched.agent.unkillable import Unkillables
+from gsched.agent.attempts.held_resources import Holdings, uuids_of
+from gsched.agent.attempts.unkillable_reports import Unkillables
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host_ledger import AttemptKey
 from gsched.wire.v1 import agent_pb2

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gsched.agent.holdings import Holdings, uuids_of
-from gsched.agent.lostgpus import LostGpus
+from gsched.agent.attempts.held_resources import Holdings, uuids_of
+from gsched.agent.gpu.lost_gpus import LostGpus
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import Gpu, GpuReport
 from gsched.model.host_ledger import AttemptKey

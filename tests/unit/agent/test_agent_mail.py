@@ -13,10 +13,10 @@ import msgspec
 import pytest
 from fork_server import run
 
-from gsched.agent.mail import send
+from gsched.agent.output.mail import send
 from gsched.run.account import look_up
-from gsched.run.jobreport import Facts
 from gsched.run.order import Mail
+from gsched.run.report.job_report import Facts
 
 FACTS = Facts(
     job="7",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from gsched.agent.gpusick import still_of
-from gsched.agent.miglayout import MigLayouts
+from gsched.agent.gpu.gpu_condition import still_of
+from gsched.agent.gpu.mig_layout import MigLayouts
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import Gpu, GpuReport, MigDevice
 from gsched.model.host_ledger import AttemptKey

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.agent.gpuowners import GpuOwners
-from gsched.agent.gpuwatch import GpuWatch
-from gsched.agent.modebook import ModeBook
-from gsched.agent.modes import Modes
+from gsched.agent.gpu.compute_mode_records import ModeBook
+from gsched.agent.gpu.compute_modes import Modes
+from gsched.agent.gpu.gpu_owners import GpuOwners
+from gsched.agent.gpu.gpu_watch import GpuWatch
 from gsched.base.clock import ManualClock
 from gsched.base.errors import Conflict, GschedError, PermissionDenied, ResourceExhausted
 from gsched.model.allocation import ALONE_CLAIM, PROCESS_CLAIM, SHARED_CLAIM, HeldGpu, HostAllocation

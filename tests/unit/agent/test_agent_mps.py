@@ -16,19 +16,19 @@ import msgspec
 import pytest
 from fork_server import fork_server
 
-from gsched.agent.mps import Mps, wish_of
+from gsched.agent.gpu.mps_for_jobs import Mps, wish_of
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import Gpu, GpuReport, MigDevice
 from gsched.model.job import JobSpec
-from gsched.run import contain
-from gsched.run import mps as daemon
+from gsched.run import mps_daemon as daemon
 from gsched.run.account import Account
 from gsched.run.fence.ground import Ground, find_ground
 from gsched.run.fence.tree import CHARACTER_MAJOR
-from gsched.run.launch import ForkServer
-from gsched.run.mps import MpsDaemon, pipes_of
+from gsched.run.fork_server_client import ForkServer
+from gsched.run.mps_daemon import MpsDaemon, pipes_of
 from gsched.run.order import Fence
+from gsched.run.processes import process_tree
 from gsched.run.program import Ended, Program
 
 STAND_IN = Path(__file__).resolve().parents[2] / "fakemps"
@@ -264,10 +264,10 @@ def test_who_has_got_the_number_of_a_daemon_that_ended_is_not_killed(
     """Between the look and the signal: the process is meant, not its number."""
     monkeypatch.setattr(daemon, "QUIT_S", 0.1)
     innocent = subprocess.Popen(["sleep", "600"])
-    found = contain.read_process(innocent.pid)
+    found = process_tree.read_process(innocent.pid)
     assert found is not None
     found.start -= 1
-    monkeypatch.setattr(contain, "scan", lambda: {found.pid: found})
+    monkeypatch.setattr(process_tree, "scan", lambda: {found.pid: found})
     monkeypatch.setattr(MpsDaemon, "has", lambda self, pid: pid == innocent.pid)
     (host.spool / "one").mkdir(parents=True)
     run(MpsDaemon(host.spool / "one").stop(host.program, run_program))
@@ -336,7 +336,7 @@ def test_a_daemon_and_its_server_open_the_gpus_of_their_jobs_alone(host: Host) -
     assert asked == [(name, part(3))]
     pids = ground.group(name).pids()
     server = int((host.bin / "server").read_text())
-    assert server in pids and {contain.owner_of(pid) for pid in pids} == {54321}
+    assert server in pids and {process_tree.owner_of(pid) for pid in pids} == {54321}
 
     async def opened_there() -> None:
         inside = Fence(kind=ground.kind, folders=ground.folders(name))
@@ -369,7 +369,7 @@ def test_another_users_daemon_is_that_users_and_serves_nobody_else(host: Host) -
     assert (pipes.stat().st_uid, pipes.stat().st_mode & 0o777) == (54321, 0o700)
     assert pipes.parent.stat().st_uid == 0 and pipes.parent.stat().st_mode & 0o777 == 0o711
     pid = MpsDaemon(pipes.parent, accounts["ann"]).pid()
-    assert pid is not None and contain.owner_of(pid) == 54321
+    assert pid is not None and process_tree.owner_of(pid) == 54321
     assert MpsDaemon(pipes.parent, accounts["bob"]).pid() is None
     with pytest.raises(ResourceExhausted, match="MPS serves GPU-3 to job 1 of user ann, and one user at a time"):
         run(keeper.before(SECOND, part(3), msgspec.structs.replace(spec(), user="bob")))

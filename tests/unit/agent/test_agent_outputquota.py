@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gsched.agent import outputquota
-from gsched.agent.outputquota import OutputQuota, cut_line
+from gsched.agent.output import output_quota
+from gsched.agent.output.output_quota import OutputQuota, cut_line
 
 MIB = 1 << 20
 
@@ -112,7 +112,7 @@ def test_a_job_that_has_a_lease_on_its_output_holds_nobody_up(tmp_path: Path, ca
 
 
 def test_jobs_that_run_are_looked_at_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outputquota, "LOOK_S", 0.01)
+    monkeypatch.setattr(output_quota, "LOOK_S", 0.01)
     first, second = folder(tmp_path / "7.1", stdout=3 * MIB), folder(tmp_path / "8.1", stdout=10)
 
     async def story() -> None:

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from gsched.agent.outputs import KEEP_S, KeptOutputs
+from gsched.agent.output.kept_outputs import KEEP_S, KeptOutputs
 
 
 def attempt_folder(path: Path, stdout: bytes, stderr: bytes = b"") -> Path:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.agent.pace import APART_S, rest_s, turn_of
+from gsched.agent.report_schedule import APART_S, rest_s, turn_of
 
 NAMES = st.text(min_size=1, max_size=12)
 TIMES = st.floats(0, 4e9)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gsched.agent.attempts import Attempts
-from gsched.agent.custody import Custody
-from gsched.agent.ordering import Surroundings
+from gsched.agent.attempts.attempt_orders import Attempts
+from gsched.agent.attempts.order_builder import Surroundings
+from gsched.agent.gpu.gpu_prolog_epilog import Custody
 from gsched.base.clock import ManualClock
 from gsched.base.errors import ResourceExhausted
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation

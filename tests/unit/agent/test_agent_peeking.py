@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from gsched.agent import peeking
-from gsched.agent.peeking import Endings, answer
+from gsched.agent.output import output_tail
+from gsched.agent.output.output_tail import Endings, answer
 from gsched.wire.v1 import agent_pb2
 
 KEY = (7, 1)
@@ -77,7 +77,7 @@ def test_what_is_not_there_yet_is_waited_for() -> None:
 
 
 def test_the_end_is_told_at_once_with_all_that_was_printed_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peeking, "LOOK_EVERY_S", 60.0)
+    monkeypatch.setattr(output_tail, "LOOK_EVERY_S", 60.0)
     job = Printed()
 
     async def story() -> None:
@@ -98,7 +98,7 @@ def test_the_wait_ends_by_itself() -> None:
 
 
 def test_nobody_listens() -> None:
-    job = Printed(stdout=b"x" * (3 * peeking.PIECE))
+    job = Printed(stdout=b"x" * (3 * output_tail.PIECE))
     job.listens = False
     asyncio.run(job.ask())
     assert len(job.replies) == 1

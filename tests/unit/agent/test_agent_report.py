@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from gsched.agent.pace import rest_s
-from gsched.agent.report import HostReporter
+from gsched.agent.host_report import HostReporter
+from gsched.agent.report_schedule import rest_s
 from gsched.base.clock import ManualClock
 from gsched.model.host import ComputeMode
 from gsched.probe.inventory import write_inventory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsched.agent.settling import copies, settled
+from gsched.agent.attempts.path_expansion import copies, settled
 from gsched.base.ids import element_id
 from gsched.model.job import JobSpec
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gsched.agent.memory import Memory
-from gsched.agent.spool import SpoolFolder, mark_of, only_one
+from gsched.agent.agent_spool import SpoolFolder, mark_of, only_one
+from gsched.agent.store_memory import Memory
 from gsched.base.errors import Conflict
 from gsched.store.mark import StoreMark, remembered
 from gsched.wire.v1 import agent_pb2

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.agent.strangers import Rules, judged, lost_memory, strangers_of
+from gsched.agent.gpu.foreign_processes import Rules, judged, lost_memory, strangers_of
 from gsched.model.config import GpuForeign
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, ProcessKind
 

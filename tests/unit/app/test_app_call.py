@@ -13,7 +13,7 @@ import pytest
 
 from gsched.base.errors import Conflict, GschedError
 from gsched.cli import registry
-from gsched.cli.call import PIECE, Call, Cancelled, LocalCall, run_main
+from gsched.cli.session.call import PIECE, Call, Cancelled, LocalCall, run_main
 
 ROOT = Path(__file__).parents[3]
 
@@ -161,4 +161,4 @@ def test_every_installed_script_has_a_command_and_every_command_a_script() -> No
     assert set(ast.literal_eval(assigned["COMMANDS"])) == set(registry.COMMANDS)
     assert set(registry.ALIASES.values()) <= set(registry.COMMANDS)
     assert set(registry.COMMANDS) >= registry.LOCAL_ONLY
-    assert all(re.fullmatch(r"gsched\.(cli|probe)\.\w+:\w+", target) for target in registry.COMMANDS.values())
+    assert all(re.fullmatch(r"gsched\.(cli\.commands|probe)\.\w+:\w+", target) for target in registry.COMMANDS.values())

@@ -16,8 +16,8 @@ from gsched.app.manual.facts import ENVIRONMENT, OWN_ENVIRONMENT, related
 from gsched.app.manual.roff import page, write_pages
 from gsched.app.manual.shells import completion
 from gsched.cli.registry import ALIASES, COMMANDS, LOCAL_ONLY, table_of
-from gsched.cli.render.host_fields import HOST_FIELDS, QUEUE_FIELDS
-from gsched.cli.render.job_fields import JOB_FIELDS
+from gsched.cli.render.hosts.host_fields import HOST_FIELDS, QUEUE_FIELDS
+from gsched.cli.render.jobs.job_fields import JOB_FIELDS
 from gsched.dialect.options import Option, OptionTable
 
 ENTRIES = entries(_gsched)
@@ -113,7 +113,7 @@ def test_the_readers_of_manual_pages_find_no_fault(program: str, folder: Path) -
 
 def test_variables_that_commands_read_are_told_of() -> None:
     read = set[str]()
-    for path in (Path(__file__).parents[3] / "gsched" / "cli").glob("*.py"):
+    for path in (Path(__file__).parents[3] / "gsched" / "cli").rglob("*.py"):
         read.update(re.findall(r'"((?:LSB|BSUB)_[A-Z_]+)"', path.read_text()))
     told = {*ENVIRONMENT, *(name for each in OWN_ENVIRONMENT.values() for name in each)}
     assert {name for name in read if not name.startswith("LSB_SUB_")} <= told

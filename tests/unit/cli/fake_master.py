@@ -14,7 +14,7 @@ import grpc
 import msgspec
 
 from gsched.base.ids import array_of
-from gsched.cli.call import Call, run_main
+from gsched.cli.session.call import Call, run_main
 from gsched.model import event as events
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.catalogue import Account, AccountFilter, ApplicationView, Definitions, Grouping, Span, UserLimitView

@@ -9,7 +9,7 @@ import pytest
 from fake_master import FakeCall, FakeMaster
 
 from gsched.base.errors import Unavailable
-from gsched.cli.call import Cancelled
+from gsched.cli.session.call import Cancelled
 from gsched.model.view import Control
 from gsched.wire.client import Client
 

@@ -11,12 +11,13 @@ import grpc
 import pytest
 
 from gsched.base.errors import PermissionDenied, Unavailable
-from gsched.cli import gsub, links
-from gsched.cli.call import Call, HandedBack
-from gsched.cli.esub import esubs_of
-from gsched.cli.links import folder_of, link_of, serve_others
-from gsched.cli.session import setting
-from gsched.cli.sizes import configured_unit
+from gsched.cli.commands import gsub
+from gsched.cli.options.size_units import configured_unit
+from gsched.cli.session import master_links
+from gsched.cli.session.call import Call, HandedBack
+from gsched.cli.session.master_links import folder_of, link_of, serve_others
+from gsched.cli.session.session import setting
+from gsched.cli.submit.esub import esubs_of
 from gsched.dialect.esub import Changes
 from gsched.model.config import ClusterConfig, Locations, Network
 
@@ -110,4 +111,4 @@ def test_what_a_caller_may_run_only_the_caller_knows(conf: Path, door: Vouched) 
 def test_without_a_door_a_shared_cluster_cannot_be_reached(conf: Path) -> None:
     with pytest.raises(Unavailable, match="no door is open on this host"):
         link_of(call(conf, os.geteuid()))
-    assert links._vouching is None
+    assert master_links._vouching is None

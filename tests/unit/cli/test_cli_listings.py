@@ -11,9 +11,9 @@ import pytest
 from fake_master import FakeCall, FakeMaster, allocation, record, spec
 from test_cli_gjobs import pending, running
 
-from gsched.cli import gjobs
-from gsched.cli.job_filters import reserved_names
-from gsched.cli.watching import _cut
+from gsched.cli.commands import gjobs
+from gsched.cli.options.job_filters import reserved_names
+from gsched.cli.session.watch import _cut
 from gsched.model import event as events
 from gsched.model.host import Gpu
 from gsched.model.view import GpuView, HostView

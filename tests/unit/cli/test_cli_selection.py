@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id, show_job
 from gsched.base.indices import of
-from gsched.cli.selection import MAX_ELEMENTS, not_found, parse_job_ids
-from gsched.master.sizes import MOST_LISTED
+from gsched.cli.options.job_selection import MAX_ELEMENTS, not_found, parse_job_ids
+from gsched.master.access.request_sizes import MOST_LISTED
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_is_too_many_is_refused_before_it_is_spread_out(words: list[str], m
         spread += 1
         return element_id(array, index)
 
-    monkeypatch.setattr("gsched.cli.selection.element_id", counted)
+    monkeypatch.setattr("gsched.cli.options.job_selection.element_id", counted)
     with pytest.raises(BadRequest, match="too many to name"):
         parse_job_ids(words)
     assert spread <= MAX_ELEMENTS

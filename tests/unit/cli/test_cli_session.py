@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from fake_master import FakeCall, FakeMaster, record, serve
 
-from gsched.cli import links, session
-from gsched.cli.links import channel_to
-from gsched.cli.zone import zone_of
+from gsched.cli.session import master_links, session
+from gsched.cli.session.master_links import channel_to
+from gsched.cli.session.time_zone import zone_of
 from gsched.model import event as events
 from gsched.model.job import AttemptResult
 from gsched.wire.address import MASTER_FILE
@@ -119,10 +119,10 @@ def test_a_wait_that_is_no_number_is_refused(master: FakeMaster, call: NewCall, 
 def test_connections_are_shared_and_few() -> None:
     one = channel_to(Way("unix:/nowhere/1"))
     assert channel_to(Way("unix:/nowhere/1")) is one
-    for number in range(2, 2 + links.MAX_CHANNELS):
+    for number in range(2, 2 + master_links.MAX_CHANNELS):
         channel_to(Way(f"unix:/nowhere/{number}"))
     assert channel_to(Way("unix:/nowhere/1")) is not one
-    assert len(links._channels) <= links.MAX_CHANNELS
+    assert len(master_links._channels) <= master_links.MAX_CHANNELS
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from fake_master import FakeCall, FakeMaster, allocation, spec
 
-from gsched.cli.gacct import MANY
+from gsched.cli.commands.gacct import MANY
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.catalogue import (
     Account,

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from gsched.base.errors import Unavailable
-from gsched.cli.time_left import TimeLeft, lead_s, shown, time_left
+from gsched.cli.submit.time_left import TimeLeft, lead_s, shown, time_left
 from gsched.model.job import JobSpec
 from gsched.model.view import JobView
 
@@ -55,7 +55,7 @@ class Master:
 
 
 def test_it_is_said_once_when_it_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gsched.cli.time_left._ASK_AGAIN_S", 0.01)
+    monkeypatch.setattr("gsched.cli.submit.time_left._ASK_AGAIN_S", 0.01)
     now = time.time()
     views = (job(now, 3600), None, job(now), job(now - 3540, 3600))
     said: queue.Queue[str] = queue.Queue()

@@ -7,7 +7,7 @@ import pytest
 from config_texts import check, with_lines
 
 from gsched.base.errors import ConfigError
-from gsched.cli.render.parameters import render_long
+from gsched.cli.render.cluster.parameters import render_long
 from gsched.config.effective import effective_parameters
 from gsched.config.lsfconf import settings_of
 from gsched.model.config import ClusterConfig

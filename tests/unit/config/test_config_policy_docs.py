@@ -14,8 +14,8 @@ from gsched.model.config import ClusterConfig
 from gsched.model.ledger import Ledger
 from gsched.model.snapshot import Bucket, FairshareUse, RequirementClass, Snapshot
 from gsched.model.window import DAY_MIN, is_open
-from gsched.policy.fairshare import ShareTree
-from gsched.policy.limits import LimitUse
+from gsched.policy.limits.job_limits import LimitUse
+from gsched.policy.order.fairshare import ShareTree
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "policies.md").read_text()
 EXAMPLES = re.findall(r"^```(ls[bf]\.\w+)\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
@@ -104,8 +104,8 @@ def test_the_nights(config: ClusterConfig) -> None:
 
 
 def test_reasons_of_the_text_are_those_of_the_policy() -> None:
-    policy = Path(__file__).parents[3] / "gsched" / "policy"
-    source = "".join(path.read_text() for path in policy.glob("limit*.py"))
+    policy = Path(__file__).parents[3] / "gsched" / "policy" / "limits"
+    source = "".join(path.read_text() for path in policy.glob("*limit*.py"))
     table = re.findall(r"^\| .*`([A-Z][^`]*(?:reached|limit))` \|$", DOCUMENT, re.MULTILINE)
     assert len(table) >= 11
     assert [

@@ -18,7 +18,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from gsched.base.errors import GschedError
 from gsched.base.ids import element_id
-from gsched.core.cluster import ClusterState
 from gsched.core.command import (
     AttemptEnded,
     AttemptStarted,
@@ -39,7 +38,8 @@ from gsched.core.command import (
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, SignalAttempt, StartJob, TerminateAttempt
-from gsched.core.standing import WAITING
+from gsched.core.pending.pending_reasons import WAITING
+from gsched.core.state.cluster_state import ClusterState
 from gsched.model.allocation import HostAllocation
 from gsched.model.config import ClusterConfig, GpuUnrequested, Params
 from gsched.model.devices import SETTABLE_MODES

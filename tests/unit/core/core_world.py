@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from gsched.base.ids import array_of
-from gsched.core.cluster import replay
 from gsched.core.command import (
     AttemptEnded,
     AttemptStarted,
@@ -28,7 +27,8 @@ from gsched.core.command import (
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
 from gsched.core.instruction import Instruction, TerminateAttempt
-from gsched.core.job import Job
+from gsched.core.records.job import Job
+from gsched.core.state.cluster_state import replay
 from gsched.model.config import ClusterConfig, Locations, Params
 from gsched.model.event import AnyEvent, JobDispatched, decode_event, encode_event
 from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.core.accounting import Accounts, Meter, decay
+from gsched.core.records.usage_accounts import Accounts, Meter, decay
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.job import JobSpec
 from gsched.model.limit import Consumers, Limit

@@ -9,8 +9,8 @@ import pytest
 from core_world import EXCLUSIVE, SHARED, START, World, gpu_spec, gpus, load, make_config, spec
 
 from gsched.base.errors import BadRequest, GschedError, PermissionDenied, RequirementError
-from gsched.core import judgement
 from gsched.core.command import Submit
+from gsched.core.submission import requirement_check
 from gsched.model.config import GpuUnrequested, Params
 from gsched.model.devices import SUDO_WARNING
 from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig
@@ -355,8 +355,8 @@ def test_a_requirement_is_judged_once_for_many_submissions(monkeypatch: pytest.M
         count += 1
         return combine(*args, **options)
 
-    combine = judgement.combine
-    monkeypatch.setattr(judgement, "combine", counting)
+    combine = requirement_check.combine
+    monkeypatch.setattr(requirement_check, "combine", counting)
     here = world()
     here.submit(*[gpu_spec() for _ in range(50)])
     here.submit(*[gpu_spec() for _ in range(50)])

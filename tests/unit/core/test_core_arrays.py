@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
-from gsched.core.array import JobArray, indices_of
 from gsched.core.command import ControlJobs
+from gsched.core.records.array import JobArray, indices_of
 from gsched.model.job import JobState
 from gsched.model.view import JobFilter
 
 
 def states(world: World, array: int) -> dict[str, int]:
-    from gsched.core.conditions import counts_of
+    from gsched.core.pending.dependency_check import counts_of
 
     return counts_of(world.engine.state.arrays[array])
 

@@ -7,7 +7,7 @@ import pytest
 from core_world import START, World, gpu_spec, gpus, load, make_config, spec
 
 from gsched.base.errors import NotFound
-from gsched.core.attempts import HOW_TO_ASK
+from gsched.core.attempts.attempt_reports import HOW_TO_ASK
 from gsched.core.command import AttemptEnded, AttemptStarted, HeldAttempt, HostDisconnected, HostHello, HostReported
 from gsched.core.instruction import (
     ConfigureAgent,

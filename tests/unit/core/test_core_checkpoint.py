@@ -7,10 +7,10 @@ from core_world import World, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.core import checkpoint
-from gsched.core.checkpoint import Writing
-from gsched.core.cluster import ClusterState
 from gsched.core.command import ControlJobs, ModifyJobs
+from gsched.core.state import checkpoint
+from gsched.core.state.checkpoint import Writing
+from gsched.core.state.cluster_state import ClusterState
 from gsched.model.view import JobFilter
 
 STEPS = st.lists(st.sampled_from(["submit", "array", "kill", "stop", "modify", "end", "wait", "step"]), max_size=25)

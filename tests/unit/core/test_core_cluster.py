@@ -10,7 +10,7 @@ from test_core_machine import DISPATCHED, DONE, EVENTS, PLACE, ROADS, SPEC, SUBM
 
 from gsched.base.errors import Internal
 from gsched.core.audit import audit
-from gsched.core.cluster import ClusterState, replay
+from gsched.core.state.cluster_state import ClusterState, replay
 from gsched.model.allocation import HostAllocation
 from gsched.model.event import (
     JobDispatched,

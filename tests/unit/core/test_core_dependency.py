@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
-from gsched.core.cluster import ClusterState
 from gsched.core.command import ControlJobs
-from gsched.core.conditions import Answer, judge
-from gsched.core.dependency import (
+from gsched.core.pending.dependency_check import Answer, judge
+from gsched.core.records.dependency_condition import (
     COUNTS,
     AllOf,
     AnyOf,
@@ -25,6 +24,7 @@ from gsched.core.dependency import (
     parse_resolved,
     show,
 )
+from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import Params
 
 NUMBERS = st.builds(JobNumber, st.integers(1, 99), st.just(False)) | st.builds(
@@ -320,7 +320,7 @@ def test_a_job_is_judged_once_however_many_of_those_that_it_names_have_changed(m
         asked.append(text)
         return judge(state, text, index)
 
-    monkeypatch.setattr("gsched.core.dependents.judge", counted)
+    monkeypatch.setattr("gsched.core.pending.dependent_jobs.judge", counted)
     world = World()
     parents = world.submit(*[spec(name="step", hold=True)] * 20)
     world.submit(spec(dependency="ended(step) || done(step)"))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from core_world import World, gpus, make_config, spec
 
-from gsched.core.device_wishes import Offered, Processors, Wishes, never_met, wishes_of
+from gsched.core.submission.device_fit import Offered, Processors, Wishes, never_met, wishes_of
 from gsched.model.host import ComputeMode, GpuReport
 from gsched.model.topology import Processor
 

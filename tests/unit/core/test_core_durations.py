@@ -6,7 +6,7 @@ import pytest
 from core_world import World, gpu_spec, make_config, spec
 
 from gsched.base.errors import GschedError
-from gsched.core.views import host_view
+from gsched.core.dispatch.host_queue_views import host_view
 from gsched.model.allocation import Course, Step
 from gsched.model.event import JobDispatched, decode_event
 from gsched.model.limit import Amount, Limit

@@ -10,11 +10,11 @@ import pytest
 from core_world import EXCLUSIVE, SHARED, START, World, gpu_spec, gpus, load, make_config, spec
 
 from gsched.base.errors import Conflict
-from gsched.core.cluster import ClusterState
 from gsched.core.command import Submit
+from gsched.core.dispatch.host_queue_views import host_view
 from gsched.core.engine import BUSY_TICK_S, IDLE_TICK_S, Engine
-from gsched.core.timeouts import FORGET_MOST
-from gsched.core.views import host_view
+from gsched.core.hosts.timeouts import FORGET_MOST
+from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import Params
 from gsched.model.event import JobForgotten
 from gsched.model.host import Gpu, GpuReport, HostConfig
@@ -22,12 +22,12 @@ from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Plan, Snapshot
 from gsched.policy import cycle as policy
-from gsched.policy.columns_cycle import CycleColumns
-from gsched.policy.columns_rank import Ranking
-from gsched.policy.limits import LimitUse
-from gsched.policy.place import Placer
-from gsched.policy.reserve import Reservations
-from gsched.policy.trial import Trial
+from gsched.policy.backfill.reservations import Reservations
+from gsched.policy.backfill.trial_fit import Trial
+from gsched.policy.limits.job_limits import LimitUse
+from gsched.policy.match.columns_cycle import CycleColumns
+from gsched.policy.match.columns_rank import Ranking
+from gsched.policy.place.placement import Placer
 
 # -- submissions ------------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from core_world import World, gpu_spec, gpus, spec
 
+from gsched.core.attempts.attempt_results import GPU_FAILED
 from gsched.core.instruction import TerminateAttempt
-from gsched.core.outcomes import GPU_FAILED
 from gsched.model.event import JobRequeued, JobSignalRequested
 from gsched.model.host import GpuReport, GpuXid
 

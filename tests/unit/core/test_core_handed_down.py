@@ -6,8 +6,8 @@ import pytest
 from core_world import World, gpu_spec, make_config, spec
 
 from gsched.model.host import HostConfig
-from gsched.policy.places import MOST_RESERVED
-from gsched.policy.promise import Promise
+from gsched.policy.backfill.planned_start import Promise
+from gsched.policy.backfill.reservation_table import MOST_RESERVED
 
 
 def end(world: World, job_id: int) -> None:

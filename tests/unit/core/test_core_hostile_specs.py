@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest, Conflict, GschedError, Internal
 from gsched.core.command import ModifyJobs
-from gsched.core.modify import FIXED
-from gsched.core.wellformed import MOST_WORDS, SHORT
+from gsched.core.submission.modify import FIXED
+from gsched.core.submission.spec_sizes import MOST_WORDS, SHORT
 from gsched.model.job import JobSpec
 
 HINTS = typing.get_type_hints(JobSpec)
@@ -117,7 +117,7 @@ def test_a_token_has_an_end_and_is_its_users_own() -> None:
 
 
 def test_nobody_makes_job_groups_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gsched.core.administration.MOST_GROUPS", 3)
+    monkeypatch.setattr("gsched.core.control.administration.MOST_GROUPS", 3)
     world = World()
     assert world.groups("add", "/a", "/b", "/c", user="ann") == ["", "", ""]
     assert world.groups("add", "/d", user="ann") == ["3 job groups of ann are the most"]

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import index_of
-from gsched.core import conditions, jobnames
 from gsched.core.command import ModifyJobs
-from gsched.core.dependency import MOST_CONDITIONS, RESOLVED_LENGTH, conditions_in, parse_resolved
-from gsched.core.jobnames import JobNames
+from gsched.core.pending import dependency_check
+from gsched.core.records import job_names
+from gsched.core.records.dependency_condition import MOST_CONDITIONS, RESOLVED_LENGTH, conditions_in, parse_resolved
+from gsched.core.records.job_names import JobNames
 
 NAMES = st.text("ab-", min_size=1, max_size=4)
 
@@ -44,13 +45,13 @@ def test_the_index_finds_what_a_look_at_every_job_finds(jobs: list[tuple[str, st
 
 def test_a_name_that_is_written_often_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    original = jobnames.Search.numbers
+    original = job_names.Search.numbers
 
-    def numbers(self: jobnames.Search, pattern: str, most: int) -> list[int]:
+    def numbers(self: job_names.Search, pattern: str, most: int) -> list[int]:
         asked.append(pattern)
         return original(self, pattern, most)
 
-    monkeypatch.setattr(jobnames.Search, "numbers", numbers)
+    monkeypatch.setattr(job_names.Search, "numbers", numbers)
     world = World()
     for _ in range(20):
         world.submit(spec(name="step"))
@@ -60,7 +61,7 @@ def test_a_name_that_is_written_often_is_looked_up_once(monkeypatch: pytest.Monk
 
 
 def test_only_names_that_begin_so_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobnames, "MOST_LOOKED_AT", 30)
+    monkeypatch.setattr(job_names, "MOST_LOOKED_AT", 30)
     world = World()
     world.submit(*[spec(name=f"a{number}") for number in range(40)], *[spec(name=f"b{number}") for number in range(4)])
     world.submit(spec(dependency="b* && b1* && b*3 && a7"))
@@ -91,7 +92,7 @@ def test_a_star_alone_means_jobs_without_a_name_too(monkeypatch: pytest.MonkeyPa
     first = world.submit(spec(), spec(name="named"))
     (waiting,) = world.submit(spec(dependency="*"))
     assert world.job(waiting).spec.conditions == f"done({first[0]}) && done({first[1]})"
-    monkeypatch.setattr(conditions, "MOST_LOOKED_AT", 2)
+    monkeypatch.setattr(dependency_check, "MOST_LOOKED_AT", 2)
     with pytest.raises(BadRequest, match="stands for any of more than 2 jobs"):
         world.submit(spec(dependency="*"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core_world import World, gpu_spec, make_config, spec
 
-from gsched.core.kinds_seen import MOST_COUNTED, MOST_KINDS, MOST_OF_ARRAY, KindsSeen
+from gsched.core.resources.gpu_job_kinds import MOST_COUNTED, MOST_KINDS, MOST_OF_ARRAY, KindsSeen
 from gsched.model.config import GpuPlacement, Params
 from gsched.model.job import JobSpec
 from gsched.model.snapshot import JobKind

@@ -9,11 +9,11 @@ from core_world import EXCLUSIVE, World, gpu_spec, gpus, make_config, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gsched.core.attempts.attempt_notes import MOST_NOTES
 from gsched.core.command import AttemptEnded, AttemptStarted, AttemptUnkillable, HeldAttempt, HostHello, HostReported
 from gsched.core.decision import Decision
 from gsched.core.engine import HalfDone
 from gsched.core.instruction import TerminateAttempt
-from gsched.core.named import MOST_NOTES
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.config import GmemAction, Params
 from gsched.model.event import JobNoted, StaleResultRecorded
@@ -94,7 +94,7 @@ def test_results_of_attempts_that_never_were_are_not_kept() -> None:
 
 
 def test_results_of_forgotten_jobs_are_kept_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gsched.core.attempts.MOST_STALE", 3)
+    monkeypatch.setattr("gsched.core.attempts.attempt_reports.MOST_STALE", 3)
     world, job_id = two_hosts()
     world.ended(job_id)
     world.wait(1e6)
@@ -106,7 +106,7 @@ def test_results_of_forgotten_jobs_are_kept_up_to_a_number(monkeypatch: pytest.M
     assert sum(isinstance(event, StaleResultRecorded) for event in world.events) == 3
 
 
-# -- anything at all that passes the checks of gsched.master.agentchecks ----------------------------------------------
+# -- anything at all that passes the checks of message_checks ---------------------------------------------------------
 
 NAMES = st.sampled_from(["1.1", "2.1", "1.2", "3.1", "4294967299.1", "x", "", "1.1 "])
 NUMBER = st.integers(0, 1 << 40)

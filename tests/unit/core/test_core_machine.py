@@ -6,8 +6,8 @@ import pytest
 from core_world import spec
 
 from gsched.core.audit import audit
-from gsched.core.cluster import ClusterState, replay
-from gsched.core.machine import _APPLY, IllegalEvent
+from gsched.core.state.apply_events import _APPLY, IllegalEvent
+from gsched.core.state.cluster_state import ClusterState, replay
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.event import (
     AnyEvent,

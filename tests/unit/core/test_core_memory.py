@@ -8,15 +8,15 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.core.cluster import ClusterState, replay
 from gsched.core.command import Submit
+from gsched.core.command_turns import UNLIMITED, Turn
 from gsched.core.decision import Decision
-from gsched.core.job import Course, Job
-from gsched.core.observed import Observations
-from gsched.core.specs import REMEMBERED, SpecPool
-from gsched.core.submission import submit
-from gsched.core.turns import UNLIMITED, Turn
-from gsched.core.waiting import WaitingLine, WaitingRoom
+from gsched.core.records.job import Course, Job
+from gsched.core.records.spec_interning import REMEMBERED, SpecPool
+from gsched.core.resources.observed_hosts import Observations
+from gsched.core.state.cluster_state import ClusterState, replay
+from gsched.core.state.pending_jobs import WaitingLine, WaitingRoom
+from gsched.core.submission.submit import submit
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import AnyEvent, JobSubmitted, decode_event, encode_event
 from gsched.model.job import JobSpec, JobState

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
-from gsched.core.device_wishes import Offered, never_met, wishes_of
-from gsched.core.views import host_view
+from gsched.core.dispatch.host_queue_views import host_view
+from gsched.core.submission.device_fit import Offered, never_met, wishes_of
 from gsched.model.event import JobNoted
 from gsched.model.host import GpuReport, MigDevice
 

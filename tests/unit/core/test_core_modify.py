@@ -11,7 +11,7 @@ from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
 from gsched.core.command import ModifyJobs
 from gsched.core.instruction import LimitAttempt
-from gsched.core.modify import _WORDS, FIXED, RUNNING_TEXT
+from gsched.core.submission.modify import _WORDS, FIXED, RUNNING_TEXT
 from gsched.model.config import Params
 from gsched.model.event import JobModified, JobSwitched
 from gsched.model.job import JobSpec

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
 from gsched.base.ids import element_id
-from gsched.core.array import JobArray
-from gsched.core.cluster import ClusterState
-from gsched.core.job import Job
-from gsched.core.moving import Place, place_at
+from gsched.core.control.queue_order import Place, place_at
+from gsched.core.records.array import JobArray
+from gsched.core.records.job import Job
+from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import Params
 from gsched.model.queue import Queue
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsched.core.observed import Observations
+from gsched.core.resources.observed_hosts import Observations
 
 
 def test_who_is_away() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core_world import World, make_config
 
-from gsched.core.views import host_view
+from gsched.core.dispatch.host_queue_views import host_view
 from gsched.model.config import ClusterConfig, Network
 
 

@@ -8,10 +8,10 @@ import pytest
 from core_world import World, gpu_spec, gpus, load, make_config
 
 from gsched.base.errors import BadRequest, PermissionDenied
+from gsched.core.attempts.unrecorded_attempts import MOST_NUMBER
 from gsched.core.command import AttemptEnded, EndOrphans, HeldAttempt, HostHello, RaiseNumbers, RenewStore
+from gsched.core.dispatch.host_queue_views import host_view
 from gsched.core.instruction import ForgetAttempts, Instruction, StartJob, TerminateAttempt
-from gsched.core.orphans import MOST_NUMBER
-from gsched.core.views import host_view
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.event import NumbersRaised
 from gsched.model.job import AttemptResult

@@ -16,7 +16,7 @@ from gsched.core.instruction import (
     SuspendAttempt,
     TerminateAttempt,
 )
-from gsched.core.legality import IllegalEvent
+from gsched.core.state.transitions import IllegalEvent
 from gsched.model.event import (
     JobDispatched,
     JobFinished,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from core_world import World, gpu_spec, load, make_config, spec
 
 from gsched.core.audit import audit
-from gsched.core.cluster import ClusterState
 from gsched.core.instruction import ResumeAttempt, SuspendAttempt, TerminateAttempt
+from gsched.core.state.cluster_state import ClusterState
 from gsched.model.config import Params
 from gsched.model.host import HostConfig
 from gsched.model.queue import Preemption, Queue

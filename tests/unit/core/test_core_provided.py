@@ -7,8 +7,8 @@ import pytest
 from core_world import COUNTERS, OTHERS, SHARED, START, World, gpus, load, make_config, spec
 
 from gsched.base.errors import GschedError
-from gsched.core.views import host_view
-from gsched.master.hostchoice import admitted
+from gsched.core.dispatch.host_queue_views import host_view
+from gsched.master.views.host_choice import admitted
 from gsched.model.host import GpuReport, HostConfig
 from gsched.model.resource import Resource, ResourceType
 from gsched.model.topology import Processor, Topology

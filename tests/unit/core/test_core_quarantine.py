@@ -11,8 +11,8 @@ from test_core_machine import PLACE
 
 from gsched.base.ids import element_id
 from gsched.core.audit import audit
-from gsched.core.cluster import ClusterState, replay
-from gsched.core.machine import IllegalEvent
+from gsched.core.state.apply_events import IllegalEvent
+from gsched.core.state.cluster_state import ClusterState, replay
 from gsched.model.event import (
     AnyEvent,
     ArrayElementsFinished,

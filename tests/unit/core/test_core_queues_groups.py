@@ -7,9 +7,9 @@ from core_world import World, first_words, make_config, spec
 
 from gsched.base.errors import BadRequest, PermissionDenied
 from gsched.base.ids import element_id
-from gsched.core.cluster import ClusterState
 from gsched.core.command import ControlQueues
-from gsched.core.entities import JobGroup
+from gsched.core.records.entities import JobGroup
+from gsched.core.state.cluster_state import ClusterState
 from gsched.model.queue import Queue
 from gsched.model.user import UserGroup
 

@@ -6,8 +6,8 @@ import msgspec
 from core_world import World, make_config, spec
 
 from gsched.base.ids import element_id
-from gsched.core import rejudging
-from gsched.core.judgement import KEPT
+from gsched.core.submission import requirement_updates
+from gsched.core.submission.requirement_check import KEPT
 from gsched.model.config import GpuUnrequested
 from gsched.model.event import JobModified
 from gsched.model.queue import Queue
@@ -131,14 +131,14 @@ def test_a_job_that_is_requeued_is_combined_anew() -> None:
 
 def test_many_jobs_are_done_in_pieces_and_nothing_starts_meanwhile() -> None:
     world = full()
-    ids = world.submit(*(spec() for _ in range(rejudging.MOST_CHANGED * 2 + 1)))
+    ids = world.submit(*(spec() for _ in range(requirement_updates.MOST_CHANGED * 2 + 1)))
     world.reconfigure(world.with_queue(res_req="rusage[mem=100]"))
     world.ended(1)
     for _ in range(3):
         assert world.engine.needs_cycle
         events = world.cycle().events
         changed = [event for event in events if isinstance(event, JobModified)]
-        assert 0 < len(changed) <= rejudging.MOST_CHANGED
+        assert 0 < len(changed) <= requirement_updates.MOST_CHANGED
         assert not any("mem=100" not in combined(world, each) and world.state(each) == "RUN" for each in ids)
     world.settle()
     assert all(MEM in combined(world, each) for each in ids)

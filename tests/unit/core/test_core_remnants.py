@@ -8,7 +8,7 @@ import msgspec
 from core_world import EXCLUSIVE, World, gpu_spec, gpus, make_config
 
 from gsched.core.command import AttemptEnded
-from gsched.core.views import host_view
+from gsched.core.dispatch.host_queue_views import host_view
 from gsched.model.event import JobNoted, JobRequeued
 from gsched.model.host import GpuProcess, GpuReport
 from gsched.model.job import AttemptResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from core_world import START, World, gpus, load, make_config, spec
 
-from gsched.core import returning
+from gsched.core.hosts import restart_grace
 from gsched.model.event import JobDispatched
 
 
@@ -42,8 +42,8 @@ def test_a_host_that_does_not_come_back_is_not_waited_for_long() -> None:
     world.restart()
     world.connect("a")
     world.settle()
-    assert world.engine.next_deadline(world.now) <= world.now + returning.GRACE_S
-    world.wait(returning.GRACE_S)
+    assert world.engine.next_deadline(world.now) <= world.now + restart_grace.GRACE_S
+    world.wait(restart_grace.GRACE_S)
     world.settle()
     assert world.state(small) == "RUN" and world.state(large) == "PEND"
 

@@ -7,9 +7,9 @@ import pytest
 from core_world import World, first_words, make_config, spec
 
 from gsched.base.errors import PermissionDenied
-from gsched.core import roles
+from gsched.core import authorization
+from gsched.core.authorization import ACTS_FOR_OWNER, DENIED, Caller
 from gsched.core.command import ControlGroups, ControlHosts, ControlQueues, ControlReservations, ModifyJobs
-from gsched.core.roles import ACTS_FOR_OWNER, DENIED, Caller
 from gsched.model.config import Network
 from gsched.model.job import JobSpec
 from gsched.model.queue import Queue
@@ -110,17 +110,20 @@ def test_who_is_refused_is_told_who_may_and_from_where() -> None:
     told = "User permission denied: for its owner (ann), administrators of the owner's groups (gwen), "
     of_queue, of_cluster = "administrators of queue normal (quentin)", "administrators of the cluster (boss)"
     assert world.order("kill", mine, user="bob") == [f"{told}{of_queue} and {of_cluster}"]
-    assert roles.owner_denied(job(), CONFIG) == f"{DENIED}: for its owner (ann) and {of_cluster}"
-    assert roles.owner_denied(job(user="root"), CONFIG) == f"{DENIED}: for its owner (root)"
-    assert roles.queue_denied("normal", CONFIG) == f"{DENIED}: for {of_queue} and {of_cluster}"
+    assert authorization.owner_denied(job(), CONFIG) == f"{DENIED}: for its owner (ann) and {of_cluster}"
+    assert authorization.owner_denied(job(user="root"), CONFIG) == f"{DENIED}: for its owner (root)"
+    assert authorization.queue_denied("normal", CONFIG) == f"{DENIED}: for {of_queue} and {of_cluster}"
     theirs = Queue(name="theirs", users=("ann", "gwen"), excluded_users=("gwen",))
-    assert roles.queue_closed_to_user(theirs, CONFIG) == f"theirs: User cannot use the queue: for ann and {of_cluster}"
+    assert (
+        authorization.queue_closed_to_user(theirs, CONFIG)
+        == f"theirs: User cannot use the queue: for ann and {of_cluster}"
+    )
     shared = msgspec.structs.replace(CONFIG, network=Network(port=1), admin_hosts=("a", "h2"))
-    assert roles.cluster_denied(shared) == f"{DENIED}: for administrators of the cluster (boss from a h2)"
+    assert authorization.cluster_denied(shared) == f"{DENIED}: for administrators of the cluster (boss from a h2)"
     shared = msgspec.structs.replace(shared, administrators=tuple("abcdefg"), admin_hosts=())
-    assert roles.cluster_denied(shared) == f"{DENIED}: for administrators of the cluster (a b c d e ... from a)"
+    assert authorization.cluster_denied(shared) == f"{DENIED}: for administrators of the cluster (a b c d e ... from a)"
     everywhere = msgspec.structs.replace(shared, administrators=(), admin_hosts=("all",))
-    assert roles.cluster_denied(everywhere) == f"{DENIED}: for administrators of the cluster (none)"
+    assert authorization.cluster_denied(everywhere) == f"{DENIED}: for administrators of the cluster (none)"
 
 
 def test_who_may_not_open_and_close_a_host_is_told_whose_it_is() -> None:
@@ -142,7 +145,7 @@ def test_who_may_not_open_and_close_a_host_is_told_whose_it_is() -> None:
     assert refused("bob", "a") == f"a: {DENIED}: for {of_rack} and {of_cluster}"
     assert refused("rita", "a", "c") == f"c: {DENIED}: for {of_gpu} and {of_cluster}"
     assert refused("bob", "b") == f"b: {DENIED}: for {of_rack}, {of_gpu} and {of_cluster}"
-    assert roles.host_denied("elsewhere", world.engine.config) == f"{DENIED}: for {of_cluster}"
+    assert authorization.host_denied("elsewhere", world.engine.config) == f"{DENIED}: for {of_cluster}"
 
 
 def test_who_may_not_change_a_job_group_or_end_lost_runs_is_told_who_may() -> None:

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.base.ids import element_id
-from gsched.core.waiting import WaitingRoom
+from gsched.core.state.pending_jobs import WaitingRoom
 from gsched.model.ledger import Ledger
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, Rank, RequirementClass, Snapshot
-from gsched.policy.order import ServingOrder
+from gsched.policy.order.serving_order import ServingOrder
 
 QUEUES = {
     "low": Queue(name="low", priority=1),

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.base.errors import BadRequest
+from gsched.core.dispatch.host_queue_views import host_view
 from gsched.core.instruction import ConfigureAgent
-from gsched.core.views import host_view
-from gsched.master.sharedviews import shared_views, with_shared
+from gsched.master.views.shared_resource_views import shared_views, with_shared
 from gsched.model.config import ClusterConfig, Params
 from gsched.model.host import HostConfig
 from gsched.model.queue import Preemption, Queue

@@ -11,11 +11,11 @@ from core_world import World, make_config, spec
 
 from gsched.base.errors import BadRequest, GschedError, ResourceExhausted
 from gsched.base.ids import element_id
-from gsched.core.cluster import ClusterState, replay
 from gsched.core.command import Command, ControlJobs, ControlQueues, ModifyJobs, Reconfigure, Submit
+from gsched.core.command_turns import EVENT
 from gsched.core.decision import Decision
 from gsched.core.engine import Engine
-from gsched.core.turns import EVENT
+from gsched.core.state.cluster_state import ClusterState, replay
 from gsched.model.config import Params
 from gsched.model.event import SubmissionAccepted
 from gsched.model.job import JobSpec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core_world import World, make_config, spec
 
+from gsched.core.dispatch.host_queue_views import host_state
 from gsched.core.instruction import StartJob
-from gsched.core.views import host_state
 from gsched.model.host import HostConfig
 from gsched.model.queue import Queue
 

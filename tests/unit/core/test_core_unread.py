@@ -5,7 +5,7 @@ from __future__ import annotations
 from core_world import World, spec
 
 from gsched.core.command import ModifyJobs, Submit
-from gsched.policy.demand_reader import demand_of
+from gsched.policy.requirement.demand_reader import demand_of
 from gsched.resreq import syntax
 from gsched.resreq.lexer import Cursor
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from core_world import START, World, load, make_config, spec
 
-from gsched.core.views import host_view
+from gsched.core.dispatch.host_queue_views import host_view
 from gsched.model.host import GpuReport, HostConfig
 from gsched.model.queue import Queue, Threshold
 from gsched.model.view import HostView

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from gsched.base.errors import NotFound
-from gsched.cli.call import TOKEN_VARIABLE, Call
+from gsched.cli.session.call import TOKEN_VARIABLE, Call
 
 NAMES = (
     *("noop", "show", "cat", "slurp", "stream", "code", "hold", "deaf", "refuse", "fault", "yes"),

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gsched.app import launch
-from gsched.cli import call, registry
+from gsched.cli import registry
+from gsched.cli.session import call
 from gsched.door import protocol
 from gsched.door.protocol import Decoder, ProtocolError, Request, frame
 

@@ -18,7 +18,7 @@ from shared_master import MASTER, SharedMaster
 from gsched.base.errors import PermissionDenied, Unavailable
 from gsched.door import relay as relays
 from gsched.door.relay import SERVICES, Relay, open_relay
-from gsched.master.rights import RULES, Who
+from gsched.master.access.method_policy import RULES, Who
 from gsched.model.job import JobSpec
 from gsched.model.view import Submission
 from gsched.wire.client import Client

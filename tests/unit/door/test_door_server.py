@@ -18,7 +18,7 @@ import pytest
 
 from gsched.base.errors import Conflict, GschedError, PermissionDenied
 from gsched.cli import registry
-from gsched.cli.call import INPUT_LIMIT
+from gsched.cli.session.call import INPUT_LIMIT
 from gsched.door import address, protocol, server
 from gsched.door.protocol import Decoder, Request, frame
 from gsched.door.server import Door

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gsched.base.ids import element_id, show_job
-from gsched.master.accounts import read_accounts
+from gsched.master.past.finished_accounts import read_accounts
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.catalogue import Account, AccountFilter, Span
 from gsched.model.event import (
@@ -147,7 +147,7 @@ def test_what_narrows_down(store: History, wanted: dict[str, object], jobs: list
 
 
 def test_pages_are_read_one_after_the_other(store: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gsched.master.accounts.ROWS_PER_PAGE", 1)
+    monkeypatch.setattr("gsched.master.past.finished_accounts.ROWS_PER_PAGE", 1)
     assert list(read(store)) == ["1", "2[3]", "2[4]", "2[1]"]
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from gsched.base.errors import BadRequest
 from gsched.core.command import Submit
-from gsched.master import asking
-from gsched.master.asking import Told, ask_in_parts
-from gsched.master.loop import Item
+from gsched.master.engine_thread import Item
+from gsched.master.rpc import engine_calls
+from gsched.master.rpc.engine_calls import Told, ask_in_parts
 
 COMMAND = Submit("ann", "", ())
 
@@ -28,7 +28,7 @@ class Inbox:
 
 def conversation(monkeypatch: pytest.MonkeyPatch, part_s: float, *says: Any) -> list[Told]:
     """What is heard when the engine says these: parts, or how it ends."""
-    monkeypatch.setattr(asking, "PART_S", part_s)
+    monkeypatch.setattr(engine_calls, "PART_S", part_s)
     inbox: Any = Inbox()
 
     async def listen() -> list[Told]:

@@ -9,7 +9,6 @@ import pytest
 
 from gsched.base.errors import NotFound
 from gsched.base.ids import element_id, show_job
-from gsched.core.cluster import replay
 from gsched.core.command import (
     AttemptEnded,
     ControlGroups,
@@ -21,11 +20,12 @@ from gsched.core.command import (
     Submit,
 )
 from gsched.core.engine import Engine
-from gsched.master.board import Board
-from gsched.master.overview import HOST_BASED, fragments, group_views, pending_summary
-from gsched.master.queueviews import queue_views
-from gsched.master.slotsums import slot_sums
-from gsched.master.withheld import Withheld
+from gsched.core.state.cluster_state import replay
+from gsched.master.views.board import Board
+from gsched.master.views.overview import HOST_BASED, fragments, group_views, pending_summary
+from gsched.master.views.queue_views import queue_views
+from gsched.master.views.slot_sums import slot_sums
+from gsched.master.views.withheld_slots import Withheld
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.host import ComputeMode, Gpu, GpuReport, HostConfig, LoadReport

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from gsched.base.errors import BadRequest, GschedError, NotFound
-from gsched.master.applicationviews import application_views
-from gsched.master.catalogue import compute_units, definitions, host_groups, user_groups
-from gsched.master.hostchoice import admitted
-from gsched.master.userviews import user_views
+from gsched.master.rpc.catalogue_service import compute_units, definitions, host_groups, user_groups
+from gsched.master.views.application_views import application_views
+from gsched.master.views.host_choice import admitted
+from gsched.master.views.user_views import user_views
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.application import Application
 from gsched.model.config import ClusterConfig, Locations

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gsched.core.job import Job
-from gsched.master.board import Traits
-from gsched.master.collector import undisturbed
+from gsched.core.records.job import Job
+from gsched.master.garbage_collection import undisturbed
+from gsched.master.views.board import Traits
 from gsched.model.event import JobSubmitted
 from gsched.model.job import JobSpec, JobState
 from gsched.model.snapshot import Rank

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from gsched.master.board import Board
-from gsched.master.ends import Ends, WaitingServicer
+from gsched.master.rpc.end_notices import Ends, WaitingServicer
+from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.view import JobEnd
 from gsched.wire.v1 import waiting_pb2

@@ -8,16 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from gsched.master import feed
-from gsched.master.feed import Feed
-from gsched.master.servicer import MOST_PAGING, SchedulerServicer
+from gsched.master import event_feed
+from gsched.master.event_feed import Feed
+from gsched.master.rpc.scheduler_service import MOST_PAGING, SchedulerServicer
 from gsched.model.event import HostOpened
 from gsched.model.view import EventRecord
 from gsched.wire.v1 import scheduler_pb2
 
 
 def test_a_follower_that_never_reads_is_cut_off_and_the_others_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "FOLLOWER_LIMIT", 100)
+    monkeypatch.setattr(event_feed, "FOLLOWER_LIMIT", 100)
 
     async def main() -> None:
         news = Feed()

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gsched.base.errors import BadRequest
-from gsched.master import fleet
-from gsched.master.fleet import FleetServicer
-from gsched.master.roster import MOST_REFUSED, RIVAL_S, Roster
+from gsched.master.agents import fleet
+from gsched.master.agents.agent_roster import MOST_REFUSED, RIVAL_S, Roster
+from gsched.master.agents.fleet import FleetServicer
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.fleet import DaemonView
 from gsched.model.host import HostConfig
@@ -147,7 +147,7 @@ def test_versions_of_all_servers() -> None:
 def test_a_second_machine_of_the_same_name_is_shown_while_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         now = 100.0
-        monkeypatch.setattr("gsched.master.roster.monotonic", lambda: now)
+        monkeypatch.setattr("gsched.master.agents.agent_roster.monotonic", lambda: now)
         sessions = FakeSessions(deaf)
         roster = sessions.roster
         roster.came(hello("a", "1.0"), 1)

@@ -8,7 +8,7 @@ import msgspec
 from test_master_board import CONFIG, NOW, Desk, spec
 
 from gsched.core.command import Reconfigure
-from gsched.master.gauges import LONGEST_S, SHORTEST_S, Gauges, Readings
+from gsched.master.views.gauges import LONGEST_S, SHORTEST_S, Gauges, Readings
 from gsched.model.limit import Amount, Consumers, Limit
 from gsched.model.queue import Queue
 from gsched.model.user import Share

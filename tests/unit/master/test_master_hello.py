@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gsched.base.errors import BadRequest
-from gsched.master.agents import _hello
+from gsched.master.agents.agent_service import _hello
 from gsched.model.topology import Processor, Topology
 from gsched.wire.convert import fill
 from gsched.wire.v1 import agent_pb2

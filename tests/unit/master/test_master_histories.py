@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from gsched.base.ids import element_id, show_job
-from gsched.master.histories import Histories, is_followed
+from gsched.master.past.job_histories import Histories, is_followed
 from gsched.model.event import (
     ArrayElementsFinished,
     JobModified,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gsched.agent.memory import Memory
+from gsched.agent.store_memory import Memory
 from gsched.base.errors import Conflict
-from gsched.core.cluster import ClusterState
-from gsched.master.lineage import AHEAD, BLOCK, FirstNumber, Lineage, to_message
+from gsched.core.state.cluster_state import ClusterState
+from gsched.master.store_lineage import AHEAD, BLOCK, FirstNumber, Lineage, to_message
 from gsched.model.event import ConfigApplied
 from gsched.store.continuity import StoreLost
 from gsched.store.eventlog import EventLog

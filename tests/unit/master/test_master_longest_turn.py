@@ -20,18 +20,18 @@ from test_master_loop import FakeStore
 from gsched.base.clock import SystemClock
 from gsched.base.errors import BadRequest, GschedError
 from gsched.base.ids import element_id, parse_attempt_name
-from gsched.core.cluster import ClusterState
 from gsched.core.command import Submit
-from gsched.core.control import MOST_TEXT
+from gsched.core.control.job_control import MOST_TEXT
 from gsched.core.engine import Engine
-from gsched.core.observed import Orphan
-from gsched.master import listing
-from gsched.master.administration import AdministrationServicer
-from gsched.master.board import Board
-from gsched.master.loop import EngineLoop, Item
-from gsched.master.rights import RULES, Who
-from gsched.master.servicer import Desk, SchedulerServicer
-from gsched.master.sizes import LISTS, MOST_LISTED, MOST_NAMED, check_sizes
+from gsched.core.resources.observed_hosts import Orphan
+from gsched.core.state.cluster_state import ClusterState
+from gsched.master.access.method_policy import RULES, Who
+from gsched.master.access.request_sizes import LISTS, MOST_LISTED, MOST_NAMED, check_sizes
+from gsched.master.engine_thread import EngineLoop, Item
+from gsched.master.rpc.administration_service import AdministrationServicer
+from gsched.master.rpc.scheduler_service import Desk, SchedulerServicer
+from gsched.master.views import listing_order
+from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.host import HostConfig
 from gsched.model.job import JobSpec
@@ -281,7 +281,7 @@ def test_what_is_listed_of_arrays_is_not_gone_through_in_the_loop_that_serves_ev
     assert asyncio.run(listed(ids=[array], name="other")) == 0
     assert asyncio.run(listed(ids=[element_id(array, 7)])) == 1
     assert asyncio.run(listed(ids=[1], name=LONG_PATTERN)) == 0
-    monkeypatch.setattr(listing, "MOST_LOOKS", 500 * 4094)
+    monkeypatch.setattr(listing_order, "MOST_LOOKS", 500 * 4094)
     with pytest.raises(BadRequest, match=r"^\*\?a\?a.*: such a pattern would be held against too many long names$"):
         asyncio.run(listed(name=STEP_BY_STEP, user="all"))
     assert len(threads) == 4 and threading.get_ident() not in threads

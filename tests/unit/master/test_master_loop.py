@@ -13,7 +13,6 @@ import pytest
 from gsched.base.clock import SystemClock
 from gsched.base.errors import Conflict, GschedError, Internal, ResourceExhausted
 from gsched.base.ids import element_id
-from gsched.core.cluster import ClusterState, replay
 from gsched.core.command import (
     AttemptStarted,
     ControlHosts,
@@ -24,8 +23,9 @@ from gsched.core.command import (
     Submit,
 )
 from gsched.core.engine import Engine
-from gsched.master.board import Board
-from gsched.master.loop import EngineLoop, Item
+from gsched.core.state.cluster_state import ClusterState, replay
+from gsched.master.engine_thread import EngineLoop, Item
+from gsched.master.views.board import Board
 from gsched.model.config import ClusterConfig, Locations
 from gsched.model.event import JobFinished, JobSubmitted
 from gsched.model.host import HostConfig
@@ -131,7 +131,7 @@ class Master:
 
 @pytest.fixture
 def master(monkeypatch: pytest.MonkeyPatch) -> Iterator[Master]:
-    monkeypatch.setattr("gsched.master.loop.RETRY_FULL_S", 0.02)
+    monkeypatch.setattr("gsched.master.engine_thread.RETRY_FULL_S", 0.02)
     made = Master()
     yield made
     made.loop.stop()
@@ -295,7 +295,7 @@ def test_an_engine_that_waits_for_room_on_the_disk_is_alive(master: Master) -> N
 
 def test_a_checkpoint_of_many_jobs_comes_after_many_events(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes time for each job: with a million of them it must not come every few seconds."""
-    monkeypatch.setattr("gsched.master.loop.CHECKPOINT_EVENTS", 2)
+    monkeypatch.setattr("gsched.master.engine_thread.CHECKPOINT_EVENTS", 2)
     for number in range(16):
         master.submit(f"job {number}")
         master.until(lambda name=f"job {number}": name in master.answers)
@@ -307,7 +307,7 @@ def test_a_checkpoint_of_many_jobs_comes_after_many_events(master: Master, monke
 def test_a_command_over_many_jobs_lets_others_in_between_and_is_answered_when_all_of_it_is_stored(
     master: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsched.master.loop.TURN_STEPS", 400)
+    monkeypatch.setattr("gsched.master.engine_thread.TURN_STEPS", 400)
     specs = tuple(JobSpec(command=f"{number}", user="", queue="") for number in range(300))
     master.ask("many", Submit("u", "", specs))
     master.until(lambda: "many" in master.answers)
@@ -333,7 +333,7 @@ def test_a_command_over_many_jobs_lets_others_in_between_and_is_answered_when_al
 
 
 def test_so_many_commands_at_a_time_are_cut_into_turns_too(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gsched.master.loop.TURN_STEPS", 400)
+    monkeypatch.setattr("gsched.master.engine_thread.TURN_STEPS", 400)
     for number in range(200):
         master.submit(f"job{number}")
     master.until(lambda: len(master.answers) == 200)
@@ -344,10 +344,10 @@ def test_so_many_commands_at_a_time_are_cut_into_turns_too(master: Master, monke
 def test_a_checkpoint_is_written_between_turns_and_holds_all_that_was_stored_then(
     master: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsched.master.loop.CHECKPOINT_EVENTS", 40)
-    monkeypatch.setattr("gsched.master.checkpointing.JOBS_AT_A_TIME", 7)
-    monkeypatch.setattr("gsched.core.checkpoint.PART_BYTES", 300)
-    monkeypatch.setattr("gsched.core.checkpoint.LAST", 3)
+    monkeypatch.setattr("gsched.master.engine_thread.CHECKPOINT_EVENTS", 40)
+    monkeypatch.setattr("gsched.master.checkpoint_writer.JOBS_AT_A_TIME", 7)
+    monkeypatch.setattr("gsched.core.state.checkpoint.PART_BYTES", 300)
+    monkeypatch.setattr("gsched.core.state.checkpoint.LAST", 3)
     for number in range(120):
         master.submit(f"job {number}")
         if number % 3 == 0:
@@ -379,7 +379,7 @@ def test_arrays_of_a_checkpoint_are_seen_from_the_start(master: Master) -> None:
 def test_what_is_done_of_a_command_is_told_when_it_is_stored_and_no_sooner(
     master: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsched.master.loop.TURN_STEPS", 400)
+    monkeypatch.setattr("gsched.master.engine_thread.TURN_STEPS", 400)
     master.ask("many", Submit("u", "", tuple(JobSpec(command=f"{n}", user="", queue="") for n in range(100))))
     master.until(lambda: "many" in master.answers)
     told: list[list[tuple[int, Any]]] = []
@@ -408,7 +408,7 @@ def test_turns_that_do_little_share_a_commit_as_long_as_nobody_else_wants_anythi
 ) -> None:
     master.ask("many", Submit("u", "", tuple(JobSpec(command=f"{n}", user="", queue="") for n in range(300))))
     master.until(lambda: "many" in master.answers)
-    monkeypatch.setattr("gsched.master.loop.TURN_STEPS", 1_200)  # of a modification less than a dozen
+    monkeypatch.setattr("gsched.master.engine_thread.TURN_STEPS", 1_200)  # of a modification less than a dozen
     stored = len(master.store.batches)
     spec = JobSpec(command="", user="", queue="", run_limit_s=60)
     master.ask("modify", ModifyJobs("u", False, (), spec, ("run_limit_s",), JobFilter()))

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from gsched.core.cluster import ClusterState
-from gsched.master.accounts import read_accounts, read_costs
-from gsched.master.histories import Histories
+from gsched.core.state.cluster_state import ClusterState
+from gsched.master.past.finished_accounts import read_accounts, read_costs
+from gsched.master.past.job_histories import Histories
 from gsched.master.recovery import recover
 from gsched.model.catalogue import AccountFilter
 from gsched.model.job import JobState

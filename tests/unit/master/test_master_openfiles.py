@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import logging, resource, sys
-from gsched.master.openfiles import allow_sessions
+from gsched.master.open_files import allow_sessions
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 resource.setrlimit(resource.RLIMIT_NOFILE, (SOFT, HARD))
 allow_sessions(1000)

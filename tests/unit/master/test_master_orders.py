@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from gsched.core.instruction import ConfigureAgent, Instruction
-from gsched.master.orders import AT_A_TIME, Orders
+from gsched.master.agents.order_delivery import AT_A_TIME, Orders
 
 
 def numbered(first: int, count: int) -> list[Instruction]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gsched.base.errors import Problem
-from gsched.master.reconfig import KnownNotes
+from gsched.master.reconfiguration import KnownNotes
 
 
 def note(line: int, text: str) -> Problem:

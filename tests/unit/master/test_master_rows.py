@@ -11,14 +11,14 @@ import msgspec
 import pytest
 
 from gsched.base.ids import show_job
-from gsched.cli.chronicle import history_record
-from gsched.cli.render.history import summary_row
+from gsched.cli.answers.history_view import history_record
+from gsched.cli.render.jobs.history import summary_row
 from gsched.core.command import AttemptEnded, AttemptStarted, ControlJobs, Submit
 from gsched.core.decision import Decision
 from gsched.core.instruction import Instruction, StartJob, TerminateAttempt
-from gsched.master.accounts import read_accounts, read_costs
-from gsched.master.histories import Histories
-from gsched.master.rows import array_row, irregular_jobs, job_row
+from gsched.master.past.finished_accounts import read_accounts, read_costs
+from gsched.master.past.history_rows import array_row, irregular_jobs, job_row
+from gsched.master.past.job_histories import Histories
 from gsched.model.catalogue import AccountFilter
 from gsched.model.job import AttemptResult, JobSpec, Usage
 from gsched.model.past import HistoryQuery, JobTimes

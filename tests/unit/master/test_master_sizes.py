@@ -13,8 +13,8 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from gsched.base.errors import BadRequest
-from gsched.master.rights import RULES, Who
-from gsched.master.sizes import COUNTED_ELSEWHERE, LENGTHS, LISTS, MOST_BYTES, check_sizes
+from gsched.master.access.method_policy import RULES, Who
+from gsched.master.access.request_sizes import COUNTED_ELSEWHERE, LENGTHS, LISTS, MOST_BYTES, check_sizes
 from gsched.wire.v1 import catalogue_pb2, fleet_pb2, past_pb2, scheduler_pb2, terminal_pb2, waiting_pb2
 
 MODULES = (scheduler_pb2, catalogue_pb2, fleet_pb2, past_pb2, terminal_pb2, waiting_pb2)

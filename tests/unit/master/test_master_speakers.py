@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gsched.master.speakers import MOST_REFUSALS, SAY_AGAIN_S, Refusals, Speaker
+from gsched.master.agents.host_speakers import MOST_REFUSALS, SAY_AGAIN_S, Refusals, Speaker
 from gsched.wire.address import address_of
 
 FIRST = Speaker("journal1", "boot1", "10.0.0.1", 1_700_000_000.0)

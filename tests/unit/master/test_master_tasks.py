@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gsched.master import tasks
-from gsched.master.tasks import TaskRelay
+from gsched.master.agents import task_relay
+from gsched.master.agents.task_relay import TaskRelay
 from gsched.model.job import JobState
 from gsched.wire.v1 import agent_pb2
 
@@ -129,7 +129,7 @@ def test_only_the_host_that_was_asked_answers() -> None:
 
 def test_so_much_is_under_way_for_a_host_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        monkeypatch.setattr(tasks, "MOST_BYTES", 1 << 20)
+        monkeypatch.setattr(task_relay, "MOST_BYTES", 1 << 20)
         streams = Streams("a", "b")
         for number in range(10):
             await streams.ask(request=number, read=agent_pb2.ReadTask(most=128 << 10))

@@ -9,9 +9,9 @@ from typing import cast
 import pytest
 
 from gsched.base.errors import ResourceExhausted
-from gsched.master import terminals
-from gsched.master.board import Board
-from gsched.master.terminals import Attendance
+from gsched.master.rpc import interactive_terminals
+from gsched.master.rpc.interactive_terminals import Attendance
+from gsched.master.views.board import Board
 from gsched.model.event import JobSubmitted
 from gsched.model.job import JobSpec
 from gsched.model.view import JobView
@@ -39,8 +39,8 @@ class House:
 
 @pytest.fixture
 def live(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[House], Awaitable[None]]], House]:
-    monkeypatch.setattr(terminals, "AWAY_S", 0.02)
-    monkeypatch.setattr(terminals, "RESTART_AWAY_S", 0.02)
+    monkeypatch.setattr(interactive_terminals, "AWAY_S", 0.02)
+    monkeypatch.setattr(interactive_terminals, "RESTART_AWAY_S", 0.02)
 
     def run(story: Callable[[House], Awaitable[None]]) -> House:
         async def main() -> House:

@@ -6,15 +6,15 @@ import msgspec
 from test_master_board import CONFIG, NOW, Desk, spec
 
 from gsched.core.command import Reconfigure
-from gsched.master.gauges import Gauges
-from gsched.master.withheld import Withheld, queues_with_kept_slots, with_kept_slots, withheld
+from gsched.master.views.gauges import Gauges
+from gsched.master.views.withheld_slots import Withheld, queues_with_kept_slots, with_kept_slots, withheld
 from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.queue import Queue
 from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket, RequirementClass
 from gsched.model.user import Share
 from gsched.model.view import HostView, QueueView
-from gsched.policy.promise import Promise
+from gsched.policy.backfill.planned_start import Promise
 
 ANN, BOB = (Bucket("normal", user, RequirementClass("", slots=8)) for user in ("ann", "bob"))
 

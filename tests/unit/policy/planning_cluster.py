@@ -23,10 +23,10 @@ from gsched.model.snapshot import (
     Running,
     Snapshot,
 )
-from gsched.policy.explain import Reason
-from gsched.policy.preempt import Preemptor
-from gsched.policy.releases import Need
-from gsched.policy.reserve import Reservations
+from gsched.policy.backfill.releases import Need
+from gsched.policy.backfill.reservations import Reservations
+from gsched.policy.preempt.preemption import Preemptor
+from gsched.policy.requirement.reasons import Reason
 
 
 class Ask(NamedTuple):

@@ -17,19 +17,19 @@ from gsched.model.ledger import Ledger, double_owners
 from gsched.model.queue import Preemption, Queue
 from gsched.model.snapshot import Running
 from gsched.model.topology import offered
-from gsched.policy import affinity
-from gsched.policy.demand import DeviceKind, Devices, HostNeed
-from gsched.policy.demand_reader import demand_of
-from gsched.policy.explain import Reason
-from gsched.policy.feasible import Rules, fill
-from gsched.policy.trial import Trial
+from gsched.policy.backfill.trial_fit import Trial
+from gsched.policy.devices import cpu_affinity
+from gsched.policy.match.host_fit import Rules, fill
+from gsched.policy.requirement.demand import DeviceKind, Devices, HostNeed
+from gsched.policy.requirement.demand_reader import demand_of
+from gsched.policy.requirement.reasons import Reason
 
-SHORT = affinity.NOT_ENOUGH
+SHORT = cpu_affinity.NOT_ENOUGH
 
 
 def chosen(ledger: HostLedger, text: str, tasks: int = 1) -> list[list[int]]:
     """CPUs of each task, which are then held."""
-    found = affinity.choose(ledger, affinity.affinity_of(f"affinity[{text}]"), tasks)
+    found = cpu_affinity.choose(ledger, cpu_affinity.affinity_of(f"affinity[{text}]"), tasks)
     assert isinstance(found, CpuBinding), found
     take(ledger, found)
     return [list(task.cpus) for task in found.tasks]
@@ -42,7 +42,7 @@ def take(ledger: HostLedger, binding: CpuBinding) -> None:
 
 
 def shortage(ledger: HostLedger, text: str, tasks: int = 1) -> str:
-    found = affinity.choose(ledger, affinity.affinity_of(f"affinity[{text}]"), tasks)
+    found = cpu_affinity.choose(ledger, cpu_affinity.affinity_of(f"affinity[{text}]"), tasks)
     assert isinstance(found, Reason) and found.text == SHORT
     return found.detail
 
@@ -105,7 +105,7 @@ def test_jobs_get_different_units_and_pack_takes_the_smallest_place_that_holds_a
 def test_what_a_host_can_never_give_is_said_with_numbers(text: str, tasks: int, said: str) -> None:
     ledger = books()
     assert shortage(ledger, text, tasks) == said
-    assert affinity.room(ledger, affinity.affinity_of(f"affinity[{text}]")) < tasks
+    assert cpu_affinity.room(ledger, cpu_affinity.affinity_of(f"affinity[{text}]")) < tasks
 
 
 def test_processors_are_near_the_devices_of_the_job_where_that_can_be() -> None:
@@ -132,7 +132,7 @@ def test_processors_are_near_the_devices_of_the_job_where_that_can_be() -> None:
 def need(text: str, tasks: int) -> HostNeed:
     """A GPU and units for so many tasks."""
     devices = (Devices(DeviceKind("ngpus_excl_p"), 1),)
-    return HostNeed(tasks, {}, devices, False, False, affinity.affinity_of(f"affinity[{text}]"))
+    return HostNeed(tasks, {}, devices, False, False, cpu_affinity.affinity_of(f"affinity[{text}]"))
 
 
 def test_exclusive_keeps_other_jobs_out_and_is_kept_out_by_them() -> None:
@@ -147,7 +147,9 @@ def test_exclusive_keeps_other_jobs_out_and_is_kept_out_by_them() -> None:
 
 
 def test_a_task_is_bound_to_the_level_that_cpubind_names() -> None:
-    found = affinity.choose(books(), affinity.affinity_of("affinity[thread(2):cpubind=numa:membind=localonly]"), 1)
+    found = cpu_affinity.choose(
+        books(), cpu_affinity.affinity_of("affinity[thread(2):cpubind=numa:membind=localonly]"), 1
+    )
     assert isinstance(found, CpuBinding)
     (task,) = found.tasks
     assert (task.cpus, task.bound, task.nodes) == ((0, 16), (0, 1, 2, 3, 16, 17, 18, 19), (0,))
@@ -216,16 +218,16 @@ SIZES = st.fixed_dictionaries(
 def test_no_unit_has_two_owners_and_each_task_gets_what_it_asks_for(sizes: dict[str, int], jobs: list[Any]) -> None:
     ledger = books(**sizes)
     for number, (text, tasks, ends) in enumerate(jobs):
-        asked = affinity.affinity_of(text)
-        room = affinity.room(ledger, asked)
-        found = affinity.choose(ledger, asked, tasks)
+        asked = cpu_affinity.affinity_of(text)
+        room = cpu_affinity.room(ledger, asked)
+        found = cpu_affinity.choose(ledger, asked, tasks)
         if isinstance(found, Reason):
             assert room < tasks
             continue
         assert room >= tasks
         part = HostAllocation(host="a", slots=tasks, bindings=(found,))
         assert ledger.misfit(part) == ""
-        assert affinity.rechoose(ledger, part.bindings) == part.bindings
+        assert cpu_affinity.rechoose(ledger, part.bindings) == part.bindings
         ledger.take((number, 1), part)
         at = {each.cpu: each for each in ledger.processors}
         for task in found.tasks:
@@ -349,14 +351,14 @@ def test_the_scalar_trial_agrees() -> None:
 def test_bindings_of_a_plan_move_to_other_units_if_theirs_are_taken() -> None:
     ledger = Ledger().host("a")
     ledger.observe_processors(offered(topology(sockets=1, numas=1, cores=3, threads=1), ()))
-    asked = affinity.affinity_of("affinity[core(1)]")
-    first = affinity.choose(ledger, asked, 2)
+    asked = cpu_affinity.affinity_of("affinity[core(1)]")
+    first = cpu_affinity.choose(ledger, asked, 2)
     assert isinstance(first, CpuBinding)
     chosen(ledger, "core")
-    moved = affinity.rechoose(ledger, (first,))
+    moved = cpu_affinity.rechoose(ledger, (first,))
     assert moved is not None and moved[0].held == (1, 2)
     chosen(ledger, "core")
-    assert affinity.rechoose(ledger, (first,)) is None
+    assert cpu_affinity.rechoose(ledger, (first,)) is None
 
 
 def test_places_ignores_hosts_without_affinity() -> None:

@@ -7,9 +7,9 @@ from placing_cluster import host, kind
 
 from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
 from gsched.model.ledger import Ledger
-from gsched.policy.chosen import choice_of
-from gsched.policy.demand_reader import demand_of
-from gsched.policy.feasible import live_values
+from gsched.policy.match.host_fit import live_values
+from gsched.policy.place.chosen_alternative import choice_of
+from gsched.policy.requirement.demand_reader import demand_of
 
 HOSTS = {"a": host("a", values={"big": True}), "b": host("b", values={"big": False, "mem": 500.0})}
 

@@ -20,12 +20,12 @@ from gsched.model.host import ComputeMode, Gpu, GpuReport, MigDevice
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
 from gsched.model.topology import offered
-from gsched.policy.columns import FITS
-from gsched.policy.columns_cycle import CycleColumns, Way
-from gsched.policy.demand import Demand
-from gsched.policy.demand_reader import demand_of
-from gsched.policy.explain import Reason
-from gsched.policy.feasible import Rules, live_values, standing, try_host
+from gsched.policy.match.columns import FITS
+from gsched.policy.match.columns_cycle import CycleColumns, Way
+from gsched.policy.match.host_fit import Rules, live_values, standing, try_host
+from gsched.policy.requirement.demand import Demand
+from gsched.policy.requirement.demand_reader import demand_of
+from gsched.policy.requirement.reasons import Reason
 
 SELECTS = ("", "type == any", "mem>400", "ut<0.5 && mem>100", "slots>2", "ngpus>1", "hname==h1", "big", "!defined(lic)")
 RUSAGES = ("", "mem=300", "lic=2", "mem=100/task", "mem=100/job", "ngpus_excl_p=1", "ngpus_excl_p=2", "ngpus=1",

@@ -16,10 +16,10 @@ from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host import ComputeMode, Gpu
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Running
-from gsched.policy.compound import HostTry, Part, Tries, deal
-from gsched.policy.demand_reader import demand_of
-from gsched.policy.feasible import Rules
-from gsched.policy.promise import Promise
+from gsched.policy.backfill.planned_start import Promise
+from gsched.policy.match.host_fit import Rules
+from gsched.policy.requirement.demand_reader import demand_of
+from gsched.policy.several_hosts.compound import HostTry, Part, Tries, deal
 
 _HARD = (186, 1083, 1319, 1526, 1529, 1546, 1560, 1594, 1616, 1824, 1855, 2042, 2188, 2292, 2642, 2645, 2907)
 """Seeds of worlds where no order of turns finds the place that there is."""

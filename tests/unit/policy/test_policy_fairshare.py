@@ -10,7 +10,7 @@ from gsched.model.config import FairshareFactors
 from gsched.model.queue import Queue
 from gsched.model.snapshot import FairshareUse
 from gsched.model.user import Share
-from gsched.policy.fairshare import ShareTree, load_of, member_name, shares_table
+from gsched.policy.order.fairshare import ShareTree, load_of, member_name, shares_table
 
 LSF = FairshareFactors()
 HOUR = 3600.0

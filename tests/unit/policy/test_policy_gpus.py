@@ -5,9 +5,9 @@ from __future__ import annotations
 from gsched.model.allocation import PROCESS_CLAIM
 from gsched.model.host import ComputeMode, Gpu, GpuProcess, GpuReport
 from gsched.model.host_ledger import HostLedger
-from gsched.policy.demand import DeviceKind, Devices
-from gsched.policy.explain import Shortage
-from gsched.policy.gpus import choose
+from gsched.policy.devices.gpu_choice import choose
+from gsched.policy.requirement.demand import DeviceKind, Devices
+from gsched.policy.requirement.reasons import Shortage
 
 
 def said(*problems: str, wanted: int = 2) -> str:

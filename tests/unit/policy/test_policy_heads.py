@@ -7,8 +7,8 @@ from planning_cluster import Ask, Cluster, kind
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, FairshareUse
 from gsched.model.user import Share
-from gsched.policy.fairshare import tree_of
-from gsched.policy.heads import first_jobs, kind_of
+from gsched.policy.order.blocked_heads import first_jobs, kind_of
+from gsched.policy.order.fairshare import tree_of
 
 FAIR = Queue(name="fair", priority=5, fairshare=(Share("ann", 1), Share("bob", 1)))
 PLAIN = Queue(name="plain", priority=5)

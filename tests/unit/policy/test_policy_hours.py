@@ -12,7 +12,7 @@ from timed_cluster import TimedCluster
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Snapshot
 from gsched.model.window import Window
-from gsched.policy.hours import Hours
+from gsched.policy.order.dispatch_windows import Hours
 
 ANY = Queue(name="r", backfill=True)
 

@@ -12,15 +12,15 @@ from placing_cluster import PROCESS, SHARED, Cluster, host, kind, places
 from gsched.model.host import Gpu
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, Plan
-from gsched.policy import lane
 from gsched.policy.cycle import schedule
-from gsched.policy.place import Placer
+from gsched.policy.place import fast_path
+from gsched.policy.place.placement import Placer
 
 TEXTS = ("", "rusage[ngpus_excl_p=1]", "rusage[ngpus_excl_p=2,mem=150]", "rusage[mem=300]", "rusage[ngpus=1]",
          "select[ngpus>1] rusage[ngpus=1]", "select[mem>400] rusage[mem=200]", "order[mem] rusage[mem=100]",
          "order[-slots]", "rusage[ngpus_shared=1]", "rusage[mem=100:ngpus_excl_p=1] span[hosts=1]",
          "affinity[core(1)]")  # fmt: skip
-TAKER = lane.taker
+TAKER = fast_path.taker
 GPUS = ("", "", "num=1", "num=2:mode=exclusive_process", "share=0.5", "num=1:gpack=yes")
 
 
@@ -84,7 +84,7 @@ def both(cluster: Cluster) -> tuple[Plan, Plan, int]:
 
         return counted
 
-    with mock.patch.object(lane, "taker", taker):
+    with mock.patch.object(fast_path, "taker", taker):
         short = cluster.plan()
     with mock.patch.object(Placer, "lane", return_value=None):
         return short, cluster.plan(), taken

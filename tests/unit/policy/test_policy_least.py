@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsched.policy.least import Least
+from gsched.policy.match.least_row import Least
 
 KEYS = st.sampled_from([float("-inf"), -1.5, 0.0, 1.0, 2.0, 3.0, float("inf")])
 

@@ -17,9 +17,9 @@ from gsched.model.queue import Queue
 from gsched.model.room_view import LimitView
 from gsched.model.snapshot import Bucket, HostSnapshot, RequirementClass, Running, Snapshot
 from gsched.model.window import Window
-from gsched.policy.limit_counts import LimitCounts, budget_key
-from gsched.policy.limit_members import groups_above, limit_of
-from gsched.policy.limits import LimitUse
+from gsched.policy.limits.job_limits import LimitUse
+from gsched.policy.limits.limit_counts import LimitCounts, budget_key
+from gsched.policy.limits.limit_members import groups_above, limit_of
 
 ALL, EACH = Consumers(), Consumers(per=True)
 NAMES = ("h1", "h2", "h3")

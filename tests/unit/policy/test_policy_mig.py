@@ -7,11 +7,11 @@ import pytest
 from gsched.model.allocation import HeldGpu, HostAllocation
 from gsched.model.host import ComputeMode, Gpu, GpuReport, MigDevice
 from gsched.model.host_ledger import HostLedger
-from gsched.policy.demand import Devices
-from gsched.policy.demand_reader import kind_of
-from gsched.policy.explain import Shortage
-from gsched.policy.future import Future
-from gsched.policy.gpus import choose, choose_any, obtainable
+from gsched.policy.backfill.future_ledgers import Future
+from gsched.policy.devices.gpu_choice import choose, choose_any, obtainable
+from gsched.policy.requirement.demand import Devices
+from gsched.policy.requirement.demand_reader import kind_of
+from gsched.policy.requirement.reasons import Shortage
 from gsched.resreq.gpu import parse_gpu
 
 PROFILES = ("3g.40gb", "1c.3g.40gb", "2c.3g.40gb", "1g.10gb", "1g.20gb")

@@ -13,7 +13,7 @@ from gsched.model.ledger import Ledger
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, FairshareUse, Rank, RequirementClass, Snapshot
 from gsched.model.user import Share
-from gsched.policy.order import ReasonKey, ServingOrder
+from gsched.policy.order.serving_order import ReasonKey, ServingOrder
 
 Job = tuple[int, Bucket, float]
 """Job id, bucket, order."""

@@ -15,13 +15,13 @@ from gsched.model.allocation import Allocation, HostAllocation
 from gsched.model.host import ComputeMode, Gpu
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, Running
-from gsched.policy.balanced import even_shares
-from gsched.policy.demand_reader import demand_of
-from gsched.policy.explain import Reason
-from gsched.policy.feasible import Rules
-from gsched.policy.parallel import Offer, assemble, dealt_round
-from gsched.policy.promise import Promise
-from gsched.policy.trial import Trial
+from gsched.policy.backfill.planned_start import Promise
+from gsched.policy.backfill.trial_fit import Trial
+from gsched.policy.match.host_fit import Rules
+from gsched.policy.requirement.demand_reader import demand_of
+from gsched.policy.requirement.reasons import Reason
+from gsched.policy.several_hosts.balanced_units import even_shares
+from gsched.policy.several_hosts.task_spread import Offer, assemble, dealt_round
 
 
 def hosts(*names: str, slots: int | None = 4, **options: Any) -> Cluster:

@@ -12,8 +12,8 @@ from planning_cluster import Ask, Cluster, PlainTrial, kind
 from gsched.model.columns import HostColumns
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Bucket, Snapshot
-from gsched.policy.future import Booking, Future
-from gsched.policy.planner import Planner
+from gsched.policy.backfill.future_ledgers import Booking, Future
+from gsched.policy.backfill.start_planner import Planner
 
 HOSTS = 5
 ENDS = st.one_of(st.none(), st.integers(-100, 12))

@@ -10,7 +10,7 @@ from planning_cluster import Ask, Cluster, Preemption, kind
 from gsched.model.ledger import Ledger, miscounts
 from gsched.model.queue import Queue
 from gsched.model.snapshot import Preempted
-from gsched.policy.preempt import may_preempt
+from gsched.policy.preempt.preemption import may_preempt
 
 ONE = Ask()
 GPU = Ask(1, gpus=1)

@@ -12,8 +12,8 @@ from planning_cluster import Ask, Cluster, PlainTrial, kind
 
 from gsched.model.allocation import HostAllocation
 from gsched.model.columns import HostColumns
-from gsched.policy.future import Future
-from gsched.policy.releases import Need, Releases
+from gsched.policy.backfill.future_ledgers import Future
+from gsched.policy.backfill.releases import Need, Releases
 
 HOSTS = 12
 STARTS = st.lists(

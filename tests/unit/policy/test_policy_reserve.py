@@ -8,7 +8,7 @@ import pytest
 from planning_cluster import AdvanceReservation, Ask, Cluster, PlainTrial, ask_of, kind
 
 from gsched.model.queue import Queue
-from gsched.policy.reserve import Reservations
+from gsched.policy.backfill.reservations import Reservations
 
 ONE = Ask()
 BIG = Ask(slots=8)

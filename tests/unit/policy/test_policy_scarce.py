@@ -12,7 +12,7 @@ from gsched.model.columns import HostColumns
 from gsched.model.host import ComputeMode
 from gsched.model.snapshot import JobKind, Plan, RequirementClass
 from gsched.policy.cycle import schedule
-from gsched.policy.scarce import kind_of_class
+from gsched.policy.devices.scarce_placement import kind_of_class
 
 SMALL = JobKind(1, 0.0, 1, 1.0, "gpu_shared")
 

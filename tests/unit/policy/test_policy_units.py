@@ -15,7 +15,7 @@ from gsched.model.ledger import double_owners, miscounts
 from gsched.model.queue import Preemption, Queue
 from gsched.model.snapshot import AdvanceReservation, Bucket, Plan, RequirementClass, Running, Snapshot
 from gsched.policy.cycle import schedule
-from gsched.policy.force import placed_by_force
+from gsched.policy.place.forced_placement import placed_by_force
 
 UNITS = {
     "rack": {"r1": ("a", "b"), "r2": ("c", "d")},

@@ -16,7 +16,7 @@ from gsched.model.reason import PlannedStart
 from gsched.model.snapshot import Bucket, Plan, RequirementClass, Running, Snapshot
 from gsched.model.window import is_open
 from gsched.policy.cycle import schedule
-from gsched.policy.limit_members import groups_above
+from gsched.policy.limits.limit_members import groups_above
 
 SUNDAY_MIN = 7 * 24 * 60
 DUST_S = 1e-6

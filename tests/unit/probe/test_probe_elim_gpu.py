@@ -20,7 +20,7 @@ from gsched.probe.inventory import change, parse_sim_spec, write_inventory
 
 PROGRAM = (
     "import sys\n"
-    "from gsched.cli import call, registry\n"
+    "from gsched.cli.session import call; from gsched.cli import registry\n"
     "registry.COMMANDS['elim.gpu'] = 'gsched.probe.elim_gpu:main'\n"
     "sys.exit(call.run_local(['elim.gpu', *sys.argv[1:]]))\n"
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gsched.master.agentchecks import check
+from gsched.master.agents.message_checks import check
 from gsched.model.host import LoadReport
 from gsched.probe.elim_table import MAX_NOTES, ElimResource, ElimTable
 from gsched.wire.convert import fill

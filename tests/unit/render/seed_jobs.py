@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gsched.cli.render.history import (
+from gsched.cli.render.jobs.history import (
     Dispatched,
     Ended,
     Executing,
@@ -15,7 +15,7 @@ from gsched.cli.render.history import (
     Starting,
     post_done,
 )
-from gsched.cli.render.records import ExternalValue, HostRecord, HostSlots, JobRecord, Message
+from gsched.cli.render.text.layout_records import ExternalValue, HostRecord, HostSlots, JobRecord, Message
 from gsched.model.job import Usage
 
 GOLDEN = Path(__file__).parent / "golden"

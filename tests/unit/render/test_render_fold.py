@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.cli.render.fold import cell, cut_head, fold, fold_words, head, left, printable, right, tail, width
+from gsched.cli.render.text.text_columns import (
+    cell,
+    cut_head,
+    fold,
+    fold_words,
+    head,
+    left,
+    printable,
+    right,
+    tail,
+    width,
+)
 
 TEXTS = st.text(alphabet=st.sampled_from("abc ;<>가나다漢é\u0301"), max_size=300)
 

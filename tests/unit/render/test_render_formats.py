@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from seed_jobs import HERE, at, host, job
 
 from gsched.base.errors import BadRequest
-from gsched.cli.render.fold import width
-from gsched.cli.render.formats import Setting, field_list, parse_format, render_json, render_text
-from gsched.cli.render.host_fields import HOST_FIELDS, QUEUE_FIELDS
-from gsched.cli.render.job_fields import JOB_FIELDS
-from gsched.cli.render.records import HostSlots, JobRecord, QueueRecord
+from gsched.cli.render.hosts.host_fields import HOST_FIELDS, QUEUE_FIELDS
+from gsched.cli.render.jobs.job_fields import JOB_FIELDS
+from gsched.cli.render.text.layout_records import HostSlots, JobRecord, QueueRecord
+from gsched.cli.render.text.output_formats import Setting, field_list, parse_format, render_json, render_text
+from gsched.cli.render.text.text_columns import width
 from gsched.model.job import Usage
 
 NOON = at(7, "12:00:00")

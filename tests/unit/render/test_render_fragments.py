@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsched.cli.render.fragments import NO_GPUS, render_fragments
+from gsched.cli.render.hosts.fragments import NO_GPUS, render_fragments
 from gsched.model.room_view import FragmentView
 
 

@@ -7,9 +7,10 @@ from datetime import UTC
 import pytest
 from seed_jobs import at, golden, gpu_job, histories, host, job, stripped
 
-from gsched.cli.render import hosts, jobs, jobs_long
-from gsched.cli.render.history import render_history
-from gsched.cli.render.records import HostSlots
+from gsched.cli.render.hosts import host_tables
+from gsched.cli.render.jobs import job_table, jobs_long
+from gsched.cli.render.jobs.history import render_history
+from gsched.cli.render.text.layout_records import HostSlots
 from gsched.model.job import Usage
 
 HERE = (HostSlots("ubuntu02"),)
@@ -60,16 +61,16 @@ def test_bjobs_long_through_grep(job_id: int, gpus: str) -> None:
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
 def test_bhosts_long(number: int) -> None:
     """Transcripts 3 to 5 end after the load table."""
-    text, expected = stripped(hosts.render_long([host(number)])), golden(f"bhosts_l_{number}.txt")
+    text, expected = stripped(host_tables.render_long([host(number)])), golden(f"bhosts_l_{number}.txt")
     assert text == expected if number <= 2 else text.startswith(expected)
 
 
 def test_bjobs_list() -> None:
     running = job(1033, at(7, "10:27:55"), placed=HERE)
-    assert stripped(jobs.render_short([running], UTC)) == golden("bjobs_list_1.txt") == golden("bjobs_list_2.txt")
+    assert stripped(job_table.render_short([running], UTC)) == golden("bjobs_list_1.txt") == golden("bjobs_list_2.txt")
     three = [
         job(1269, at(7, "18:02:07"), "train_01.sh", placed=HERE),
         job(1270, at(7, "18:02:11"), "train_01.sh", placed=HERE),
         job(1271, at(7, "18:02:15"), "train_01.sh", stat="PEND"),
     ]
-    assert jobs.render_short(three, UTC) == golden("bjobs_list_3.txt")
+    assert job_table.render_short(three, UTC) == golden("bjobs_list_3.txt")

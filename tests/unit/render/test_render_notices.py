@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from gsched.cli.render.master_status import MasterStatus, render_status
-from gsched.cli.render.notices import render_notices
+from gsched.cli.render.cluster.master_status import MasterStatus, render_status
+from gsched.cli.render.cluster.notices import render_notices
 from gsched.model import event as events
 from gsched.model.view import EventRecord
 

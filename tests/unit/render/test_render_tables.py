@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seed_jobs import HERE, at, gpu_job, host, job
 
-from gsched.cli.render import history, hosts, jobs, jobs_long, load, queues
-from gsched.cli.render.fold import width
-from gsched.cli.render.records import HostRecord, HostSlots, Message, QueueRecord
-from gsched.cli.render.sizes import in_unit, in_words
-from gsched.cli.render.stamps import hms, hours_minutes, long_stamp, packed_cpu
-from gsched.cli.render.thresholds import threshold_table
+from gsched.cli.render.cluster import queues
+from gsched.cli.render.hosts import host_tables, load
+from gsched.cli.render.jobs import history, job_table, jobs_long
+from gsched.cli.render.text.layout_records import HostRecord, HostSlots, Message, QueueRecord
+from gsched.cli.render.text.size_texts import in_unit, in_words
+from gsched.cli.render.text.text_columns import width
+from gsched.cli.render.text.thresholds import threshold_table
+from gsched.cli.render.text.time_texts import hms, hours_minutes, long_stamp, packed_cpu
 from gsched.model.job import Usage
 
 NOON = at(7, "12:00:00")
@@ -22,14 +24,16 @@ NOON = at(7, "12:00:00")
 
 def test_short_list_puts_further_hosts_on_lines_of_their_own() -> None:
     record = job(17, NOON, placed=(HostSlots("ubuntu02", 4), HostSlots("ubuntu03")))
-    assert jobs.render_short([record], UTC, header=False) == (
+    assert job_table.render_short([record], UTC, header=False) == (
         "17      test    RUN   normal     ubuntu02    4*ubuntu02  *_quick.sh Jul  7 12:00\n"
         "                                             ubuntu03\n"
     )
 
 
 def test_short_list_aligns_korean_names() -> None:
-    rows = jobs.render_short([job(1, NOON, name="한국어 학습 작업"), job(2, NOON, name="train")], UTC, header=False)
+    rows = job_table.render_short(
+        [job(1, NOON, name="한국어 학습 작업"), job(2, NOON, name="train")], UTC, header=False
+    )
     first, second = rows.splitlines()
     assert width(first) == width(second)
     assert " *학습 작업 Jul" in first
@@ -37,13 +41,13 @@ def test_short_list_aligns_korean_names() -> None:
 
 def test_wide_list_cuts_nothing_and_leaves_no_empty_column() -> None:
     record = job(1, NOON, name="a_long_name_of_a_job", stat="PEND", index=3)
-    (row,) = jobs.render_wide([record], UTC, header=False).splitlines()
+    (row,) = job_table.render_wide([record], UTC, header=False).splitlines()
     assert row.split()[:7] == ["1", "test", "PEND", "normal", "ubuntu02", "-", "a_long_name_of_a_job[3]"]
 
 
 def test_all_columns_are_one_word_each() -> None:
     record = job(9, NOON, name="n", started_at=NOON + 1, placed=HERE, usage=Usage(cpu_s=183.6, mem_mib=2.0))
-    header, row = jobs.render_all_columns([record], UTC).splitlines()
+    header, row = job_table.render_all_columns([record], UTC).splitlines()
     assert dict(zip(header.split(), row.split(), strict=True)) == {
         "JOBID": "9",
         "USER": "test",
@@ -66,7 +70,7 @@ def test_all_columns_are_one_word_each() -> None:
 
 def test_pending_reasons_follow_the_row_and_the_submission() -> None:
     record = job(1, NOON, stat="PEND", pending_reasons=("New job is waiting for scheduling",))
-    assert jobs.render_short([record], UTC, reasons=True).endswith("\n New job is waiting for scheduling;\n")
+    assert job_table.render_short([record], UTC, reasons=True).endswith("\n New job is waiting for scheduling;\n")
     text = jobs_long.render_long([record], UTC)
     assert "caffe-nv>;\n PENDING REASONS:\n New job is waiting for scheduling;\n\n SCHEDULING PARAMETERS:\n" in text
 
@@ -119,27 +123,27 @@ def test_threshold_rows_keep_lsf_s_trailing_blanks() -> None:
 
 def test_host_tables() -> None:
     full = HostRecord(name="a_host_with_a_long_name", status="closed_Full", max_slots=4, njobs=4, run=4, user_slots=2)
-    assert hosts.render_short([full]).splitlines() == [
+    assert host_tables.render_short([full]).splitlines() == [
         "HOST_NAME          STATUS       JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV ",
         "a_host_with_a_long closed          2      4      4      4      0      0      0 ",
     ]
-    header, row = hosts.render_wide([full]).splitlines()
+    header, row = host_tables.render_wide([full]).splitlines()
     assert row == "a_host_with_a_long_name closed_Full        2      4      4      4      0      0      0 "
     assert header.index("STATUS") == 19
-    unlimited = hosts.render_wide([HostRecord(name="h")], header=False)
+    unlimited = host_tables.render_wide([HostRecord(name="h")], header=False)
     assert len(unlimited.rstrip("\n")) == len(header)
     assert unlimited.split()[2:4] == ["-", "-"]
 
 
 def test_notes_stand_below_the_affinity_line() -> None:
     record = HostRecord(name="h", notes=("elim.gpu died",), comment="new cards")
-    assert hosts.render_long([record]).endswith(
+    assert host_tables.render_long([record]).endswith(
         ' CONFIGURED AFFINITY CPU LIST: all\n\n ADMIN ACTION COMMENT: "new cards"\n\n NOTES:\n elim.gpu died;\n'
     )
 
 
 def test_unknown_load_is_a_dash_and_not_zero() -> None:
-    total = hosts.load_table(HostRecord(name="h", load={"r1m": None, "mem": 100.0})).splitlines()[1]
+    total = host_tables.load_table(HostRecord(name="h", load={"r1m": None, "mem": 100.0})).splitlines()[1]
     assert total.split() == ["Total", *["-"] * 10, "100M", "-"]
 
 

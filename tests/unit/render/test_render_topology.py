@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gsched.cli.projection import affinity_units
-from gsched.cli.render.hosts import render_long
-from gsched.cli.render.records import HostRecord
-from gsched.cli.render.topology import affinity_table, render_topologies
+from gsched.cli.answers.projection import affinity_units
+from gsched.cli.render.hosts.host_tables import render_long
+from gsched.cli.render.hosts.topology import affinity_table, render_topologies
+from gsched.cli.render.text.layout_records import HostRecord
 from gsched.model.allocation import Allocation, CpuBinding, HostAllocation, TaskCpus
 from gsched.model.job import JobSpec
 from gsched.model.topology import MemoryNode, Processor, Topology

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from gsched.cli.render.versions import render_versions
+from gsched.cli.render.hosts.versions import render_versions
 from gsched.model.fleet import CONNECTED, REFUSED, DaemonView
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from run_host import CLUSTER, Host
 
-from gsched.run import contain
 from gsched.run.fence import ground as grounds
 from gsched.run.fence.ground import Ground
 from gsched.run.fence.group import V1, V2
+from gsched.run.processes import process_tree
 
 
 @pytest.fixture
@@ -30,10 +30,10 @@ def on_host(tmp_path: Path):
             finally:
                 names = [path.name for path in (host.spool / "attempts").iterdir()]
                 host.executor.close()
-                table = contain.scan()
+                table = process_tree.scan()
                 for name in names:
-                    for process in contain.marked(f"{CLUSTER}/{name}", table):
-                        contain.send(process, signal.SIGKILL)
+                    for process in process_tree.marked(f"{CLUSTER}/{name}", table):
+                        process_tree.send(process, signal.SIGKILL)
 
         asyncio.run(main())
 

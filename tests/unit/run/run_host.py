@@ -9,9 +9,9 @@ from pathlib import Path
 
 from gsched.base.gpulock import Places
 from gsched.model.job import AttemptResult
-from gsched.run import contain
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Key, Order, StartedInfo, Unkillable
+from gsched.run.processes import process_tree
 
 PATIENCE_S = 60.0
 SEARCHED = ":".join(each for each in os.environ.get("PATH", os.defpath).split(":") if os.access(each, os.X_OK))
@@ -92,9 +92,9 @@ class Host:
         return claim.pid
 
 
-def marked_processes(name: str) -> list[contain.Process]:
+def marked_processes(name: str) -> list[process_tree.Process]:
     """Living processes that carry the mark of the attempt called `name`."""
-    return contain.marked(f"{CLUSTER}/{name}", contain.scan())
+    return process_tree.marked(f"{CLUSTER}/{name}", process_tree.scan())
 
 
 async def appears(condition: Callable[[], object]) -> None:

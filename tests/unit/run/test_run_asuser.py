@@ -16,10 +16,10 @@ from run_host import CLUSTER, Host, appears
 from test_run_account import USER
 from test_run_jobreport import FACTS
 
-from gsched.run import contain
 from gsched.run.account import Account, look_up
 from gsched.run.order import Step
-from gsched.run.procfs import is_of_proc
+from gsched.run.processes import process_tree
+from gsched.run.processes.procfs import is_of_proc
 
 pytestmark = pytest.mark.needs_root
 
@@ -50,10 +50,10 @@ def on_host():
             finally:
                 names = [path.name for path in (host.spool / "attempts").iterdir()]
                 host.executor.close()
-                table = contain.scan()
+                table = process_tree.scan()
                 for name in names:
-                    for process in contain.marked(f"{CLUSTER}/{name}", table):
-                        contain.send(process, 9)
+                    for process in process_tree.marked(f"{CLUSTER}/{name}", table):
+                        process_tree.send(process, 9)
 
         with tempfile.TemporaryDirectory(dir="/tmp") as name:
             root = Path(name)
@@ -207,7 +207,7 @@ def test_standard_streams_can_be_opened_by_name(on_host):
 
 def test_a_terminal_is_the_users(on_host):
     async def scenario(host):
-        from gsched.agent.terminals import ask
+        from gsched.agent.output.terminal_questions import ask
 
         for job_id, kind in ((1, "pty"), (2, "pipe")):
             command = "stat -Lc %u /proc/self/fd/1; echo by name > /dev/stdout"
@@ -327,9 +327,9 @@ def test_it_is_stopped_resumed_adopted_and_ended_like_any_other(on_host):
         await host.executor.start(host.order("exec sleep 60"))
         started = await host.start_of(1)
         await host.executor.suspend(1, 1)
-        await appears(lambda: contain.read_process(started.pid).is_stopped)
+        await appears(lambda: process_tree.read_process(started.pid).is_stopped)
         await host.executor.resume(1, 1)
-        await appears(lambda: not contain.read_process(started.pid).is_stopped)
+        await appears(lambda: not process_tree.read_process(started.pid).is_stopped)
         assert host.executor.usage(1, 1).pids == (started.pid,)
         host.executor.close()
         again = Host(host.root)
@@ -378,7 +378,7 @@ def test_a_mark_counts_for_processes_of_the_jobs_user_alone(on_host):
     async def scenario(host):
         await host.executor.start(host.order("exec sleep 60"))
         started = await host.start_of(1)
-        mark = {contain.MARK_VARIABLE: f"{CLUSTER}/1.1", "PATH": os.environ["PATH"]}
+        mark = {process_tree.MARK_VARIABLE: f"{CLUSTER}/1.1", "PATH": os.environ["PATH"]}
         stranger = subprocess.Popen(["sleep", "60"], env=mark, user=54321, group=54321, extra_groups=[])
         friend = subprocess.Popen(["sleep", "60"], env=mark, user=host.account.uid, group=host.account.gid)
         try:

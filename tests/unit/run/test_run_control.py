@@ -9,7 +9,8 @@ import signal
 import pytest
 from run_host import appears, marked_processes
 
-from gsched.run import contain, ending, executor
+from gsched.run import attempt_ending, executor
+from gsched.run.processes import process_tree
 
 ESCAPE = """
 import os, sys, time, signal
@@ -61,7 +62,9 @@ def test_a_hangup_is_not_waited_for_as_an_end_is(on_host):
 
 def test_an_interrupt_finds_a_shell_that_is_just_starting_its_next_command(on_host, monkeypatch):
     """A shell puts an interrupt off until the command has ended that it started behind our back."""
-    monkeypatch.setattr(ending, "_LOOKS_S", (0.02, 0.1, 0.5, 2.0, 5.0, 15.0))  # on a busy machine one comes late
+    monkeypatch.setattr(
+        attempt_ending, "_LOOKS_S", (0.02, 0.1, 0.5, 2.0, 5.0, 15.0)
+    )  # on a busy machine one comes late
 
     async def scenario(host):
         count = 120
@@ -93,7 +96,7 @@ def test_terminate_goes_on_to_kill_the_whole_tree(on_host):
 @pytest.mark.parametrize("how", ["terminate", "kill", "terminate after others"])
 def test_a_start_that_hangs_can_be_ended(on_host, monkeypatch, how):
     """The input is a pipe that nobody writes to: its supervisor waits for a writer for ever."""
-    monkeypatch.setattr(ending, "BEGIN_S", 0.2)
+    monkeypatch.setattr(attempt_ending, "BEGIN_S", 0.2)
     monkeypatch.setattr(executor, "BEGIN_S", 0.2)
 
     async def scenario(host):
@@ -126,7 +129,7 @@ def test_what_is_ordered_during_a_start_that_hangs_is_done_when_it_goes_on(on_ho
         await host.executor.suspend(1, 1)
         os.close(os.open(pipe, os.O_WRONLY))
         pid = (await host.start_of(1)).pid
-        await appears(lambda: contain.read_process(pid).is_stopped)
+        await appears(lambda: process_tree.read_process(pid).is_stopped)
         await host.executor.terminate(1, 1, 0)
         await host.end_of(1)
 
@@ -149,7 +152,7 @@ def test_what_a_job_leaves_behind_is_ended_with_it(on_host):
         result = await host.run(script=escape("while not os.path.exists('escaped'): time.sleep(0.01)"))
         assert (result.exit_code, result.problem) == (0, "")
         escaped = int((host.root / "escaped").read_text())
-        assert contain.read_process(escaped) is None
+        assert process_tree.read_process(escaped) is None
         assert result.run_s < 60
 
     on_host(scenario)
@@ -229,10 +232,10 @@ def test_hangups_and_interrupts_do_not_touch_the_supervisor(on_host):
     async def scenario(host):
         await host.executor.start(host.order("sleep 60"))
         await host.start_of(1)
-        supervisor = contain.read_process(host.supervisor_pid())
+        supervisor = process_tree.read_process(host.supervisor_pid())
         assert supervisor is not None and supervisor.pgid == supervisor.pid
         for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGPIPE):
-            assert contain.send(supervisor, signum) == ""
+            assert process_tree.send(supervisor, signum) == ""
         await host.executor.signal(1, 1, 9, everything=False)
         assert (await host.end_of(1)).signal == 9
 

@@ -19,11 +19,13 @@ from run_host import CLUSTER, Host, appears, marked_processes
 
 from gsched.base.gpulock import Places
 from gsched.model.job import AttemptResult
-from gsched.run import attemptfiles, attemptfolder, contain, forkserver
-from gsched.run.attemptfolder import AttemptFolder
+from gsched.run import attempt_files, forkserver
 from gsched.run.executor import ProcessExecutor
 from gsched.run.order import Limits, Step
+from gsched.run.processes import process_tree
 from gsched.run.shutdown import Shutdown, leave_note
+from gsched.run.supervisor import attempt_folder
+from gsched.run.supervisor.attempt_folder import AttemptFolder
 
 pytestmark = pytest.mark.fault
 
@@ -87,7 +89,7 @@ def test_a_job_whose_supervisor_is_killed_is_followed_to_its_end(on_host):
         await host.start_of(1)
         await appears(lambda: (host.root / "child").exists())
         os.kill(host.supervisor_pid(), signal.SIGKILL)
-        supervisor_gone = contain.read_process
+        supervisor_gone = process_tree.read_process
         await appears(lambda: supervisor_gone(host.supervisor_pid()) is None)
         assert host.ended == {}
         assert len(host.executor.usage(1, 1).pids) >= 2
@@ -140,7 +142,7 @@ def test_what_follows_an_orphan_is_run_in_its_supervisors_place(on_host):
         await host.executor.start(host.order("touch up; while [ ! -e go ]; do sleep 0.02; done", last=last))
         await appears(lambda: (host.root / "up").exists())
         os.kill(host.supervisor_pid(), signal.SIGKILL)
-        await appears(lambda: contain.read_process(host.supervisor_pid()) is None)
+        await appears(lambda: process_tree.read_process(host.supervisor_pid()) is None)
         (host.root / "go").touch()
         result = await host.end_of(1)
         assert (result.post_code, (host.root / "after").read_text()) == (3, f"{host.root}\n")
@@ -176,7 +178,7 @@ def test_the_limits_of_an_orphan_are_the_executors_to_enforce(on_host):
             await host.executor.start(host.order(command, job, limits=allowed, terminate_interval_s=0.1))
             await appears(lambda mark=mark: (host.root / mark).exists())
             os.kill(host.supervisor_pid(job), signal.SIGKILL)
-            await appears(lambda job=job: contain.read_process(host.supervisor_pid(job)) is None)
+            await appears(lambda job=job: process_tree.read_process(host.supervisor_pid(job)) is None)
         await host.executor.limit(1, 1, Limits(limits={"MEMLIMIT": 100.0}))
         await host.executor.suspend(2, 1)
         await host.executor.limit(2, 1, Limits(limits={"PROCESSLIMIT": 2.0}))
@@ -202,7 +204,7 @@ def test_a_new_executor_adopts_what_a_killed_one_left(on_host):
         doomed.kill()
         os.kill(pids[3], signal.SIGKILL)
         (host.root / "first").touch()  # job 2 ends while nobody watches
-        await appears((host.folder(2) / attemptfiles.STATUS).exists)
+        await appears((host.folder(2) / attempt_files.STATUS).exists)
 
         assert await host.executor.adopt() == [(1, 1), (2, 1), (3, 1)]
         assert (await host.end_of(2)).exit_code == 4
@@ -221,10 +223,10 @@ def test_the_fork_server_ends_with_its_executor(on_host):
     async def scenario(host):
         doomed = Doomed(host, [host.order("sleep 60")])
         doomed.says("started")
-        children = contain.descendants(doomed.process.pid, contain.scan())
-        assert len(children) == 1 or contain.descendants(children[0].pid, contain.scan())
+        children = process_tree.descendants(doomed.process.pid, process_tree.scan())
+        assert len(children) == 1 or process_tree.descendants(children[0].pid, process_tree.scan())
         doomed.kill()
-        await appears(lambda: not contain.is_alive(children[0].pid, children[0].start))
+        await appears(lambda: not process_tree.is_alive(children[0].pid, children[0].start))
         assert len(marked_processes("1.1")) == 1
 
     on_host(scenario)
@@ -247,10 +249,10 @@ def test_after_a_restart_of_the_host_nothing_is_taken_for_alive(on_host):
         await host.start_of(1)
         host.executor.close()
         await asyncio.sleep(0)
-        claim = json.loads((host.folder() / attemptfiles.CLAIM).read_text())
-        (host.folder() / attemptfiles.CLAIM).write_text(json.dumps({**claim, "boot_id": "an earlier one"}))
+        claim = json.loads((host.folder() / attempt_files.CLAIM).read_text())
+        (host.folder() / attempt_files.CLAIM).write_text(json.dumps({**claim, "boot_id": "an earlier one"}))
         (host.spool / "attempts" / "7.1").mkdir()
-        (host.spool / "attempts" / "7.1" / attemptfiles.ORDER).touch()  # what a power cut leaves of a new file
+        (host.spool / "attempts" / "7.1" / attempt_files.ORDER).touch()  # what a power cut leaves of a new file
 
         later = Host(host.root)
         assert await later.executor.adopt() == [(1, 1)]
@@ -271,8 +273,12 @@ def test_a_pid_that_was_given_to_another_process_is_not_adopted(on_host):
         os.kill(info.pid, signal.SIGKILL)
         await host.end_of(1)
         host.executor.close()
-        mine = {"pid": os.getpid(), "start": 1, "boot_id": contain.boot_id()}  # this process lives, but began later
-        (host.folder() / attemptfiles.CLAIM).write_text(json.dumps(mine))
+        mine = {
+            "pid": os.getpid(),
+            "start": 1,
+            "boot_id": process_tree.boot_id(),
+        }  # this process lives, but began later
+        (host.folder() / attempt_files.CLAIM).write_text(json.dumps(mine))
         later = Host(host.root)
         await later.executor.adopt()
         assert "supervisor was killed" in (await later.end_of(1)).problem
@@ -285,8 +291,8 @@ def test_a_supervisor_killed_before_the_gate_leaves_a_job_that_never_ran(on_host
     async def scenario(host):
         host.executor._spool.write_order(host.order("touch ran"))
         dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True)
-        claim = {"pid": int(dead.stdout), "start": 1, "boot_id": contain.boot_id()}
-        (host.folder() / attemptfiles.CLAIM).write_text(json.dumps(claim))
+        claim = {"pid": int(dead.stdout), "start": 1, "boot_id": process_tree.boot_id()}
+        (host.folder() / attempt_files.CLAIM).write_text(json.dumps(claim))
         await host.executor.adopt()
         result = await host.end_of(1)
         assert (result.started, result.exit_code) == (False, None)
@@ -297,9 +303,9 @@ def test_a_supervisor_killed_before_the_gate_leaves_a_job_that_never_ran(on_host
 
 def test_a_claim_that_a_full_disk_cut_short_is_not_waited_for_for_ever(on_host, monkeypatch):
     async def scenario(host):
-        monkeypatch.setattr("gsched.run.following._MAX_LOOKS", 3)
+        monkeypatch.setattr("gsched.run.attempt_following._MAX_LOOKS", 3)
         host.executor._spool.write_order(host.order("touch ran"))
-        (host.folder() / attemptfiles.CLAIM).touch()
+        (host.folder() / attempt_files.CLAIM).touch()
         await host.executor.adopt()
         assert (await host.end_of(1)).started is False
         assert not (host.root / "ran").exists()
@@ -343,7 +349,7 @@ def test_a_supervisor_that_ends_while_its_attempt_is_looked_at_keeps_the_exit_st
     async def scenario(host):
         await host.executor.start(host.order("until test -e go; do sleep 0.01; done; exit 3"))
         await host.start_of(1)
-        supervisor = contain.read_process(host.supervisor_pid())
+        supervisor = process_tree.read_process(host.supervisor_pid())
         host.executor.close()
         again = Host(host.root)
         look = again.executor._spool.status
@@ -351,7 +357,7 @@ def test_a_supervisor_that_ends_while_its_attempt_is_looked_at_keeps_the_exit_st
         def look_as_it_ends(name):
             found = look(name)
             (host.root / "go").touch()
-            while found is None and contain.is_alive(supervisor.pid, supervisor.start):
+            while found is None and process_tree.is_alive(supervisor.pid, supervisor.start):
                 time.sleep(0.005)
             return found
 
@@ -366,14 +372,14 @@ def test_a_supervisor_that_ends_while_its_attempt_is_looked_at_keeps_the_exit_st
 
 def test_a_supervisor_that_cannot_write_its_status_stays_until_it_can(tmp_path, monkeypatch):
     (tmp_path / "1.1").mkdir()
-    replace, failures = attemptfolder.replace_file, [OSError(28, "No space left on device")] * 2
+    replace, failures = attempt_folder.replace_file, [OSError(28, "No space left on device")] * 2
 
     def sometimes(path: str, data: bytes) -> None:
         if failures:
             raise failures.pop()
         replace(path, data)
 
-    monkeypatch.setattr(attemptfolder, "replace_file", sometimes)
+    monkeypatch.setattr(attempt_folder, "replace_file", sometimes)
     AttemptFolder(f"{tmp_path}/1.1").write_status({"exit_code": 0}, "")
     assert not failures
     assert msgspec.json.decode((tmp_path / "1.1" / "status").read_bytes(), type=AttemptResult).exit_code == 0
@@ -383,7 +389,7 @@ def test_a_spool_that_cannot_be_written_is_said(on_host):
     async def scenario(host):
         host.executor._spool.write_order(host.order("true"))
         # A folder instead of the claim file: it can neither be created nor read.
-        (host.folder() / attemptfiles.CLAIM).symlink_to("/no/such/folder/claim")
+        (host.folder() / attempt_files.CLAIM).symlink_to("/no/such/folder/claim")
         await host.executor.adopt()
         result = await host.end_of(1)
         assert result.started is False
@@ -418,8 +424,8 @@ def test_what_a_shutdown_of_the_host_has_ended_did_not_end_by_itself(on_host, co
         await first.executor.start(first.order(command))
         result = await first.end_of(1)
         first.executor.close()
-        claim = json.loads((first.folder() / attemptfiles.CLAIM).read_text())
-        (first.folder() / attemptfiles.CLAIM).write_text(json.dumps({**claim, "boot_id": "an earlier one"}))
+        claim = json.loads((first.folder() / attempt_files.CLAIM).read_text())
+        (first.folder() / attempt_files.CLAIM).write_text(json.dumps({**claim, "boot_id": "an earlier one"}))
         if note_s is not None:
             leave_note(first.spool, boot, result.ended_at + note_s)
         later = Host(host.root)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from run_host import Host, appears
 
-from gsched.run import contain, forkserver
+from gsched.run import forkserver
 from gsched.run.fence import ground as grounds
 from gsched.run.fence import tree, v2
 from gsched.run.fence.ground import Ground, find_ground
@@ -19,6 +19,7 @@ from gsched.run.fence.group import V1
 from gsched.run.fence.v1 import V1Group
 from gsched.run.fence.v2 import program
 from gsched.run.order import Fence, Step
+from gsched.run.processes import process_tree
 
 CHARACTER, BLOCK = 2, 1
 
@@ -178,7 +179,7 @@ def test_steps_in_the_place_of_a_killed_supervisor_begin_in_the_fence(on_host, g
         )
         await appears(lambda: (host.root / "up").exists())
         os.kill(host.supervisor_pid(), signal.SIGKILL)
-        await appears(lambda: contain.read_process(host.supervisor_pid()) is None)
+        await appears(lambda: process_tree.read_process(host.supervisor_pid()) is None)
         (host.root / "go").touch()
         assert (await host.end_of(1)).post_code == 0
         seen = dict(line.split() for line in (nodes / "seen").read_text().splitlines())
@@ -216,12 +217,12 @@ def test_the_end_of_a_job_is_the_end_of_what_forgot_its_mark(on_host, ground, tm
         await host.executor.start(host.order(f'setsid sh -c "{escape}"; sleep 1000', fence=fence_of(ground)))
         await host.start_of(1)
         await appears(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
-        escaped = contain.read_process(int((tmp_path / "pid").read_text()))
+        escaped = process_tree.read_process(int((tmp_path / "pid").read_text()))
         assert escaped is not None
         os.kill(host.supervisor_pid(), signal.SIGKILL)
         os.kill(host.started[1, 1].pid, signal.SIGKILL)
         await host.end_of(1)
-        assert not contain.is_alive(escaped.pid, escaped.start)
+        assert not process_tree.is_alive(escaped.pid, escaped.start)
         assert not any(os.path.exists(folder) for folder in ground.folders("1.1"))
 
     on_host(scenario)

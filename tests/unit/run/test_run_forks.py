@@ -15,7 +15,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-FORKING = {f"gsched/run/{name}.py" for name in ("forkserver", "supervisor", "steps", "jobprocess", "tasks", "fence/v2")}
+FORKING = {
+    f"gsched/run/{name}.py"
+    for name in (
+        "forkserver",
+        "supervisor/supervisor",
+        "supervisor/steps",
+        "supervisor/job_process",
+        "supervisor/tasks",
+        "fence/v2",
+    )
+}
 """Modules whose code runs in the fork server and its children alone."""
 SYSCALLS = "gsched/run/account.py"
 """By number it takes and gives up rights of one thread, which no function of Python's does."""

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[3]
 EXECUTE = """
 import os, sys
 sys.path.append(sys.argv[1])
-from gsched.run.jobprocess import execute
+from gsched.run.supervisor.job_process import execute
 class Closed:
     def take(self):
         sys.path.clear(); sys.path_importer_cache.clear(); sys.meta_path.clear()

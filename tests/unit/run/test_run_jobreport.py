@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from gsched.model.job import TERM_TEXTS, AttemptResult, LeftProcess, Usage
-from gsched.run import reportroom
-from gsched.run.jobreport import Facts, beginning_of, report_text, room_for, write_instead, write_report
+from gsched.run.report import report_room
+from gsched.run.report.job_report import Facts, beginning_of, report_text, room_for, write_instead, write_report
 
 START = 1499420042.0
 FACTS = Facts(
@@ -164,7 +164,7 @@ class File:
     def leave_room(self):
         size = room_for(self.facts, home="/home/test", cwd="/srv/dir", script=None)
         ends_a_line = self.path.read_bytes().endswith(b"\n")
-        self.room = reportroom.leave(self.job, self.facts.job, size, ends_a_line=ends_a_line)
+        self.room = report_room.leave(self.job, self.facts.job, size, ends_a_line=ends_a_line)
         return self
 
     def prints(self, told):
@@ -202,7 +202,7 @@ def test_the_report_stands_above_the_output_which_is_there_while_the_job_runs(tm
 def test_what_the_room_is_too_large_shows_nowhere(tmp_path, script):
     file = File(tmp_path / "o").leave_room().prints(b"one\n")
     room = room_for(FACTS, home="/home/test", cwd="/srv/dir", script=script)
-    file.room = reportroom.leave(file.job, FACTS.job, room, ends_a_line=True)
+    file.room = report_room.leave(file.job, FACTS.job, room, ends_a_line=True)
     fd = os.open(file.path, os.O_RDWR | os.O_APPEND)
     write_report(fd, FACTS, file.room, lambda above: text(script=script, is_above=above), is_below=False)
     os.close(fd)
@@ -214,7 +214,7 @@ def test_what_the_room_is_too_large_shows_nowhere(tmp_path, script):
     assert "\nSuccessfully completed.\n\nResource usage summary:\n\n    CPU time : " in told
     assert told.endswith("\n\nThe output (if any) follows:\n\n")
     assert all(line == line.rstrip(" ") for line in lines if line.strip())
-    rules = [number for number, line in enumerate(lines) if line == reportroom.RULE]
+    rules = [number for number, line in enumerate(lines) if line == report_room.RULE]
     assert " " not in "".join(line for line in lines[rules[0] : rules[1]] if not line.strip())
 
 
@@ -224,7 +224,7 @@ def test_the_room_is_never_so_large_that_the_line_above_the_output_is_needed(tmp
     room = room_for(FACTS, home="/home/test", cwd="/srv/dir", script=script)
     shown = script and beginning_of(script.encode())
     fd = os.open(tmp_path / "o", os.O_RDWR | os.O_CREAT)
-    assert reportroom.fill(fd, 0, room, text(result=result, script=shown, is_above=True))
+    assert report_room.fill(fd, 0, room, text(result=result, script=shown, is_above=True))
     os.close(fd)
     assert (tmp_path / "o").read_text().endswith("\n\nThe output (if any) follows:\n\n")
 
@@ -233,7 +233,7 @@ def test_a_room_that_is_much_too_large_has_lines_that_a_terminal_shows(tmp_path)
     path = tmp_path / "o"
     path.write_bytes(b"x" * 1000)
     fd = os.open(path, os.O_RDWR)
-    assert reportroom.fill(fd, 0, 1000, "Sender: \n\nend\n")
+    assert report_room.fill(fd, 0, 1000, "Sender: \n\nend\n")
     told = path.read_text()
     assert len(told) == 1000 and told.endswith("\n") and told.split() == ["Sender:", "end"]
     assert max(len(line) for line in told.split("\n")) < 100
@@ -348,7 +348,7 @@ def test_it_writes_to_plain_files_only(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in ("/dev/null", tmp_path / "pipe"):
         fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-        assert reportroom.leave(fd, "1", 100, ends_a_line=True) == (0, 0)
+        assert report_room.leave(fd, "1", 100, ends_a_line=True) == (0, 0)
         write_report(fd, FACTS, (0, 0), lambda is_above: "x", is_below=False)
     with pytest.raises(BlockingIOError):
         os.read(fd, 1)

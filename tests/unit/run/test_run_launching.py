@@ -21,13 +21,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_host import Host, appears
 
-from gsched.agent.launching import LaunchDoor, known_as, targets
-from gsched.agent.launchsocket import listen, socket_path
-from gsched.agent.parallel import GIVEN, SOCKET, launch_variables
-from gsched.agent.relay import Relay
-from gsched.agent.tasks import HostTasks
+from gsched.agent.tasks.host_tasks import HostTasks
+from gsched.agent.tasks.launch_environment import GIVEN, SOCKET, launch_variables
+from gsched.agent.tasks.launch_server import LaunchDoor, known_as, targets
+from gsched.agent.tasks.launch_socket import listen, socket_path
+from gsched.agent.tasks.task_questions import Relay
 from gsched.app import glaunch
-from gsched.master.tasks import TaskRelay
+from gsched.master.agents.task_relay import TaskRelay
 from gsched.model.job import JobState
 from gsched.wire import frames, launching
 from gsched.wire.client import DEFAULT_WAIT_S
@@ -368,7 +368,7 @@ async def asking(net: Net, request: LaunchRequest) -> tuple[asyncio.StreamReader
 
 
 def test_a_user_has_so_many_launches_at_a_time(on_host: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gsched.agent.launching.MOST_CONNECTIONS", 2)
+    monkeypatch.setattr("gsched.agent.tasks.launch_server.MOST_CONNECTIONS", 2)
 
     async def scenario(net: Net) -> None:
         requests = (
@@ -392,7 +392,7 @@ def test_a_user_has_so_many_launches_at_a_time(on_host: Callable[..., None], mon
 def test_one_user_cannot_fill_the_memory_with_launches(
     what: str, on_host: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsched.agent.launching.MOST_LOAD", 100_000)
+    monkeypatch.setattr("gsched.agent.tasks.launch_server.MOST_LOAD", 100_000)
     words = ("sleep 60", *["ab"] * (400 if what == "words" else 0))
     hosts = ("there",) * (1 if what == "words" else 4)
 
@@ -495,7 +495,7 @@ def test_hosts_are_known_with_and_without_their_domain() -> None:
 
 
 def test_mpi_is_told_what_starts_its_daemons(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gsched.agent.parallel.launcher", lambda: "/bin/glaunch")
+    monkeypatch.setattr("gsched.agent.tasks.launch_environment.launcher", lambda: "/bin/glaunch")
     assert launch_variables({}, "/run/a.sock", "/h", 1) == {SOCKET: "/run/a.sock", GIVEN: None}
     given = launch_variables({"OMPI_MCA_plm_rsh_agent": "ssh"}, "/run/a.sock", "/h", 2)
     assert "OMPI_MCA_plm_rsh_agent" not in given and given["OMPI_MCA_orte_default_hostfile"] == "/h"
@@ -509,7 +509,7 @@ def test_mpi_is_told_what_starts_its_daemons(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_environment_is_left_to_glaunch_only_where_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gsched.agent.parallel.launcher", lambda: "/bin/glaunch")
+    monkeypatch.setattr("gsched.agent.tasks.launch_environment.launcher", lambda: "/bin/glaunch")
     assert launch_variables({}, "/run/a.sock", "/h", 2)["HYDRA_ENV"] == "none"
     own = launch_variables({"HYDRA_LAUNCHER_EXEC": "/usr/bin/ssh"}, "/run/a.sock", "/h", 2)
     assert "HYDRA_ENV" not in own and "HYDRA_LAUNCHER_EXEC" not in own

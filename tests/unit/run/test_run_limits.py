@@ -13,9 +13,10 @@ import sys
 import pytest
 from run_host import Host, appears
 
-from gsched.run import contain, limits
-from gsched.run.limits import Guard
 from gsched.run.order import Limits
+from gsched.run.processes import process_tree
+from gsched.run.supervisor import run_limits
+from gsched.run.supervisor.run_limits import Guard
 
 PYTHON = shlex.quote(sys.executable)
 HOLD = f"exec {PYTHON} -c 'import sys, time; held = bytearray(int(sys.argv[1]) << 20); time.sleep(60)'"
@@ -161,10 +162,10 @@ class Clocked:
         self.sent: list[int] = []
         self.looks = 0
         self.used = list(used)
-        monkeypatch.setattr(contain, "send_all", lambda found, signum: self.sent.append(signum) or "")
-        monkeypatch.setattr(contain, "family", self.family)
+        monkeypatch.setattr(process_tree, "send_all", lambda found, signum: self.sent.append(signum) or "")
+        monkeypatch.setattr(process_tree, "family", self.family)
         monkeypatch.setattr(
-            limits, "_used", lambda name, members, cpu_s: self.used[min(self.looks, len(self.used)) - 1]
+            run_limits, "_used", lambda name, members, cpu_s: self.used[min(self.looks, len(self.used)) - 1]
         )
         self.guard = Guard(run_limit_s, allowed or {}, 10.0, list)
 
@@ -231,26 +232,26 @@ def test_only_the_cpu_limit_explains_a_signal_of_the_kernel():
 @pytest.mark.parametrize("has_children_files", [False, True])
 def test_a_family_is_found_on_kernels_of_both_kinds(monkeypatch, has_children_files):
     """Where this kernel lacks the files of children, they are made up from its table of processes."""
-    read = contain._read
+    read = process_tree._read
 
     def read_or_make(path):
         if not path.endswith("/children"):
             return read(path)
         pid, thread = path.split("/")[2], path.split("/")[4]
-        mine = [each.pid for each in contain.scan().values() if each.ppid == int(pid)]
+        mine = [each.pid for each in process_tree.scan().values() if each.ppid == int(pid)]
         return b"".join(b"%d " % child for child in mine) if pid == thread else b""
 
-    monkeypatch.setattr(contain, "_read", read_or_make)
-    monkeypatch.setattr(contain, "_HAS_CHILDREN_FILES", has_children_files)
+    monkeypatch.setattr(process_tree, "_read", read_or_make)
+    monkeypatch.setattr(process_tree, "_HAS_CHILDREN_FILES", has_children_files)
     child = subprocess.Popen(["/bin/sh", "-c", "sleep 60 & sleep 60 & echo; wait"], stdout=subprocess.PIPE)
     try:
         assert child.stdout is not None
         child.stdout.readline()
-        assert [each.ppid for each in contain.family(child.pid)] == [child.pid] * 2
-        assert contain.family(1 << 22) == []
+        assert [each.ppid for each in process_tree.family(child.pid)] == [child.pid] * 2
+        assert process_tree.family(1 << 22) == []
     finally:
-        for each in contain.family(child.pid):
-            contain.send(each, signal.SIGKILL)
+        for each in process_tree.family(child.pid):
+            process_tree.send(each, signal.SIGKILL)
         child.kill()
         child.communicate()
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from run_host import CLUSTER, Host, appears
 
-from gsched.run import contain
 from gsched.run.order import Step
+from gsched.run.processes import process_tree
 
 ESCAPE = (
     "#!/usr/bin/env python3\n"
@@ -35,10 +35,10 @@ THREAD_LEFT = (
 async def without_supervisor(host: Host) -> None:
     """Kill the supervisor of job 1, and see it gone: a signal takes its time on a busy machine."""
     pid = host.supervisor_pid()
-    supervisor = contain.read_process(pid)
+    supervisor = process_tree.read_process(pid)
     assert supervisor is not None
     os.kill(pid, signal.SIGKILL)
-    await appears(lambda: not contain.is_alive(pid, supervisor.start))
+    await appears(lambda: not process_tree.is_alive(pid, supervisor.start))
 
 
 def test_a_process_without_session_and_environment_is_its_attempts(on_host):
@@ -79,12 +79,12 @@ def test_before_it_has_become_its_program_a_job_has_no_mark(on_host):
         await host.executor.start(host.order("sleep 60", first=(wait,)))
         started = await host.start_of(1)
         await appears((host.root / "waits").exists)
-        assert contain.mark_of(started.pid) == ""
+        assert process_tree.mark_of(started.pid) == ""
         await without_supervisor(host)
         assert host.executor.owners([started.pid]) == {started.pid: "1.1"}
         await host.executor.signal(1, 1, signal.SIGKILL)
         await host.end_of(1)
-        main = contain.read_process(started.pid)
+        main = process_tree.read_process(started.pid)
         assert main is None or main.is_dead
 
     on_host(scenario)
@@ -100,13 +100,13 @@ def test_the_session_of_an_orphan_ends_with_it(on_host):
         await host.executor.start(host.order(f"({forgets} &); exec sleep 60"))
         started = await host.start_of(1)
         await appears((host.root / "pid").exists)
-        left = contain.read_process(int((host.root / "pid").read_text()))
+        left = process_tree.read_process(int((host.root / "pid").read_text()))
         assert left is not None
         await without_supervisor(host)
         assert host.executor.owners([left.pid]) == {left.pid: "1.1"}
         os.kill(started.pid, signal.SIGKILL)
         await host.end_of(1)
-        assert not contain.is_alive(left.pid, left.start)
+        assert not process_tree.is_alive(left.pid, left.start)
 
     on_host(scenario)
 
@@ -116,7 +116,7 @@ def test_a_process_whose_first_thread_has_ended_is_alive(on_host):
         await host.executor.start(host.order(script=THREAD_LEFT))
         started = await host.start_of(1)
         await appears(lambda: "State:\tZ" in (Path(f"/proc/{started.pid}/status")).read_text())
-        seen = contain.read_process(started.pid)
+        seen = process_tree.read_process(started.pid)
         assert seen is not None and not seen.is_dead
         await host.executor.signal(1, 1, signal.SIGKILL)
         assert (await host.end_of(1)).signal == signal.SIGKILL

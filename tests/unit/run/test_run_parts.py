@@ -13,10 +13,11 @@ import pytest
 from run_host import Host, appears
 
 from gsched.base import gpulock
-from gsched.run import contain, members, parts
-from gsched.run.opening import Settings
 from gsched.run.order import Limits
-from gsched.run.supervisor import Supervisor
+from gsched.run.processes import attempt_processes, process_tree
+from gsched.run.supervisor import host_parts
+from gsched.run.supervisor.opening import Settings
+from gsched.run.supervisor.supervisor import Supervisor
 
 
 async def opened(host: Host, **fields: object) -> None:
@@ -29,7 +30,7 @@ def test_a_part_is_there_until_it_is_told_to_end(on_host):
         await opened(host, gpu_lock_uuids=("GPU-p",))
         supervisor = host.supervisor_pid()
         assert host.started[1, 1].pid == supervisor
-        assert not contain.descendants(supervisor, contain.scan())
+        assert not process_tree.descendants(supervisor, process_tree.scan())
         with pytest.raises(gpulock.GpuLockError):
             gpulock.lock_gpus(["GPU-p"], "others", gpulock.Places(str(host.locks), "", False))
         await host.executor.suspend(1, 1)
@@ -109,9 +110,9 @@ def forked(folder: Path, **order: object) -> int:
     return pid
 
 
-async def task_of(pid: int) -> contain.Process:
-    await appears(lambda: [each for each in contain.descendants(pid, contain.scan()) if each.name == "sleep"])
-    return contain.descendants(pid, contain.scan())[0]
+async def task_of(pid: int) -> process_tree.Process:
+    await appears(lambda: [each for each in process_tree.descendants(pid, process_tree.scan()) if each.name == "sleep"])
+    return process_tree.descendants(pid, process_tree.scan())[0]
 
 
 def status(folder: Path) -> dict[str, object]:
@@ -122,7 +123,7 @@ def test_a_part_ends_when_its_last_task_has(tmp_path):
     async def scenario():
         pid = forked(tmp_path)
         task = await task_of(pid)
-        os.kill(pid, parts.END)
+        os.kill(pid, host_parts.END)
         await asyncio.sleep(0.1)
         assert os.waitpid(pid, os.WNOHANG) == (0, 0)
         os.kill(task.pid, signal.SIGINT)
@@ -136,9 +137,9 @@ def test_a_part_that_is_closed_ends_its_tasks(tmp_path):
     async def scenario():
         pid = forked(tmp_path)
         task = await task_of(pid)
-        os.kill(pid, parts.CLOSE)
+        os.kill(pid, host_parts.CLOSE)
         await asyncio.to_thread(os.waitpid, pid, 0)
-        assert not contain.is_alive(task.pid, task.start)
+        assert not process_tree.is_alive(task.pid, task.start)
         assert status(tmp_path)["exit_code"] == 0
 
     asyncio.run(scenario())
@@ -159,11 +160,11 @@ def test_only_the_supervisor_itself_is_told(on_host):
         held = host.executor._held["1.1"]
         right = held.supervisor
         held.supervisor = (right[0], right[1] + 1)  # another process with its number
-        members.tell(held, parts.CLOSE)
+        attempt_processes.tell(held, host_parts.CLOSE)
         await asyncio.sleep(0.1)
         assert not host.ended
         held.supervisor = right
-        members.tell(held, parts.CLOSE)
+        attempt_processes.tell(held, host_parts.CLOSE)
         assert (await host.end_of(1)).succeeded
 
     on_host(scenario)

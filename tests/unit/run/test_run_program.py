@@ -15,11 +15,11 @@ import pytest
 from run_host import Host, appears
 from test_run_account import USER
 
-from gsched.run import contain
 from gsched.run.account import look_up
 from gsched.run.fence import tree
 from gsched.run.fence.group import make_fenced
 from gsched.run.order import Fence
+from gsched.run.processes import process_tree
 from gsched.run.program import MOST_PRINTED, Program
 
 ENVIRONMENT = {"PATH": os.defpath}
@@ -79,7 +79,7 @@ def test_it_is_killed_after_its_limit_with_what_it_has_started(on_host):
         note = host.root / "pids"
         with pytest.raises(TimeoutError):
             await host.executor.run_program(shell(f"sleep 600 & echo $! $$ > '{note}'; wait"), 2.0)
-        await appears(lambda: not any(contain.read_process(int(pid)) for pid in note.read_text().split()))
+        await appears(lambda: not any(process_tree.read_process(int(pid)) for pid in note.read_text().split()))
         assert (await host.executor.run_program(shell("echo on"))).printed == b"on\n"
 
     on_host(scenario)
@@ -91,7 +91,7 @@ def test_a_fork_server_that_dies_meanwhile_is_told_of_and_started_anew(on_host):
         fifo = host.root / "fifo"
         os.mkfifo(fifo)
         running = asyncio.create_task(host.executor.run_program(shell(f"read x < '{fifo}'")))
-        await appears(lambda: forks.pid is not None and contain.family(forks.pid))
+        await appears(lambda: forks.pid is not None and process_tree.family(forks.pid))
         os.kill(forks.pid, signal.SIGKILL)
         with pytest.raises(OSError, match="the fork server has ended, and nobody knows how the program did"):
             await running

@@ -10,7 +10,7 @@ from run_host import CLUSTER
 
 from gsched.run.fence import tree
 from gsched.run.fence.ground import tag_of
-from gsched.run.remains import left_by
+from gsched.run.processes.attempt_marks import left_by
 
 
 def test_a_job_that_a_job_submitted_is_not_taken_for_it(on_host):

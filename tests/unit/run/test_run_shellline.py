@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_host import SEARCHED
 
-from gsched.run.shellline import in_place, plain_words
+from gsched.run.shell_line import in_place, plain_words
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from gsched.run.order import Step
-from gsched.run.steps import in_login, quoted, started_by
+from gsched.run.supervisor.steps import in_login, quoted, started_by
 
 
 def step(command: str, *, is_site: bool = False) -> Step:

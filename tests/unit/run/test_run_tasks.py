@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from run_host import Host, appears, marked_processes
 
-from gsched.agent.tasks import PIECE, HostTasks
-from gsched.run import contain
+from gsched.agent.tasks.host_tasks import PIECE, HostTasks
 from gsched.run.order import Step
+from gsched.run.processes import process_tree
 from gsched.wire.v1 import agent_pb2
 
 JOB = (1, 1)
@@ -135,8 +135,8 @@ async def test_large_outputs_are_exact_and_kept_nowhere(host: Host) -> None:
     supervisor = host.supervisor_pid()
     out, err, status = await asking.all_of("a-0")
     assert out == b"x" * size and err == b"end\n" and status == 0
-    process = contain.read_process(supervisor)
-    assert process is not None and process.rss_pages * contain.PAGE_BYTES < 40 << 20
+    process = process_tree.read_process(supervisor)
+    assert process is not None and process.rss_pages * process_tree.PAGE_BYTES < 40 << 20
     assert sum(path.stat().st_size for path in host.folder().rglob("*") if path.is_file()) < 64 * 1024
 
 
@@ -196,7 +196,7 @@ async def test_one_that_nobody_wants_is_killed_at_last_and_nothing_kept_of_it(ho
     assert (await asking.read("a-0")).stdout == b"up\n"
     pid = json.loads((host.folder() / "tasks/a-0/started").read_text())["pid"]
     await asking.ask("a-0", signal=agent_pb2.SignalTask(signal=signal.SIGTERM, ends=True))
-    await appears(lambda: contain.read_process(pid) is None)
+    await appears(lambda: process_tree.read_process(pid) is None)
     assert (host.root / "told").exists(), "it does not end by SIGTERM"
     await appears(lambda: not (host.folder() / "tasks/a-0").exists())
     assert (1, 1) not in host.ended
@@ -239,14 +239,14 @@ async def test_an_end_that_cannot_be_written_is_written_later(host: Host) -> Non
 def _is_dead(host: Host) -> bool:
     """Whether the process of task a-0 has been reaped."""
     started = json.loads((host.folder() / "tasks/a-0/started").read_text())
-    return contain.read_process(started["pid"]) is None
+    return process_tree.read_process(started["pid"]) is None
 
 
 @pytest.mark.parametrize(
     ("limit", "told"),
     [
-        ("gsched.run.taskfiles.MOST_RUNNING", "2 tasks of the job run on here already"),
-        ("gsched.agent.tasks.MOST_TASKS", "2 tasks of the job are not over on here"),
+        ("gsched.run.task_files.MOST_RUNNING", "2 tasks of the job run on here already"),
+        ("gsched.agent.tasks.host_tasks.MOST_TASKS", "2 tasks of the job are not over on here"),
     ],
 )
 def test_a_job_has_so_many_tasks_on_a_host_and_no_more(
@@ -300,7 +300,7 @@ async def test_of_a_suspended_job_they_start_when_it_goes_on(host: Host) -> None
     await host.executor.suspend(*JOB)
     starting = asyncio.create_task(asking.sh("a-0", "echo ran"))
     await appears(lambda: (host.folder() / "tasks/a-0/order").exists())
-    supervisor = contain.read_process(host.supervisor_pid())
+    supervisor = process_tree.read_process(host.supervisor_pid())
     assert supervisor is not None
     await asyncio.sleep(0.1)
     assert not (host.folder() / "tasks/a-0/started").exists()

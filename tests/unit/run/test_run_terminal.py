@@ -9,8 +9,8 @@ from pathlib import Path
 
 from run_host import PATIENCE_S, Host
 
-from gsched.agent.terminals import ask, hang_up, has_terminal, show
-from gsched.run.terminal import LIMIT, Terminal
+from gsched.agent.output.terminal_questions import ask, hang_up, has_terminal, show
+from gsched.run.supervisor.terminal import LIMIT, Terminal
 from gsched.wire.v1 import agent_pb2
 
 

@@ -11,18 +11,18 @@ import signal
 import pytest
 from run_host import Host, appears
 
-from gsched.run import contain
-from gsched.run.limits import Guard
+from gsched.run.processes import process_tree
+from gsched.run.supervisor.run_limits import Guard
 
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Little patience of the executor; that of supervisors is as always."""
-    monkeypatch.setattr(contain, "UNKILLABLE_AFTER_S", 0.2)
+    monkeypatch.setattr(process_tree, "UNKILLABLE_AFTER_S", 0.2)
 
 
 def state_of(pid: int) -> str:
-    process = contain.read_process(pid)
+    process = process_tree.read_process(pid)
     return process.state if process is not None else ""
 
 
@@ -77,21 +77,21 @@ def test_what_a_job_leaves_hanging_in_the_kernel_holds_its_end_up(on_host, hang,
 def lost_kills(monkeypatch: pytest.MonkeyPatch, at_once: None) -> list[int]:
     """Process ids whose SIGKILL has got lost; clear `monkeypatch` to let them through."""
     lost: list[int] = []
-    real = contain.send
+    real = process_tree.send
 
-    def send(process: contain.Process, signum: int) -> str:
+    def send(process: process_tree.Process, signum: int) -> str:
         if signum != signal.SIGKILL:
             return real(process, signum)
         lost.append(process.pid)
         return ""
 
-    monkeypatch.setattr(contain, "send", send)
+    monkeypatch.setattr(process_tree, "send", send)
     return lost
 
 
 def test_a_process_that_is_not_ours_to_end_is_named(on_host, at_once, monkeypatch):
     """A job that has become root by sudo, of an agent that is not: it runs on, and that is said."""
-    monkeypatch.setattr(contain, "send", lambda process, signum: f"process {process}: Operation not permitted")
+    monkeypatch.setattr(process_tree, "send", lambda process, signum: f"process {process}: Operation not permitted")
 
     async def scenario(host: Host) -> None:
         await host.executor.start(host.order("sleep 60"))
@@ -139,6 +139,6 @@ def test_a_limit_that_does_not_end_the_job_is_seen_to_be_helpless():
         seen.append((ran_s, guard.is_helpless(ran_s)))
     killing_from = 13.0  # USR2, INT, TERM, KILL
     assert [helpless for _, helpless in seen] == [
-        ran_s >= killing_from + contain.UNKILLABLE_AFTER_S for ran_s, _ in seen
+        ran_s >= killing_from + process_tree.UNKILLABLE_AFTER_S for ran_s, _ in seen
     ]
     assert seen[-1][1]

@@ -15,10 +15,11 @@ from run_host import CLUSTER, Host, appears
 
 from gsched.base.gpulock import Places
 from gsched.model.allocation import HeldGpu, HostAllocation
-from gsched.run import attemptfiles, contain, unrecorded
+from gsched.run import attempt_files, lost_folders
 from gsched.run.executor import ProcessExecutor
 from gsched.run.fence import tree
 from gsched.run.fence.ground import tag_of
+from gsched.run.processes import process_tree
 from gsched.run.spool import Spool
 
 pytestmark = pytest.mark.fault
@@ -43,7 +44,7 @@ def lose(host: Host) -> None:
 async def orphaned(host: Host) -> None:
     pid = host.supervisor_pid()
     os.kill(pid, signal.SIGKILL)
-    await appears(lambda: contain.read_process(pid) is None)
+    await appears(lambda: process_tree.read_process(pid) is None)
 
 
 def test_the_order_is_had_again_whole_from_the_supervisor(on_host):
@@ -136,15 +137,15 @@ def test_who_is_taken_for_a_supervisor(tmp_path, claims, uid, names):
     folder = tmp_path / "spool" / "attempts" / "1.1"
     folder.mkdir(parents=True)
     order = {"job_id": 1, "attempt": 1, "command": "", "environment": {"GSCHED_ATTEMPT_ID": f"{CLUSTER}/1.1"}}
-    (folder / attemptfiles.ORDER).write_text(json.dumps(order))
+    (folder / attempt_files.ORDER).write_text(json.dumps(order))
     words = [sys.executable, "-c", f"import os; os.umask(0o077)\n{KEEPER}", "gsched.run.forkserver"]
-    (folder / attemptfiles.ORDER).chmod(0o600)
+    (folder / attempt_files.ORDER).chmod(0o600)
     keeper = subprocess.Popen([*words, str(folder), claims, str(uid)], stdout=subprocess.PIPE)
     try:
         assert keeper.stdout is not None and keeper.stdout.readline()
         shutil.rmtree(tmp_path / "spool")
         spool = Spool(tmp_path / "spool")
-        unrecorded.record_again(spool, CLUSTER)
+        lost_folders.record_again(spool, CLUSTER)
         assert spool.names() == names
     finally:
         keeper.kill()
@@ -180,10 +181,10 @@ def test_without_a_supervisor_the_gpus_are_not_known(on_host):
 def test_a_group_proves_what_is_in_it_only_by_its_whole_name(monkeypatch, place, is_proven):
     line = "0::" + place.format(tag=tag_of(CLUSTER), other=tag_of("other"))
     monkeypatch.setattr(tree, "read", lambda path: line + "\n")
-    monkeypatch.setattr(contain, "owner_of", lambda pid: 4711)
-    process = contain.read_process(os.getpid())
+    monkeypatch.setattr(process_tree, "owner_of", lambda pid: 4711)
+    process = process_tree.read_process(os.getpid())
     assert process is not None
-    assert unrecorded._is_proven(process, CLUSTER, "17.1") is is_proven
+    assert lost_folders._is_proven(process, CLUSTER, "17.1") is is_proven
 
 
 @pytest.mark.needs_root
@@ -192,7 +193,7 @@ def test_a_mark_alone_proves_nothing_of_another_users_process(tmp_path: Path):
     forged = subprocess.Popen(["sleep", "600"], env=mark, user=65534, group=65534, extra_groups=[])
     try:
         spool = Spool(tmp_path)
-        unrecorded.record_again(spool, CLUSTER)
+        lost_folders.record_again(spool, CLUSTER)
         assert spool.names() == []
     finally:
         forged.kill()
@@ -203,14 +204,14 @@ def test_a_mark_alone_proves_nothing_of_another_users_process(tmp_path: Path):
 def test_whose_an_attempt_is_that_another_user_owns():
     child = subprocess.Popen(["sleep", "600"], user=65534, group=65533, extra_groups=[])
     try:
-        account = unrecorded._account_of(child.pid)
+        account = lost_folders._account_of(child.pid)
         assert account is not None
         assert (account.name, account.uid, account.gid, account.groups) == ("65534", 65534, 65533, (65533,))
-        assert unrecorded._account_of(os.getpid()) is None
+        assert lost_folders._account_of(os.getpid()) is None
     finally:
         child.kill()
         child.wait()
-    assert unrecorded._account_of(child.pid) is None
+    assert lost_folders._account_of(child.pid) is None
 
 
 def test_nothing_of_what_a_supervisor_has_open_is_the_jobs(on_host):

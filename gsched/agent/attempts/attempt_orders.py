@@ -1,0 +1,415 @@
+"""The agent's attempts: orders carried out once, results repeated until the master has them on disk.
+
+The executor's folders are the journal; after a crash of the agent they say what runs, what ended and what never began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from gsched.agent.attempts.attempt_fences import Fencing
+from gsched.agent.attempts.held_resources import Holdings, uuids_of
+from gsched.agent.attempts.job_accounts import Accounts
+from gsched.agent.attempts.order_builder import Orders, Start, Surroundings
+from gsched.agent.attempts.unkillable_reports import Unkillables
+from gsched.agent.blocking_pool import PATH_PATIENCE_S, Aside
+from gsched.agent.gpu.gpu_prolog_epilog import Custody, GpusUnfit
+from gsched.agent.output import terminal_questions
+from gsched.agent.output.kept_outputs import KeptOutputs
+from gsched.agent.output.output_quota import OutputQuota
+from gsched.agent.output.output_tail import Endings
+from gsched.agent.output.report_delivery import Letters
+from gsched.agent.tasks.host_tasks import HostTasks
+from gsched.base.clock import Clock
+from gsched.base.errors import GschedError, Internal
+from gsched.base.gpulock import Places
+from gsched.base.ids import attempt_name
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.config import KEPT_OUTPUT_MIB
+from gsched.model.host_ledger import AttemptKey
+from gsched.model.job import AttemptResult, JobSpec
+from gsched.run.executor import ProcessExecutor
+from gsched.run.order import Limits, StartedInfo
+from gsched.run.processes.attempt_marks import left_by
+from gsched.wire.auth import user_name
+from gsched.wire.convert import fill, from_proto
+from gsched.wire.v1 import agent_pb2
+
+log = logging.getLogger(__name__)
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+
+
+class Attempts:
+    """What this host has been ordered to run. `send` puts a message to the master into the stream (or drops it)."""
+
+    def __init__(
+        self,
+        host: str,
+        spool: Path,
+        cluster: str,
+        uid: int,
+        clock: Clock,
+        *,
+        send: Callable[[agent_pb2.AgentMessage], None],
+        surroundings: Surroundings,
+        fencing: Fencing | None = None,
+        custody: Custody | None = None,
+        accounts: Accounts | None = None,
+        locks: Places | None = None,
+        quota: OutputQuota | None = None,
+    ) -> None:
+        self._fencing = fencing
+        self._custody = custody or Custody()
+        self._accounts = accounts or Accounts(host, uid=uid)
+        self._host = host
+        self._spool = spool
+        self._cluster = cluster
+        self._clock = clock
+        self._send = send
+        self._elsewhere: set[AttemptKey] = set()
+        """Attempts whose jobs have their first host elsewhere: here is a part of them."""
+        self._started: dict[AttemptKey, StartedInfo] = {}
+        self._ended: dict[AttemptKey, AttemptResult] = {}
+        self.holdings = Holdings(self._ended)
+        self.unkillable = Unkillables(send)
+        self._stores: dict[AttemptKey, agent_pb2.StoreMark] = {}
+        """Whose store has ordered an attempt, where that is known."""
+        self._reasons: dict[AttemptKey, str] = {}
+        """LSF's keywords for attempts that are being ended."""
+        self._blames: dict[AttemptKey, str] = {}
+        """What was on the GPUs of attempts that have failed."""
+        self._unwritten: set[AttemptKey] = set()
+        """Attempts that have ended, and about which something is being written."""
+        self._returns: set[asyncio.Task[None]] = set()
+        self._outputs = KeptOutputs(spool / "outputs")
+        self._quota = quota or OutputQuota(KEPT_OUTPUT_MIB)
+        self.endings = Endings()
+        self.terminate_interval_s = 10.0
+        self._executor = ProcessExecutor(
+            spool,
+            cluster,
+            on_started=self._on_started,
+            on_ended=self._on_ended,
+            on_unkillable=self.unkillable.found,
+            clock=clock,
+            gpu_locks=locks,
+        )
+        self.run_program = self._executor.run_program
+        self.tasks = HostTasks(host, self._executor, self.folder, lambda: self.terminate_interval_s)
+        self._aside = Aside()
+        self._letters = Letters(self._executor, self._on_written, self._aside)
+        self._orders = Orders(host, user_name(uid), self._executor, clock, surroundings)
+
+    async def adopt(self) -> int:
+        """Take up what an earlier agent left; returns how many attempts there are."""
+        keys = await self._executor.adopt()
+        for key in keys:
+            order = self._executor.order(*key)
+            if order is None:
+                continue
+            self._stores[key] = agent_pb2.StoreMark(cluster_id=order.cluster_id, generation=order.generation)
+            self.holdings.take_up(key, order, self._host)
+            if order.is_part:
+                self._elsewhere.add(key)
+            if key not in self._ended:
+                self._letters.expect(key, order)
+        if self._fencing is not None:
+            for name in self._fencing.clear(attempt_name(*key) for key in keys):
+                log.warning("processes of attempt %s, of which nothing is known, are still there", name)
+        return len(keys)
+
+    @property
+    def unforgotten(self) -> set[AttemptKey]:
+        """Those that run, and the ones whose end the master has not on disk yet."""
+        return {*self.holdings, *self._ended}
+
+    async def settle(self) -> None:
+        """Wait for the reports that are being written: what a hello tells the master is over needs no more work.
+
+        Not for GPUs to be given back: a hello says that these are still held.
+        """
+        await self._letters.settle()
+
+    async def limit_outputs(self) -> None:
+        """For ever: keep what jobs print without -o within bounds."""
+        await self._quota.watch(lambda: [self.folder(key) for key in self._executor.running()])
+
+    def close(self) -> None:
+        """Stop watching; jobs go on."""
+        self._executor.close()
+        if self._fencing is not None:
+            self._fencing.leave()
+
+    # -- what the master orders -----------------------------------------------------------------------------------
+
+    async def start(self, message: agent_pb2.StartAttempt) -> None:
+        """Start the attempt, unless it is known: then its news are told again."""
+        key = (message.job_id, message.attempt)
+        if self._is_of_another(key, message.store):
+            self._refuse(key)
+            return
+        if key in self._ended:
+            self._tell_ended(key)
+            return
+        if key in self.holdings:
+            if key in self._started:
+                self._tell_started(key)
+            return
+        try:
+            await self._start(key, message)
+        except Exception as error:
+            if not isinstance(error, GschedError):
+                log.exception("attempt %s.%s cannot be started", *key)
+            if key in self._executor.running():
+                return  # the order is in the journal: it may run, now or after a restart
+            problem = str(error) or type(error).__name__
+            result = AttemptResult(
+                started=False,
+                ended_at=self._clock.now(),
+                problem=problem,
+                gpus_unfit=isinstance(error, GpusUnfit),
+            )
+            self._on_ended(*key, result)
+
+    def _is_of_another(self, key: AttemptKey, store: agent_pb2.StoreMark) -> bool:
+        """Whether an attempt of that name is here already that the store of another cluster had ordered."""
+        known = self._stores.get(key)
+        return known is not None and known.cluster_id not in ("", store.cluster_id)
+
+    def _refuse(self, key: AttemptKey) -> None:
+        """Tell that it was not started; nothing is noted, for the name stands for another attempt here."""
+        message = agent_pb2.Ended(job_id=key[0], attempt=key[1])
+        problem = f"an attempt {attempt_name(*key)} that another store had ordered is on {self._host} (gadmin orphans)"
+        fill(message.result, AttemptResult(started=False, ended_at=self._clock.now(), problem=problem))
+        self._send(agent_pb2.AgentMessage(ended=message))
+
+    async def _start(self, key: AttemptKey, message: agent_pb2.StartAttempt) -> None:
+        spec = from_proto(message.spec, JobSpec)
+        allocation = from_proto(message.allocation, Allocation)
+        part = next((part for part in allocation.hosts if part.host == self._host), None)
+        if part is None:
+            raise Internal(f"attempt {attempt_name(*key)} was sent to {self._host}, but is not for it")
+        self.holdings.take(key, part)
+        self._stores[key] = message.store
+        if allocation.first_host != self._host:
+            self._elsewhere.add(key)
+        login = await self._accounts.login(spec.user)
+        await self._custody.before(key, part, spec)
+        fence = None
+        if self._fencing is not None:
+            fence = await self._fencing.fence_of(attempt_name(*key), part, message.gpu_unrequested)
+        interval_s = self.terminate_interval_s
+        # Where the user's paths lead is looked up in the user's name.
+        start = Start(message, spec, allocation, part, login)
+        order = await self._aside.as_user(login.account, lambda: self._orders.of(start, fence, interval_s))
+        if order.any_gpu:
+            self.holdings.may_use_any(key)
+        self._letters.expect(key, order)
+        await self._executor.start(order)
+
+    def owners(self, pids: Iterable[int]) -> Mapping[int, str]:
+        """Process id -> the attempt (`17.1`) that it belongs to, also one that is over; others are left out."""
+        asked = list(pids)
+        found = self._executor.owners(asked)
+        return {**left_by((pid for pid in asked if pid not in found), self._cluster, self._executor.uid_of), **found}
+
+    def on_gpus(self) -> Mapping[str, frozenset[str]]:
+        """Attempts that have not ended, of which processes may be on GPUs -> UUIDs of their whole GPUs."""
+        return {attempt_name(*key): uuids_of(self.holdings.part(key)) for key in self._executor.running()}
+
+    def giving_back(self) -> Mapping[str, frozenset[str]]:
+        """Attempts that have ended and still hold GPUs -> UUIDs of these."""
+        return {attempt_name(*key): uuids_of(part) for key, part in self.holdings.returning.items()}
+
+    async def terminate(
+        self, key: AttemptKey, reason: str = "", *, given_up: bool = False, hangup: bool = False
+    ) -> None:
+        """End it; an attempt that is not here is over. `reason`: LSF's keyword for why; `hangup`: its terminal is gone.
+
+        `given_up`: its job has gone on without it. Then a part ends at once, and what is not here is told to be over.
+        """
+        if given_up and key not in self.holdings and key not in self._ended:
+            gone = agent_pb2.Ended(job_id=key[0], attempt=key[1], given_up=True)
+            fill(gone.result, AttemptResult(started=False, ended_at=self._clock.now()))
+            self._send(agent_pb2.AgentMessage(ended=gone))
+            return
+        self._explain(key, reason)
+        if given_up and key in self._elsewhere:
+            await self._executor.close_part(*key)
+        else:
+            await self._executor.terminate(*key, self.terminate_interval_s, hangup=hangup)
+            if hangup:  # else its end would wait for somebody to take its last output
+                await terminal_questions.hang_up(self.folder(key))
+
+    def _explain(self, key: AttemptKey, reason: str) -> None:
+        """What to say of the attempt if it ends other than well. What was asked for first has ended it."""
+        if reason and key in self.holdings and key not in self._ended:
+            self._reasons.setdefault(key, reason)
+
+    async def signal(self, key: AttemptKey, number: int, reason: str = "") -> None:
+        """Send one signal to all its processes. `reason`: LSF's keyword for an attempt that ends by it."""
+        if number in _ENDING:
+            self._explain(key, reason)
+        await self._executor.signal(*key, number)
+
+    async def suspend(self, key: AttemptKey) -> None:
+        """Stop its processes."""
+        await self._executor.suspend(*key)
+
+    async def resume(self, key: AttemptKey) -> None:
+        """Let them go on."""
+        await self._executor.resume(*key)
+
+    async def limit(self, key: AttemptKey, message: agent_pb2.LimitAttempt) -> None:
+        """Other limits than at its start; an attempt that is not here is over."""
+        run_limit_s = message.run_limit_s if message.HasField("run_limit_s") else None
+        await self._executor.limit(*key, Limits(run_limit_s=run_limit_s, limits=dict(message.limits)))
+
+    def forget(self, key: AttemptKey) -> None:
+        """The master has the result on disk: the journal may go, what the job printed stays for a while."""
+        if self._ended.pop(key, None) is None:
+            return
+        self.holdings.forget(key)
+        self._started.pop(key, None)
+        self._stores.pop(key, None)
+        self._elsewhere.discard(key)
+        self._blames.pop(key, None)
+        self._outputs.keep(attempt_name(*key), self.folder(key), self._clock.now())
+        self._executor.forget(*key)
+
+    # -- what the master is told ----------------------------------------------------------------------------------
+
+    def fill_hello(self, hello: agent_pb2.Hello) -> None:
+        """Everything that is known, for a new session."""
+        hello.only_user = self._accounts.only_user
+        starting = (key for key in self.holdings if key not in self._ended)  # some may not be in the journal yet
+        for key in dict.fromkeys([*self._executor.running(), *starting]):
+            held = hello.held.add(job_id=key[0], attempt=key[1], store=self._stores.get(key))
+            fill(held.part, self.holdings.part(key) or HostAllocation(host=self._host, slots=1))
+        for key, part in self.holdings.returning.items():
+            fill(hello.held.add(job_id=key[0], attempt=key[1], store=self._stores.get(key)).part, part)
+        for key in self._started:
+            hello.started.append(self._started_message(key))
+        for key in self._ended:
+            if key not in self.holdings.returning:
+                hello.ended.append(self._ended_message(key))
+
+    def usage_report(self) -> agent_pb2.UsageReport | None:
+        """A sample of every running attempt; None when nothing runs."""
+        report = agent_pb2.UsageReport()
+        for key in self._started:
+            usage = self._executor.usage(*key) if key not in self._ended else None
+            if usage is not None:
+                fill(report.attempts.add(job_id=key[0], attempt=key[1]).usage, usage)
+        return report if report.attempts else None
+
+    def folder(self, key: AttemptKey) -> Path:
+        """Where its files lie, while it is known."""
+        return self._spool / "attempts" / attempt_name(*key)
+
+    def is_over(self, key: AttemptKey) -> bool:
+        """Whether it will print nothing any more."""
+        return key in self._ended or key not in self.holdings
+
+    async def read_output(self, key: AttemptKey, stream: str, offset: int, most: int) -> bytes:
+        """What it has printed, from an offset on. Raises TimeoutError when its file system does not answer."""
+        if key not in self.holdings:
+            return self._outputs.read(attempt_name(*key), stream, offset, most)
+        whose = self._executor.user_of(*key)
+        if not whose:
+            return self._executor.read_output(*key, stream, offset, most)
+        reading = partial(self._executor.read_output, *key, stream, offset, most)
+        return await self._aside.run(whose, reading, PATH_PATIENCE_S)
+
+    async def read_kept(self, key: AttemptKey, stream: str, offset: int, most: int) -> bytes:
+        """The same of what is kept here alone: nothing of a stream whose file could be opened."""
+        if key not in self.holdings:
+            return self._outputs.read(attempt_name(*key), stream, offset, most)
+        return self._executor.read_output(*key, stream, offset, most, only_kept=True)
+
+    def _on_started(self, job_id: int, attempt: int, info: StartedInfo) -> None:
+        self._started[job_id, attempt] = info
+        self._tell_started((job_id, attempt))
+        self._letters.started((job_id, attempt))
+
+    def _on_ended(self, job_id: int, attempt: int, result: AttemptResult) -> None:
+        key = (job_id, attempt)
+        self._quota.cut(self.folder(key))
+        reason = self._reasons.pop(key, "")
+        self.unkillable.ended(key)
+        if reason and result.started and not result.succeeded and not result.term_reason:
+            result = msgspec.structs.replace(result, term_reason=reason)
+        self._ended[key] = result
+        self.endings.tell(key)
+        part = self.holdings.part(key)
+        if part is None:  # it ended while no agent was here
+            order = self._executor.order(*key)
+            if order is not None:
+                part = order.holding
+                self._letters.expect(key, order)
+                if order.is_part:
+                    self._elsewhere.add(key)
+        if part is not None and part.gpus:
+            self.holdings.begin_return(key, part)
+            task = asyncio.get_running_loop().create_task(self._give_back(key, part))
+            self._returns.add(task)
+            task.add_done_callback(self._returns.discard)
+        if self._letters.ended(key, result):
+            self._unwritten.add(key)
+        self._tell_ended(key)
+
+    def _on_written(self, key: AttemptKey, result: AttemptResult) -> None:
+        self._unwritten.discard(key)
+        if key in self._ended:
+            self._ended[key] = result
+            self._tell_ended(key)
+
+    def _tell_started(self, key: AttemptKey) -> None:
+        self._send(agent_pb2.AgentMessage(started=self._started_message(key)))
+
+    async def _give_back(self, key: AttemptKey, part: HostAllocation) -> None:
+        """The GPUs are not offered again before the master is told of the end."""
+        if _has_failed(self._ended[key]):
+            self._blames[key] = await self._custody.blame(key, part)
+        await self._custody.after(key, part)
+        self.holdings.end_return(key)
+        self._tell_ended(key)
+
+    def _tell_ended(self, key: AttemptKey) -> None:
+        """Only when there is nothing left to do for it: no report to write, no GPU to give back."""
+        if key not in self._ended or key in self.holdings.returning or key in self._unwritten:
+            return
+        self._send(agent_pb2.AgentMessage(ended=self._ended_message(key)))
+
+    def _started_message(self, key: AttemptKey) -> agent_pb2.Started:
+        info = self._started[key]
+        return agent_pb2.Started(
+            job_id=key[0],
+            attempt=key[1],
+            pid=info.pid,
+            at=info.started_at,
+            home=info.exec_home,
+            cwd=info.exec_cwd,
+            boot_id=info.boot_id,
+        )
+
+    def _ended_message(self, key: AttemptKey) -> agent_pb2.Ended:
+        is_part, store = key in self._elsewhere, self._stores.get(key)
+        message = agent_pb2.Ended(job_id=key[0], attempt=key[1], is_part=is_part, store=store)
+        result = self._ended[key]
+        told = "; ".join(text for text in (result.problem, self._blames.get(key, "")) if text)
+        fill(message.result, msgspec.structs.replace(result, problem=told))
+        return message
+
+
+def _has_failed(result: AttemptResult) -> bool:
+    """By itself: nobody ended it."""
+    return result.started and not result.succeeded and not result.term_reason

@@ -1,0 +1,295 @@
+"""From the master's word that an attempt is to start to the order that this host's executor carries out.
+
+Everything that depends on the host is filled in here: the environment, folders, files, CPUs. Nothing is started, and
+nothing is decided that the master has decided.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from gsched.agent.attempts.cpu_binding import affinity_lines, bound_to
+from gsched.agent.attempts.job_accounts import Login
+from gsched.agent.attempts.job_environment import (
+    attempt_line,
+    host_lines,
+    job_environment,
+    login_variables,
+    output_path,
+)
+from gsched.agent.attempts.path_expansion import copies, settled
+from gsched.agent.tasks.launch_environment import launch_variables
+from gsched.base.clock import Clock
+from gsched.base.ids import show_job
+from gsched.base.patterns import expand_job_id
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.config import GpuUnrequested
+from gsched.model.job import JobSpec
+from gsched.probe.topology import has_several_nodes
+from gsched.run.executor import ProcessExecutor
+from gsched.run.order import Fence, Mail, Order, Step
+from gsched.run.report.job_report import Facts, room_for
+from gsched.run.supervisor.steps import SITE_FOLDER
+from gsched.wire.v1 import agent_pb2
+
+MOST_LINE_BYTES = 100 * 1024
+"""A command line that is longer goes into a file: the kernel takes no more than 128 KiB in one argument."""
+
+
+def _too_long(command: str) -> bytes:
+    """The command as a script where it does not fit into an argument, else nothing."""
+    text = command.encode("utf8", "surrogateescape")
+    return text + b"\n" if len(text) > MOST_LINE_BYTES else b""
+
+
+def steps_around(spec: JobSpec, message: agent_pb2.StartAttempt) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """What runs before and after the job: copies, then what queue and profile say, then what the job says; after it
+    the other way round."""
+    first, last = copies(spec)
+    first += [Step(command=each.command, what=each.what, is_site=True) for each in message.pre_exec]
+    if spec.pre_exec:
+        first.append(Step(command=spec.pre_exec, what="the job's pre-exec command"))
+    if spec.post_exec:
+        last.append(Step(command=spec.post_exec, what="the job's post-exec command"))
+    last += [Step(command=each.command, what=each.what, is_site=True) for each in message.post_exec]
+    return tuple(first), tuple(last)
+
+
+def _group_name(gid: int) -> str:
+    """The number where there is no name."""
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+Variables = Callable[[JobSpec, HostAllocation], Mapping[str, str | None]]
+"""What a job has in its environment beside all else; None: it is to have nothing of that name."""
+
+
+def no_variables(spec: JobSpec, part: HostAllocation) -> Mapping[str, str | None]:
+    """There is nothing to be added."""
+    del spec, part
+    return {}
+
+
+def _as_part(order: Order) -> Order:
+    """The order of a host that is not the job's first: what is done once for the whole job is not done here."""
+    return msgspec.structs.replace(
+        order,
+        is_part=True,
+        script=None,
+        input=None,
+        folders=(),
+        first=(),
+        last=(),
+        interactive="",
+        warning_signal=0,
+        run_limit_s=None,
+        terminate_at=None,
+        mail=None,
+        report=None,
+        report_room=0,
+    )
+
+
+def _is_direct(environment: Mapping[str, str], message: agent_pb2.StartAttempt) -> bool:
+    """LSB_STDOUT_DIRECT, the job's own or else the cluster's: the report stands below the output."""
+    own = environment.get("LSB_STDOUT_DIRECT", "").strip().upper()
+    return own == "Y" if own in ("Y", "N") else message.report_below
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The start of one attempt here: what the master says of it, and as whom it runs on this host."""
+
+    message: agent_pb2.StartAttempt
+    spec: JobSpec
+    """As `message` has it; the order has paths of this host in it."""
+    allocation: Allocation
+    part: HostAllocation
+    """This host's part of the allocation."""
+    login: Login
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is so for all jobs of a host."""
+
+    locks_gpus: Callable[[], bool]
+    """Tells whether its GPUs are real ones, which other clusters may want too."""
+    places: Mapping[str, str]
+    """The variables that tell jobs where the cluster lies."""
+    variables: Variables = no_variables
+    cuda_numbers: Callable[[], Mapping[str, int]] = dict
+    """UUID -> CUDA's number of each GPU of the host; empty while that cannot be told."""
+    socket: str = ""
+    """Path of the one that jobs ask for tasks at; empty where there is none."""
+
+
+class Orders:
+    """The orders of one host. `user`: whose agent it is, for jobs that need no account of their own."""
+
+    def __init__(
+        self, host: str, user: str, executor: ProcessExecutor, clock: Clock, surroundings: Surroundings
+    ) -> None:
+        self._host = host
+        self._user = user
+        self._executor = executor
+        self._clock = clock
+        self._surroundings = surroundings
+        self._unix_group = _group_name(os.getgid())
+
+    def of(self, start: Start, fence: Fence | None, terminate_interval_s: float) -> Order:
+        """The order of this host's part of the attempt. Raises GschedError."""
+        message, allocation, part, login = start.message, start.allocation, start.part, start.login
+        job_id = message.job_id
+        spec, folders = settled(start.spec, job_id, self._user_of(login), self._group_of(login))
+        start = replace(start, spec=spec)
+        first, last = steps_around(spec, message)
+        script = message.script or _too_long(spec.command)
+        environment = self._environment(start, message.environment, fenced=fence is not None)
+        cpus, memory_nodes = bound_to(part)
+        locked = part.gpus if self._surroundings.locks_gpus() else ()
+        order = Order(
+            job_id=job_id,
+            attempt=message.attempt,
+            cluster_id=message.store.cluster_id,
+            generation=message.store.generation,
+            command=spec.command,
+            script=script.decode("utf8", "surrogateescape") if script else None,
+            environment=environment,
+            cwd=spec.run_dir,
+            home=environment.get("HOME", ""),
+            umask=spec.umask,
+            nice=message.nice,
+            input_file=expand_job_id(spec.input_file, job_id),
+            input=message.input.decode("utf8", "surrogateescape") if message.HasField("input") else None,
+            folders=folders,
+            first=first,
+            last=last,
+            job_starter=message.job_starter,
+            interactive=("pipe" if spec.interactive == "I" else "pty") if spec.interactive else "",
+            login_shell=spec.login_shell,
+            warning_signal=getattr(signal, f"SIG{spec.warning_signal}") if spec.warning_signal else 0,
+            warning_s=spec.warning_s or 0,
+            terminate_at=spec.terminate_at,
+            output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
+            output_overwrite=spec.output_overwrite,
+            error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
+            error_overwrite=spec.error_overwrite,
+            run_limit_s=spec.run_limit_s,
+            terminate_interval_s=terminate_interval_s,
+            limits=spec.limits,
+            hostfile=host_lines(allocation),
+            cpus=cpus,
+            memory_nodes=memory_nodes if memory_nodes and has_several_nodes() else (),
+            affinity_hostfile=affinity_lines(allocation),
+            attempt_line=attempt_line(job_id, message.attempt, self._host, self._clock.now(), message.earlier_runs),
+            gpu_lock_uuids=tuple(dict.fromkeys(gpu.board for gpu in locked)),
+            mail=self._mail(start) if message.mail_to else None,
+            report=self._report_facts(start) if message.report and spec.output_file else None,
+            holding=part,
+            account=login.account,
+            granted=login.granted,
+            site_account=login.site,
+            site_environment=self._site_environment(start, fenced=fence is not None),
+            fence=fence,
+            any_gpu=not part.gpus and message.gpu_unrequested == GpuUnrequested.ALLOW,
+        )
+        if order.report is not None and not _is_direct(environment, message) and not (order.mail and order.mail.end):
+            room = room_for(order.report, home=order.home, cwd=order.cwd, script=order.script)
+            order = msgspec.structs.replace(order, report_room=room)
+        return order if self._host == allocation.first_host else _as_part(order)
+
+    def _user_of(self, login: Login) -> str:
+        return login.account.name if login.account is not None else self._user
+
+    def _group_of(self, login: Login) -> str:
+        return login.account.group if login.account is not None else self._unix_group
+
+    def _site_environment(self, start: Start, *, fenced: bool) -> dict[str, str]:
+        """Of the site's steps where these run as a user of their own: nothing of what was submitted is in it."""
+        site = start.login.site
+        if site is None or not (start.message.pre_exec or start.message.post_exec):
+            return {}
+        environment = self._environment(start, b"", fenced=fenced)
+        return {**environment, **login_variables(site), "PWD": SITE_FOLDER}
+
+    def _environment(self, start: Start, block: bytes, *, fenced: bool) -> dict[str, str]:
+        """`block`: what was submitted."""
+        environment = self._own_environment(start, block, fenced=fenced)
+        hostfile = environment.get("LSB_DJOB_HOSTFILE", "")
+        socket = self._surroundings.socket
+        launching = launch_variables(environment, socket, hostfile, start.allocation.slots)
+        for name, value in (*self._surroundings.variables(start.spec, start.part).items(), *launching.items()):
+            if value is None:
+                environment.pop(name, None)
+            else:
+                environment[name] = value
+        return environment
+
+    def _own_environment(self, start: Start, block: bytes, *, fenced: bool) -> dict[str, str]:
+        message, account = start.message, start.login.account
+        job_id, attempt = message.job_id, message.attempt
+        return job_environment(
+            block,
+            job_id,
+            attempt,
+            start.spec,
+            start.allocation,
+            self._host,
+            cluster=message.cluster,
+            effective_req=message.effective_req,
+            gpu_unrequested=message.gpu_unrequested,
+            user=self._user_of(start.login),
+            login=login_variables(account) if account is not None else {},
+            hostfile=self._executor.hostfile(job_id, attempt),
+            earlier_runs=message.earlier_runs,
+            affinity_hostfile=self._executor.affinity_hostfile(job_id, attempt),
+            script_file=self._executor.script_file(job_id, attempt) if message.script else "",
+            places=self._surroundings.places,
+            unix_group=self._group_of(start.login),
+            fenced=fenced,
+            cuda_numbers=self._surroundings.cuda_numbers(),
+        )
+
+    def _mail(self, start: Start) -> Mail:
+        message, spec = start.message, start.spec
+        return Mail(
+            to=message.mail_to,
+            sender=f"LSF System <{self._user}@{self._host}>",
+            facts=self._report_facts(start),
+            program=message.mail_program,
+            server=message.mail_server,
+            begin=spec.notify_begin,
+            end=spec.notify_end,
+            error=spec.notify_error,
+        )
+
+    def _report_facts(self, start: Start) -> Facts:
+        message, spec, allocation = start.message, start.spec, start.allocation
+        job_id = message.job_id
+        asked = [part.amounts["mem"] for part in allocation.hosts if "mem" in part.amounts]
+        return Facts(
+            job=show_job(job_id),
+            name=spec.shown_name(job_id),
+            command=spec.command,
+            sender=f"{self._user}@{self._host}",
+            cluster=message.cluster,
+            submit_host=spec.submit_host,
+            user=spec.user,
+            hosts=tuple((part.host, part.slots) for part in allocation.hosts),
+            queue=spec.queue,
+            submitted_at=message.submitted_at,
+            dispatched_at=message.dispatched_at,
+            requested_mem_mib=sum(asked) if asked else None,
+            output_file=output_path(spec.output_file, job_id, spec.run_dir, "out"),
+            error_file=output_path(spec.error_file, job_id, spec.run_dir, "err"),
+        )

@@ -1,0 +1,113 @@
+"""All that sees to the GPUs of a host, put together: who judges what is seen of them, who keeps them around jobs.
+
+Only wiring: each verdict and each deed is that of one of the parts. Nothing here knows the master.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from gsched.agent.attempts.attempt_orders import Attempts
+from gsched.agent.attempts.held_resources import uuids_of
+from gsched.agent.gpu.compute_mode_records import ModeBook
+from gsched.agent.gpu.compute_modes import Modes
+from gsched.agent.gpu.device_busy import DeviceBusy
+from gsched.agent.gpu.foreign_processes import Rules
+from gsched.agent.gpu.gpu_cleanup import GpuCare
+from gsched.agent.gpu.gpu_condition import HealthRules
+from gsched.agent.gpu.gpu_health import GpuHealth
+from gsched.agent.gpu.gpu_prolog_epilog import Custody
+from gsched.agent.gpu.gpu_watch import GpuWatch
+from gsched.agent.gpu.lost_gpus import LostGpus
+from gsched.agent.gpu.mig_layout import MigLayouts
+from gsched.agent.gpu.mps_for_jobs import Mps
+from gsched.base.clock import Clock
+from gsched.model.allocation import HostAllocation
+from gsched.model.config import GpuForeign
+from gsched.model.host_ledger import AttemptKey
+from gsched.run.processes.process_tree import boot_id
+from gsched.wire.v1 import agent_pb2
+
+
+class GpuKeeping:
+    """The keepers and judges of one host. `attempts()` gives what is made after them, because it needs them."""
+
+    def __init__(
+        self,
+        watch: GpuWatch,
+        spool: Path,
+        mps: Mps,
+        clock: Clock,
+        attempts: Callable[[], Attempts],
+    ) -> None:
+        """What is to outlive the agent is written to `spool`."""
+        self._attempts = attempts
+        self._health = GpuHealth(
+            spool / "gpu-health.json",
+            boot_id(),
+            clock,
+            holdings=self._holdings,
+            look=watch.look,
+        )
+        self._care = GpuCare(
+            watch, clock, running=lambda: attempts().on_gpus(), returning=lambda: attempts().giving_back()
+        )
+        self._modes = Modes(watch, ModeBook(spool / "gpu-modes.json", boot_id()), clock)
+        self._mps = mps
+        busy = DeviceBusy(watch)
+        layouts = MigLayouts(self._holdings)
+        lost = LostGpus(
+            lambda: attempts().holdings.unknown,
+            lambda: {uuid for part in self._holdings().values() for uuid in uuids_of(part)},
+        )
+        watch.judges += [
+            self._health.judge,
+            self._care.judge,
+            lost.judge,
+            busy.judge,
+            self._modes.judge,
+            self._mps,
+            layouts,
+        ]
+        watch.may_be_set = self._modes.may_be_set
+        watch.remarks.append(lambda: layouts.notes)
+        # First who is on a GPU, then its mode, before and after: none is changed below a process.
+        self.custody = Custody(
+            [self._care, self._health, self._modes, self._mps],
+            blame=busy.blame,
+            returning=[self._mps, self._health, self._care, self._modes],
+        )
+
+    def _holdings(self) -> Mapping[AttemptKey, HostAllocation]:
+        return self._attempts().holdings.all()
+
+    def owners(self, pids: Iterable[int]) -> Mapping[int, str]:
+        """The attempt of each process that belongs to one; MPS daemons and their servers are those of their users."""
+        wanted = list(pids)
+        found = self._attempts().owners(wanted)
+        return {**self._mps.owners(pid for pid in wanted if pid not in found), **found}
+
+    async def adopt(self) -> None:
+        """The attempts of an earlier agent are known: end and set back what nobody needs any more."""
+        attempts = self._attempts()
+        await self._mps.adopt(attempts.holdings.all())
+        self._modes.recover(attempts.holdings.running, attempts.unforgotten)
+
+    def configure(self, settings: agent_pb2.Settings) -> None:
+        """Take over the master's settings."""
+        self._care.rules = Rules(
+            action=GpuForeign(settings.gpu_foreign or GpuForeign.AVOID),
+            kill_s=settings.gpu_foreign_kill_s,
+            limit_mib=settings.gpu_foreign_mib,
+        )
+        self._health.rules = HealthRules(
+            fatal_xids=frozenset(settings.gpu_fatal_xids),
+            clean_probes=settings.gpu_clean_probes,
+            max_temperature_c=settings.gpu_max_temperature_c if settings.HasField("gpu_max_temperature_c") else None,
+            probe_s=settings.gpu_probe_s,
+        )
+
+    def close(self) -> None:
+        """Follow nobody any more."""
+        self._care.close()

@@ -1,0 +1,125 @@
+"""The master's messages, each led to what carries it out; what takes time runs beside the stream.
+
+Decides nothing: who is ordered to do something knows how, and what is unknown here is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from gsched.agent.attempts.attempt_orders import Attempts
+from gsched.agent.background_tasks import Errands
+from gsched.agent.master_link import Contact
+from gsched.agent.outbox import Outbox
+from gsched.agent.output import terminal_questions
+from gsched.agent.output.output_tail import answer
+from gsched.agent.store_memory import Memory
+from gsched.agent.tasks.task_questions import Relay
+from gsched.wire.v1 import agent_pb2
+
+
+class Obedience:
+    """That of one agent. `configure` takes over the master's settings; `end` ends the agent, as its word says."""
+
+    def __init__(
+        self,
+        attempts: Attempts,
+        relay: Relay,
+        *,
+        contact: Contact,
+        outbox: Outbox,
+        errands: Errands,
+        memory: Memory,
+        configure: Callable[[agent_pb2.Settings], Awaitable[None]],
+        end: Callable[[str], None],
+    ) -> None:
+        self._attempts = attempts
+        self._relay = relay
+        self._contact = contact
+        self._outbox = outbox
+        self._errands = errands
+        self._memory = memory
+        self._configure = configure
+        self._end = end
+        self._replying = asyncio.Lock()
+
+    async def obey(self, message: agent_pb2.MasterMessage) -> None:
+        """Carry one message out. What takes time runs beside the stream."""
+        kind = str(message.WhichOneof("kind"))
+        if kind in ("settings", "start"):
+            self._memory.take(getattr(message, kind).store)
+        match kind:
+            case "settings":
+                await self._configure(message.settings)
+            case "store":
+                self._memory.take(message.store)
+            case "refusal":
+                self._contact.refused(message.refusal.text)
+            case "start":
+                # Looks at the GPUs first, which may take a while.
+                key = (message.start.job_id, message.start.attempt)
+                self._errands.beside(self._attempts.start(message.start), key)
+            case "terminate" | "signal" | "suspend" | "resume" | "limit":
+                order = getattr(message, kind)
+                self._errands.beside(self._obey_about(kind, order), (order.job_id, order.attempt))
+            case "forget":
+                for item in message.forget.attempts:
+                    self._attempts.forget((item.job_id, item.attempt))
+            case "read_output":
+                self._errands.answer(self._answer_output(message.read_output))
+            case "type_input":
+                typed = message.type_input
+                folder = self._attempts.folder((typed.job_id, typed.attempt))
+                self._errands.answer(terminal_questions.take_typed(typed, folder, self._send_output))
+            case "daemon":
+                self._end(message.daemon.action)
+            case _:
+                self._obey_task(message)
+
+    def _obey_task(self, message: agent_pb2.MasterMessage) -> None:
+        match message.WhichOneof("kind"):
+            case "task_ask":
+                self._errands.answer(self._answer_task(message.task_ask))
+            case "task_reply":
+                self._relay.answered(message.task_reply)
+
+    async def _obey_about(self, kind: str, order: Any) -> None:
+        """An order about an attempt that was started before."""
+        key = (order.job_id, order.attempt)
+        match kind:
+            case "terminate":
+                await self._attempts.terminate(key, order.reason, given_up=order.given_up, hangup=order.hangup)
+            case "signal":
+                await self._attempts.signal(key, order.signal, order.reason)
+            case "suspend":
+                await self._attempts.suspend(key)
+            case "resume":
+                await self._attempts.resume(key)
+            case "limit":
+                await self._attempts.limit(key, order)
+
+    async def _answer_output(self, request: agent_pb2.ReadOutput) -> None:
+        key = (request.job_id, request.attempt)
+        if request.terminal:
+            folder = self._attempts.folder(key)
+            await terminal_questions.show(
+                request, folder, lambda: self._attempts.is_over(key), self._attempts.read_kept, self._send_output
+            )
+            return
+        await answer(
+            request,
+            read=self._attempts.read_kept if request.kept else self._attempts.read_output,
+            is_over=self._attempts.is_over,
+            endings=self._attempts.endings,
+            send=self._send_output,
+        )
+
+    async def _answer_task(self, ask: agent_pb2.TaskAsk) -> None:
+        reply = await self._attempts.tasks.answer(ask)
+        async with self._replying:
+            await self._outbox.deliver(agent_pb2.AgentMessage(task_reply=reply))
+
+    async def _send_output(self, reply: agent_pb2.OutputReply) -> bool:
+        return await self._outbox.deliver(agent_pb2.AgentMessage(output=reply))

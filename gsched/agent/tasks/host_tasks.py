@@ -1,0 +1,251 @@
+"""Tasks on this host: commands that a job starts on its hosts with `glaunch`.
+
+What is asked of them is written into the attempt's folder, where the attempt's supervisor carries it out; nothing is
+kept here, so an agent that restarts has nothing to remember, and everything may be asked again. Whether whoever asks
+may ask is for the master to say, or for this host's own door for jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from gsched.agent.output import terminal_questions
+from gsched.model.host_ledger import AttemptKey
+from gsched.run import task_files
+from gsched.run.attempt_files import HOSTFILE
+from gsched.run.executor import ProcessExecutor
+from gsched.run.processes.process_tree import MARK_VARIABLE
+from gsched.wire.v1 import agent_pb2
+
+START_S = 10.0
+"""How long a supervisor has to start a task, until it is asked again."""
+LOOK_S = 0.2
+SMALL = 4096
+"""Bytes of each stream that a question may ask for which waits for output: many of them wait at a time."""
+PIECE = 128 * 1024
+"""Bytes of each stream that an answer holds at most: a slow line must not be silent for long because of it."""
+MOST_WAIT_S = 20.0
+MOST_TYPED = 64 * 1024
+MOST_ORDER = 2 << 20
+"""Bytes of a task's arguments and environment."""
+MOST_HOSTFILE = 4 << 20
+"""Bytes of it that are read: it is the job's user's."""
+MOST_TASKS = 10_000
+"""Tasks of one attempt on one host that something is kept of."""
+
+OF_HOST = (
+    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GSCHED_GPU_UUIDS", "GSCHED_GPU_SHARE"),
+    *("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"),
+    *("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "LSB_BIND_CPU_LIST", "LSB_BIND_MEM_LIST", "LSB_BIND_MEM_POLICY"),
+    *("LSB_AFFINITY_HOSTFILE", "LSB_DJOB_HOSTFILE", "LSB_DJOB_RANKFILE", "GSCHED_AGENT_SOCKET"),
+)
+"""Variables that are different on each host of a job."""
+
+
+class HostTasks:
+    """Those of the attempts of `executor`, whose files lie in `folder(key)`."""
+
+    def __init__(
+        self,
+        host: str,
+        executor: ProcessExecutor,
+        folder: Callable[[AttemptKey], Path],
+        terminate_interval_s: Callable[[], float],
+    ) -> None:
+        self._host = host
+        self._executor = executor
+        self._tasking = executor.tasking
+        self._folder = folder
+        self._interval_s = terminate_interval_s
+        self._ends: set[asyncio.Task[None]] = set()
+
+    def prove(self, pid: int, uid: int) -> AttemptKey | None:
+        """The attempt that the process belongs to for certain, if the user is its user."""
+        return self._tasking.proven(pid, uid)
+
+    def slots(self, key: AttemptKey) -> list[str]:
+        """The job's hosts, a name for each slot."""
+        try:
+            with (self._folder(key) / HOSTFILE).open("rb") as file:
+                return file.read(MOST_HOSTFILE).decode("utf8", "replace").split()
+        except OSError:
+            return []
+
+    async def answer(self, ask: agent_pb2.TaskAsk) -> agent_pb2.TaskReply:
+        """Carry it out. Never raises."""
+        reply = agent_pb2.TaskReply(request=ask.request)
+        key = (ask.job_id, ask.attempt)
+        if not ask.task.replace("-", "").isalnum() or len(ask.task) > 64:
+            reply.error = f"'{ask.task[:64]}' is no name of a task"
+            return reply
+        try:
+            match ask.WhichOneof("kind"):
+                case "start":
+                    await self._start(key, ask, reply)
+                case "read":
+                    await self._read(key, ask.task, ask.read, reply)
+                case "type":
+                    await self._type(key, ask.task, ask.type, reply)
+                case "signal":
+                    self._signal(key, ask.task, ask.signal)
+                case "release":
+                    self._release(key, ask.task)
+        except OSError as error:
+            reply.error = f"{self._host}: {error.strerror or error}"
+        return reply
+
+    # -- start ----------------------------------------------------------------------------------------------------
+
+    async def _start(self, key: AttemptKey, ask: agent_pb2.TaskAsk, reply: agent_pb2.TaskReply) -> None:
+        folder = str(self._folder(key))
+        if not self._tasking.is_possible(key):
+            reply.error = f"the job does not run on {self._host}"
+            return
+        if ask.start.ByteSize() > MOST_ORDER:
+            reply.error = f"arguments and environment of a task may have {MOST_ORDER >> 20} MiB"
+            return
+        if not os.path.isdir(f"{folder}/{task_files.TASKS}/{ask.task}"):
+            if task_files.running(folder) >= task_files.MOST_RUNNING:
+                reply.error = f"{task_files.MOST_RUNNING} tasks of the job run on {self._host} already"
+                return
+            if len(task_files.names(folder)) >= MOST_TASKS:
+                reply.error = f"{MOST_TASKS} tasks of the job are not over on {self._host}"
+                return
+            task_files.write_order(folder, ask.task, self._order(key, ask))
+        until = time.monotonic() + START_S
+        self._tasking.poke(key)
+        while True:
+            if task_files.read(folder, ask.task, task_files.STARTED) is not None:
+                return
+            status = task_files.read(folder, ask.task, task_files.STATUS)
+            if status is not None:
+                reply.error = str(status.get("problem", ""))
+                return
+            left = until - time.monotonic()
+            if left <= 0 or not self._tasking.is_possible(key):
+                reply.error, reply.later = "its supervisor has not started it yet", True
+                return
+            await self._tasking.news(key, min(left, 1.0))
+
+    def _order(self, key: AttemptKey, ask: agent_pb2.TaskAsk) -> dict[str, object]:
+        start = ask.start
+        order = self._executor.order(*key)
+        here = order.environment if order is not None else {}
+        pairs = (_text(each).partition("=") for each in start.environment)
+        environment = {name: value for name, equals, value in pairs if equals and name}
+        if ask.from_host != self._host:
+            environment = on_other_host(environment, here)
+        if MARK_VARIABLE in here:
+            environment[MARK_VARIABLE] = here[MARK_VARIABLE]
+        return {
+            "argv": [_text(each) for each in start.argv],
+            "environment": environment,
+            "cwd": _text(start.cwd),
+            "umask": start.umask & 0o777,
+            "reads": start.reads,
+        }
+
+    # -- while it runs --------------------------------------------------------------------------------------------
+
+    async def _read(self, key: AttemptKey, name: str, ask: agent_pb2.ReadTask, reply: agent_pb2.TaskReply) -> None:
+        wait_s = min(max(ask.wait_s, 0.0), MOST_WAIT_S)
+        until = time.monotonic() + wait_s
+        answer = await terminal_questions.ask(
+            self._folder(key) / task_files.TASKS / name,
+            stdout=ask.stdout_from,
+            stderr=ask.stderr_from,
+            most=min(max(ask.most, 0), PIECE),
+            wait_ms=int(wait_s * 1000),
+        )
+        if answer is not None:
+            header, data = answer
+            end = header.get("stdout", 0)
+            reply.stdout, reply.stderr = data[:end], data[end:]
+            if not header.get("over") or data:
+                return
+        await self._read_end(key, name, until, reply, is_silent=answer is None)
+
+    async def _read_end(
+        self, key: AttemptKey, name: str, until: float, reply: agent_pb2.TaskReply, *, is_silent: bool
+    ) -> None:
+        """There is no more output: wait for its end."""
+        folder = str(self._folder(key))
+        while True:
+            # Asked before the file is: of a job that is over nothing comes any more.
+            runs = self._tasking.is_possible(key)
+            status = task_files.read(folder, name, task_files.STATUS)
+            if status is not None:
+                reply.over, reply.status = True, int(status.get("status", 0))
+                reply.error = str(status.get("problem", ""))
+                return
+            if not runs:
+                reply.error = f"the job is over on {self._host}, or its supervisor was killed"
+                return
+            if is_silent and task_files.read(folder, name, task_files.STARTED) is None:
+                reply.error = f"no such task on {self._host}"
+                return
+            left = until - time.monotonic()
+            if left <= 0:
+                if is_silent:
+                    reply.error, reply.later = "its output cannot be had", True
+                return
+            await self._tasking.news(key, min(left, LOOK_S) if is_silent else left)
+
+    async def _type(self, key: AttemptKey, name: str, ask: agent_pb2.TypeTask, reply: agent_pb2.TaskReply) -> None:
+        figures = {"from": ask.first, "end": int(ask.end), "wait_ms": 5000}
+        data = ask.data[:MOST_TYPED]
+        answer = await terminal_questions.ask(self._folder(key) / task_files.TASKS / name, data, **figures)
+        if answer is not None:
+            reply.taken = answer[0].get("taken", 0)
+        elif task_files.read(str(self._folder(key)), name, task_files.STATUS) is None and self._tasking.is_possible(
+            key
+        ):
+            reply.error, reply.later = "its input cannot be written", True
+        else:
+            reply.taken = ask.first + len(data)  # nobody reads it any more
+
+    def _signal(self, key: AttemptKey, name: str, ask: agent_pb2.SignalTask) -> None:
+        if not 0 < ask.signal < 65 or not os.path.isdir(f"{self._folder(key)}/{task_files.TASKS}/{name}"):
+            return
+        if ask.ends:
+            folder = f"{self._folder(key)}/{task_files.TASKS}/{name}"
+            os.close(os.open(f"{folder}/{task_files.UNWANTED}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        self._send(key, name, ask.signal)
+        if ask.ends:
+            end = asyncio.get_running_loop().create_task(self._kill(key, name))
+            self._ends.add(end)
+            end.add_done_callback(self._ends.discard)
+
+    async def _kill(self, key: AttemptKey, name: str) -> None:
+        await asyncio.sleep(self._interval_s())
+        self._send(key, name, 9)
+        await self._tasking.news(key, 1.0)
+        self._release(key, name)
+
+    def _send(self, key: AttemptKey, name: str, signum: int) -> None:
+        """To the processes of its session."""
+        started = task_files.read(str(self._folder(key)), name, task_files.STARTED)
+        if started is not None:
+            self._tasking.signal_session(key, int(started["pid"]), int(started["start"]), signum)
+
+    def _release(self, key: AttemptKey, name: str) -> None:
+        folder = str(self._folder(key))
+        if task_files.read(folder, name, task_files.STATUS) is not None:
+            task_files.remove(folder, name)
+            self._tasking.poke(key)
+
+
+def on_other_host(environment: Mapping[str, str], here: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process of the job on one host, as a task on another is to have it: with the GPUs, CPUs and
+    files that the job has there. `here`: the environment that the job was given there.
+    """
+    kept = {name: value for name, value in environment.items() if name not in OF_HOST}
+    return {**kept, **{name: here[name] for name in OF_HOST if name in here}}
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf8", "surrogateescape")

@@ -1,0 +1,209 @@
+"""The agent's socket for its jobs: `glaunch` asks here for tasks, and is served until they have ended.
+
+Who asks is proven by the kernel: the process on the other end belongs to an attempt of this host, or nothing is done.
+An agent that ends leaves the tasks alone: the commands come back to its successor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import pwd
+import socket
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from gsched.agent.tasks.task_launch import Errands, Frames, Launch
+from gsched.agent.tasks.task_questions import Relay
+from gsched.model.host_ledger import AttemptKey
+from gsched.wire import launching
+from gsched.wire.frames import ProtocolError, frame
+from gsched.wire.launching import LaunchRequest
+from gsched.wire.peer import peer_of
+
+log = logging.getLogger(__name__)
+
+REQUEST_S = 10.0
+MOST_CONNECTIONS = 256
+"""Of one user at a time."""
+MOST_TASKS = 10_000
+"""Of one launch."""
+MOST_LOAD = 128 << 20
+"""Bytes of memory that the launches of one user may take here, about."""
+_STRING, _TASK = 64, 8192
+"""Bytes that a word and a task take, about."""
+
+Prove = Callable[[int, int], AttemptKey | None]
+Hosts = Callable[[AttemptKey], Sequence[str]]
+
+
+class TooMuch(Exception):
+    """The launches of a user take as much memory as they may."""
+
+
+class Load:
+    """What one connection takes of its user's share. `loads`: what all of a user's take."""
+
+    def __init__(self, loads: Counter[int], uid: int) -> None:
+        self._loads = loads
+        self._uid = uid
+        self._own = 0
+
+    def add(self, size: int) -> None:
+        """Raises TooMuch."""
+        if self._loads[self._uid] + size > MOST_LOAD:
+            raise TooMuch
+        self._loads[self._uid] += size
+        self._own += size
+
+    def passed_on(self) -> Load:
+        """It is another's to end now."""
+        other = Load(self._loads, self._uid)
+        other._own, self._own = self._own, 0
+        return other
+
+    def end(self) -> None:
+        """It is given back."""
+        self._loads[self._uid] -= self._own
+        self._own = 0
+        if not self._loads[self._uid]:
+            del self._loads[self._uid]
+
+
+class LaunchDoor:
+    """`prove(pid, uid)` names the attempt that a process belongs to; `hosts(key)` its hosts, a name for each slot."""
+
+    def __init__(self, host: str, relay: Relay, prove: Prove, hosts: Hosts) -> None:
+        self._host = host
+        self._relay = relay
+        self._prove = prove
+        self._hosts = hosts
+        self._server: asyncio.Server | None = None
+        self._launches: set[asyncio.Task[None]] = set()
+        self._users: Counter[int] = Counter()
+        self._loads: Counter[int] = Counter()
+        self._errands = Errands()
+
+    async def open(self, listening: socket.socket) -> None:
+        """Serve this listening socket."""
+        self._server = await asyncio.start_unix_server(self._accept, sock=listening)
+
+    def close(self) -> None:
+        """Stop serving. Tasks go on."""
+        if self._server is not None:
+            self._server.close()
+        for launch in self._launches:
+            launch.cancel()
+        self._errands.close()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        this = asyncio.current_task()
+        assert this is not None
+        self._launches.add(this)
+        connection = writer.get_extra_info("socket")
+        pid, uid, _ = peer_of(connection)
+        self._users[uid] += 1
+        load = Load(self._loads, uid)
+        try:
+            await self._serve(reader, writer, pid, uid, load)
+        except TooMuch:
+            refusal = f"the launches of this user take as much memory on {self._host} as they may"
+            with contextlib.suppress(OSError):
+                await _refuse(writer, refusal)
+        except (OSError, ProtocolError, TimeoutError) as problem:
+            log.debug("a connection of process %d: %s", pid, problem)
+        except asyncio.CancelledError:  # the agent ends
+            pass
+        except Exception:
+            log.exception("a launch by process %d failed", pid)
+        finally:
+            load.end()
+            self._users[uid] -= 1
+            if not self._users[uid]:
+                del self._users[uid]
+            self._launches.discard(this)
+            writer.close()
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pid: int, uid: int, load: Load
+    ) -> None:
+        if self._users[uid] > MOST_CONNECTIONS:
+            refusal = f"{MOST_CONNECTIONS} launches of this user are under way on {self._host} already"
+            await _refuse(writer, refusal)
+            return
+        key = self._prove(pid, uid)
+        if key is None:
+            await _refuse(writer, f"this process belongs to no job on {self._host}; it works only inside a job")
+            return
+        # A piece counts as had as soon as it has left this process.
+        writer.transport.set_write_buffer_limits(high=0)
+        writer.write(frame(launching.HELLO, launching.GREETING))
+        frames = Frames(reader)
+        async with asyncio.timeout(REQUEST_S):
+            request = await frames.request(load.add)
+        hosts = list(self._hosts(key))
+        refusal, asked, words = targets(request, hosts)
+        if not refusal and request.progress is not None and len(request.progress) != len(asked):
+            refusal = "the launch is not the one that was begun"
+        if refusal:
+            await _refuse(writer, refusal)
+            return
+        strings = len(request.environment) + len(request.words) + len(request.hosts)
+        load.add(_STRING * strings + _TASK * len(asked))
+        writer.write(frame(launching.COUNT, b"%d" % len(asked)))
+        shell = _login_shell(uid)
+        launch = Launch(self._errands, self._relay, self._host, key, request, asked, words, shell, frames, writer)
+        if not await launch.run():
+            self._errands.beside(_end_tasks(launch, load.passed_on()))
+
+
+async def _end_tasks(launch: Launch, load: Load) -> None:
+    """Nobody waits for them any more."""
+    try:
+        await asyncio.gather(*(launch.end_task(task) for task in launch.unended()))
+    finally:
+        load.end()
+
+
+async def _refuse(writer: asyncio.StreamWriter, text: str) -> None:
+    writer.write(frame(launching.REFUSED, text.encode()))
+    await writer.drain()
+
+
+def targets(request: LaunchRequest, slots: Sequence[str]) -> tuple[str, list[str], list[str]]:
+    """Why it cannot be (or nothing), the host of each task, and the words of the command.
+
+    `slots`: the job's hosts, a name for each slot. Without a host there is a task for each of them.
+    """
+    words = list(request.words)
+    asked = list(request.hosts)
+    if not asked and words and (host := known_as(words[0], slots)):
+        asked, words = [host], words[1:]
+    found = []
+    for name in asked:
+        host = known_as(name, slots)
+        if not host:
+            return f"{name} is not a host of this job; it has {', '.join(dict.fromkeys(slots))}", [], []
+        found.append(host)
+    if not words:
+        return "no command to run", [], []
+    found = found or list(slots)
+    if len(found) > MOST_TASKS:
+        return f"{len(found)} tasks; {MOST_TASKS} can be launched at a time", [], []
+    return "", found, words
+
+
+def known_as(name: str, hosts: Sequence[str]) -> str:
+    """The job's host of this name, with or without its domain; empty when there is none."""
+    if name in hosts:
+        return name
+    short = name.partition(".")[0].lower()
+    return next((host for host in hosts if "." in name + host and host.partition(".")[0].lower() == short), "")
+
+
+def _login_shell(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_shell or "/bin/sh"
+    except KeyError:
+        return "/bin/sh"

@@ -1,0 +1,299 @@
+"""One launch: what a `glaunch` has asked for, from its request to the ends of its tasks.
+
+Nothing is read of what a task prints before what was read of it is on its way to who asked, so however much it is,
+little of it is in memory. Never ends a task by itself: who hears that the command has gone away does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from gsched.agent.tasks.host_tasks import PIECE, SMALL
+from gsched.agent.tasks.task_questions import Relay
+from gsched.model.host_ledger import AttemptKey
+from gsched.run.supervisor import steps
+from gsched.wire import launching
+from gsched.wire.frames import Decoder, ProtocolError, frame
+from gsched.wire.launching import LaunchRequest
+from gsched.wire.v1 import agent_pb2
+
+START_S = 120.0
+"""How long a host that cannot be reached is waited for with a task that has not been started."""
+WAIT_S = 10.0
+"""How long a host waits for output of a task until it is asked again."""
+END_S = 60.0
+"""How long a host is asked to end a task that nobody waits for."""
+STARTS = 32
+"""Tasks that are being started at a time: each carries the environment."""
+MOST_SIGNALS = 8
+"""Different signals that are on their way to the tasks of a launch at a time."""
+FLOODS = 2
+"""Tasks of which large pieces of output are under way at a time, so that a slow line is not silent for long."""
+
+
+class Errands:
+    """What all launches of one agent have in common: how much is done at a time, and what is done behind them."""
+
+    def __init__(self) -> None:
+        self.starts = asyncio.Semaphore(STARTS)
+        self.floods = asyncio.Semaphore(FLOODS)
+        self._works: set[asyncio.Task[None]] = set()
+
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Carry it out while nobody waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._works.add(task)
+        task.add_done_callback(self._works.discard)
+
+    def close(self) -> None:
+        """What is not done yet is not done."""
+        for work in self._works:
+            work.cancel()
+
+
+class Frames:
+    """What the command says."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+        self._decoder = Decoder()
+        self._frames: list[tuple[bytes, bytes]] = []
+
+    async def next(self) -> tuple[bytes, bytes] | None:
+        """None at the end of the connection. Raises ProtocolError, OSError."""
+        while not self._frames:
+            data = await self._reader.read(launching.MAX_PIECE)
+            if not data:
+                return None
+            self._frames = self._decoder.feed(data)
+        return self._frames.pop(0)
+
+    async def request(self, charge: Callable[[int], None]) -> LaunchRequest:
+        """What is to be launched; `charge` is told of its bytes as they come, and may raise. Raises ProtocolError."""
+        blob = bytearray()
+        while (found := await self.next()) is not None:
+            kind, payload = found
+            if kind == launching.GO:
+                return LaunchRequest.decode(bytes(blob))
+            charge(len(payload))
+            blob += payload
+            if kind != launching.REQUEST or len(blob) > launching.MAX_REQUEST:
+                break
+        raise ProtocolError("no request")
+
+
+class LaunchedTask:
+    """One of a launch."""
+
+    def __init__(self, number: int, host: str, had: tuple[int, int] | None) -> None:
+        self.number = number
+        self.host = host
+        self.out, self.err = had or (0, 0)
+        self.has_ended = had is None
+
+
+class Launch:
+    """The tasks of one command, from its request to their ends."""
+
+    def __init__(
+        self,
+        errands: Errands,
+        relay: Relay,
+        host: str,
+        key: AttemptKey,
+        request: LaunchRequest,
+        hosts: Sequence[str],
+        words: Sequence[str],
+        login_shell: str,
+        frames: Frames,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self._login_shell = login_shell
+        self._errands = errands
+        self._relay = relay
+        self._host = host
+        self._key = key
+        self._request = request
+        self._words = list(words)
+        self._frames = frames
+        self._writer = writer
+        progress = request.progress or ((0, 0),) * len(hosts)
+        self._tasks = [
+            LaunchedTask(number, host, had) for number, (host, had) in enumerate(zip(hosts, progress, strict=True))
+        ]
+        self._reads = request.reads and len(hosts) == 1
+        self._typed: asyncio.Queue[tuple[bytes, bytes]] = asyncio.Queue()
+        self._writing = asyncio.Lock()
+        self._signals: set[int] = set()
+        """Those that are on their way."""
+
+    def unended(self) -> list[LaunchedTask]:
+        """Those whose end has not been told."""
+        return [task for task in self._tasks if not task.has_ended]
+
+    async def run(self) -> bool:
+        """Serve it until all tasks have ended; False when the command has gone away before. Raises OSError."""
+        hearing = asyncio.create_task(self._hear())
+        following = [asyncio.create_task(self._follow(task)) for task in self.unended()]
+        all_of_them = asyncio.gather(*following)
+        waited: tuple[asyncio.Future[Any], ...] = (hearing, all_of_them)
+        try:
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            if all_of_them.done():
+                all_of_them.result()
+                return True
+            return False
+        except (ConnectionError, ProtocolError):
+            return False
+        finally:
+            hearing.cancel()
+            all_of_them.cancel()
+            await asyncio.gather(hearing, all_of_them, return_exceptions=True)
+
+    async def end_task(self, task: LaunchedTask) -> None:
+        """Nobody waits for it any more."""
+        ask = self._about(task)
+        ask.signal.signal, ask.signal.ends = 15, True
+        await self._relay.ask(ask, END_S)
+
+    # -- one task -------------------------------------------------------------------------------------------------
+
+    def _about(self, task: LaunchedTask) -> agent_pb2.TaskAsk:
+        return agent_pb2.TaskAsk(
+            job_id=self._key[0],
+            attempt=self._key[1],
+            task=f"{self._request.key}-{task.number}",
+            host=task.host,
+            from_host=self._host,
+        )
+
+    async def _follow(self, task: LaunchedTask) -> None:
+        """Start it, pass on what it prints, tell its end."""
+        status, problem = 0, await self._start(task)
+        if not problem:
+            feeding = asyncio.create_task(self._feed(task)) if self._reads else None
+            try:
+                status, problem = await self._show(task)
+            finally:
+                if feeding is not None:
+                    feeding.cancel()
+        await self._write(launching.ENDED, task, f"{status} {problem}".encode())
+        task.has_ended = True
+        self._errands.beside(self._release(task))
+
+    async def _release(self, task: LaunchedTask) -> None:
+        ask = self._about(task)
+        ask.release.SetInParent()
+        await self._relay.ask(ask, END_S)
+
+    async def _start(self, task: LaunchedTask) -> str:
+        """Why it could not be started; empty when it was."""
+        ask = self._about(task)
+        start = ask.start
+        start.argv.extend(_bytes(word) for word in self._command())
+        own = (f"LSF_PM_TASKID={task.number + 1}", f"GSCHED_TASK_COUNT={len(self._tasks)}", f"PWD={self._request.cwd}")
+        start.environment.extend(_bytes(each) for each in (*self._request.environment, *own))
+        start.cwd, start.umask, start.reads = _bytes(self._request.cwd), self._request.umask, self._reads
+        async with self._errands.starts:
+            reply = await self._relay.ask(ask, START_S)
+        return str(reply.error)
+
+    def _command(self) -> list[str]:
+        """As rsh does it: the words joined by blanks are a line for a shell, unless they are to be executed as such."""
+        if self._request.shell == launching.NO_SHELL:
+            return self._words
+        line = ["/bin/sh", "-c", " ".join(self._words)]
+        return steps.in_login(self._login_shell, line) if self._request.shell == launching.LOGIN_SHELL else line
+
+    async def _show(self, task: LaunchedTask) -> tuple[int, str]:
+        """Its output, up to its end: wait status, and what went wrong."""
+        most = SMALL
+        while True:
+            ask = self._about(task)
+            ask.read.stdout_from, ask.read.stderr_from, ask.read.most = task.out, task.err, most
+            if most == SMALL:
+                ask.read.wait_s = WAIT_S
+                reply = await self._relay.ask(ask)
+            else:
+                async with self._errands.floods if task.host != self._host else contextlib.nullcontext():
+                    reply = await self._relay.ask(ask)
+            await self._pass_on(task, reply)
+            if reply.over or reply.error:
+                return reply.status, reply.error
+            is_flood = most in (len(reply.stdout), len(reply.stderr))
+            most = PIECE if is_flood else SMALL
+
+    async def _pass_on(self, task: LaunchedTask, reply: agent_pb2.TaskReply) -> None:
+        for kind, data in ((launching.OUT, reply.stdout), (launching.ERR, reply.stderr)):
+            if data:
+                await self._write(kind, task, data)
+        task.out += len(reply.stdout)
+        task.err += len(reply.stderr)
+
+    async def _write(self, kind: bytes, task: LaunchedTask, data: bytes) -> None:
+        async with self._writing:
+            self._writer.write(frame(kind, task.number.to_bytes(4, "big") + data))
+            await self._writer.drain()
+
+    # -- from the command -----------------------------------------------------------------------------------------
+
+    async def _hear(self) -> None:
+        """Returns when the command has gone away. Raises ProtocolError, OSError."""
+        while (found := await self._frames.next()) is not None:
+            kind, payload = found
+            if kind == launching.SIGNAL:
+                number = int(payload) if payload.isdigit() and len(payload) < 3 else 0
+                self._send_signal(number)
+            elif kind in (launching.DATA, launching.END) and self._typed.empty() and self._reads:
+                self._typed.put_nowait((kind, payload))
+            else:
+                raise ProtocolError(f"a frame {kind!r} that nobody has asked for")
+
+    def _send_signal(self, number: int) -> None:
+        """To all tasks; one that is on its way already is not sent again, as the kernel does it (signal(7))."""
+        if number not in self._signals and len(self._signals) < MOST_SIGNALS:
+            self._signals.add(number)
+            self._errands.beside(self._signal_all(self.unended(), number))
+
+    async def _signal_all(self, tasks: Sequence[LaunchedTask], number: int) -> None:
+        try:
+            await asyncio.gather(*(self._signal(task, number) for task in tasks))
+        finally:
+            self._signals.discard(number)
+
+    async def _signal(self, task: LaunchedTask, number: int) -> None:
+        ask = self._about(task)
+        ask.signal.signal = number
+        await self._relay.ask(ask, END_S)
+
+    async def _feed(self, task: LaunchedTask) -> None:
+        """Ask the command for its standard input piece by piece, and hand it to the task."""
+        taken = await self._type(task, 0, b"", is_last=False)
+        with contextlib.suppress(ConnectionError):  # the command has gone away; who hears it deals with that
+            await self._feed_from(task, taken)
+
+    async def _feed_from(self, task: LaunchedTask, taken: int) -> None:
+        while True:
+            async with self._writing:
+                self._writer.write(frame(launching.WANT, b"%d" % taken))
+                await self._writer.drain()
+            kind, data = await self._typed.get()
+            end = taken + len(data)
+            while taken < end:
+                taken = await self._type(task, taken, data[taken - end :], is_last=False)
+            if kind == launching.END:
+                await self._type(task, taken, b"", is_last=True)
+                return
+
+    async def _type(self, task: LaunchedTask, first: int, data: bytes, *, is_last: bool) -> int:
+        ask = self._about(task)
+        ask.type.first, ask.type.data, ask.type.end = first, data, is_last
+        reply = await self._relay.ask(ask)
+        return max(reply.taken, first)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf8", "surrogateescape")

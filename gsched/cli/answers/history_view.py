@@ -1,0 +1,214 @@
+"""A job's stored events as `ghist` tells them: one remark per fact, and the state each leads to.
+
+An event that cannot be read becomes a line that says so; only a job whose submission cannot be read has no history.
+"""
+
+from __future__ import annotations
+
+import signal as signals
+from collections.abc import Iterator
+
+import msgspec
+
+from gsched.base.errors import GschedError
+from gsched.base.ids import show_job
+from gsched.cli.answers.projection import placed, shown_with_gpus, submitted_record
+from gsched.cli.options.size_units import shown_in
+from gsched.cli.render.jobs import history, job_lines
+from gsched.cli.render.jobs.history import HistoryEvent, HistoryRecord, Remark
+from gsched.model import event as events
+from gsched.model.job import AttemptResult, Usage
+from gsched.model.left_running import left_running_text
+from gsched.model.view import EventRecord, JobHistory
+
+REQUEUED = "Job has been requeued"
+MOST_LEFT_NAMED = 10
+"""Processes that a job had left running, by name."""
+
+
+def signal_name(number: int) -> str:
+    """`KILL` for 9; 0 stands for "terminate", which ends in KILL as well."""
+    try:
+        return signals.Signals(number or signals.SIGKILL).name.removeprefix("SIG")
+    except ValueError:
+        return str(number)
+
+
+def history_record(stored: JobHistory, unit: str = "M") -> HistoryRecord:
+    """The history of one job; sizes in requirements are in `unit`, a letter.
+
+    Raises GschedError when nothing says what was submitted.
+    """
+    teller = _Teller(unit)
+    told = tuple(remark for record in stored.events for remark in teller.tell(record))
+    if teller.submitted is None:
+        raise GschedError(f"Job <{show_job(stored.job_id)}>: the record of its submission cannot be read")
+    job = submitted_record(stored.job_id, teller.submitted.spec, teller.submitted.at, teller.usage)
+    return HistoryRecord(job=job, events=told)
+
+
+class _Teller:
+    """Goes through the events in order; knows whether the job has been dispatched, which gives some their words."""
+
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
+        self.submitted: events.JobSubmitted | None = None
+        self.usage: Usage | None = None
+        self._gpu = ""
+        self._state = "PEND"
+        self._before_loss = "RUN"
+        self._succeeded = False
+
+    def tell(self, record: EventRecord) -> Iterator[HistoryEvent]:
+        try:
+            event = events.decode_event(record.payload.encode())
+        except (msgspec.MsgspecError, ValueError):
+            yield Remark(at=record.at, text=f"A record of this job cannot be read (event {record.seq}, {record.kind})")
+            return
+        if isinstance(event, events.JobSubmitted):
+            self.submitted = event
+            self._gpu = event.spec.combined_gpu_req
+            self._state = "PSUSP" if event.spec.hold else "PEND"
+            return
+        if isinstance(event, events.JobModified | events.JobSwitched):
+            self._gpu = event.spec.combined_gpu_req
+        for remark in self._remarks(event):
+            if remark.state:
+                self._state = remark.state
+            yield remark
+
+    def _remarks(self, event: events.AnyEvent) -> Iterator[HistoryEvent]:
+        match event:
+            case events.JobDispatched():
+                yield history.Dispatched(
+                    at=event.at, placed=placed(event.allocation), effective_req=self._effective(event.effective_req)
+                )
+            case events.JobStarted():
+                yield history.Starting(at=event.at, pid=event.pid)
+                if event.home or event.cwd:
+                    yield history.Executing(at=event.at, exec_home=event.home, exec_cwd=event.cwd, pid=event.pid)
+            case events.JobPartStarted() | events.JobPartEnded():
+                yield self._on_other_host(event)
+            case events.JobMessagePosted():
+                yield history.MessagePosted(at=event.at, text=event.text, user=event.user, box=event.box)
+            case events.JobNoted():
+                yield Remark(at=event.at, text=event.text)
+            case events.JobFinished():
+                yield from self._ended(event)
+            case events.JobPostProcessed(failed=True):
+                yield history.post_failed(event.at)
+            case events.JobPostProcessed():
+                if self._succeeded:  # LSF says it of jobs that are done, not of those that exited
+                    yield history.post_done(event.at)
+            case _:
+                yield from self._changes(event)
+
+    def _on_other_host(self, event: events.JobPartStarted | events.JobPartEnded) -> Remark:
+        """The job's part there is open, or over."""
+        if isinstance(event, events.JobPartStarted):
+            return Remark(at=event.at, text=f"Ready on host <{event.host}>")
+        if self.usage is not None and event.late_cpu_s:
+            self.usage = msgspec.structs.replace(self.usage, cpu_s=self.usage.cpu_s + event.late_cpu_s)
+        return Remark(at=event.at, text=f"Over on host <{event.host}>")
+
+    def _effective(self, text: str) -> str:
+        return shown_in(self._unit, shown_with_gpus(text, self._gpu, is_effective=True))
+
+    def _changes(self, event: events.AnyEvent) -> Iterator[HistoryEvent]:
+        match event:
+            case events.JobRequeued():
+                yield from self._requeued(event)
+            case events.JobSuspended(by_system=True):
+                yield history.suspended_by_system(event.at, event.reason or "by the system")
+            case events.JobSuspended():
+                yield history.suspended(event.at, state="USUSP" if self._state not in ("PEND", "PSUSP") else "PSUSP")
+            case events.JobResumed():
+                state = "PEND" if self._state in ("PEND", "PSUSP") else "RUN"
+                yield (
+                    Remark(at=event.at, state=state, text="Running")
+                    if event.by_system
+                    else history.resumed(event.at, state=state)
+                )
+            case events.JobSignalRequested() if event.gpu_fault:
+                yield Remark(at=event.at, text="The system ends the job because a GPU of it has failed")
+            case events.JobSignalRequested() if event.lost_part:
+                text = f"The system ends the job because its part on host <{event.lost_part}> has ended"
+                yield Remark(at=event.at, text=text)
+            case events.JobSignalRequested():
+                yield history.signalled(event.at, signal_name(event.signal), event.by)
+            case events.JobStatusLost():
+                self._before_loss = self._state
+                yield history.unreachable(event.at)
+            case events.JobStatusRegained():
+                yield Remark(
+                    at=event.at,
+                    state=self._before_loss,
+                    text="Running" if self._before_loss == "RUN" else "The execution host answers again",
+                )
+            case events.StaleResultRecorded():
+                text = (
+                    f"Attempt {event.attempt} on host <{event.host}>, given up before, has ended: {_how(event.result)}"
+                )
+                yield Remark(at=event.at, text=text)
+            case _:
+                yield from self._rearranged(event)
+
+    def _rearranged(self, event: events.AnyEvent) -> Iterator[HistoryEvent]:
+        match event:
+            case events.JobSwitched():
+                yield history.switched(event.at, event.spec.queue, event.by)
+            case events.JobMoved():
+                yield history.moved(event.at, event.position, event.by, to_top=event.to_top)
+            case events.JobForced():
+                yield history.forced(event.at, event.by)
+            case events.JobModified():
+                yield history.Modified(at=event.at, user=event.by, changes=event.changes)
+            case events.JobRequeueRequested():
+                if event.gpu_fault:
+                    yield Remark(at=event.at, text=f"Requeue requested: {event.gpu_fault}")
+                elif event.preempted_by:
+                    text = f"Requeue requested: preempted by job <{show_job(event.preempted_by)}>"
+                    yield Remark(at=event.at, text=text)
+                else:
+                    yield history.requeue_requested(event.at, event.by)
+            case events.ArrayElementsFinished():
+                yield from self._ended(event)
+            case events.ArrayElementsRequeued():
+                yield history.requeued(event.at, hold=event.hold)
+            case _:
+                return
+
+    def _requeued(self, event: events.JobRequeued) -> Iterator[HistoryEvent]:
+        """The attempt's end, where the job ran, and why it waits again."""
+        if event.result is not None and not event.failed_start:
+            yield Remark(at=event.at, text=f"Exited {_how(event.result)}; job will be requeued and rerun")
+            if event.result.term_reason:
+                yield Remark(at=event.at, text=job_lines.completion(event.result.term_reason))
+            if left := left_running_text(event.result, most=MOST_LEFT_NAMED):
+                yield Remark(at=event.at, text=left)
+        yield history.requeued(event.at, hold=event.hold)
+        if event.reason and event.reason != REQUEUED:
+            yield Remark(at=event.at, text=f"Pending: {event.reason}")
+
+    def _ended(self, event: events.JobFinished | events.ArrayElementsFinished) -> Iterator[HistoryEvent]:
+        result = event.result
+        self.usage = result.usage
+        self._succeeded = result.succeeded
+        yield history.Ended(
+            at=event.at,
+            exit_code=result.exit_code,
+            signal=result.signal,
+            cpu_s=result.usage.cpu_s if result.started else None,
+            succeeded=result.succeeded,
+            term_reason=result.term_reason,
+        )
+        if left := left_running_text(result, most=MOST_LEFT_NAMED):
+            yield Remark(at=event.at, text=left)
+        if result.problem and not result.started:
+            yield Remark(at=event.at, text=result.problem)
+
+
+def _how(result: AttemptResult) -> str:
+    if result.signal is not None:
+        return f"by signal {result.signal}"
+    return "status unknown" if result.exit_code is None else f"with exit code {result.exit_code}"

@@ -1,0 +1,159 @@
+"""`gacct` (bacct): what finished jobs took, also those that gjobs has long forgotten."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from datetime import tzinfo
+
+from gsched.base.errors import LSF_FAILURE, BadRequest
+from gsched.cli.answers.projection import job_record
+from gsched.cli.options.job_selection import parse_job_ids
+from gsched.cli.options.size_units import unit_of
+from gsched.cli.render.jobs import accounts
+from gsched.cli.render.text.layout_records import JobRecord
+from gsched.cli.session.call import Call
+from gsched.cli.session.command_line import GENERAL, program, read_options, shows_year
+from gsched.cli.session.session import connected
+from gsched.cli.session.time_zone import zone_of
+from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
+from gsched.dialect.spans import parse_span
+from gsched.model.catalogue import MOST_NAMED, Account, AccountFilter, Span
+from gsched.wire.catalogue import Catalogue
+
+TABLE = OptionTable(
+    summary="show what finished jobs took: without options, a summary of yours",
+    operands="[JOB ...]",
+    options=(
+        Option("l", help="everything about each job, then the summary"),
+        Option("UF", help="the same, without folding lines"),
+        Option("b", help="a line per job, then the summary"),
+        Option("w", help="with -b: cut nothing"),
+        Option("d", help="only jobs that are done"),
+        Option("e", help="only jobs that exited"),
+        Option("u", "USERS", "jobs of these users, or all", '-u "ann bob"'),
+        Option("q", "QUEUES", "only jobs of these queues"),
+        Option("m", "HOSTS", "only jobs that ran on one of these hosts"),
+        Option("M", "FILE", "the same, with the hosts in a file"),
+        Option("P", "PROJECTS", "only jobs of these projects"),
+        Option("U", "RESERVATION", "only jobs of this advance reservation"),
+        Option("app", "APPLICATION", "only jobs of this application profile"),
+        Option("C", "TIMES", "only jobs that ended in that time", "-C 2026/11/1,2026/11/30"),
+        Option("S", "TIMES", "only jobs that were submitted in that time", "-S .-7,"),
+        Option("D", "TIMES", "only jobs that were dispatched in that time", "-D 21/12:00,21/13:00"),
+        *GENERAL,
+        *unsupported("aff", "cname", "E", "f", "gpu", "J", "Lp", "N", "rcacct", "rusage", "sla", "x"),
+    ),
+    interspersed=True,
+    examples=("PROGRAM", "PROGRAM -l 1153", "PROGRAM -u all -C .-30,"),
+)
+
+MANY = 2_500
+"""Accounts that the door adds up for a caller; of more the sum is made in his own process."""
+NOTHING = "No matching job found\n"
+
+
+def main(call: Call) -> int:
+    """Run `gacct`."""
+    options = read_options(call, TABLE)
+    if options.has("b") and options.has("l", "UF"):
+        raise BadRequest(f"{program(call)}: -b and -l cannot be given together")
+    zone = zone_of(call.env)
+    wanted = _wanted(call, options, zone)
+    detailed = options.has("l", "UF", "b")
+    summary = accounts.Summary()
+    with connected(call) as session:
+        found = _counted(_found(call, session.client.catalogue, wanted, jobs=detailed), summary)
+        if detailed:
+            # In the order in which they ended, as an accounting file has them.
+            jobs = sorted(found, key=lambda account: (account.finished_at, account.job_id))
+        else:
+            jobs = []
+            for _ in found:
+                pass
+        call.write(accounts.heading(wanted, zone))
+        for text in _jobs(call, options, jobs, zone) if detailed else ():
+            call.write(text)
+    if wanted.ids and not summary.cpu.count:
+        call.error(NOTHING)
+        return LSF_FAILURE
+    call.write(accounts.render_summary(summary, zone))
+    return 0
+
+
+def _found(call: Call, catalogue: Catalogue, wanted: AccountFilter, *, jobs: bool) -> Iterable[Account]:
+    """The accounts; when there are many the command goes on by itself, before it has said anything."""
+    if not call.own_streams:
+        found = catalogue.few_accounts(wanted, MANY, jobs=jobs)
+        if found is not None:
+            return found
+        call.take_over()
+    return catalogue.accounts(wanted, jobs=jobs)
+
+
+def _counted(found: Iterable[Account], summary: accounts.Summary) -> Iterator[Account]:
+    for account in found:
+        summary.add(account)
+        yield account
+
+
+def _jobs(call: Call, options: Parsed, found: list[Account], zone: tzinfo) -> Iterator[str]:
+    unit = unit_of(call)
+    rows = [(account, _record(account, unit)) for account in found]
+    if options.has("b"):
+        yield accounts.render_brief(rows, zone, wide=options.has("w")) + accounts.RULE + "\n"
+        return
+    year = shows_year(call, "LSB_BACCT_DISPLAY_YEAR")
+    for account, job in rows:
+        yield accounts.render_job(account, job, zone, unfolded=options.has("UF"), year=year) + accounts.RULE + "\n"
+
+
+def _record(account: Account, unit: str) -> JobRecord:
+    view = account.job
+    if view is None:
+        raise BadRequest("the master gave no account of the job itself")
+    return job_record(view, unit=unit)
+
+
+def _wanted(call: Call, options: Parsed, zone: tzinfo) -> AccountFilter:
+    now = time.time()
+    ids = parse_job_ids(options.rest)
+    named = () if 0 in ids else ids
+    if len(named) > MOST_NAMED:
+        raise BadRequest(f"{program(call)}: {len(named)} jobs are named; {MOST_NAMED} are the most")
+    states = tuple(state for name, state in (("d", "DONE"), ("e", "EXIT")) if options.has(name))
+    users = tuple(options.last("u").split()) if options.has("u") else () if ids else (call.user,)
+    hosts = tuple(options.last("m").split()) + _hosts_of_file(call, options.last("M"))
+    if options.has("M") and not hosts:
+        raise BadRequest(f"{program(call)}: {options.last('M')}: no host is named there")
+
+    def span(name: str) -> Span:
+        if not options.has(name):
+            return Span()
+        since, until = parse_span(options.last(name), now, zone)
+        return Span(since=since, until=until)
+
+    return AccountFilter(
+        ids=named,
+        users=() if "all" in users else users,
+        queues=tuple(options.last("q").split()),
+        hosts=hosts,
+        projects=tuple(options.last("P").split()),
+        states=states if len(states) == 1 else (),
+        completed=span("C"),
+        submitted=span("S"),
+        dispatched=span("D"),
+        reservation=options.last("U"),
+        application=options.last("app"),
+    )
+
+
+def _hosts_of_file(call: Call, path: str) -> tuple[str, ...]:
+    """Names between blanks and lines; `#` begins a comment."""
+    if not path:
+        return ()
+    try:
+        text = call.read_file(path).decode("utf-8", "replace")
+    except OSError as problem:
+        raise BadRequest(f"{program(call)}: {path}: {problem.strerror}") from None
+    return tuple(word for line in text.splitlines() for word in line.partition("#")[0].split())

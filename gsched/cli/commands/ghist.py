@@ -1,0 +1,223 @@
+"""`ghist` (bhist): what happened to jobs, and how long they spent in each state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, tzinfo
+
+from msgspec.structs import replace
+
+from gsched.base.errors import LSF_FAILURE, BadRequest, GschedError
+from gsched.base.ids import array_of, show_job
+from gsched.cli.answers.history_view import history_record
+from gsched.cli.options.job_selection import parse_job_ids
+from gsched.cli.options.size_units import unit_of
+from gsched.cli.render.jobs import history
+from gsched.cli.render.jobs.chronology import render_chronology
+from gsched.cli.render.jobs.history import HistoryRecord
+from gsched.cli.render.jobs.jobs_long import SEPARATOR
+from gsched.cli.session.call import Call
+from gsched.cli.session.command_line import FILTERS, GENERAL, GROUP, program, read_options, shows_year
+from gsched.cli.session.session import connected
+from gsched.cli.session.time_zone import zone_of
+from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
+from gsched.dialect.spans import parse_span
+from gsched.model.catalogue import Span
+from gsched.model.past import HistoryQuery, JobTimes
+from gsched.model.view import JobFilter, JobHistory
+from gsched.wire.past import PastCalls, Told
+from gsched.wire.protocol import HISTORY_LIMIT
+
+TABLE = OptionTable(
+    summary="show what happened to jobs and how long they spent in each state",
+    operands="[JOB ...]   (without JOB: yours that have not finished)",
+    options=(
+        Option("l", help="every event of each job"),
+        Option("UF", help="the same, without folding lines"),
+        Option("w", help="cut nothing"),
+        Option("a", help="finished jobs too"),
+        Option("d", help="jobs that are done"),
+        Option("e", help="jobs that exited"),
+        Option("p", help="pending jobs"),
+        Option("r", help="running jobs"),
+        Option("s", help="suspended jobs"),
+        Option("t", help="the events of all these jobs in order of time, of the last week"),
+        Option("T", "TIMES", "with -t: of that time", "-T .-3,"),
+        Option("C", "TIMES", "only jobs that ended in that time", "-C 2026/11/1,2026/11/30"),
+        Option("S", "TIMES", "only jobs that were submitted in that time", "-S .-7,"),
+        Option("D", "TIMES", "only jobs that were dispatched in that time", "-D 21/12:00,21/13:00"),
+        Option("n", "LOGS", "taken for LSF's sake: all of the history is searched anyway"),
+        Option("P", "PROJECT", "only jobs of this project"),
+        Option("app", "PROFILE", "only jobs of this application profile"),
+        Option("Jd", "TEXT", "only jobs of this description; * stands for anything"),
+        *FILTERS,
+        GROUP,
+        *GENERAL,
+        *unsupported("A", "b", "cname", "f", "hms", "N", "sla", "x", "X"),
+    ),
+    interspersed=True,
+    examples=("PROGRAM -l 1153", "PROGRAM -a"),
+)
+
+WEEK_S = 7 * 24 * 3600.0
+MOST_AT_LENGTH = 100_000
+"""Jobs of which every event is told; the one-line form goes as far as the master looks (HISTORY_LIMIT)."""
+FEW, FEW_AT_LENGTH = 2_500, 250
+"""Jobs that the door lays out for a caller; more of them his own process does."""
+PIECE = 1 << 18
+"""Characters that are written at a time."""
+
+_STATES = {
+    "d": ("DONE",),
+    "e": ("EXIT",),
+    "p": ("PEND", "PSUSP"),
+    "r": ("RUN", "UNKWN"),
+    "s": ("PSUSP", "USUSP", "SSUSP"),
+}
+
+
+def main(call: Call) -> int:
+    """Run `ghist`."""
+    options = read_options(call, TABLE)
+    zone, now = zone_of(call.env), time.time()
+    if options.has("T") and not options.has("t"):
+        raise BadRequest(f"{program(call)}: -T is given together with -t")
+    wanted = _wanted(call, options, now, zone)
+    year = shows_year(call, "LSB_BHIST_DISPLAY_YEAR")
+    with connected(call) as session:
+        told = _told(call, session.client.past, wanted)
+        reader = _Reader(call, wanted.jobs.ids)
+        if options.has("t"):
+            records = [each for each in reader.read(told) if isinstance(each, HistoryRecord)]
+            span = wanted.active
+            chronology = (records, zone, span.since or 0.0, now if span.until is None else span.until)
+            texts = iter([render_chronology(*chronology, unfolded=options.has("UF"), year=year)] if records else [])
+        elif options.has("l", "UF"):
+            texts = _at_length(reader.read(told), zone, now, unfolded=options.has("UF"), year=year)
+        else:
+            texts = _summary(reader.read(told), now, wide=options.has("w"))
+        shown = _write(call, texts, reader)
+    if not reader.count and not reader.problems:
+        call.write("No matching job found\n")
+    elif options.has("t") and reader.count and not shown:
+        call.write("No matching job/event found\n")
+    if told.cut_at is not None:
+        # A later end of -S goes on where this stops: what was submitted within that second is told once more.
+        since = datetime.fromtimestamp(told.cut_at, zone).strftime("%Y/%m/%d/%H:%M:%S")
+        call.error(
+            f"There are more: only the {wanted.limit} jobs that were submitted last are shown, back to {since}; "
+            f"-S ,{since[:-3]} shows older ones, and -C, -u, -q, -m, -J, -P or numbers choose among all\n"
+        )
+    return 0 if shown and not reader.problems else LSF_FAILURE
+
+
+def _told(call: Call, past: PastCalls, wanted: HistoryQuery) -> Told:
+    """The answer; when there is much of it the command goes on by itself, and few were looked at to know that."""
+    if not call.own_streams:
+        told = past.histories(replace(wanted, limit=FEW if wanted.brief else FEW_AT_LENGTH))
+        if not told.are_more():
+            return told
+        told.close()
+        call.take_over()
+    return past.histories(wanted)
+
+
+def _write(call: Call, texts: Iterator[str], reader: _Reader) -> bool:
+    """Write what there is, as it comes; whether there was anything. Much of it is the business of another process."""
+    shown, pieces, size = False, list[str](), 0
+    for text in texts:
+        pieces.append(text)
+        size += len(text)
+        if size >= PIECE:
+            if not shown and not reader.problems:
+                call.take_over()
+            call.write("".join(pieces))
+            shown, pieces, size = True, [], 0
+    call.write("".join(pieces))
+    return shown or size > 0
+
+
+def _summary(records: Iterable[HistoryRecord | JobTimes], now: float, *, wide: bool) -> Iterator[str]:
+    head = history.SUMMARY_HEAD
+    for record in records:
+        yield head + history.summary_row(record, now, wide=wide)
+        head = ""
+
+
+def _at_length(
+    records: Iterable[HistoryRecord | JobTimes], zone: tzinfo, now: float, *, unfolded: bool, year: bool
+) -> Iterator[str]:
+    separator = ""
+    for record in records:
+        if isinstance(record, HistoryRecord):
+            yield separator + history.render_history([record], zone, now, unfolded=unfolded, year=year)
+            separator = SEPARATOR
+
+
+def _wanted(call: Call, options: Parsed, now: float, zone: tzinfo) -> HistoryQuery:
+    """Raises BadRequest for times that are none."""
+
+    def span(name: str) -> Span:
+        since, until = parse_span(options.last(name), now, zone) if options.has(name) else (None, None)
+        return Span(since=since, until=until)
+
+    job_ids = tuple(job_id for job_id in parse_job_ids(options.rest) if job_id)
+    states = tuple(dict.fromkeys(state for name in _STATES if options.has(name) for state in _STATES[name]))
+    active = span("T") if options.has("T") else Span(since=now - WEEK_S, until=now) if options.has("t") else Span()
+    jobs = JobFilter(
+        ids=job_ids,
+        user=options.last("u", "all" if job_ids else call.user),
+        queue=options.last("q"),
+        host=options.last("m"),
+        name=options.last("J"),
+        project=options.last("P"),
+        group=options.last("g"),
+        application=options.last("app"),
+        states=states,
+        finished=bool(job_ids) or options.has("a", "d", "e", "t", "S", "D", "C"),
+    )
+    brief = not options.has("l", "UF", "t")
+    return HistoryQuery(
+        jobs=jobs,
+        submitted=span("S"),
+        dispatched=span("D"),
+        completed=span("C"),
+        active=active,
+        description=options.last("Jd"),
+        brief=brief,
+        limit=HISTORY_LIMIT if brief else MOST_AT_LENGTH,
+    )
+
+
+class _Reader:
+    """Turns stored histories into records; what cannot be told is said on standard error and counted."""
+
+    def __init__(self, call: Call, named: Sequence[int]) -> None:
+        self._call = call
+        self._named = named
+        self._unit = unit_of(call)
+        self.problems = 0
+        self.count = 0
+
+    def read(self, told: Iterable[JobHistory | JobTimes]) -> Iterator[HistoryRecord | JobTimes]:
+        found: set[int] = set()
+        for each in told:
+            self.count += 1
+            if self._named:
+                found.update((each.job_id, array_of(each.job_id)))
+            if isinstance(each, JobTimes):
+                yield each
+                continue
+            try:
+                yield history_record(each, self._unit)
+            except GschedError as problem:
+                self._complain(problem.text)
+        if found:
+            for job_id in self._named:
+                if job_id not in found:
+                    self._complain(f"Job <{show_job(job_id)}>: No matching job found")
+
+    def _complain(self, text: str) -> None:
+        self.problems += 1
+        self._call.error(text + "\n")

@@ -1,0 +1,369 @@
+"""`gjobs` (bjobs): which jobs there are, where they stand, and why they wait.
+
+Streams, texts and exit codes are bjobs'; LSB_BJOBS_CONSISTENT_EXIT_CODE=Y makes "nothing found" a failure.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from gsched.base.errors import LSF_FAILURE, BadRequest
+from gsched.base.ids import array_of, index_of, show_job
+from gsched.cli.answers.job_texts import TEXTS, show_text, wants_text
+from gsched.cli.answers.job_thresholds import JobThresholds
+from gsched.cli.answers.projection import affinity_units, gpus_of, job_record
+from gsched.cli.options.job_filters import NARROWING, ONLY_HERE, chosen_filter
+from gsched.cli.options.job_selection import not_found, nothing_found, parse_job_ids
+from gsched.cli.options.size_units import unit_of
+from gsched.cli.render.jobs import job_table, jobs_long
+from gsched.cli.render.jobs.arrays import render_arrays
+from gsched.cli.render.jobs.job_fields import JOB_FIELDS, TIME_COLUMNS, USUAL_FIELDS
+from gsched.cli.render.jobs.pending_summary import render_summary
+from gsched.cli.render.jobs.slot_sums import render_slot_sums, slots_by_state
+from gsched.cli.render.text.layout_records import JobRecord
+from gsched.cli.render.text.output_formats import Format, Setting, render_json, render_text
+from gsched.cli.render.text.reason_lines import DEFAULT_LEVEL
+from gsched.cli.session.call import Call
+from gsched.cli.session.command_line import (
+    CHOSEN_FIELDS,
+    FILTERS,
+    GENERAL,
+    GROUP,
+    chosen_format,
+    program,
+    read_options,
+    shows_year,
+)
+from gsched.cli.session.session import Session, connected, setting
+from gsched.cli.session.time_zone import zone_of
+from gsched.cli.session.watch import has_screen, watch
+from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
+from gsched.model.catalogue import MOST_NAMED, AccountFilter
+from gsched.model.host import Gpu
+from gsched.model.view import JobFilter, JobView
+from gsched.wire.auth import uid_of_user
+
+_LEVELS = (
+    "every reason; with -l the names of the hosts",
+    "the main reason alone",
+    "reasons of the hosts that the job could use, most hosts first",
+    "reasons of all hosts",
+)
+
+TABLE = OptionTable(
+    summary="show jobs: without options, yours that have not finished",
+    operands="[JOB ...]",
+    options=(
+        Option("a", help="all states, also those that finished within the last hour or so (CLEAN_PERIOD)"),
+        Option("d", help="finished jobs"),
+        Option("r", help="running jobs"),
+        Option("s", help="suspended jobs, with the reason"),
+        Option("p", help="pending jobs with their reasons (-p2, or what LSB_BJOBS_PENDREASON_LEVEL says)"),
+        *(Option(f"p{level}", help=f"pending jobs: {what}") for level, what in enumerate(_LEVELS)),
+        Option("psum", help="what all pending jobs of the cluster wait for, counted by reason"),
+        Option("A", help="a line per job array with the counts of its elements"),
+        Option("l", help="everything about each job"),
+        Option("UF", help="the same, without folding lines"),
+        Option("gpu", help="with -l: the GPUs of each job one by one"),
+        Option("aff", help="with -l: the processor units of each task of a job with affinity[]"),
+        Option("w", help="cut nothing"),
+        Option("WL", help="as without, and the time that is left until the run limit ends the job"),
+        Option("WP", help="as without, and how much of its run limit the job has used"),
+        Option("WF", help="as without, and when it ended, or its run limit will end it"),
+        Option("sum", help="the slots of all these jobs, by state"),
+        Option("W", help="more columns: project, use of resources, start and end"),
+        *CHOSEN_FIELDS,
+        Option("hms", help="with -o: durations as HH:MM:SS"),
+        Option("noheader", help="no heading"),
+        Option("P", "PROJECT", "only jobs of this project"),
+        Option("X", help="taken for LSF's sake: host groups are never condensed"),
+        *FILTERS,
+        GROUP,
+        *NARROWING,
+        *TEXTS,
+        Option("-watch", help="show it anew whenever something happens to jobs, until ^C"),
+        *GENERAL,
+        *unsupported("aps", "cname", "fwd", "Lp", "N", "plan"),
+        *unsupported("sla", "ss", "x", "data", "clusters", "gpfsio"),
+    ),
+    interspersed=True,
+    examples=(
+        *("PROGRAM -u all", "PROGRAM -l 1153", "PROGRAM -p", "PROGRAM '1160[3,5-7]'", "PROGRAM -A 1160"),
+        "PROGRAM -noheader -o 'jobid jobindex stat' 1153 1154",
+    ),
+)
+
+_STATES = {
+    "d": ("DONE", "EXIT"),
+    "r": ("RUN", "UNKWN", "ZOMBI"),
+    "s": ("PSUSP", "USUSP", "SSUSP"),
+    "p": ("PEND", "PSUSP"),
+}
+_KINDS = {"d": "DONE/EXIT", "r": "running", "s": "suspended", "p": "pending"}
+_TABLES = "l UF w W WL WP WF A psum sum"
+"""Options with a layout of their own."""
+_LEVELLED = ("p0", "p1", "p2", "p3")
+_UNFINISHED = ("PEND", "PSUSP", "RUN", "USUSP", "SSUSP", "UNKWN", "ZOMBI")
+EVERY = 0
+JOBS_PER_PIECE = 500
+
+
+def main(call: Call) -> int:
+    """Run `gjobs`."""
+    options = read_options(call, TABLE)
+    if options.has("noheader") and options.has("l", "UF"):
+        raise BadRequest(f"{program(call)}: -noheader and -l cannot be given together")
+    for name in ("aff", "gpu"):
+        if options.has(name) and not options.has("l", "UF"):
+            raise BadRequest(f"{program(call)}: -{name} is given together with -l")
+    chosen = chosen_format(call, options, JOB_FIELDS, "LSB_BJOBS_FORMAT", _TABLES, USUAL_FIELDS)
+    job_ids = parse_job_ids(options.rest)
+    named = () if EVERY in job_ids else job_ids
+    is_text = wants_text(call, options, job_ids)
+    if options.has("-watch") and has_screen(call):
+        call.take_over()  # who leaves the terminal's other screen must live as long as the terminal shows it
+    with connected(call) as session:
+        if is_text:
+            return show_text(call, session, options, job_ids[0])
+
+        def show() -> int:
+            if options.has("psum"):
+                return _summary(call, session)
+            if options.has("A"):
+                return _arrays(call, options, session, named)
+            return _show(call, options, session, named, chosen)
+
+        return watch(call, session, show) if options.has("-watch") else show()
+
+
+def _show(
+    call: Call, options: Parsed, session: Session, named: tuple[int, ...], chosen: Format[JobRecord] | None
+) -> int:
+    """Jobs one by one, in the layout that was asked for."""
+    if options.has("sum") and not named and not options.has(*ONLY_HERE):
+        wanted = msgspec.structs.replace(_wanted(call, options, named), application=options.last("app"))
+        counts = session.client.slot_sums(wanted)
+        call.write(render_slot_sums(counts, header=not options.has("noheader")))
+        return 0
+    listing = _Listing(call, options, session, named)
+    if options.has("sum"):
+        counts = slots_by_state(listing.records())
+        call.write(render_slot_sums(counts, header=not options.has("noheader")))
+        return _ending(call, options, session, listing) if listing.missing() else 0
+    if chosen is not None and options.has("json"):
+        return _answer_json(call, options, chosen, list(listing.records()), listing.missing())
+    for text in _layout(call, options, chosen, listing.records()):
+        call.write(text)
+    return _ending(call, options, session, listing)
+
+
+def _summary(call: Call, session: Session) -> int:
+    summary, cluster = session.client.pending_summary(), session.client.cluster().cluster
+    call.write(render_summary(summary, cluster, zone_of(call.env)))
+    return 0
+
+
+def _arrays(call: Call, options: Parsed, session: Session, named: tuple[int, ...]) -> int:
+    """-A: whole arrays; an element stands for its array."""
+    wanted = msgspec.structs.replace(_wanted(call, options, named), ids=(), states=())
+    numbers = tuple(dict.fromkeys(array_of(job_id) for job_id in named))
+    found = session.client.arrays(numbers, wanted)
+    if not named and not options.has("a"):
+        found = [array for array in found if any(array.counts.get(state, 0) for state in _UNFINISHED)]
+    known = {array.job_id for array in found}
+    missing = [number for number in numbers if number not in known]
+    plain = {job.job_id for job in session.client.jobs(JobFilter(ids=tuple(missing), finished=True))} if missing else ()
+    if found:
+        call.write(render_arrays(found, header=not options.has("noheader"), wide=options.has("w")))
+    for number in missing:
+        is_plain = number in plain
+        call.error(f"Job <{number}> is not a job array\n" if is_plain else f"Job array <{number}> is not found\n")
+    if not found and not missing:
+        call.error("No job array found\n")
+    return LSF_FAILURE if missing or (not found and _is_consistent(call)) else 0
+
+
+class _Listing:
+    """The jobs of one question, turned into records while they arrive: there may be a hundred thousand."""
+
+    def __init__(self, call: Call, options: Parsed, session: Session, named: tuple[int, ...]) -> None:
+        self._named = named
+        self._is_long = options.has("l", "UF")
+        self._with_affinity = options.has("aff")
+        self._with_gpus = options.has("gpu")
+        self._gpus: dict[str, Gpu] = {}
+        self._level = _level(call, options)
+        self._unit = unit_of(call)
+        self._client = session.client
+        self._views = itertools.chain(session.client.jobs(_wanted(call, options, named)), self._long_finished())
+        self._admits = chosen_filter(options)
+        self._found: set[int] = set()
+        self.count = 0
+
+    def _long_finished(self) -> Iterator[JobView]:
+        """With -l: of the jobs that were named and not found those that the history knows."""
+        missing = tuple(job_id for job_id in self._named if job_id not in self._found)
+        if self._is_long and missing:
+            for account in self._client.catalogue.accounts(AccountFilter(ids=missing[:MOST_NAMED]), jobs=True):
+                if account.job is not None:
+                    yield account.job
+
+    def records(self) -> Iterator[JobRecord]:
+        """To be gone through once."""
+        external: tuple[str, ...] | None = None
+        thresholds: JobThresholds | None = None
+        for view in self._views:
+            self._found.update((view.job_id, array_of(view.job_id)))
+            if not self._admits(view):
+                continue
+            self.count += 1
+            if self._is_long and thresholds is None:
+                external = self._client.cluster().external_resources
+                thresholds = JobThresholds(self._client)
+            record = job_record(
+                view,
+                external or (),
+                level=self._level,
+                with_hosts=self._is_long,
+                unit=self._unit,
+                now=time.time() if self._is_long else None,
+                thresholds=thresholds.of(view) if thresholds is not None else None,
+            )
+            yield self._in_detail(record, view)
+
+    def _in_detail(self, record: JobRecord, view: JobView) -> JobRecord:
+        """With the tables of -aff and -gpu."""
+        if self._with_affinity:
+            record = msgspec.structs.replace(record, affinity=affinity_units(view))
+        if self._with_gpus and record.gpus:
+            if not self._gpus:
+                self._gpus = {each.gpu.uuid: each.gpu for host in self._client.hosts() for each in host.gpus}
+            record = msgspec.structs.replace(record, gpus_held=gpus_of(view, self._gpus))
+        return record
+
+    def missing(self) -> list[int]:
+        """Jobs that were named and not found, once all records have been gone through."""
+        return [job_id for job_id in self._named if job_id not in self._found]
+
+    def why_missing(self) -> str:
+        """A line for each of them; an index is told apart from a job that is no array."""
+        lines = []
+        for job_id in self.missing():
+            is_plain = index_of(job_id) and any(
+                job.job_id == array_of(job_id)
+                for job in self._client.jobs(JobFilter(ids=(array_of(job_id),), finished=True))
+            )
+            lines.append(f"Job <{array_of(job_id)}> is not a job array\n" if is_plain else not_found([job_id]))
+        return "".join(dict.fromkeys(lines))
+
+
+def _ending(call: Call, options: Parsed, session: Session, listing: _Listing) -> int:
+    """What is said, and the exit code, when all that was found has been shown."""
+    missing = listing.missing()
+    if missing:
+        call.error(listing.why_missing())
+        return LSF_FAILURE
+    if listing.count:
+        return 0
+    if not _is_user(options.last("u", "all")):
+        call.error(f"{options.last('u')}: Unknown user\n")
+        return LSF_FAILURE
+    call.error(_nothing(options))
+    return LSF_FAILURE if _is_consistent(call) else 0
+
+
+def _is_user(name: str) -> bool:
+    """Whether this host knows the user; asked only when nothing was found, as a user may be known elsewhere."""
+    return name == "all" or uid_of_user(name) is not None
+
+
+def _answer_json(
+    call: Call, options: Parsed, chosen: Format[JobRecord], records: Sequence[JobRecord], missing: Sequence[int]
+) -> int:
+    """A job that does not exist is a record of its own, and neither a text on stderr nor a failure: clients read on."""
+    errors = [{"JOBID": show_job(job_id), "ERROR": not_found([job_id]).rstrip()} for job_id in missing]
+    setting = _setting(call, options)
+    call.write(render_json(records, chosen, setting, command="bjobs", counted="JOBS", errors=errors))
+    return LSF_FAILURE if _is_consistent(call) and (missing or not records) else 0
+
+
+def _is_consistent(call: Call) -> bool:
+    """Source: lsf.conf(5), LSB_BJOBS_CONSISTENT_EXIT_CODE; clients set it in the environment."""
+    return setting(call, "LSB_BJOBS_CONSISTENT_EXIT_CODE").upper() == "Y"
+
+
+def _setting(call: Call, options: Parsed) -> Setting:
+    return Setting(zone=zone_of(call.env), now=time.time(), hms=options.has("hms"))
+
+
+def _chosen(options: Parsed) -> list[str]:
+    """The letters of _STATES that were given; -p0 … -p3 count as -p."""
+    given = {name[0] if name in _LEVELLED else name for name, _ in options.given}
+    return [name for name in _STATES if name in given]
+
+
+def _wanted(call: Call, options: Parsed, job_ids: tuple[int, ...]) -> JobFilter:
+    chosen = _chosen(options)
+    states = () if options.has("a") else tuple(dict.fromkeys(state for name in chosen for state in _STATES[name]))
+    return JobFilter(
+        ids=job_ids,
+        user=options.last("u", "all" if job_ids else call.user),
+        queue=options.last("q"),
+        host=options.last("m"),
+        name=options.last("J"),
+        project=options.last("P"),
+        group=options.last("g"),
+        states=states,
+        finished=bool(job_ids) or options.has("a", "d"),
+    )
+
+
+def _level(call: Call, options: Parsed) -> int:
+    """How much of the pending reasons is told. Source: lsf.conf(5), LSB_BJOBS_PENDREASON_LEVEL."""
+    given = [name for name, _ in options.given if name in _LEVELLED]
+    text = given[-1][1] if given else setting(call, "LSB_BJOBS_PENDREASON_LEVEL")
+    return int(text) if text in ("0", "1", "2", "3") else DEFAULT_LEVEL
+
+
+def _nothing(options: Parsed) -> str:
+    chosen = _chosen(options)
+    kind = "" if options.has("a") or len(chosen) > 1 else _KINDS[chosen[0]] if chosen else "unfinished"
+    return nothing_found(kind, options.last("q"), options.last("m"), options.last("P"), options.last("g"))
+
+
+def _layout(
+    call: Call, options: Parsed, chosen: Format[JobRecord] | None, records: Iterator[JobRecord]
+) -> Iterator[str]:
+    """The text, some hundred jobs at a time."""
+    zone = zone_of(call.env)
+    moment = _setting(call, options)
+    header = not options.has("noheader")
+    year = shows_year(call, "LSB_BJOBS_DISPLAY_YEAR")
+    extra = _time_column(options, moment)
+    reasons = bool({"p", "s"} & set(_chosen(options)))
+    is_first = True
+    while part := list(itertools.islice(records, JOBS_PER_PIECE)):
+        if chosen is not None:
+            yield render_text(part, chosen, moment, header=header)
+        elif options.has("l", "UF"):
+            yield "" if is_first else jobs_long.SEPARATOR
+            yield jobs_long.render_long(part, zone, unfolded=options.has("UF"), year=year)
+        elif options.has("W"):
+            yield job_table.render_all_columns(part, zone, header=header)
+        else:
+            render = job_table.render_wide if options.has("w") else job_table.render_short
+            yield render(part, zone, header=header, reasons=reasons, extra=extra)
+        header = is_first = False
+
+
+def _time_column(options: Parsed, moment: Setting) -> job_table.Extra | None:
+    """-WL, -WP, -WF; the last one counts."""
+    given = [name for name, _ in options.given if name in TIME_COLUMNS]
+    if not given:
+        return None
+    heading, value = TIME_COLUMNS[given[-1]]
+    return heading, lambda job: str(value(job, moment) or "-")

@@ -1,0 +1,81 @@
+"""`gkill` (bkill): end jobs, or send them a signal."""
+
+from __future__ import annotations
+
+import signal as signals
+
+from gsched.base.errors import BadRequest
+from gsched.cli.answers.job_control import carry_out
+from gsched.cli.session.call import Call
+from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, program, read_options
+from gsched.dialect.options import Option, OptionTable, unsupported
+
+TABLE = OptionTable(
+    summary="end jobs, or send them a signal",
+    operands="JOB ...   (0: all of yours that the options admit; options alone: the newest of those)",
+    options=(
+        Option("s", "SIGNAL", "send this signal instead, by name or number", "-s USR1"),
+        Option("C", "TEXT", "why, for the jobs' histories", "-C 'wrong data'"),
+        Option("d", help="a started job counts as DONE then"),
+        Option("stat", "STATE", "only jobs that are run, pend or susp; without JOB all of yours", "-stat pend"),
+        Option("b", help="taken for LSF's sake: many jobs are always ended at once"),
+        Option("r", help="end at once: KILL, without the chance to clean up that INT and TERM give"),
+        Option("l", help="list the names of the signals"),
+        *FILTERS,
+        GROUP,
+        APPLICATION,
+        *GENERAL,
+        *unsupported("a", "cname", "sla"),
+    ),
+    interspersed=True,
+    examples=("PROGRAM 1153", "PROGRAM '1160[3,5-7]'", "PROGRAM -s USR1 1153 1154", "PROGRAM -J 'test*' 0"),
+)
+
+_ENDING = frozenset({signals.SIGKILL, signals.SIGTERM, signals.SIGINT})
+_STOPPING = frozenset({signals.SIGSTOP, signals.SIGTSTP})
+
+
+def main(call: Call) -> int:
+    """Run `gkill`."""
+    options = read_options(call, TABLE)
+    if options.has("l"):
+        call.write(" ".join(each.name.removeprefix("SIG") for each in signals.Signals) + "\n")
+        return 0
+    for one, other in (("r", "s"), ("d", "s"), ("d", "r"), ("C", "s"), ("C", "r")):
+        if options.has(one) and options.has(other):
+            raise BadRequest(f"{program(call)}: -{one} and -{other} cannot be given together")
+    states = _states(options.last("stat")) if options.has("stat") else ()
+    if states and options.rest not in ([], ["0"], (), ("0",)):
+        raise BadRequest(f"{program(call)}: -stat chooses among all of your jobs; name no job beside it")
+    words = ["0"] if states else ()
+    if options.has("r"):
+        return carry_out(call, options, "signal", "terminated", signal=signals.SIGKILL, states=states, words=words)
+    if not options.has("s"):
+        text, as_done = options.last("C"), options.has("d")
+        return carry_out(call, options, "kill", "terminated", text=text, as_done=as_done, states=states, words=words)
+    number = _signal(options.last("s"))
+    # Stopping and continuing change a job's state, so they are not merely passed on.
+    if number in _STOPPING:
+        return carry_out(call, options, "stop", "stopped", states=states, words=words)
+    if number == signals.SIGCONT:
+        return carry_out(call, options, "resume", "resumed", states=states, words=words)
+    being = "terminated" if number in _ENDING else "signaled"
+    return carry_out(call, options, "signal", being, signal=number, states=states, words=words)
+
+
+def _states(text: str) -> tuple[str, ...]:
+    """The states that a word of -stat stands for. Raises BadRequest."""
+    states = {"run": ("RUN", "UNKWN"), "pend": ("PEND", "PSUSP"), "susp": ("USUSP", "SSUSP", "PSUSP")}.get(text.lower())
+    if states is None:
+        raise BadRequest(f"{text[:60]}: -stat takes run, pend or susp")
+    return states
+
+
+def _signal(text: str) -> int:
+    """Number of a signal given as `9`, `KILL` or `SIGKILL`. Raises BadRequest."""
+    try:
+        if text.isascii() and text.isdigit():
+            return int(signals.Signals(int(text[:9])))
+        return int(signals.Signals["SIG" + text.upper().removeprefix("SIG")])
+    except (ValueError, KeyError):
+        raise BadRequest(f"{text}: Signal not supported (-l lists the names)") from None

@@ -1,0 +1,65 @@
+"""`gqueues` (bqueues): the queues, their limits and how many slots their jobs use."""
+
+from __future__ import annotations
+
+from gsched.cli.answers.projection import queue_record
+from gsched.cli.render.cluster import queues
+from gsched.cli.render.hosts.host_fields import QUEUE_FIELDS
+from gsched.cli.session.call import Call
+from gsched.cli.session.command_line import CHOSEN_FIELDS, GENERAL, answer_chosen, chosen_format, read_options
+from gsched.cli.session.session import Session, connected
+from gsched.dialect.options import Option, OptionTable, Parsed, unsupported
+from gsched.model.view import QueueView
+
+TABLE = OptionTable(
+    summary="show the queues",
+    operands="[QUEUE ...]",
+    options=(
+        Option("w", help="cut nothing, and show reserved slots and how many jobs wait"),
+        Option("l", help="everything about each queue: limits, thresholds, policies, shares"),
+        Option("r", help="the same, with the shares of all levels of the share tree"),
+        Option("noheader", help="no heading"),
+        *CHOSEN_FIELDS,
+        *GENERAL,
+        Option("u", "USER", "only queues that take jobs of this user", "-u ann"),
+        Option("m", "HOST", "only queues whose jobs may run on this host or group", "-m gpu01"),
+        *unsupported("alloc"),
+    ),
+    interspersed=True,
+    examples=("PROGRAM", "PROGRAM -l normal", "PROGRAM -r fair"),
+)
+
+
+def main(call: Call) -> int:
+    """Run `gqueues`."""
+    options = read_options(call, TABLE)
+    chosen = chosen_format(call, options, QUEUE_FIELDS, "LSB_BQUEUES_FORMAT", "l r w")
+    with connected(call) as session:
+        views = _usable(session.client.queues(options.rest), options, session)
+        if options.has("l", "r"):
+            cluster = session.client.cluster()
+            defaults = cluster.default_queue.split()
+            records = [queue_record(view, defaults, cluster.external_resources) for view in views]
+            call.write(queues.render_long(records, whole_tree=options.has("r")))
+            return 0
+    records = [queue_record(view) for view in views]
+    if chosen is not None:
+        answer_chosen(call, options, chosen, records, command="bqueues", counted="QUEUES")
+        return 0
+    call.write(queues.render_short(records, header=not options.has("noheader"), wide=options.has("w")))
+    return 0
+
+
+def _usable(views: list[QueueView], options: Parsed, session: Session) -> list[QueueView]:
+    """Those that -u and -m admit. Raises NotFound for a host that there is none."""
+    user, host = options.last("u"), options.last("m")
+    if user not in ("", "all"):
+        views = [view for view in views if _takes(view, user)]
+    if host not in ("", "all"):
+        wanted = {each.name for each in session.client.hosts([host])}
+        views = [view for view in views if not view.hosts or wanted & {name.partition("+")[0] for name in view.hosts}]
+    return views
+
+
+def _takes(view: QueueView, user: str) -> bool:
+    return (not view.users or user in view.users) and user not in view.facts.get("EXCLUDED_USERS", "").split()

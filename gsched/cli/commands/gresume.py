@@ -1,0 +1,21 @@
+"""`gresume` (bresume): let suspended jobs go on; a held one becomes pending."""
+
+from __future__ import annotations
+
+from gsched.cli.answers.job_control import carry_out
+from gsched.cli.session.call import Call
+from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, read_options
+from gsched.dialect.options import OptionTable, unsupported
+
+TABLE = OptionTable(
+    summary="let suspended jobs go on; one that was held becomes pending",
+    operands="JOB ...   (0: all of yours that the options admit; options alone: the newest of those)",
+    options=(*FILTERS, GROUP, APPLICATION, *GENERAL, *unsupported("a", "C", "sla", "d")),
+    interspersed=True,
+    examples=("PROGRAM 1153", "PROGRAM '1160[3,5-7]'", "PROGRAM 0"),
+)
+
+
+def main(call: Call) -> int:
+    """Run `gresume`."""
+    return carry_out(call, read_options(call, TABLE), "resume", "resumed", states=("PSUSP", "USUSP", "SSUSP"))

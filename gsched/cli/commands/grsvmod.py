@@ -1,0 +1,37 @@
+"""`grsvmod` (brsvmod): other times, users or amounts for an advance reservation."""
+
+from __future__ import annotations
+
+from gsched.base.errors import BadRequest
+from gsched.cli.options.reservation_options import WHAT, read_reservation
+from gsched.cli.session.call import Call
+from gsched.cli.session.command_line import GENERAL, program, read_options
+from gsched.cli.session.session import connected
+from gsched.dialect.options import OptionTable, unsupported
+
+TABLE = OptionTable(
+    summary="change an advance reservation; what is not named stays (administrators only)",
+    operands="NAME",
+    options=(*WHAT, *GENERAL, *unsupported("d", "f", "o", "on", "p", "q", "t", "nosusp")),
+    interspersed=True,
+    examples=("PROGRAM -e 23:00 demo", 'PROGRAM -u "ann bob" ann#0'),
+)
+_CHANGES = ("n", "gpu", "m", "R", "b", "e", "u", "g")
+
+
+def main(call: Call) -> int:
+    """Run `grsvmod`."""
+    options = read_options(call, TABLE)
+    if len(options.rest) != 1:
+        raise BadRequest(f"{program(call)}: name one reservation (grsvs lists them)")
+    if not options.has(*_CHANGES):
+        raise BadRequest(f"{program(call)}: nothing is to be changed (-h lists the options)")
+    if options.has("m", "R") and not options.has("n", "gpu"):
+        raise BadRequest(f"{program(call)}: -m and -R say where; -n SLOTS or -gpu GPUS says how much")
+    asked = read_reservation(call, options, options.rest[0])
+    with connected(call) as session:
+        answer = session.client.reservation_control(
+            "modify", asked.view, slots=asked.slots, gpus=asked.gpus, hosts=asked.hosts, requirement=asked.requirement
+        )
+    call.write(f"{answer.text}\n")
+    return 0

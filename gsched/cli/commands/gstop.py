@@ -1,0 +1,21 @@
+"""`gstop` (bstop): suspend jobs; a pending one is not started until it is resumed."""
+
+from __future__ import annotations
+
+from gsched.cli.answers.job_control import carry_out
+from gsched.cli.session.call import Call
+from gsched.cli.session.command_line import APPLICATION, FILTERS, GENERAL, GROUP, read_options
+from gsched.dialect.options import OptionTable, unsupported
+
+TABLE = OptionTable(
+    summary="suspend jobs; a pending one is not started until it is resumed",
+    operands="JOB ...   (0: all of yours that the options admit; options alone: the newest of those)",
+    options=(*FILTERS, GROUP, APPLICATION, *GENERAL, *unsupported("a", "C", "sla", "d")),
+    interspersed=True,
+    examples=("PROGRAM 1153", "PROGRAM '1160[3,5-7]'", "PROGRAM -q normal 0"),
+)
+
+
+def main(call: Call) -> int:
+    """Run `gstop`."""
+    return carry_out(call, read_options(call, TABLE), "stop", "stopped", states=("PEND", "RUN", "SSUSP"))

@@ -1,0 +1,161 @@
+"""`gsub` (bsub): submit a job; with -K wait for its end.
+
+What bsub's options mean is known to gsched.dialect; what may enter is the master's to say.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+
+import msgspec
+
+from gsched.base.envdir import home_of
+from gsched.base.errors import (
+    BadRequest,
+    Conflict,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+)
+from gsched.base.ids import new_token
+from gsched.cli.options.submission_context import surroundings
+from gsched.cli.session.call import Call
+from gsched.cli.session.command_line import program, version_line
+from gsched.cli.session.master_links import serves_others
+from gsched.cli.session.session import Session, connected
+from gsched.cli.session.time_zone import zone_of
+from gsched.cli.submit.esub import esubs_of
+from gsched.cli.submit.interactive import Sitting
+from gsched.cli.submit.job_wait import Wait, WaitForAll
+from gsched.cli.submit.pack import submit_pack
+from gsched.dialect.bsub import Submission, read_submission, rejected
+from gsched.dialect.bsub_options import BSUB
+from gsched.dialect.command_line import BACKGROUND_WARNING, drops_environment, ends_in_background
+from gsched.dialect.environment import environment_block
+from gsched.model import view
+from gsched.model.devices import SUDO_WARNING
+from gsched.model.job import JobSpec
+from gsched.model.view import Submitted
+
+TABLE = BSUB
+_REFUSALS = (BadRequest, Conflict, NotFound, PermissionDenied, ResourceExhausted)
+
+
+def main(call: Call) -> int:
+    """Run `gsub`."""
+    asked = _read(call, call.argv[1:], lambda: _typed(call))
+    if asked.wants_help:
+        call.write(BSUB.help(program(call)))
+        return 0
+    if asked.wants_version:
+        call.write(version_line())
+        return 0
+    with connected(call) as session:
+        if asked.pack:
+            return submit_pack(
+                call, session, asked.pack, lambda words: _packed(call, words), partial(_packed_line, call)
+            )
+        if asked.is_interactive and not asked.from_stdin:
+            call.take_over()
+        submission = _submission(call, asked)
+        spec = submission.spec
+        job = _submit(session, asked, submission, call.token or new_token())
+        _announce(call, job, spec)
+        if spec.interactive:
+            sitting = Sitting(call, session, job.job_id, spec.interactive, has_input=not asked.from_stdin)
+            return sitting.to_its_end()
+        if not asked.wait:
+            return 0
+        wait = WaitForAll if spec.indices else Wait
+        return wait(call, session, job.job_id).to_its_end()
+
+
+def _read(call: Call, words: Sequence[str], read_stdin: Callable[[], bytes]) -> Submission:
+    return read_submission(
+        words,
+        read_stdin=read_stdin,
+        read_file=call.read_file,
+        env=call.env,
+        around=surroundings(call),
+        parse_script=True,
+        is_program=lambda word: _is_program(call, word),
+        esub=esubs_of(call),
+    )
+
+
+def _typed(call: Call) -> bytes:
+    """Standard input; a person is asked for it."""
+    if call.stdin_is_tty:
+        call.write(f"{program(call)}> ")
+    return call.read_stdin()
+
+
+def _is_program(call: Call, word: str) -> bool:
+    """Whether the shell on the execution host would run it: an executable file, or a program of the caller's PATH."""
+    if serves_others():
+        call.take_over()  # only the caller can say what the caller may run
+    if "/" not in word and shutil.which(word, path=call.env.get("PATH", os.defpath)):
+        return True
+    return os.access(os.path.join(call.cwd, word), os.X_OK)
+
+
+def _packed(call: Call, words: Sequence[str]) -> view.Submission:
+    """A line of a file of submissions."""
+    asked = _read(call, words, lambda: b"")
+    if asked.wait or asked.is_interactive or asked.pack or asked.wants_help or asked.wants_version:
+        raise BadRequest(rejected("options -I, -K, -pack, -h and -V cannot stand in a file of submissions"))
+    return _submission(call, asked)
+
+
+def _packed_line(call: Call, job: Submitted, submission: view.Submission) -> None:
+    _announce(call, job, submission.spec)
+
+
+def _submission(call: Call, asked: Submission) -> view.Submission:
+    """What the master is sent: with what only the caller's side knows."""
+    spec, warnings = asked.spec, asked.spec.warnings
+    wants_gpus = bool(spec.gpu_req) or "ngpus" in spec.res_req
+    if wants_gpus and asked.script is None and drops_environment(spec.command):
+        warnings += (SUDO_WARNING,)  # the master takes it back where hosts are fenced
+    script = asked.script.decode("utf8", "replace") if asked.script is not None else spec.command
+    if ends_in_background(script):
+        warnings += (BACKGROUND_WARNING,)
+    spec = msgspec.structs.replace(
+        spec,
+        home=home_of(call.uid, call.env),
+        submit_host=call.hostname.partition(".")[0],
+        umask=call.umask,
+        warnings=warnings,
+    )
+    block = environment_block(asked.environment)
+    return view.Submission(spec=spec, environment=block, script=asked.script or b"", input=asked.input)
+
+
+def _submit(session: Session, asked: Submission, submission: view.Submission, token: str) -> Submitted:
+    try:
+        return session.client.submit(submission, token=token)
+    except _REFUSALS as problem:
+        # Other failures do not prove that there is no job, so they must not say so.
+        raise type(problem)(asked.refused(problem.about, problem.text)) from None
+
+
+def _announce(call: Call, job: Submitted, spec: JobSpec) -> None:
+    default = "default " if job.default_queue else ""
+    line = "".join(
+        f"Job will be {what} {_local_time(call, at)}\n"
+        for what, at in (("scheduled after", spec.begin_at), ("terminated by", spec.terminate_at))
+        if at is not None
+    )
+    line += f"Job <{job.job_id}> is submitted to {default}queue <{job.queue}>.\n"
+    if "BSUB_QUIET" not in call.env:
+        (call.error if "BSUB_STDERR" in call.env else call.write)(line)
+    for text in job.warnings:
+        call.error(text + "\n")
+
+
+def _local_time(call: Call, at: float) -> str:
+    return datetime.fromtimestamp(at, zone_of(call.env)).strftime("%a %b %e %H:%M:%S %Y")

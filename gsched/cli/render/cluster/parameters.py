@@ -1,0 +1,95 @@
+"""`gparams` (bparams) and `gclusters` (lsclusters). Source of the layouts: bparams(1), lsclusters(1) of LSF 10.1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gsched.cli.render.text.text_columns import cell, printable
+from gsched.model.view import ClusterView, Parameter
+
+_MEANINGS: dict[str, tuple[str, str]] = {
+    "DEFAULT_QUEUE": ("Default queue", ""),
+    "DEFAULT_PROJECT": ("Default project", ""),
+    "MBD_SLEEP_TIME": ("Unit of JOB_ACCEPT_INTERVAL and MAX_RESERVE_TIME", "seconds"),
+    "SBD_SLEEP_TIME": ("Interval between two samples of what a job uses", "seconds"),
+    "JOB_ACCEPT_INTERVAL": ("Interval for a host to accept two jobs", "* MBD_SLEEP_TIME"),
+    "CLEAN_PERIOD": ("How long a finished job is listed", "seconds"),
+    "JOB_TERMINATE_INTERVAL": ("Time between the signals that end a job", "seconds"),
+    "MAX_JOBID": ("Largest job number", ""),
+    "MAX_PEND_JOBS": ("Most jobs that may wait", "jobs"),
+    "MAX_PEND_SLOTS": ("Most slots that jobs may wait for", "slots"),
+    "MAX_JOB_ARRAY_SIZE": ("Largest index of a job array", ""),
+    "MAX_USER_PRIORITY": ("Highest priority that a user may give a job", ""),
+    "JOB_PRIORITY_OVER_TIME": ("Priority that a pending job gains", "points/minutes"),
+    "JOB_DEP_LAST_SUB": ("Of several jobs of a name a dependency means only the newest", "1: yes"),
+    "EGROUP_UPDATE_INTERVAL": ("Interval at which egroup is asked for members of groups again", "m: minutes"),
+    "KILL_ON_INVALID_DEPENDENCY": ("A job whose dependency can never hold ends at once", ""),
+    "GPU_REQ": ("What -gpu asks for where it does not say", ""),
+    "GPU_REQ_MERGE": ("Requirements of job, queue and cluster are joined", ""),
+    "GPU_SHARED_JOBS": ("Jobs that may hold one GPU of compute mode Default together", "jobs"),
+    "GPU_UNREQUESTED": ("What a job sees that asks for no GPU", ""),
+    "GMEM_ACTION": ("What is done about a job that uses more GPU memory than its gmem=", ""),
+    "GPU_FOREIGN": ("What is done about GPU processes of nobody's job", ""),
+    "GPU_FOREIGN_MIB": ("GPU memory that such a process may use without counting", "MiB"),
+    "GPU_FATAL_XIDS": ("Errors of the GPU driver that close a GPU and end its jobs", ""),
+    "GPU_CLEAN_PROBES": ("After how many clean looks a GPU that had failed is offered again", "looks"),
+    "GPU_MAX_TEMPERATURE": ("From where on a GPU gets no new job", "degrees C"),
+    "GPU_PLACEMENT": ("What decides among devices that could take a job", ""),
+    "RESERVE_CORES_PER_GPU": ("Slots that are left for each free GPU", "slots"),
+    "PREEMPT_ACTION": ("What happens to a job that is preempted", ""),
+    "MIN_RUN_BEFORE_PREEMPT": ("How long a job runs before it may be preempted", "seconds"),
+    "MAX_JOB_PREEMPT": ("How often one job may be preempted", "times"),
+    "LOCAL_MAX_PREEXEC_RETRY": ("How often a job's pre-execution command may fail", "times"),
+    "LOCAL_MAX_PREEXEC_RETRY_ACTION": ("What happens to the job then", ""),
+    "CPU_TIME_FACTOR": ("Weight of CPU time in fairshare", ""),
+    "RUN_TIME_FACTOR": ("Weight of run time in fairshare", ""),
+    "RUN_JOB_FACTOR": ("Weight of the slots in use in fairshare", ""),
+    "COMMITTED_RUN_TIME_FACTOR": ("Weight of run time still to come in fairshare", ""),
+    "GPU_RUN_TIME_FACTOR": ("Weight of GPU time in fairshare", ""),
+    "HIST_HOURS": ("Time after which past use has fallen to a tenth", "hours"),
+    "ENABLE_HIST_RUN_TIME": ("Run time of finished jobs counts in fairshare", ""),
+    "ENABLE_GPU_HIST_RUN_TIME": ("GPU time of finished jobs counts in fairshare", ""),
+    "COMPUTE_UNIT_TYPES": ("Types of compute units", ""),
+}
+"""Parameter -> what it means, and the unit of its value."""
+
+
+def render_short(found: Sequence[Parameter]) -> str:
+    """The default queue and the intervals."""
+    values = {parameter.name: parameter.value for parameter in found}
+    accept_s = float(values["JOB_ACCEPT_INTERVAL"]) * float(values["MBD_SLEEP_TIME"])
+    return (
+        f"Default Queues:  {values['DEFAULT_QUEUE']}\n"
+        f"MBD_SLEEP_TIME used for calculations:  {values['MBD_SLEEP_TIME']} seconds\n"
+        f"Job Checking Interval:  {values['SBD_SLEEP_TIME']} seconds\n"
+        f"Job Accepting Interval:  {accept_s:g} seconds\n"
+    )
+
+
+def render_all(found: Sequence[Parameter]) -> str:
+    """A line `NAME = value` for each: programs read them."""
+    return "".join(f"    {parameter.name} = {printable(parameter.value)}\n" for parameter in found)
+
+
+def render_long(found: Sequence[Parameter]) -> str:
+    """A sentence for each, then its line with the unit."""
+    pieces = []
+    for name, value in ((parameter.name, printable(parameter.value)) for parameter in found):
+        meaning, unit = _MEANINGS.get(name, ("", ""))
+        sentence = f"{meaning}:\n" if meaning else ""
+        pieces.append(f"\n{sentence}    {name} = {value}{f' ({unit})' if unit else ''}\n")
+    return "".join(pieces)
+
+
+def render_cluster(cluster: ClusterView, hosts: int, *, wide: bool = False) -> str:
+    """The header and the line of the one cluster; programs take the first word of the second line for its name."""
+    administrator = next(iter(cluster.administrators), "-")
+
+    def shown(text: str, width: int) -> str:
+        return text.ljust(width) if wide else cell(text, width)
+
+    return (
+        "CLUSTER_NAME   STATUS   MASTER_HOST               ADMIN    HOSTS  SERVERS\n"
+        f"{shown(cluster.cluster, 14)} {'ok':<8} {shown(cluster.master_host, 18)} "
+        f"{administrator:>12} {hosts:8d} {hosts:8d}\n"
+    )

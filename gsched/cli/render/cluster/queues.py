@@ -1,0 +1,171 @@
+"""`gqueues` (bqueues) and `gid` (lsid). Source of the layouts: bqueues(1), lsid(1) of LSF 10.1 and its ancestor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gsched.cli.render.text.layout_records import QueueRecord
+from gsched.cli.render.text.limit_lines import limit_tables
+from gsched.cli.render.text.text_columns import cell, left, printable
+from gsched.cli.render.text.thresholds import threshold_table
+from gsched.model.view import ShareView
+
+_HEADER = "QUEUE_NAME      PRIO STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN  SUSP\n"
+_WIDE_HEADER = "QUEUE_NAME      PRIO STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN  SUSP  RSV PJOBS\n"
+_LONG_HEADER = "PRIO NICE STATUS            MAX JL/U JL/P JL/H NJOBS  PEND   RUN SSUSP USUSP  RSV\n"
+_SEPARATOR = "-" * 79 + "\n\n"
+
+
+def render_short(queues: Iterable[QueueRecord], *, header: bool = True, wide: bool = False) -> str:
+    """One row per queue; `wide` (-w) cuts nothing and adds RSV and PJOBS."""
+    lines = [_WIDE_HEADER if wide else _HEADER] if header else []
+    for queue in queues:
+        name = left(queue.name, 15) if wide else cell(queue.name, 15)
+        reserved = f" {queue.reserved_slots:4d} {queue.pending_jobs:5d}" if wide else ""
+        counts = f"{queue.njobs:5d} {queue.pend:5d} {queue.run:5d} {queue.ssusp + queue.ususp:5d}"
+        lines.append(f"{name} {queue.priority:4d} {left(status(queue), 13)} {_limits(queue)} {counts}{reserved}\n")
+    return "".join(lines)
+
+
+def status(queue: QueueRecord, *, why: bool = False) -> str:
+    """`Open:Active`, `Closed:Inact` …; with `why` `Closed:Inact_Adm`."""
+    active = "Active" if queue.is_active else "Inact" + (queue.inactive_why if why else "")
+    return f"{'Open' if queue.is_open else 'Closed'}:{active}"
+
+
+def _limits(queue: QueueRecord) -> str:
+    user, processor, host = queue.user_limit, queue.processor_limit, queue.host_limit
+    cells = (_limit(queue.job_limit, 5), _limit(user, 4), _limit(processor, 4), _limit(host, 4))
+    return " ".join(cells)
+
+
+def _limit(value: float | None, columns: int) -> str:
+    return ("-" if value is None else f"{value:g}").rjust(columns)
+
+
+def render_long(queues: Iterable[QueueRecord], *, whole_tree: bool = False) -> str:
+    """-l: one record per queue, a line of dashes between them. `whole_tree` (-r): the shares of all levels."""
+    return _SEPARATOR.join("".join(_record(queue, whole_tree)) for queue in queues)
+
+
+def _record(queue: QueueRecord, whole_tree: bool) -> Iterator[str]:
+    yield f"\nQUEUE: {queue.name}\n  -- {printable(queue.description) or 'No description provided.'}"
+    yield "  This is the default queue.\n\n" if queue.is_default else "\n\n"
+    yield "PARAMETERS/STATISTICS\n" + _LONG_HEADER
+    counts = (
+        f"{queue.njobs:5d} {queue.pend:5d} {queue.run:5d} {queue.ssusp:5d} {queue.ususp:5d} {queue.reserved_slots:4d}"
+    )
+    yield f"{queue.priority:4d} {queue.nice:4d} {left(status(queue, why=True), 15)} {_limits(queue)} {counts}\n"
+    yield from _intervals(queue)
+    yield "\n"
+    yield from _limit_parts(queue)
+    yield "SCHEDULING PARAMETERS\n" + threshold_table(queue.external_indices, queue.thresholds) + "\n"
+    if queue.policies:
+        yield f"SCHEDULING POLICIES:  {'  '.join(queue.policies)}\n"
+    if USER_SHARES in queue.facts:
+        yield f"USER_SHARES:  {printable(queue.facts[USER_SHARES])}\n"
+        own_level = [row for row in queue.shares if whole_tree or row.path == f"{queue.name}/"]
+        yield from share_tables(own_level) if own_level else (_SHARE_TITLE.format(f"{queue.name}/"),)
+        yield "\n"
+    yield from _settings(queue)
+
+
+def _intervals(queue: QueueRecord) -> Iterator[str]:
+    for name, text in _INTERVALS.items():
+        if name in queue.facts:
+            yield text.format(queue.facts[name])
+
+
+def _limit_parts(queue: QueueRecord) -> Iterator[str]:
+    """DEFAULT LIMITS and MAXIMUM LIMITS with their tables."""
+    pairs = {name: queue.facts[name].split() for name in LIMITS if name in queue.facts}
+    tasks = queue.facts.get(TASKLIMIT, "").split()
+    run = (queue.default_run_limit_s, queue.run_limit_s)
+    for number, title in enumerate(("DEFAULT LIMITS", "MAXIMUM LIMITS")):
+        limits = {name: _amount(pair[number]) for name, pair in pairs.items()}
+        tables = list(limit_tables({"CPULIMIT": limits.get("CPULIMIT"), "RUNLIMIT": run[number]}, limits))
+        if number and tasks:
+            tables.append(f" {TASKLIMIT}\n {' '.join(tasks)}\n")
+        if tables:
+            yield f"{title}:\n" + "\n".join(tables) + "\n"
+
+
+def _amount(text: str) -> float | None:
+    return None if text == "-" else float(text)
+
+
+def _settings(queue: QueueRecord) -> Iterator[str]:
+    """A line for each parameter that is set, in LSF's order; then what LSF does not know."""
+    facts = dict(queue.facts)
+    excluded = facts.pop("EXCLUDED_USERS", "")
+    users = _names(queue.users, "all users") + "".join(f" ~{name}" for name in excluded.split())
+    shown = {
+        "PREEMPTION": facts.pop("PREEMPTION", ""),
+        "RUN_WINDOWS": facts.pop("RUN_WINDOWS", ""),
+        "DISPATCH_WINDOW": facts.pop("DISPATCH_WINDOW", ""),
+        "USERS": users,
+        "HOSTS": _names(queue.hosts, "all"),
+        "ADMINISTRATORS": " ".join(queue.administrators),
+        "REQUEUE_EXIT_VALUES": facts.pop("REQUEUE_EXIT_VALUES", ""),
+        "RES_REQ": queue.res_req,
+        "GPU_REQ": queue.gpu_req,
+    }
+    for name in (*_INTERVALS, *LIMITS, TASKLIMIT, USER_SHARES):
+        facts.pop(name, None)
+    reserve = facts.pop("SLOT_RESERVE", "")
+    # What came through a map of the wire has no order of its own.
+    rest = sorted(facts.items(), key=lambda fact: (_REST.index(fact[0]) if fact[0] in _REST else len(_REST), fact[0]))
+    for name, text in (*shown.items(), *rest):
+        if text:
+            gap = " " if name in ("USERS", "HOSTS") else "  "
+            yield f"{name}:{gap}{printable(text)}\n"
+    if reserve:
+        yield f"Maximum slot reservation time: {reserve} seconds\n"
+
+
+USER_SHARES, TASKLIMIT = "USER_SHARES", "TASKLIMIT"
+LIMITS = (
+    *("CPULIMIT", "MEMLIMIT", "SWAPLIMIT", "PROCESSLIMIT", "THREADLIMIT"),
+    *("FILELIMIT", "DATALIMIT", "STACKLIMIT", "CORELIMIT"),
+)
+_REST = (
+    *("CPU_TIME_FACTOR", "RUN_TIME_FACTOR", "RUN_JOB_FACTOR", "COMMITTED_RUN_TIME_FACTOR", "GPU_RUN_TIME_FACTOR"),
+    *("HIST_HOURS", "ENABLE_HIST_RUN_TIME", "ENABLE_GPU_HIST_RUN_TIME"),
+    *("PRE_EXEC", "POST_EXEC", "JOB_STARTER"),
+    *("MAX_JOB_REQUEUE", "RERUNNABLE", "STOP_COND", "RESUME_COND", "ADMIN_COMMENT"),
+)
+"""Parameters behind those of LSF's table; further ones come after them, by name."""
+_INTERVALS = {
+    "NEW_JOB_SCHED_DELAY": "Schedule delay for a new job is {} seconds\n",
+    "JOB_ACCEPT_INTERVAL": "Interval for a host to accept two jobs is {} seconds\n",
+}
+_SHARE_HEADER = " USER/GROUP   SHARES  PRIORITY  STARTED  RESERVED  CPU_TIME  RUN_TIME   ADJUST  GPU_RUN_TIME\n"
+_SHARE_TITLE = "\nSHARE_INFO_FOR: {}\n" + _SHARE_HEADER
+
+
+def share_tables(rows: Iterable[ShareView]) -> Iterator[str]:
+    """A table per level of the share tree, each with a blank line before it."""
+    path = ""
+    for row in rows:
+        if row.path != path:
+            path = row.path
+            yield _SHARE_TITLE.format(path)
+        yield (
+            f" {left(printable(row.name), 10)} {row.shares:8d} {row.priority:9.3f} {row.started:8d} {row.reserved:9d} "
+            f"{row.cpu_s:9.1f} {row.run_s:9.0f} {row.adjust:8.3f} {row.gpu_s:13.0f}\n"
+        )
+
+
+def _names(names: tuple[str, ...] | None, everything: str) -> str:
+    return everything if names is None else " ".join(names)
+
+
+def identity(version: str, cluster: str, master: str, *, as_lsf: bool = False) -> str:
+    """`gid`: tools read the last two lines, and expect at least four before them.
+
+    `as_lsf` (lsid): some tools want the first line to begin with the name of what they know how to speak to.
+    """
+    first, second = f"gsched {version}, a GPU-aware batch job scheduler", "IBM Spectrum LSF 10.1.0 command formats"
+    return (
+        f"{second}, by {first}\nNot a product of IBM\n" if as_lsf else f"{first}\n{second}\n"
+    ) + f"Licensed under the Apache License, Version 2.0\n\nMy cluster name is {cluster}\nMy master name is {master}\n"

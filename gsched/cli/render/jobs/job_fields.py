@@ -1,0 +1,319 @@
+"""The fields of `gjobs -o`: names, widths and other names as in bjobs(1) of LSF 10.1.
+
+A field of LSF for something that gsched does not have is known and empty, so that formats written for LSF work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gsched.cli.render.text.layout_records import JobRecord
+from gsched.cli.render.text.output_formats import Field, FieldTable, Setting, Value
+from gsched.cli.render.text.time_texts import hms, hours_minutes, short_stamp
+from gsched.model.job import TERM_TEXTS
+
+
+def _plain(value: Callable[[JobRecord], str | float | None]) -> Value[JobRecord]:
+    return lambda job, _: value(job)
+
+
+def _moment(value: Callable[[JobRecord], float | None]) -> Value[JobRecord]:
+    def text(job: JobRecord, setting: Setting) -> str | None:
+        at = value(job)
+        return None if at is None else short_stamp(at, setting.zone)
+
+    return text
+
+
+def _nothing(job: JobRecord, setting: Setting) -> None:
+    return None
+
+
+def _seconds(value: float, setting: Setting) -> str:
+    """Without words: those are RUN_TIME's and CPU_USED's alone."""
+    return hms(value) if setting.hms else f"{value:.0f}"
+
+
+def _run_seconds(job: JobRecord, setting: Setting) -> float | None:
+    if job.started_at is None:
+        return None
+    end = setting.now if job.ended_at is None else job.ended_at
+    return max(0.0, end // 1 - job.started_at // 1)
+
+
+def _run_time(job: JobRecord, setting: Setting) -> str:
+    """Of a job that waits it is 0: Balsam takes the first word of what stands there."""
+    seconds = _run_seconds(job, setting) or 0.0
+    return hms(seconds) if setting.hms else f"{seconds:.0f} second(s)"
+
+
+def _pend_time(job: JobRecord, setting: Setting) -> str:
+    ends = [at for at in (job.started_at, job.ended_at, setting.now) if at is not None]
+    return _seconds(max(0.0, ends[0] // 1 - job.submitted_at // 1), setting)
+
+
+def _cpu_used(job: JobRecord, setting: Setting) -> str | None:
+    if job.usage.sampled_at is None and (job.ended_at is None or not job.ran):
+        return None
+    return hms(job.usage.cpu_s) if setting.hms else f"{job.usage.cpu_s:.1f} second(s)"
+
+
+def _cpu_share(job: JobRecord, setting: Setting) -> float | None:
+    """CPU time of each second that it ran."""
+    ran_s = _run_seconds(job, setting)
+    return None if not ran_s or _cpu_used(job, setting) is None else job.usage.cpu_s / ran_s
+
+
+def _idle_factor(job: JobRecord, setting: Setting) -> str | None:
+    share = _cpu_share(job, setting)
+    return None if share is None else f"{share:.2f}"
+
+
+def _cpu_efficiency(job: JobRecord, setting: Setting) -> str | None:
+    """`100.69%` of the time of all its slots."""
+    share = _cpu_share(job, setting)
+    slots = sum(host.slots for host in job.placed)
+    return None if share is None or not slots else f"{100 * share / slots:.2f}%"
+
+
+def _mem_efficiency(job: JobRecord) -> str | None:
+    """`42.10%`: the most memory that it used, of what it had reserved."""
+    most, reserved = job.usage.max_mem_mib, job.reserved_mem_mib
+    return None if most is None or not reserved else f"{100 * most / reserved:.2f}%"
+
+
+def _finish_time(job: JobRecord, setting: Setting) -> str | None:
+    """When it ended, or when its run limit will end it (marked `L`)."""
+    if job.ended_at is not None:
+        return short_stamp(job.ended_at, setting.zone)
+    limit_ends = _limit_ends(job)
+    return None if limit_ends is None else f"{short_stamp(limit_ends, setting.zone)} L"
+
+
+def _limit_ends(job: JobRecord) -> float | None:
+    if job.started_at is None or job.run_limit_s is None or job.ended_at is not None:
+        return None
+    return job.started_at + job.run_limit_s
+
+
+def _time_left(job: JobRecord, setting: Setting) -> str | None:
+    limit_ends = _limit_ends(job)
+    if limit_ends is None:
+        return None
+    left = limit_ends - setting.now
+    return f"{hours_minutes(left)} L" if left >= 0 else "0:0 X"
+
+
+def _complete(job: JobRecord, setting: Setting) -> str | None:
+    """`15.00% L`. Clients rely on it being absent whenever FINISH_TIME is."""
+    if job.ended_at is not None:
+        return "100.00%"
+    seconds = _run_seconds(job, setting)
+    if _limit_ends(job) is None or seconds is None or not job.run_limit_s:
+        return None
+    return f"{min(100.0, 100.0 * seconds / job.run_limit_s):.2f}% L"
+
+
+def _exit_code(job: JobRecord) -> str | None:
+    """Empty for 0 and before the end; a signal counts as 128 more, as in a shell."""
+    if job.ended_at is None:
+        return None
+    code = job.exit_code if job.signal is None else 128 + job.signal
+    return str(code) if code else None
+
+
+def _exit_reason(job: JobRecord, setting: Setting) -> str | None:
+    """Why the job was ended, if it was: one that merely failed has none.
+
+    In JSON neither has one that its owner ended: a client (PSI/J 0.9.11) that does so itself stumbles over any reason
+    and would ask for ever. What ends jobs by themselves (a limit, say) is said there too.
+    """
+    if job.ended_at is None or not job.term_reason or (setting.json and job.term_reason == "TERM_OWNER"):
+        return None
+    return f"{job.term_reason}: {TERM_TEXTS.get(job.term_reason, 'unknown')}"
+
+
+def _pend_reason(job: JobRecord) -> str | None:
+    return f"{job.pending_reasons[0]};" if job.pending_reasons else None
+
+
+def _pend_state(job: JobRecord) -> str:
+    """IPEND: it could not start even on an empty cluster; EPEND: it waits for a place."""
+    if job.stat not in ("PEND", "PSUSP"):
+        return "NOTPEND"
+    return "IPEND" if job.stat == "PSUSP" or (job.pending_reasons or ("",))[0].startswith(_INELIGIBLE) else "EPEND"
+
+
+_INELIGIBLE = (
+    "Job dependency condition",
+    "Dependency condition",
+    "The job has a specified start time",
+    "The job was suspended",
+)
+
+
+def _exec_host(job: JobRecord) -> str:
+    return ":".join(str(host) for host in job.placed)
+
+
+def _slots(job: JobRecord) -> str:
+    return str(sum(host.slots for host in job.placed) or job.slots)
+
+
+def _estimated_run_time(job: JobRecord, setting: Setting) -> str | None:
+    return None if job.estimate_s is None else _seconds(job.estimate_s, setting)
+
+
+def _mib(job: JobRecord, limit: str) -> float | None:
+    value = job.limits.get(limit)
+    return None if value is None else value / 1024
+
+
+def _count(job: JobRecord, limit: str) -> str | None:
+    value = job.limits.get(limit)
+    return None if value is None else f"{value:.0f}"
+
+
+def _gpu(job: JobRecord, option: str) -> str | None:
+    """An option of the job's -gpu requirement, as `mode` of `num=2:mode=shared`."""
+    parts = (part.partition("=") for part in job.combined_gpu_req.split(":"))
+    return next((value for name, _, value in parts if name == option), None)
+
+
+TIME_COLUMNS: dict[str, tuple[str, Value[JobRecord]]] = {
+    "WL": ("TIME_LEFT", _time_left),
+    "WP": ("%COMPLETE", _complete),
+    "WF": ("FINISH_TIME", _finish_time),
+}
+"""Options of gjobs that add one column about time to the usual ones."""
+
+
+def _warning_time(job: JobRecord) -> str | None:
+    return None if job.warning_s is None else f"{job.warning_s / 60:g}"
+
+
+_GIVEN: tuple[Field[JobRecord], ...] = (
+    Field("jobid", 7, _plain(lambda job: str(job.job_id)), ("id",)),
+    Field("jobindex", 8, _plain(lambda job: str(job.index))),
+    Field("stat", 5, _plain(lambda job: job.stat)),
+    Field("user", 7, _plain(lambda job: job.user)),
+    Field("queue", 10, _plain(lambda job: job.queue)),
+    Field("job_name", 10, _plain(lambda job: job.display_name), ("name",), keeps_tail=True),
+    Field("proj_name", 11, _plain(lambda job: job.project), ("proj", "project")),
+    Field("command", 15, _plain(lambda job: job.command), ("cmd",)),
+    Field("pend_reason", 11, _plain(_pend_reason)),
+    Field("pids", 20, _plain(lambda job: ",".join(str(pid) for pid in job.usage.pids))),
+    Field("exit_code", 10, _plain(_exit_code)),
+    Field("exit_reason", 50, _exit_reason),
+    Field("kill_reason", 50, _plain(lambda job: job.kill_reason)),
+    Field("from_host", 11, _plain(lambda job: job.submit_host)),
+    Field("first_host", 11, _plain(lambda job: job.placed[0].host if job.placed else None)),
+    Field("exec_host", 11, _plain(_exec_host)),
+    Field("nexec_host", 10, _plain(lambda job: str(len(job.placed)) if job.placed else None)),
+    Field("ask_hosts", 30, _plain(lambda job: " ".join(job.hosts_asked))),
+    Field("alloc_slot", 20, _plain(lambda job: ":".join(f"{host.slots}*{host.host}" for host in job.placed))),
+    Field("nalloc_slot", 10, _plain(lambda job: _slots(job) if job.placed else None)),
+    Field("nreq_slot", 10, _plain(lambda job: str(job.slots))),
+    Field("min_req_proc", 12, _plain(lambda job: str(job.slots))),
+    Field("max_req_proc", 12, _plain(lambda job: str(job.max_slots or job.slots))),
+    Field("slots", 5, _plain(_slots)),
+    Field("submit_time", 15, _moment(lambda job: job.submitted_at)),
+    Field("start_time", 15, _moment(lambda job: job.started_at)),
+    Field("finish_time", 16, _finish_time),
+    Field("time_left", 11, _time_left),
+    Field("%complete", 11, _complete),
+    Field("pend_time", 12, _pend_time),
+    Field("run_time", 15, _run_time),
+    Field("cpu_used", 10, _cpu_used),
+    Field("idle_factor", 11, _idle_factor),
+    Field("average_cpu_efficiency", 10, _cpu_efficiency),
+    Field("mem_efficiency", 10, _plain(_mem_efficiency)),
+    Field("mem", 10, _plain(lambda job: job.usage.mem_mib), sized=True),
+    Field("max_mem", 10, _plain(lambda job: job.usage.max_mem_mib), sized=True),
+    Field("avg_mem", 10, _plain(lambda job: job.usage.avg_mem_mib), sized=True),
+    Field("swap", 10, _plain(lambda job: job.usage.swap_mib), sized=True),
+    Field("nthreads", 10, _plain(lambda job: None if job.usage.threads is None else str(job.usage.threads))),
+    Field("gpu_num", 10, _plain(lambda job: str(job.gpu_count) if job.gpu_count else None), ("gnum",)),
+    Field("gpu_mode", 20, _plain(lambda job: _gpu(job, "mode")), ("gmode",)),
+    Field("j_exclusive", 15, _plain(lambda job: _gpu(job, "j_exclusive")), ("j_excl",)),
+    Field("user_group", 15, _plain(lambda job: job.user_group), ("ugroup",)),
+    Field("job_description", 17, _plain(lambda job: job.description), ("description",)),
+    Field("job_group", 10, _plain(lambda job: job.group), ("group",)),
+    Field("job_priority", 12, _plain(lambda job: None if job.priority is None else str(job.priority)), ("priority",)),
+    Field("rsvid", 40, _plain(lambda job: job.reservation)),
+    Field("suspend_reason", 50, _plain(lambda job: "; ".join(job.suspending_reasons))),
+    Field("dependency", 15, _plain(lambda job: job.dependency)),
+    Field("charged_saap", 50, _plain(lambda job: job.share_group), ("saap",)),
+    Field("interactive", 11, _plain(lambda job: "Y" if job.interactive else "N")),
+    Field("exclusive", 13, _plain(lambda job: "Y" if job.exclusive else "N")),
+    Field("pendstate", 9, _plain(_pend_state)),
+    Field(
+        "estimated_start_time",
+        20,
+        _moment(lambda job: None if job.planned is None else job.planned.at),
+        ("estart_time",),
+    ),
+    Field("specified_start_time", 20, _moment(lambda job: job.begin_at), ("sstart_time",)),
+    Field("specified_terminate_time", 24, _moment(lambda job: job.terminate_at), ("sterminate_time",)),
+    Field("estimated_run_time", 20, _estimated_run_time, ("ertime",)),
+    Field("memlimit", 10, _plain(lambda job: job.limits.get("MEMLIMIT")), sized=True),
+    Field("swaplimit", 10, _plain(lambda job: job.limits.get("SWAPLIMIT")), sized=True),
+    Field("corelimit", 10, _plain(lambda job: _mib(job, "CORELIMIT")), sized=True),
+    Field("stacklimit", 10, _plain(lambda job: _mib(job, "STACKLIMIT")), sized=True),
+    Field("filelimit", 10, _plain(lambda job: _mib(job, "FILELIMIT")), sized=True),
+    Field("processlimit", 12, _plain(lambda job: _count(job, "PROCESSLIMIT"))),
+    Field("gpu_alloc", 30, _plain(lambda job: job.gpus), ("galloc",)),
+    Field("combined_resreq", 20, _plain(lambda job: job.combined_req), ("cresreq",)),
+    Field("effective_resreq", 17, _plain(lambda job: job.effective_req), ("eresreq",)),
+    Field("runtimelimit", 12, _plain(lambda job: f"{job.run_limit_s / 60:.1f}" if job.run_limit_s else None)),
+    Field("input_file", 10, _plain(lambda job: job.input_file)),
+    Field("output_file", 11, _plain(lambda job: job.output_file)),
+    Field("error_file", 10, _plain(lambda job: job.error_file)),
+    Field("sub_cwd", 10, _plain(lambda job: job.cwd)),
+    Field("exec_home", 10, _plain(lambda job: job.exec_home)),
+    Field("exec_cwd", 10, _plain(lambda job: job.exec_cwd)),
+    Field("application", 13, _plain(lambda job: job.application), ("app",)),
+    Field("pre_exec_command", 16, _plain(lambda job: job.pre_exec), ("pre_cmd",)),
+    Field("post_exec_command", 17, _plain(lambda job: job.post_exec), ("post_cmd",)),
+    Field("warning_action", 15, _plain(lambda job: job.warning_signal), ("warn_act",)),
+    Field("action_warning_time", 19, _plain(_warning_time), ("warn_time",)),
+    Field("output_dir", 15, _plain(lambda job: job.output_dir)),
+)
+
+_EMPTY = (
+    "service_class:13:sla resume_reason:50 "
+    "resize_notification_command:27:resize_cmd host_file:10 "
+    "estimated_sim_start_time:24:esstart_time effective_plimit:18 plimit_remain:15 effective_eplimit:19 "
+    "eplimit_remain:16 network_req:15 plimit:10 "
+    "eplimit:10 licproject:20 forward_cluster:15:fwd_cluster forward_time:15:fwd_time srcjobid:8 "
+    "dstjobid:8 source_cluster:15:srcluster energy:10 gpfsio:10"
+)
+"""Fields of what there is not here at all: no job has them."""
+
+_REFUSED = {
+    "the peak of a job's CPU use is not measured; average_cpu_efficiency is": (
+        "cpu_peak:10 cpu_peak_efficiency:10 cpu_peak_reached_duration:10"
+    ),
+    "user and system time are not told apart; cpu_used is their sum": "ru_utime:12 ru_stime:12",
+    "what a job uses is added up over its hosts; mem, swap and cpu_used have it": "hrusage:50",
+    "time in which a job could not have started is not told apart; pend_time is all of it": "ependtime:12 ipendtime:12",
+    "jobs that run too long, too short or idle are not marked": "exception_status:16:except_stat",
+    "which esub programs a job went through is not kept": "esub:20",
+    "only who asked for it is kept, not from where; ghist -l names the user": (
+        "kill_issue_host:50 suspend_issue_host:50 resume_issue_host:50"
+    ),
+}
+"""Why there is no value of fields that a job of LSF may have."""
+
+
+def _empty(text: str, refused: str = "") -> tuple[Field[JobRecord], ...]:
+    parts = (word.split(":") for word in text.split())
+    return tuple(Field(part[0], int(part[1]), _nothing, tuple(part[2:]), refused=refused) for part in parts)
+
+
+JOB_FIELDS: FieldTable[JobRecord] = FieldTable(
+    "-o", (*_GIVEN, *_empty(_EMPTY), *(field for why, names in _REFUSED.items() for field in _empty(names, why)))
+)
+
+USUAL_FIELDS = "jobid user stat queue from_host exec_host job_name submit_time"
+"""The columns of the table without -o."""

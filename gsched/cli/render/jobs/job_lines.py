@@ -1,0 +1,153 @@
+"""Lines that bjobs -l and bhist -l share: a job's header, submission, end and memory. Unfolded, without stamps.
+
+Source of the wording: transcripts and manual pages of LSF 10.1; clients search these lines for their fixed parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, tzinfo
+
+from gsched.cli.render.text.layout_records import HostSlots, JobRecord
+from gsched.cli.render.text.size_texts import in_words
+from gsched.cli.render.text.text_columns import printable
+from gsched.cli.render.text.time_texts import long_stamp
+from gsched.model.job import TERM_TEXTS, Usage
+
+_MODES = {"Ip": "pseudo-terminal ", "Is": "pseudo-terminal shell "}
+
+
+def header(job: JobRecord, *, with_state: bool) -> str:
+    """`Job <220>, User <test>, …`; state and queue are in bjobs -l only."""
+    parts = [f"Job <{job.label}>"]
+    if job.name or job.index or job.array_spec:
+        parts.append(f"Job Name <{printable(job.display_name)}>")
+    parts += [f"User <{job.user}>", f"Project <{printable(job.project)}>"]
+    if job.application:
+        parts.append(f"Application <{printable(job.application)}>")
+    if job.user_group:
+        parts.append(f"User Group <{printable(job.user_group)}>")
+    if job.mail_user:
+        parts.append(f"Mail <{printable(job.mail_user)}>")
+    if with_state:
+        parts += [f"Status <{job.stat}>", f"Queue <{job.queue}>"]
+        if job.interactive:
+            parts.append(f"Interactive {_MODES.get(job.interactive, '')}mode")
+        if job.priority is not None:
+            parts.append(f"Job Priority <{job.priority}>")
+    parts.append(f"Command <{printable(job.command)}>")
+    if job.description:
+        parts.append(f"Job Description <{printable(job.description)}>")
+    if job.group:
+        parts.append(f"Job Group <{printable(job.group)}>")
+    if with_state and job.share_group:
+        parts.append(f"Share group charged <{job.share_group}>")
+    return ", ".join(parts)
+
+
+def submission(job: JobRecord, *, with_queue: bool, zone: tzinfo = UTC) -> str:
+    """`Submitted from host <h>, CWD <d>, …;`, times in the zone."""
+    parts = [f"Submitted from host <{job.submit_host}>" + (" on hold" if job.hold else "")]
+    if with_queue:
+        parts.append(f"to Queue <{job.queue}>")
+    parts += [f"{label} <{printable(value)}>" for label, value in _submitted_options(job) if value]
+    parts += [f'Copy Files "{printable(text)}"' for text in job.file_copies]
+    parts += [text for text, is_set in _flags(job) if is_set]
+    if job.slots > 1 or job.max_slots > 1:
+        most = f"-{job.max_slots}" if job.max_slots else ""
+        parts.append(f"{job.slots}{most} Task(s)")
+    if job.res_req:
+        parts.append(f"Requested Resources <{printable(job.res_req)}>")
+    if job.gpu_req:
+        parts.append("Requested GPU" + ("" if job.gpu_req == "-" else f" <{printable(job.gpu_req)}>"))
+    if job.dependency:
+        parts.append(f"Dependency Condition <{printable(job.dependency)}>")
+    parts += [f"{label} <{printable(value)}>" for label, value in _submitted_steps(job) if value]
+    if job.hosts_asked:
+        parts.append("Specified Hosts " + ", ".join(f"<{host}>" for host in job.hosts_asked))
+    parts += [f"{label} <{printable(value)}>" for label, value in _submitted_policies(job, zone) if value]
+    return ", ".join(parts) + ";"
+
+
+def _flags(job: JobRecord) -> Iterator[tuple[str, bool]]:
+    yield f"Notify when job {job.notify}", bool(job.notify)
+    yield "Exclusive Execution", job.exclusive
+    yield "Re-runnable", job.rerunnable
+
+
+def _submitted_steps(job: JobRecord) -> Iterator[tuple[str, str]]:
+    yield "Login Shell", job.login_shell
+    yield "Pre-execute Command", job.pre_exec
+    yield "Post-execute Command", job.post_exec
+
+
+def _submitted_policies(job: JobRecord, zone: tzinfo) -> Iterator[tuple[str, str]]:
+    yield "User Priority", "" if job.priority is None else str(job.priority)
+    yield "Specified Start Time", "" if job.begin_at is None else long_stamp(job.begin_at, zone)
+    yield "Specified Termination Time", "" if job.terminate_at is None else long_stamp(job.terminate_at, zone)
+    yield "Reservation", job.reservation
+    yield "Requeue Exit Values", job.requeue_exit_values
+    yield "Warning Action", job.warning_signal
+    yield "Warning Time", "" if job.warning_s is None else f"{job.warning_s / 60:g} min"
+
+
+def _submitted_options(job: JobRecord) -> Iterator[tuple[str, str]]:
+    yield "CWD", below_home(job.cwd, job.home)
+    yield "Specified CWD", job.specified_cwd
+    yield "Input File", job.input_file
+    yield "Output File (overwrite)" if job.output_overwrite else "Output File", job.output_file
+    yield "Output Directory", job.output_dir
+    yield "Error File (overwrite)" if job.error_overwrite else "Error File", job.error_file
+
+
+def below_home(path: str, home: str) -> str:
+    """A path in the home directory is written `$HOME/rest`."""
+    home = home.rstrip("/")
+    if home and (path == home or path.startswith(home + "/")):
+        return "$HOME" + path[len(home) :]
+    return path
+
+
+def host_list(hosts: Sequence[HostSlots]) -> str:
+    """`<h1> <4*h2>`"""
+    return " ".join(f"<{host}>" for host in hosts)
+
+
+def placement(verb: str, hosts: Sequence[HostSlots]) -> str:
+    """`Started 1 Task(s) on Host(s) <h>, Allocated 1 Slot(s) on Host(s) <h>`"""
+    slots = sum(host.slots for host in hosts)
+    where = host_list(hosts)
+    return f"{verb} {slots} Task(s) on Host(s) {where}, Allocated {slots} Slot(s) on Host(s) {where}"
+
+
+def ending(succeeded: bool, exit_code: int | None, signal: int | None, cpu_s: float | None) -> str:
+    """How a job ended, without the closing mark; `cpu_s` None means that it never ran.
+
+    A job that was killed and then exited with 0 did not succeed.
+    """
+    if succeeded:
+        how = "Done successfully"
+    elif signal is not None:
+        how = f"Exited by signal {signal}"
+    elif exit_code is not None:
+        how = f"Exited with exit code {exit_code}"
+    else:
+        how = "Exited"
+    used = "unknown" if cpu_s is None else f"{cpu_s:.1f} seconds"
+    return f"{how}. The CPU time used is {used}"
+
+
+def completion(term_reason: str) -> str:
+    """`Completed <exit>`, with the reason of termination if there is one; without the closing mark."""
+    if not term_reason:
+        return "Completed <exit>"
+    text = TERM_TEXTS.get(term_reason, "")
+    return f"Completed <exit>; {term_reason}" + (f": {text}" if text else "")
+
+
+def memory(usage: Usage) -> str:
+    """`MAX MEM: 277 Mbytes;  AVG MEM: 274 Mbytes`; empty when memory was never sampled."""
+    if usage.max_mem_mib is None:
+        return ""
+    average = "-" if usage.avg_mem_mib is None else in_words(usage.avg_mem_mib)
+    return f"MAX MEM: {in_words(usage.max_mem_mib)};  AVG MEM: {average}"

@@ -1,0 +1,98 @@
+"""`gjobs` short and wide: one row per job. Columns of bjobs(1) of LSF 10.1, cut as it cuts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import tzinfo
+
+from gsched.cli.render.text.layout_records import JobRecord
+from gsched.cli.render.text.text_columns import cell, cut_head, left, printable
+from gsched.cli.render.text.time_texts import packed_cpu, packed_stamp, short_stamp
+
+HEADER = "JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME\n"
+_ALL_HEADER = (
+    HEADER.rstrip("\n")
+    + "    PROJ_NAME  CPU_USED     MEM     SWAP    PIDS         START_TIME     FINISH_TIME    SLOTS\n"
+)
+_EXTRA_AT = HEADER.index("SUBMIT_TIME") + 15
+_MORE_HOSTS = " " * 45
+NO_HOST = "   -    "
+"""EXEC_HOST of a pending job where nothing is cut: a word of its own, so that counting words works."""
+
+
+Extra = tuple[str, Callable[[JobRecord], str]]
+"""A further column behind the usual ones: its heading and its values."""
+
+
+def render_short(
+    jobs: Iterable[JobRecord], zone: tzinfo, *, header: bool = True, reasons: bool = False, extra: Extra | None = None
+) -> str:
+    """The default listing; with `reasons` each row is followed by its reasons (bjobs -p, -s)."""
+    lines = [_header(extra)] if header else []
+    for job in jobs:
+        hosts = [cell(str(host), 11) for host in job.placed]
+        name = cell(cut_head(printable(job.display_name), 10), 10)
+        lines.append(
+            f"{job.job_id:<7d} {cell(job.user, 7)} {cell(job.stat, 5)} {cell(job.queue, 10)} "
+            f"{cell(job.submit_host, 11)} {hosts[0] if hosts else ' ' * 11} {name} "
+            f"{_last_columns(job, zone, extra)}\n"
+        )
+        lines += [f"{_MORE_HOSTS}{host.rstrip()}\n" for host in hosts[1:]]
+        lines += _reason_lines(job) if reasons else []
+    return "".join(lines)
+
+
+def render_wide(
+    jobs: Iterable[JobRecord], zone: tzinfo, *, header: bool = True, reasons: bool = False, extra: Extra | None = None
+) -> str:
+    """-w: nothing is cut; several hosts are joined with `:`."""
+    lines = [_header(extra)] if header else []
+    for job in jobs:
+        lines.append(f"{_wide_start(job)} {_last_columns(job, zone, extra)}\n")
+        lines += _reason_lines(job) if reasons else []
+    return "".join(lines)
+
+
+def render_all_columns(jobs: Iterable[JobRecord], zone: tzinfo, *, header: bool = True) -> str:
+    """-W: as -w, with project, usage (sizes in KB), process ids, start and end. `-` where nothing is known."""
+    lines = [_ALL_HEADER] if header else []
+    for job in jobs:
+        usage = job.usage
+        cells = (
+            left(packed_stamp(job.submitted_at, zone), 14),
+            left(printable(job.project), 10),
+            left(packed_cpu(usage.cpu_s), 12),
+            left(_kib(usage.mem_mib), 7),
+            left(_kib(usage.swap_mib), 7),
+            left(",".join(str(pid) for pid in usage.pids) or "-", 12),
+            left("-" if job.started_at is None else packed_stamp(job.started_at, zone), 14),
+            left("-" if job.ended_at is None else packed_stamp(job.ended_at, zone), 14),
+            str(job.slots),
+        )
+        lines.append(f"{_wide_start(job)} {' '.join(cells)}\n")
+    return "".join(lines)
+
+
+def _header(extra: Extra | None) -> str:
+    return HEADER if extra is None else f"{HEADER.rstrip():<{_EXTRA_AT}}{extra[0]}\n"
+
+
+def _last_columns(job: JobRecord, zone: tzinfo, extra: Extra | None) -> str:
+    submitted = short_stamp(job.submitted_at, zone)
+    return submitted if extra is None else f"{submitted:<14} {extra[1](job)}"
+
+
+def _wide_start(job: JobRecord) -> str:
+    hosts = ":".join(str(host) for host in job.placed) or NO_HOST
+    return (
+        f"{job.job_id:<7d} {left(job.user, 7)} {left(job.stat, 5)} {left(job.queue, 10)} {left(job.submit_host, 11)} "
+        f"{left(hosts, 11)} {left(printable(job.display_name), 10)}"
+    )
+
+
+def _kib(mib: float | None) -> str:
+    return "-" if mib is None else f"{mib * 1024:.0f}"
+
+
+def _reason_lines(job: JobRecord) -> list[str]:
+    return [f" {printable(reason)};\n" for reason in (*job.pending_reasons, *job.suspending_reasons)]

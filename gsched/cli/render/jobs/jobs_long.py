@@ -1,0 +1,157 @@
+"""`gjobs -l`: one record per job, folded; `gjobs -UF`: the same with every event on one physical line.
+
+Order of the parts as LSF 10.1 prints them: header, submission, limits, start, usage, end, reasons, MEMORY USAGE,
+SCHEDULING PARAMETERS, EXTERNAL MESSAGES, RESOURCE REQUIREMENT DETAILS, GPU REQUIREMENT DETAILS, and then gsched's own
+WARNINGS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import tzinfo
+
+from gsched.cli.render.hosts.topology import affinity_table
+from gsched.cli.render.jobs import job_lines
+from gsched.cli.render.jobs.job_gpus import gpu_table
+from gsched.cli.render.text.layout_records import JobRecord, Message
+from gsched.cli.render.text.limit_lines import job_limits
+from gsched.cli.render.text.reason_lines import planned_text
+from gsched.cli.render.text.size_texts import in_words
+from gsched.cli.render.text.text_columns import INDENT, INDENT_WITH_YEAR, cell, fold, fold_words, left, printable
+from gsched.cli.render.text.thresholds import threshold_table
+from gsched.cli.render.text.time_texts import long_stamp, short_stamp
+
+SEPARATOR = "-" * 78 + "\n"
+_MESSAGE_HEADER = " MSG_ID FROM       POST_TIME      MESSAGE                             ATTACHMENT\n"
+_UNLIMITED = 1 << 30
+
+
+class _Layout:
+    """Line width, indent and stamps of one listing."""
+
+    def __init__(self, zone: tzinfo, *, unfolded: bool, year: bool) -> None:
+        self.zone = zone
+        self.year = year
+        self.indent = INDENT_WITH_YEAR if year else INDENT
+        self.fold_at = {"line_width": _UNLIMITED} if unfolded else {}
+
+    def line(self, text: str) -> str:
+        return fold(text, indent=self.indent, **self.fold_at)
+
+    def words(self, text: str) -> str:
+        return fold_words(text, indent=self.indent, **self.fold_at)
+
+    def event(self, at: float, text: str) -> str:
+        return self.line(f"{long_stamp(at, self.zone, year=self.year)}: {text}")
+
+
+def render_long(jobs: Iterable[JobRecord], zone: tzinfo, *, unfolded: bool = False, year: bool = False) -> str:
+    """Records of `jobs`, a line of dashes between them."""
+    layout = _Layout(zone, unfolded=unfolded, year=year)
+    return SEPARATOR.join("".join(_record(job, layout)) for job in jobs)
+
+
+def _record(job: JobRecord, layout: _Layout) -> Iterator[str]:
+    yield "\n" + layout.line(job_lines.header(job, with_state=True))
+    yield layout.event(job.submitted_at, job_lines.submission(job, with_queue=False, zone=layout.zone))
+    yield from job_limits(job)
+    if job.started_at is not None:
+        yield layout.event(job.started_at, _start(job))
+    if job.ended_at is not None:
+        yield from _end(job, job.ended_at, layout)
+    elif job.started_at is not None and job.usage.sampled_at is not None:
+        yield from _usage(job, job.usage.sampled_at, layout)
+    yield from _reasons(" PENDING REASONS:", job.pending_reasons, layout)
+    yield from _reasons(" SUSPENDING REASONS:", job.suspending_reasons, layout)
+    yield from _estimation(job, layout)
+    memory = job_lines.memory(job.usage)
+    if memory:
+        yield f"\n MEMORY USAGE:\n {memory}\n"
+    yield "\n SCHEDULING PARAMETERS:\n" + threshold_table(job.external_indices, job.thresholds)
+    if job.messages:
+        yield "\n EXTERNAL MESSAGES:\n" + message_table(job.messages, layout.zone)
+    yield from _details(job, layout)
+
+
+def _details(job: JobRecord, layout: _Layout) -> Iterator[str]:
+    """What it required, and what it got of GPUs and processors."""
+    if job.combined_req:
+        yield "\n RESOURCE REQUIREMENT DETAILS:\n" + layout.line(f" Combined: {printable(job.combined_req)}")
+        if job.effective_req:
+            yield layout.line(f" Effective: {printable(job.effective_req)}")
+    if job.combined_gpu_req:
+        yield "\n GPU REQUIREMENT DETAILS:\n" + layout.line(f" Combined: {printable(job.combined_gpu_req)}")
+        if job.started_at is not None:
+            yield layout.line(f" Effective: {printable(job.combined_gpu_req)}")
+    if job.gpus_held:
+        yield gpu_table(job.gpus_held)
+    if job.affinity:
+        yield affinity_table(job.affinity)
+    if job.warnings:
+        yield "\n WARNINGS:\n" + "".join(layout.line(f" {printable(text)};") for text in job.warnings)
+
+
+def _start(job: JobRecord) -> str:
+    text = job_lines.placement("Started", job.placed)
+    if job.exec_home:
+        text += f", Execution Home <{printable(job.exec_home)}>"
+    if job.exec_cwd:
+        text += f", Execution CWD <{printable(job.exec_cwd)}>"
+    return text + ";"
+
+
+def _end(job: JobRecord, ended_at: float, layout: _Layout) -> Iterator[str]:
+    cpu_s = job.usage.cpu_s if job.ran else None
+    yield layout.event(ended_at, job_lines.ending(job.stat == "DONE", job.exit_code, job.signal, cpu_s) + ".")
+    if job.stat != "DONE":
+        yield layout.event(ended_at, job_lines.completion(job.term_reason) + ".")
+
+
+def _usage(job: JobRecord, sampled_at: float, layout: _Layout) -> Iterator[str]:
+    usage = job.usage
+    yield layout.event(sampled_at, "Resource usage collected.")
+    yield layout.words(f"The CPU time used is {usage.cpu_s:.0f} seconds.")
+    facts = [f"MEM: {in_words(usage.mem_mib)}"] if usage.mem_mib is not None else []
+    facts += [f"SWAP: {in_words(usage.swap_mib)}"] if usage.swap_mib is not None else []
+    facts += [f"NTHREAD: {usage.threads}"] if usage.threads is not None else []
+    if facts:
+        yield layout.words(";  ".join(facts))
+    if usage.pgid is not None:
+        yield layout.words(f"PGID: {usage.pgid};  PIDs: {' '.join(str(pid) for pid in usage.pids)}")
+    yield "\n"
+
+
+def _reasons(title: str, reasons: tuple[str, ...], layout: _Layout) -> Iterator[str]:
+    if reasons:
+        yield title + "\n" + "".join(layout.line(f" {printable(reason)};") for reason in reasons)
+
+
+def _estimation(job: JobRecord, layout: _Layout) -> Iterator[str]:
+    """When the pending job will start, as far as the reservations for it say."""
+    planned = job.planned
+    if planned is None:
+        return
+    text = planned_text(planned)
+    if planned.at is not None:
+        where = f" {text}" if planned.hosts else f"; {text}" if text else ""
+        yield layout.event(planned.at, f"Job will start no sooner than indicated time stamp{printable(where)};")
+    elif text:
+        never = planned.text.startswith("never: ")
+        when = "Job will never start as the hosts are now" if never else "Job will start at an unknown time"
+        text = text.replace("never: " if never else "unknown: ", "", 1)
+        yield layout.line(f" {when}: {printable(text)};")
+
+
+def message_table(messages: Iterable[Message], zone: tzinfo, *, wide: bool = False) -> str:
+    """The EXTERNAL MESSAGES table with its header, as bread prints it too. Messages are cut, unless `wide`.
+
+    The part of a scheduler's message from `EFFECTIVE GPU REQ` on is kept in the history only, as LSF does.
+    """
+    lines = [_MESSAGE_HEADER]
+    for message in messages:
+        text = printable(message.text.partition("EFFECTIVE GPU REQ")[0])
+        stamp = left(short_stamp(message.posted_at, zone), 14)
+        flag = "Y" if message.attached else "N"
+        shown = left(text, 35) if wide else cell(text, 35)
+        lines.append(f" {message.box:<6d} {cell(message.user, 10)} {stamp} {shown}     {flag}\n")
+    return "".join(lines)

@@ -1,0 +1,302 @@
+"""What agents say about attempts: hello, started, ended, silence. The state decides what it means.
+
+An old attempt's result is recorded and dropped. A start that never happened goes back to pending, a start that did is
+never repeated unnoticed.
+"""
+
+from __future__ import annotations
+
+from gsched.core.attempts.attempt_results import (
+    SYSTEM,
+    end,
+    ending_reason,
+    finish,
+    requeue_unstarted,
+    run_again,
+    suspend_for_good,
+    within,
+)
+from gsched.core.attempts.host_task_reports import (
+    part_ended,
+    part_ended_late,
+    part_started,
+    reconcile_finished,
+    reconcile_part,
+    regain,
+)
+from gsched.core.attempts.orphaned_attempts import drop_stray, keep_stray
+from gsched.core.attempts.unrecorded_attempts import (
+    hold_back,
+    is_of_lost_store,
+    is_orphan,
+    orphan_ended,
+    raise_by_hello,
+    set_aside,
+)
+from gsched.core.command import AttemptEnded, AttemptStarted, HeldAttempt, HostHello
+from gsched.core.decision import Decision
+from gsched.core.instruction import (
+    ConfigureAgent,
+    ForgetAttempts,
+    LimitAttempt,
+    ResumeAttempt,
+    StartJob,
+    SuspendAttempt,
+    TerminateAttempt,
+)
+from gsched.core.records.host_allocations import is_ordered, is_part
+from gsched.core.records.job import Job
+from gsched.core.resources.observed_hosts import Observation
+from gsched.core.state.cluster_state import ClusterState
+from gsched.model.config import ClusterConfig, GpuUnrequested
+from gsched.model.event import (
+    JobMessagePosted,
+    JobNoted,
+    JobStarted,
+    JobStatusLost,
+    StaleResultRecorded,
+)
+from gsched.model.job import FINISHED, STARTED, AttemptResult, JobState
+
+MOST_STALE = 10_000
+"""Results of attempts of jobs that nobody remembers that one host may hand in."""
+HOW_TO_ASK = (
+    'No GPU was requested, so the job sees none; to get one: -R "select[ngpus>0] rusage[ngpus_excl_p=1]" '
+    "(ngpus_shared for a shared one)"
+)
+
+
+def hello(
+    state: ClusterState, config: ClusterConfig, hello: HostHello, seen: Observation, now: float, decision: Decision
+) -> None:
+    """Bring state and journal of a host together. Reply: None; the agent may be given work from now on."""
+    for key in list(seen.strays):
+        drop_stray(state, seen, hello.host, key)
+    rebooted = bool(seen.boot_id) and seen.boot_id != hello.boot_id
+    seen.meet(hello.session, now)
+    seen.boot_id, seen.version = hello.boot_id, hello.version
+    # What an earlier session said may be of another boot: unknown until this one has told.
+    seen.load, seen.gpus = None, None
+    seen.topology, seen.only_user = hello.topology, hello.only_user
+    seen.usage.clear()
+    seen.orphans.clear()
+    decision.instruct(ConfigureAgent(hello.host, seen.roll.reported_by(hello.host)))
+    raise_by_hello(state, hello, config.params.max_job_id, now, decision)
+    # Starts before ends: an attempt that ended while the master was away has both, and both belong into its history.
+    for start in hello.started:
+        attempt_started(state, start, seen, now, decision)
+    for report in hello.ended:
+        if is_orphan(state, report):
+            orphan_ended(state, seen, report, decision)
+        else:
+            attempt_ended(state, config, report, seen, now, decision)
+    known = {item.key for item in hello.held if not item.foreign and not is_of_lost_store(state, item)}
+    for item in hello.held:
+        _take_held(state, hello.host, item, seen, now, decision)
+    for job in _jobs_on(state, hello.host):
+        if is_part(job, hello.host):
+            reconcile_part(job, config, hello.host, job.key in known, rebooted, now, decision)
+        else:
+            _reconcile(job, config, hello, job.key in known, now, decision)
+    reconcile_finished(state, hello.host, known, now, decision)
+    state.touched_hosts.add(hello.host)
+
+
+def _take_held(
+    state: ClusterState, host: str, item: HeldAttempt, seen: Observation, now: float, decision: Decision
+) -> None:
+    """An attempt that an agent has: one of the state, one that it has given up, or one that it cannot know of."""
+    job = state.jobs.get(item.job_id)
+    is_strange = item.foreign or is_of_lost_store(state, item)
+    if job is not None and job.key == item.key and _is_on(job, host) and not is_strange:
+        return
+    if is_orphan(state, item) or item.job_id in state.quarantined:
+        set_aside(state, seen, host, item.key, item.part, decision)
+        if not item.foreign:
+            hold_back(state, host, item.key, now, decision)
+        return
+    keep_stray(state, seen, host, item.key, item.part)
+    decision.instruct(TerminateAttempt(host, item.job_id, item.attempt, given_up=True))
+
+
+def _is_on(job: Job, host: str) -> bool:
+    hosts = job.allocation.hosts if job.allocation is not None else ()
+    return job.state in STARTED and any(part.host == host for part in hosts)
+
+
+def _jobs_on(state: ClusterState, host: str) -> list[Job]:
+    """The jobs that the state has on the host, by number."""
+    held = sorted(state.ledger.host(host).held)
+    found = [job for key in held if (job := state.jobs.get(key[0])) is not None and job.key == key]
+    return [job for job in found if _is_on(job, host)]
+
+
+def _reconcile(job: Job, config: ClusterConfig, hello: HostHello, held: bool, now: float, decision: Decision) -> None:
+    """One job that the state has on the host: still there, never arrived, or gone."""
+    never_arrived = not held and job.started_at is None and not job.kill_by and not job.requeue_by
+    if not held and not never_arrived:
+        _finish_unheard(job, config, hello, now, decision)
+        return
+    regain(job, hello.host, now, decision)
+    # Orders that the agent may have missed are repeated; all of them are idempotent.
+    if job.kill_by or job.requeue_by:
+        decision.instruct(TerminateAttempt(hello.host, job.job_id, job.attempt, ending_reason(job)))
+        return
+    if not is_ordered(job):
+        return  # its parts on other hosts are not open yet
+    if job.started_at is None:
+        # The agent's journal makes the same attempt start once, however often it is told.
+        decision.instruct(StartJob(hello.host, job.job_id, job.attempt))
+    if job.relimited:
+        decision.instruct(LimitAttempt(hello.host, job.job_id, job.attempt))
+    if job.state in (JobState.USUSP, JobState.SSUSP):
+        decision.instruct(SuspendAttempt(hello.host, job.job_id, job.attempt))
+    elif job.started_at is not None:
+        decision.instruct(ResumeAttempt(hello.host, job.job_id, job.attempt))
+
+
+def _finish_unheard(job: Job, config: ClusterConfig, hello: HostHello, now: float, decision: Decision) -> None:
+    """The agent knows nothing of a job that ran there (or was to be killed): it is over, how is not known."""
+    rebooted = bool(job.boot_id) and job.boot_id != hello.boot_id
+    problem = "the host restarted while the job ran" if rebooted else "the agent's journal no longer has the attempt"
+    if job.started_at is None:
+        problem = ""  # killed before its order arrived: nothing is unknown
+    result = AttemptResult(ended_at=now, problem=problem, started=job.started_at is not None)
+    decision.over.add((hello.host, job.key))
+    if job.spec.rerunnable and job.started_at is not None and not job.kill_by and not job.requeue_by:
+        run_again(job, result, now, decision, reason=f"it is rerunnable, and {problem}")
+    else:
+        end(job, config, result, now, decision)
+
+
+def attempt_started(
+    state: ClusterState, report: AttemptStarted, seen: Observation, now: float, decision: Decision
+) -> None:
+    """The first process runs: start line, the GPUs' external message, or how to ask for one."""
+    job = state.jobs.get(report.job_id)
+    if job is None or job.attempt != report.attempt or not _is_on(job, report.host):
+        return
+    if is_part(job, report.host):
+        part_started(job, report.host, now, decision)
+        return
+    if job.started_at is not None:
+        return
+    assert job.allocation is not None
+    decision.record(
+        JobStarted(
+            at=within(job, report.at, now),
+            job_id=job.job_id,
+            attempt=job.attempt,
+            pid=report.pid,
+            home=report.home,
+            cwd=report.cwd,
+            boot_id=report.boot_id,
+        )
+    )
+    message = job.allocation.gpu_message()
+    if message:
+        decision.record(JobMessagePosted(at=now, job_id=job.job_id, user=job.spec.user, box=0, text=message))
+
+
+def note_hidden_gpus(job: Job, config: ClusterConfig, seen: Observation, now: float, decision: Decision) -> None:
+    """Tell a job that asked for no GPU on a host with GPUs how to ask for one; once."""
+    held = job.allocation is not None and any(part.gpus for part in job.allocation.hosts)
+    has_gpus = seen.gpus is not None and bool(seen.gpus.gpus)
+    hidden = config.params.gpu_unrequested is GpuUnrequested.HIDE
+    if hidden and has_gpus and not held and job.attempt == job.failed_starts + 1:
+        decision.record(JobNoted(at=now, job_id=job.job_id, text=HOW_TO_ASK, is_warning=False))
+
+
+def attempt_ended(
+    state: ClusterState, config: ClusterConfig, report: AttemptEnded, seen: Observation, now: float, decision: Decision
+) -> None:
+    """Record the end (once) and let the agent forget the attempt."""
+    key = (report.job_id, report.attempt)
+    if key in seen.orphans and report.job_id not in state.quarantined:
+        orphan_ended(state, seen, report, decision)
+        return
+    seen.orphans.pop(key, None)
+    seen.unwanted.discard(key)
+    decision.instruct(ForgetAttempts(report.host, (key,)))
+    seen.usage.pop(key, None)
+    drop_stray(state, seen, report.host, key)
+    if report.job_id in state.quarantined:
+        return
+    job = state.jobs.get(report.job_id)
+    if job is not None and job.key == key and _is_on(job, report.host) and is_part(job, report.host):
+        part_ended(job, report, now, decision)
+        return
+    # A host that has forgotten its part, with its folder, does not say that it was one.
+    is_left = job is not None and job.key == key and any(part.host == report.host for part in job.left_parts())
+    if report.is_part or report.given_up or is_left:
+        part_ended_late(job, report, now, decision)
+        return
+    if job is None or job.attempt != report.attempt or not _is_on(job, report.host):
+        if _is_news(job, report, seen):
+            decision.record(
+                StaleResultRecorded(
+                    at=now, job_id=report.job_id, attempt=report.attempt, host=report.host, result=report.result
+                )
+            )
+        return
+    decision.over.add((report.host, key))
+    result = report.result
+    never_ran = not result.started and job.started_at is None and result.exit_code is None and result.signal is None
+    if (never_ran or result.pre_failed) and not job.kill_by and not job.requeue_by:
+        most = config.params.max_preexec_retry
+        if not result.pre_failed or most is None or job.failed_starts + 1 < most:
+            requeue_unstarted(job, report, seen, now, decision)
+        elif config.params.preexec_exit:
+            finish(job, result, now, decision)
+        else:
+            suspend_for_good(job, report, now, decision)
+        return
+    at = within(job, result.ended_at, now)
+    if result.host_down and job.spec.rerunnable and not job.kill_by and not job.requeue_by:
+        run_again(job, result, at, decision, reason=f"it is rerunnable, and {result.problem}")
+    else:
+        end(job, config, result, at, decision)
+
+
+def _is_news(job: Job | None, report: AttemptEnded, seen: Observation) -> bool:
+    """Whether this end of an attempt that is over, as far as the state knows, has not been recorded yet."""
+    key = (report.job_id, report.attempt)
+    if job is None:
+        if key in seen.stale or len(seen.stale) >= MOST_STALE:
+            return False
+        seen.stale.add(key)
+        return True
+    if report.attempt > job.attempt or (report.attempt == job.attempt and job.state in STARTED):
+        return False  # an attempt that has never been, or runs elsewhere: no agent of this host can know of it
+    if job.state in FINISHED and job.attempt == report.attempt and job.result is not None:
+        how_it_ended_is_known = job.result.exit_code is not None or job.result.signal is not None
+        if how_it_ended_is_known or job.result == report.result:
+            return False
+    elif report.attempt <= job.attempt and not report.result.started:
+        return False  # that it was never started is why it was given up
+    return report.attempt not in job.stale
+
+
+def host_lost(state: ClusterState, host: str, seen: Observation, now: float, decision: Decision) -> None:
+    """The host has been silent for too long: its jobs are UNKWN until it says hello; rerunnable ones wait again.
+
+    An attempt that still runs there all the same is ended at the host's hello, and its result is recorded.
+    """
+    seen.give_up()
+    for job in _jobs_on(state, host):
+        has_none = is_part(job, host) and all(part.host != host for part in job.left_parts())
+        if job.state in (JobState.UNKWN, JobState.ZOMBI) or has_none:
+            continue
+        if job.spec.rerunnable and not job.kill_by:
+            result = AttemptResult(
+                ended_at=now, problem=f"{host} no longer answers", started=job.started_at is not None
+            )
+            allocation, key = job.allocation, job.key
+            reason = f"it is rerunnable, and {host} no longer answers"
+            by = "" if job.requeue_by == SYSTEM else job.requeue_by
+            run_again(job, result, now, decision, reason=reason, by=by, hold=job.requeue_hold)
+            if allocation is not None and len(allocation.hosts) == 1:  # of several hosts: see partnews.settle
+                keep_stray(state, seen, host, key, allocation.hosts[0])
+        else:
+            decision.record(JobStatusLost(at=now, job_id=job.job_id, host=host))
+    state.touched_hosts.add(host)

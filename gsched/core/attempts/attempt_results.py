@@ -1,0 +1,201 @@
+"""What comes of an attempt that is over: its job ends, or waits again.
+
+Who found out that it is over (an agent, a hello, silence) decides that it is; here only what follows is decided.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gsched.base.ids import show_job
+from gsched.core.command import AttemptEnded
+from gsched.core.decision import Decision
+from gsched.core.records.host_allocations import others, together
+from gsched.core.records.job import Job
+from gsched.core.resources.observed_hosts import Observation
+from gsched.model.config import ClusterConfig
+from gsched.model.devices import devices_of
+from gsched.model.event import (
+    JobFinished,
+    JobNoted,
+    JobPostProcessed,
+    JobRequeued,
+    JobSuspended,
+)
+from gsched.model.exits import requeue_values
+from gsched.model.job import AttemptResult, JobState, Usage
+
+SYSTEM = "_system_"
+"""Who acts when nobody asked."""
+GPU_FAILED = "TERM_GPU"
+"""Keyword (ours; LSF has none) for attempts that end because a GPU of theirs has failed."""
+RETRY_FIRST_S = 1.0
+RETRY_MOST_S = 60.0
+
+
+def within(job: Job, at: float, now: float) -> float:
+    """An agent's time, no earlier than the job's dispatch and no later than now: clocks of hosts may be wrong."""
+    return min(max(at, job.dispatched_at or 0.0), max(now, job.dispatched_at or 0.0))
+
+
+def requeue_unstarted(
+    job: Job, report: AttemptEnded, seen: Observation, now: float, decision: Decision, *, where: str = ""
+) -> None:
+    """The command was never executed: back to pending, a little later each time; suspended if it was.
+
+    At once where its GPUs were at fault and are closed: no cycle can choose them again. `where` begins the reason.
+    """
+    was_stopped = JobState.USUSP in (job.state, job.known_state)
+    stopped_by = job.stopped_by if was_stopped else ""
+    delay = min(RETRY_MOST_S, RETRY_FIRST_S * 2.0 ** min(job.failed_starts, 10))
+    at_once = report.result.gpus_unfit and _is_closed(job, report.host, seen)
+    decision.record(
+        JobRequeued(
+            at=now,
+            job_id=job.job_id,
+            attempt=job.attempt,
+            reason=where + (report.result.problem or "the job could not be started"),
+            avoid_host="" if at_once else report.host,
+            not_before=0.0 if at_once else now + delay,
+        )
+    )
+    if stopped_by:
+        decision.record(JobSuspended(at=now, job_id=job.job_id, by=stopped_by))
+
+
+def _is_closed(job: Job, host: str, seen: Observation) -> bool:
+    """Whether the same GPUs of the host cannot be given out now."""
+    parts = job.allocation.hosts if job.allocation is not None else ()
+    held = {gpu.uuid for part in parts if part.host == host for gpu in part.gpus}
+    return bool(held - {uuid for uuid, gpu in devices_of(seen.gpus).items() if not gpu.problem})
+
+
+def suspend_for_good(job: Job, report: AttemptEnded, now: float, decision: Decision) -> None:
+    """Its pre-execution command has failed as often as it may: pending and suspended until its owner resumes it."""
+    failed = report.result.problem or "a pre-exec command failed"
+    reason = f"{failed}; {job.failed_starts + 1} failed starts are the most (MAX_PREEXEC_RETRY), so it is suspended"
+    decision.record(
+        JobRequeued(
+            at=now, job_id=job.job_id, attempt=job.attempt, reason=reason, by="", avoid_host=report.host, hold=True
+        )
+    )
+
+
+def end(job: Job, config: ClusterConfig, result: AttemptResult, at: float, decision: Decision) -> None:
+    """The attempt is over: the job is too, or it waits again because somebody, or its exit code, wants it to."""
+    if job.kill_by:
+        finish(job, result, at, decision)
+    elif job.requeue_by and not (job.gpu_fault and result.succeeded):  # what is done need not be done again
+        by = job.requeue_by
+        reason = job.gpu_fault or "Job has been requeued"
+        if job.preempted_by:
+            reason = f"preempted by job {show_job(job.preempted_by)}"
+        run_again(job, result, at, decision, reason=reason, by="" if by == SYSTEM else by, hold=job.requeue_hold)
+    elif not _requeued_by_code(job, config, result, at, decision):
+        finish(job, result, at, decision)
+
+
+def _requeued_by_code(job: Job, config: ClusterConfig, result: AttemptResult, at: float, decision: Decision) -> bool:
+    """REQUEUE_EXIT_VALUES; a job that died by a signal is never requeued by it."""
+    code = result.exit_code
+    if code is None or result.term_reason or not job.spec.requeue_exit_values:
+        return False
+    values = requeue_values(job.spec.requeue_exit_values)
+    if code not in values.codes and code not in values.elsewhere:
+        return False
+    queue, profile = config.queues.get(job.spec.queue), config.applications.get(job.spec.application)
+    most_often = profile.max_requeue if profile is not None else None
+    if most_often is None and queue is not None:
+        most_often = queue.max_requeue
+    if most_often is not None and job.code_requeues >= most_often:
+        most = f"{job.code_requeues} times are the most (MAX_JOB_REQUEUE)"
+        text = f"it exited with {code} and is not requeued again: {most}"
+        decision.record(JobNoted(at=at, job_id=job.job_id, text=text))
+        return False
+    host = job.allocation.first_host if job.allocation is not None else ""
+    exclude = host if code in values.elsewhere and job.allocation and len(job.allocation.hosts) == 1 else ""
+    reason = f"it exited with {code}, which requeues it"
+    run_again(job, result, at, decision, reason=reason, at_head=True, exclude=exclude)
+    return True
+
+
+def run_again(
+    job: Job,
+    result: AttemptResult,
+    at: float,
+    decision: Decision,
+    *,
+    reason: str,
+    by: str = "",
+    hold: bool = False,
+    at_head: bool = False,
+    exclude: str = "",
+) -> None:
+    result, _ = _on_all_hosts(job, result, decision)
+    decision.record(
+        JobRequeued(
+            at=at,
+            job_id=job.job_id,
+            attempt=job.attempt,
+            reason=reason,
+            failed_start=False,
+            result=result,
+            by=by,
+            hold=hold,
+            at_head=at_head,
+            exclude_host=exclude,
+        )
+    )
+
+
+def finish(job: Job, result: AttemptResult, at: float, decision: Decision) -> None:
+    if job.ends_done and result.started:
+        result = msgspec.structs.replace(result, exit_code=0, signal=None, core_dumped=False, term_reason="")
+    elif job.kill_by and not result.succeeded and not result.term_reason:
+        result = msgspec.structs.replace(result, term_reason=_killed(job))
+    if result.problem:
+        decision.record(JobNoted(at=at, job_id=job.job_id, text=result.problem))
+    result, parts_cpu_s = _on_all_hosts(job, result, decision)
+    is_gone = not any(job.left_parts())
+    decision.record(JobFinished(at=at, job_id=job.job_id, attempt=job.attempt, result=result, parts_cpu_s=parts_cpu_s))
+    if is_gone:
+        decision.record(JobPostProcessed(at=at, job_id=job.job_id, attempt=job.attempt, failed=bool(result.post_code)))
+
+
+def _on_all_hosts(job: Job, result: AttemptResult, decision: Decision) -> tuple[AttemptResult, dict[str, float]]:
+    """The result with what the job has used on its other hosts, and how much CPU time that was: of parts that are still
+    there, as they told last.
+    """
+    used: dict[str, Usage] = {}
+    for part in others(job):
+        told = job.part_usage.get(part.host) or decision.observed(part.host).usage.get(job.key)
+        if told is not None:
+            used[part.host] = told
+    if not used:
+        return result, {}
+    usage = together(result.usage, used.values())
+    assert usage is not None
+    return msgspec.structs.replace(result, usage=usage), {host: each.cpu_s for host, each in used.items()}
+
+
+def ending_reason(job: Job) -> str:
+    """LSF's keyword for why a started job is being ended; empty for one that is not, and for one that is DONE then."""
+    if job.ends_done:
+        return ""
+    if job.kill_by:
+        return _killed(job)
+    if job.preempted_by and job.requeue_by:
+        return "TERM_PREEMPT"
+    if job.gpu_fault and job.requeue_by:
+        return GPU_FAILED
+    if job.requeue_by:
+        return "TERM_REQUEUE_OWNER" if job.requeue_by == job.spec.user else "TERM_REQUEUE_ADMIN"
+    return ""
+
+
+def _killed(job: Job) -> str:
+    if job.kill_by == SYSTEM and job.kill_keyword:
+        return job.kill_keyword
+    if job.kill_by == SYSTEM:
+        return GPU_FAILED if job.gpu_fault else "TERM_DEADLINE"
+    return "TERM_OWNER" if job.kill_by == job.spec.user else "TERM_ADMIN"

@@ -1,0 +1,160 @@
+"""Attempts on hosts that the store has no record of: it was lost, or is an old copy. They are never ended unasked.
+
+What they hold stays reserved, and how they ended stays with their agents, until an administrator says that they are not
+wanted. Of an attempt that the state has given up it knows more than its agent: that one is ended (see `attempts`).
+
+They are known from agents alone, so nothing of this is stored: each hello tells of them again.
+"""
+
+from __future__ import annotations
+
+from gsched.base.errors import BadRequest, PermissionDenied
+from gsched.base.ids import array_of, attempt_name, index_of
+from gsched.core.attempts import attempt_results
+from gsched.core.attempts.attempt_notes import note
+from gsched.core.attempts.orphaned_attempts import drop_stray, keep_stray
+from gsched.core.authorization import cluster_denied
+from gsched.core.command import AttemptEnded, EndOrphans, HeldAttempt, HostHello, RaiseNumbers, RenewStore
+from gsched.core.decision import Decision
+from gsched.core.instruction import ForgetAttempts, TerminateAttempt
+from gsched.core.resources.observed_hosts import Observation, Observations, Orphan
+from gsched.core.state.cluster_state import ClusterState
+from gsched.model.allocation import HostAllocation
+from gsched.model.config import ClusterConfig
+from gsched.model.event import JobSuspended, NumbersRaised, StoreRenewed
+from gsched.model.host_ledger import AttemptKey
+from gsched.model.job import PENDING, STARTED
+from gsched.model.view import Answer
+
+MOST_ORPHANS = 20_000
+"""Of one host."""
+MOST_NUMBER = 100_000_000
+"""No agent is believed that job numbers beyond this have been given out."""
+
+
+def is_orphan(state: ClusterState, item: HeldAttempt | AttemptEnded) -> bool:
+    """Whether no record of the state can have led to this attempt."""
+    job_id, attempt = item.job_id, item.attempt
+    number = array_of(job_id)
+    if item.foreign or number >= state.next_job_id or state.was_skipped(number):
+        return True
+    job = state.jobs.get(job_id)
+    if job is not None:
+        return attempt > job.attempt or attempt in job.unrecorded or is_of_lost_store(state, item)
+    array = state.arrays.get(number)
+    return array is not None and bool(index_of(job_id)) and array.has_waiting(index_of(job_id))
+
+
+def is_of_lost_store(state: ClusterState, item: HeldAttempt | AttemptEnded) -> bool:
+    """Whether an earlier generation of the store has ordered it after all that this one has of that."""
+    return 0 < item.generation < state.generation and item.attempt > state.attempts_before.get(item.job_id, 0)
+
+
+def renew_store(state: ClusterState, command: RenewStore, now: float, decision: Decision) -> None:
+    """What an earlier generation has ordered and no record tells of is not what this one orders under that name."""
+    if command.generation > state.generation:
+        decision.record(StoreRenewed(at=now, generation=command.generation))
+
+
+def raise_numbers(state: ClusterState, command: RaiseNumbers, now: float, decision: Decision) -> None:
+    """No job gets a number below `next_job_id` any more; those that are left out belong to jobs that are not known."""
+    if command.next_job_id > state.next_job_id:
+        decision.record(NumbersRaised(at=now, next_job_id=command.next_job_id, why=command.why))
+
+
+def numbers_of(hello: HostHello) -> int:
+    """The first job number that nothing in this hello has used."""
+    used = [array_of(item.job_id) for many in (hello.held, hello.ended) for item in many]
+    return max(hello.numbers_from, max(used, default=0) + 1)
+
+
+def raise_by_hello(state: ClusterState, hello: HostHello, most: int, now: float, decision: Decision) -> None:
+    """A host that knows of numbers which this store has not given out: none of them is given out again.
+
+    `most`: MAX_JOBID. No host is believed that half of all numbers are used up.
+    """
+    numbers = numbers_of(hello)
+    if numbers <= min(MOST_NUMBER, most // 2):
+        raise_numbers(state, RaiseNumbers(numbers, f"host {hello.host} knows of such jobs"), now, decision)
+
+
+def set_aside(
+    state: ClusterState, seen: Observation, host: str, key: AttemptKey, part: HostAllocation, decision: Decision
+) -> None:
+    """It runs on and keeps what it holds; a job that waits in the state though it runs there is not started again."""
+    keep_stray(state, seen, host, key, part)
+    if len(seen.orphans) < MOST_ORPHANS:
+        seen.orphans[key] = Orphan(part)
+    if key in seen.unwanted:
+        _end(seen, host, key, decision)
+
+
+def hold_back(state: ClusterState, host: str, key: AttemptKey, now: float, decision: Decision) -> None:
+    """The job whose attempt that is waits for an administrator, where the store knows it as one that waits."""
+    job_id, attempt = key
+    job, array = state.jobs.get(job_id), state.arrays.get(array_of(job_id))
+    if job is not None and job.state in STARTED:  # too late: it was started before this host was heard
+        text = f"Run {attempt} of an earlier generation of the store, which is not recorded, is on host {host} as well"
+        if text not in job.notes:
+            note(job, text, now, decision)
+        return
+    waits = job is not None and job.state in PENDING and attempt not in job.unrecorded
+    if not waits and not (job is None and array is not None and array.has_waiting(index_of(job_id))):
+        return
+    decision.record(JobSuspended(at=now, job_id=job_id, by=attempt_results.SYSTEM, unrecorded=attempt))
+    text = f"Run {attempt} of the job is on host {host}, but is not recorded: it is not started again by itself"
+    note(state.jobs[job_id], text, now, decision)
+
+
+def orphan_ended(state: ClusterState, seen: Observation, report: AttemptEnded, decision: Decision) -> None:
+    """It holds nothing any more. Its agent keeps the result, unless nobody wants it or its number is another job's."""
+    key = (report.job_id, report.attempt)
+    drop_stray(state, seen, report.host, key)
+    is_known = report.job_id in state.jobs or report.job_id in state.arrays
+    if key in seen.unwanted or report.given_up or is_known or len(seen.orphans) >= MOST_ORPHANS:
+        seen.orphans.pop(key, None)
+        seen.unwanted.discard(key)
+        decision.instruct(ForgetAttempts(report.host, (key,)))
+    else:
+        seen.orphans[key] = Orphan(None)
+    state.touched_hosts.add(report.host)
+
+
+def end_orphans(
+    state: ClusterState,
+    config: ClusterConfig,
+    observations: Observations,
+    command: EndOrphans,
+    now: float,
+    decision: Decision,
+) -> None:
+    """End those that run, forget those that are over. Reply: an Answer for each. Names: `all`, hosts, JOB.ATTEMPT."""
+    if not command.is_admin:
+        raise PermissionDenied(cluster_denied(config))
+    every = [(host, key) for host, seen in observations.with_orphans() for key in sorted(seen.orphans)]
+    names = set(command.names)
+    chosen = [each for each in every if names & {"all", each[0], attempt_name(*each[1])}]
+    known = {"all", *(host for host, _ in every), *(attempt_name(*key) for _, key in every)}
+    for name in command.names:
+        if name not in known:
+            raise BadRequest(
+                f"{name}: no attempt that is not in the store has this number, or is on a host of this name"
+            )
+    answers = []
+    for host, key in chosen:
+        seen = observations.of(host)
+        name = f"{attempt_name(*key)} on {host}"
+        if seen.orphans[key].part is None:
+            del seen.orphans[key]
+            decision.instruct(ForgetAttempts(host, (key,)))
+            answers.append(Answer(name=name, text=f"Attempt <{name}> is forgotten"))
+        else:
+            seen.unwanted.add(key)
+            _end(seen, host, key, decision)
+            answers.append(Answer(name=name, text=f"Attempt <{name}> is being ended"))
+        state.touched_hosts.add(host)
+    decision.reply = answers
+
+
+def _end(seen: Observation, host: str, key: AttemptKey, decision: Decision) -> None:
+    decision.instruct(TerminateAttempt(host, *key, given_up=True))

@@ -1,0 +1,133 @@
+"""Killing and signalling jobs, and what ends without having been started. Texts are LSF's.
+
+Each action is one small function on a job; an array's waiting elements are acted on as one.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from gsched.core.attempts import attempt_results
+from gsched.core.attempts.orphaned_attempts import keep_stray
+from gsched.core.command import ControlJobs
+from gsched.core.control.control_context import NOT_STARTED_TEXT, Desk
+from gsched.core.control.suspension import resume, resume_waiting, stop, stop_waiting
+from gsched.core.decision import Decision
+from gsched.core.instruction import SignalAttempt, TerminateAttempt
+from gsched.core.records.array import JobArray
+from gsched.core.records.host_allocations import is_ordered
+from gsched.core.records.job import Job
+from gsched.model.allocation import Allocation
+from gsched.model.event import (
+    ArrayElementsFinished,
+    JobFinished,
+    JobNoted,
+    JobPostProcessed,
+    JobSignalRequested,
+)
+from gsched.model.job import PENDING, AttemptResult, JobState
+
+PENDING_ENDS = (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
+"""Signals that end a job that has not started."""
+
+
+def kill(desk: Desk, job: Job) -> str:
+    if desk.command.text:
+        text = f"Job termination reason: {desk.command.text}"
+        desk.decision.record(JobNoted(at=desk.now, job_id=job.job_id, text=text, is_warning=False))
+    if not job.kill_by or job.state is JobState.UNKWN:
+        as_done = desk.command.as_done and job.state not in PENDING
+        desk.decision.record(
+            JobSignalRequested(
+                at=desk.now,
+                job_id=job.job_id,
+                by=desk.command.user,
+                signal=0,
+                as_done=as_done,
+                reason=desk.command.text,
+            )
+        )
+    if job.state in PENDING:
+        end_pending(job, _ended_by("TERM", desk.command, job.spec.user), desk.now, desk.decision)
+        return ""
+    assert job.allocation is not None
+    for part in job.allocation.hosts:
+        reason, hangup = attempt_results.ending_reason(job), desk.command.hangup
+        desk.decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, reason, hangup=hangup))
+    return ""
+
+
+def end_pending(job: Job, term_reason: str, now: float, decision: Decision, problem: str = "") -> None:
+    """A job that has not started is over."""
+    result = AttemptResult(started=False, ended_at=now, term_reason=term_reason, problem=problem)
+    decision.record(JobFinished(at=now, job_id=job.job_id, attempt=job.attempt, result=result))
+    decision.record(JobPostProcessed(at=now, job_id=job.job_id, attempt=job.attempt))
+
+
+def end_waiting(array: JobArray, term_reason: str, now: float, decision: Decision, problem: str = "") -> None:
+    """The elements of the array that have not started are over."""
+    result = AttemptResult(started=False, ended_at=now, term_reason=term_reason, problem=problem)
+    indices = str(array.remaining())
+    decision.record(ArrayElementsFinished(at=now, job_id=array.array_id, indices=indices, result=result))
+
+
+def kill_waiting(desk: Desk, array: JobArray) -> str:
+    desk.decision.record(JobSignalRequested(at=desk.now, job_id=array.array_id, by=desk.command.user, signal=0))
+    end_waiting(array, _ended_by("TERM", desk.command, array.spec.user), desk.now, desk.decision)
+    return ""
+
+
+def _ended_by(kind: str, command: ControlJobs, owner: str) -> str:
+    """TERM_OWNER, TERM_FORCE_ADMIN …"""
+    return f"{kind}_{'OWNER' if command.user == owner else 'ADMIN'}"
+
+
+def send_signal(desk: Desk, job: Job) -> str:
+    # Stopping and continuing change a job's state, so they are not merely passed on.
+    number = desk.command.signal
+    if number in (signal.SIGSTOP, signal.SIGTSTP):
+        return stop(desk, job)
+    if number == signal.SIGCONT:
+        return resume(desk, job)
+    if job.state in PENDING or not is_ordered(job):
+        return kill(desk, job) if number in PENDING_ENDS else NOT_STARTED_TEXT
+    assert job.allocation is not None
+    desk.decision.record(JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=number))
+    reason = attempt_results.ending_reason(job) or _ended_by("TERM", desk.command, job.spec.user)
+    for part in job.allocation.hosts:
+        desk.decision.instruct(SignalAttempt(part.host, job.job_id, job.attempt, number, reason))
+    return ""
+
+
+def signal_waiting(desk: Desk, array: JobArray) -> str:
+    number = desk.command.signal
+    if number in (signal.SIGSTOP, signal.SIGTSTP):
+        return stop_waiting(desk, array)
+    if number == signal.SIGCONT:
+        return resume_waiting(desk, array)
+    return kill_waiting(desk, array) if number in PENDING_ENDS else NOT_STARTED_TEXT
+
+
+def _silent(desk: Desk, allocation: Allocation) -> str:
+    """The hosts that do not answer; the first one where it is not known which."""
+    lost = [part.host for part in allocation.hosts if desk.observed(part.host).lost]
+    return ", ".join(lost or [allocation.first_host])
+
+
+def remove(desk: Desk, job: Job) -> None:
+    """End a job whose host does not answer. It may still run there, so what it holds there stays reserved."""
+    allocation, key = job.allocation, job.key
+    assert allocation is not None
+    number = desk.command.signal
+    desk.decision.record(JobSignalRequested(at=desk.now, job_id=job.job_id, by=desk.command.user, signal=number))
+    result = AttemptResult(
+        started=job.started_at is not None,
+        ended_at=desk.now,
+        term_reason=_ended_by("TERM_FORCE", desk.command, job.spec.user),
+        problem=f"removed while {_silent(desk, allocation)} did not answer; how the job ended is not known",
+    )
+    desk.decision.record(JobFinished(at=desk.now, job_id=job.job_id, attempt=job.attempt, result=result))
+    for part in allocation.hosts:
+        if len(allocation.hosts) == 1:  # of several hosts: see partnews.settle
+            keep_stray(desk.state, desk.observed(part.host), part.host, key, part)
+        desk.decision.instruct(SignalAttempt(part.host, *key, number))

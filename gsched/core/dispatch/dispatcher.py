@@ -1,0 +1,128 @@
+"""Turns a plan into facts: checks each placement on the truth, records dispatches, preemptions and resumptions.
+
+The ledger has the last word: a placement that does not fit any more leaves its job pending, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gsched.base.ids import array_of, index_of, show_job
+from gsched.core.attempts.attempt_results import ending_reason
+from gsched.core.decision import Decision
+from gsched.core.dispatch.load_control import SYSTEM
+from gsched.core.instruction import ResumeAttempt, StartJob, SuspendAttempt, TerminateAttempt
+from gsched.core.records.job import Job
+from gsched.core.resources.observed_hosts import Observations
+from gsched.core.state.cluster_state import ClusterState
+from gsched.model.allocation import Allocation
+from gsched.model.event import JobDispatched, JobRequeueRequested, JobResumed, JobSuspended
+from gsched.model.job import JobSpec, JobState
+from gsched.model.snapshot import Placement, Plan, Preempted
+
+PREEMPTED = "The job was preempted because of a higher priority job"
+
+
+class Dispatcher:
+    """Carries plans out."""
+
+    def __init__(self, state: ClusterState, observations: Observations, forget: Callable[[str], None]) -> None:
+        self._state = state
+        self._observations = observations
+        self._forget = forget
+        """Called with a host that looks different from now on."""
+
+    def carry_out(self, plan: Plan, now: float, decision: Decision, most: int | None = None) -> list[tuple[Job, str]]:
+        """Record all of the plan (of its placements the first `most`) that still fits.
+
+        Returns the jobs whose places were gone, with the reason.
+        """
+        for preempted in plan.preempted:
+            self._preempt(preempted, now, decision)
+        refused = []
+        for placement in plan.placements[:most]:
+            job = self.waiting(placement.job_id)
+            if job is None:
+                continue
+            misfit = self._dispatch(job, placement, now, decision)
+            if misfit:
+                refused.append((job, misfit))
+        for job_id in plan.resumed:
+            self._resume(job_id, now, decision)
+        return refused
+
+    def waiting(self, job_id: int) -> Job | None:
+        """The pending job; an element that is not a job of its own yet as the one it would be."""
+        job = self._state.jobs.get(job_id)
+        if job is not None:
+            return job if job.state is JobState.PEND else None
+        array = self._state.arrays.get(array_of(job_id))
+        if array is None or array.stopped_by or not array.has_waiting(index_of(job_id)):
+            return None
+        return array.element(index_of(job_id))
+
+    def _dispatch(self, job: Job, placement: Placement, now: float, decision: Decision) -> str:
+        misfit = self._state.ledger.misfit((job.job_id, job.attempt + 1), placement.allocation)
+        if misfit:
+            return misfit
+        self.start(job, placement.allocation, placement.effective, now, decision)
+        return ""
+
+    def start(self, job: Job, allocation: Allocation, effective: str, now: float, decision: Decision) -> None:
+        """Record the dispatch and have it started."""
+        attempt = job.attempt + 1
+        decision.record(
+            JobDispatched(
+                at=now,
+                job_id=job.job_id,
+                attempt=attempt,
+                allocation=allocation,
+                effective_req=effective or effective_of(job.spec, allocation),
+            )
+        )
+        for part in allocation.hosts:
+            self._observations.dispatched(part.host, now)
+            self._forget(part.host)
+        # Of several hosts the first one starts when the parts on all others are open.
+        for part in allocation.hosts[1:] or allocation.hosts:
+            decision.instruct(StartJob(part.host, job.job_id, attempt))
+
+    def _preempt(self, preempted: Preempted, now: float, decision: Decision) -> None:
+        job = self._state.jobs.get(preempted.job_id)
+        if job is None or job.allocation is None or job.kill_by or job.requeue_by:
+            return
+        if preempted.requeue:
+            decision.record(JobRequeueRequested(at=now, job_id=job.job_id, by=SYSTEM, preempted_by=preempted.by))
+            for part in job.allocation.hosts:
+                decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, ending_reason(job)))
+        elif job.state is JobState.RUN:
+            reason = f"{PREEMPTED} <{show_job(preempted.by)}>"
+            decision.record(
+                JobSuspended(
+                    at=now, job_id=job.job_id, by=SYSTEM, by_system=True, reason=reason, preempted_by=preempted.by
+                )
+            )
+            for part in job.allocation.hosts:
+                decision.instruct(SuspendAttempt(part.host, job.job_id, job.attempt))
+
+    def _resume(self, job_id: int, now: float, decision: Decision) -> None:
+        job = self._state.jobs.get(job_id)
+        if job is None or job.state is not JobState.SSUSP or not job.gave_slots or job.allocation is None:
+            return
+        if not slots_are_free(self._state, job.allocation):
+            return
+        decision.record(JobResumed(at=now, job_id=job_id, by=SYSTEM, by_system=True))
+        for part in job.allocation.hosts:
+            decision.instruct(ResumeAttempt(part.host, job_id, job.attempt))
+
+
+def slots_are_free(state: ClusterState, allocation: Allocation) -> bool:
+    """Whether the slots that a preempted job gave up are free again."""
+    free = ((part, state.ledger.host(part.host).free_slots) for part in allocation.hosts)
+    return all(left is None or left >= part.slots for part, left in free)
+
+
+def effective_of(spec: JobSpec, allocation: Allocation) -> str:
+    """The requirement the job starts with; a GPU that it did not ask for (auto=1) is said there."""
+    claims = {gpu.claim for part in allocation.hosts for gpu in part.gpus} if spec.auto_gpu else set()
+    return spec.combined_req + "".join(f" rusage[{claim}=1.00]" for claim in sorted(claims))

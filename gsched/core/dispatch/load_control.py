@@ -1,0 +1,167 @@
+"""Suspends started jobs whose queue's run window is closed or whose host's load is beyond loadStop; lets them go on.
+
+It decides from configuration and observation only; jobs that people or preemption have suspended are not its business.
+Source of the rules and texts: lsb.queues(5), RUN_WINDOW, thresholds, STOP_COND, RESUME_COND.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from gsched.core.decision import Decision
+from gsched.core.instruction import ResumeAttempt, SuspendAttempt
+from gsched.core.records.job import Job
+from gsched.core.resources.observed_hosts import Observation
+from gsched.core.resources.resource_values import host_values
+from gsched.core.state.cluster_state import ClusterState
+from gsched.model.config import ClusterConfig
+from gsched.model.event import JobResumed, JobSuspended
+from gsched.model.host import HostConfig
+from gsched.model.job import JobState
+from gsched.model.queue import Queue, Threshold
+from gsched.model.resource import BUILTIN
+from gsched.model.window import is_open
+from gsched.resreq.evaluate import compile_select
+from gsched.resreq.syntax import parse
+
+WINDOW_CLOSED = "The run windows of the queue are closed"
+SYSTEM = "_system_"
+HostValues = Mapping[str, float | str | bool | None]
+
+_BUSY_TEXTS = {
+    "r15s": "The 15s effective CPU queue length (r15s) is beyond threshold",
+    "r1m": "The 1 min effective CPU queue length (r1m) is beyond threshold",
+    "r15m": "The 15 min effective CPU queue length (r15m) is beyond threshold",
+    "ut": "The CPU utilization (ut) is beyond threshold",
+    "pg": "The paging rate (pg) is beyond threshold",
+    "io": "The disk IO rate (io) is beyond threshold",
+    "ls": "There are too many login users (ls)",
+    "it": "The idle time (it) is not long enough",
+    "tmp": "The available /tmp space (tmp) is low",
+    "swp": "The available swap space (swp) is low",
+    "mem": "The available memory (mem) is low",
+}
+
+
+def beyond(
+    thresholds: Mapping[str, Threshold], values: HostValues, config: ClusterConfig, *, stop: bool
+) -> Iterator[tuple[str, str]]:
+    """(index, text with numbers) for each threshold that the values are beyond; an unknown value is beyond none."""
+    for name, threshold in thresholds.items():
+        bound = threshold.stop if stop else threshold.sched
+        value = values.get(name)
+        if bound is None or not isinstance(value, float | int):
+            continue
+        resource = config.resource(name) or BUILTIN.get(name)
+        increasing = resource is None or resource.increasing
+        if value > bound if increasing else value < bound:
+            text = _BUSY_TEXTS.get(name, f"External load index ({name}) is beyond threshold")
+            yield name, f"{text} ({_rounded(value)}, threshold {_rounded(bound)})"
+
+
+def _rounded(value: float) -> str:
+    """No more digits than people read: a text that stays the same costs nothing."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def busy_reasons(
+    host: HostConfig, queues: Mapping[str, Queue], values: HostValues, config: ClusterConfig
+) -> dict[str, str]:
+    """Queue ("" for all) -> why the host takes none of its jobs now: loadSched."""
+    found: dict[str, str] = {}
+    for _, text in beyond(host.thresholds, values, config, stop=False):
+        found[""] = text
+        break
+    for queue in queues.values():
+        for _, text in beyond(queue.thresholds, values, config, stop=False):
+            found[queue.name] = text
+            break
+    return found
+
+
+class Pressure:
+    """What suspends and resumes started jobs without anybody asking."""
+
+    def __init__(self, state: ClusterState, observed: Callable[[str], Observation]) -> None:
+        self._state = state
+        self._observed = observed
+
+    def relieve(
+        self, config: ClusterConfig, minute_of_week: int, now: float, decision: Decision, host: str = ""
+    ) -> None:
+        """Suspend what must stop, resume what may go on; `host`: of the jobs that are there."""
+        values: dict[str, HostValues] = {}
+        for job in self._started(host):
+            # Of a queue that has been removed no rule is left: its jobs go on.
+            queue = config.queues.get(job.spec.queue) or Queue(name=job.spec.queue)
+            if job.state is JobState.RUN:
+                reason = self._stop_reason(job, queue, config, minute_of_week, values)
+                if reason and not (job.kill_by or job.requeue_by):
+                    self._suspend(job, reason, now, decision)
+            elif not job.gave_slots and self._may_go_on(job, queue, config, minute_of_week, values):
+                self._resume(job, now, decision)
+
+    def _started(self, host: str) -> list[Job]:
+        """Jobs in RUN and SSUSP, by number."""
+        keys = self._state.ledger.host(host).held if host else [running.key for running in self._state.running.values()]
+        found = (self._state.jobs.get(job_id) for job_id, _ in sorted(keys))
+        return [
+            job
+            for job in found
+            if job is not None and job.allocation is not None and job.state in (JobState.RUN, JobState.SSUSP)
+        ]
+
+    def _values(self, host: str, config: ClusterConfig, known: dict[str, HostValues]) -> HostValues:
+        if host not in known and host in config.hosts:
+            known[host] = host_values(config, config.hosts[host], self._observed(host))
+        return known.get(host, {})
+
+    def _stop_reason(
+        self, job: Job, queue: Queue, config: ClusterConfig, minute: int, known: dict[str, HostValues]
+    ) -> str:
+        if not is_open(queue.run_window, minute):
+            return WINDOW_CLOSED
+        assert job.allocation is not None
+        for part in job.allocation.hosts:
+            values = self._values(part.host, config, known)
+            host = config.hosts.get(part.host)
+            for thresholds in (queue.thresholds, host.thresholds if host else {}):
+                for name, text in beyond(thresholds, values, config, stop=True):
+                    # LSF leaves the last batch job of a host alone when somebody else makes the load.
+                    alone = len(self._state.ledger.host(part.host).held) == 1 and name in ("it", "ls")
+                    if not alone:
+                        return f"Host load exceeded threshold: {text}"
+            if queue.stop_cond and compile_select(parse(queue.stop_cond).select)(values).holds is True:
+                return "STOP_COND is true with current host load"
+        return ""
+
+    def _may_go_on(
+        self, job: Job, queue: Queue, config: ClusterConfig, minute: int, known: dict[str, HostValues]
+    ) -> bool:
+        """Whether nothing stops it any more, and it could begin anew, or may go on by RESUME_COND."""
+        if self._stop_reason(job, queue, config, minute, known):
+            return False
+        assert job.allocation is not None
+        for part in job.allocation.hosts:
+            values = self._values(part.host, config, known)
+            host = config.hosts.get(part.host)
+            if queue.resume_cond:
+                if compile_select(parse(queue.resume_cond).select)(values).holds is not True:
+                    return False
+                continue
+            both = (queue.thresholds, host.thresholds if host else {})
+            if any(any(True for _ in beyond(each, values, config, stop=False)) for each in both):
+                return False
+        return True
+
+    def _suspend(self, job: Job, reason: str, now: float, decision: Decision) -> None:
+        decision.record(JobSuspended(at=now, job_id=job.job_id, by=SYSTEM, by_system=True, reason=reason))
+        assert job.allocation is not None
+        for part in job.allocation.hosts:
+            decision.instruct(SuspendAttempt(part.host, job.job_id, job.attempt))
+
+    def _resume(self, job: Job, now: float, decision: Decision) -> None:
+        decision.record(JobResumed(at=now, job_id=job.job_id, by=SYSTEM, by_system=True))
+        assert job.allocation is not None
+        for part in job.allocation.hosts:
+            decision.instruct(ResumeAttempt(part.host, job.job_id, job.attempt))

@@ -1,0 +1,59 @@
+"""grun: starts a job where an administrator says, whatever order, limits, loads and select[] say.
+
+What cannot be shared stays so: its GPUs and amounts must be free there, and its agent able to start jobs of that user.
+Until that is so the job waits for its host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gsched.core.decision import Decision
+from gsched.core.dispatch.dispatcher import Dispatcher
+from gsched.core.records.job import Job
+from gsched.core.state.cluster_state import ClusterState
+from gsched.model.allocation import Allocation
+from gsched.model.config import ClusterConfig
+from gsched.model.event import JobNoted
+from gsched.model.snapshot import Snapshot
+from gsched.policy.place.forced_placement import placed_by_force
+
+
+def force(
+    state: ClusterState,
+    config: ClusterConfig,
+    dispatcher: Dispatcher,
+    snapshot: Callable[[float], Snapshot],
+    now: float,
+    decision: Decision,
+) -> None:
+    """Start all forced jobs that can have what they need on the hosts named for them."""
+    if not state.waits.forced:
+        return
+    for job_id in sorted(state.waits.forced):
+        job = dispatcher.waiting(job_id)
+        if job is None or not all(host in config.hosts for host in job.forced_hosts):
+            continue
+        seen = snapshot(now)
+        if any(
+            seen.hosts[host].only_user not in ("", job.spec.user) for host in job.forced_hosts if host in seen.hosts
+        ):
+            continue  # its agent could not start it
+        allocation = placed_by_force(seen, job.bucket().requirement, job.forced_hosts)
+        if allocation is not None and _is_free(state, job, allocation):
+            if job.spec.application and job.spec.application not in config.applications:
+                text = f"The application profile {job.spec.application} no longer exists: its commands are not run"
+                decision.record(JobNoted(at=now, job_id=job_id, text=text))
+            dispatcher.start(job, allocation, "", now, decision)
+
+
+def _is_free(state: ClusterState, job: Job, allocation: Allocation) -> bool:
+    """Slots are the one thing that may be given beyond their number."""
+    key = (job.job_id, job.attempt + 1)
+    for part in allocation.parts:
+        books = state.ledger.host(part.host)
+        room = books.copy()
+        room.max_slots = None
+        if state.ledger.holds(part.host, key) or room.misfit(part):
+            return False
+    return True

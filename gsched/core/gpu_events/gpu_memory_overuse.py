@@ -1,0 +1,47 @@
+"""What is done about jobs that use more memory of a GPU than the gmem= they were given: GMEM_ACTION.
+
+The agents say who does; nothing is measured here. GPU memory cannot be limited, so this comes after the fact.
+"""
+
+from __future__ import annotations
+
+from gsched.core.attempts.attempt_notes import note, running_on
+from gsched.core.attempts.attempt_results import SYSTEM
+from gsched.core.decision import Decision
+from gsched.core.instruction import TerminateAttempt
+from gsched.core.records.job import Job
+from gsched.core.state.cluster_state import ClusterState
+from gsched.model.config import ClusterConfig, GmemAction
+from gsched.model.event import JobSignalRequested
+from gsched.model.host import Gpu, GpuReport
+
+REASON = "TERM_MEMLIMIT"
+
+
+def judge_gmem(
+    state: ClusterState, config: ClusterConfig, host: str, report: GpuReport, now: float, decision: Decision
+) -> None:
+    """Note each such job once for each GPU, and end it where that is configured."""
+    action = config.params.gmem_action
+    for gpu in report.gpus if action is not GmemAction.NONE else ():
+        for job in running_on(state, host, gpu.over_gmem):
+            text = _text(job, host, gpu)
+            if text and note(job, text, now, decision) and action is GmemAction.KILL:
+                _end(job, now, decision)
+
+
+def _text(job: Job, host: str, gpu: Gpu) -> str:
+    """Empty when the job does not hold that GPU with a gmem=."""
+    parts = job.allocation.hosts if job.allocation is not None else ()
+    given = [held.gmem_mib for part in parts if part.host == host for held in part.gpus if held.uuid == gpu.uuid]
+    if not given or not given[0]:
+        return ""
+    return f"Run {job.attempt} uses more memory of GPU {gpu.index} ({gpu.uuid}) on {host} than its gmem={given[0]:g}M"
+
+
+def _end(job: Job, now: float, decision: Decision) -> None:
+    if job.kill_by or job.allocation is None:
+        return
+    decision.record(JobSignalRequested(at=now, job_id=job.job_id, by=SYSTEM, signal=0))
+    for part in job.allocation.hosts:
+        decision.instruct(TerminateAttempt(part.host, job.job_id, job.attempt, REASON))

@@ -1,0 +1,168 @@
+"""Why a job waits: its own reason (held, another job, a time), or that of its kind from the last cycle.
+
+Never empty for a pending job. It changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from gsched.base.errors import ResourceExhausted
+from gsched.base.ids import array_of
+from gsched.core.pending.dependent_jobs import Dependents
+from gsched.core.records.array import JobArray, indices_of
+from gsched.core.records.job import Job
+from gsched.core.state.cluster_state import ClusterState
+from gsched.model.config import ClusterConfig
+from gsched.model.job import JobSpec, JobState
+from gsched.model.reason import PendingReason
+from gsched.model.snapshot import Bucket, RequirementClass
+from gsched.model.user import UserLimits
+
+WAITING = PendingReason("New job is waiting for scheduling")
+NEW = PendingReason(WAITING.text, detail="new jobs of the queue wait for a while (NEW_JOB_SCHED_DELAY)")
+SUSPENDED = PendingReason("The job was suspended by the user while pending")
+SUSPENDED_BY_ADMIN = PendingReason("The job was suspended by LSF admin or root while pending")
+START_TIME = "The job has a specified start time"
+REQUEUED = "The job has been requeued"
+FORCED = PendingReason("The job is forced to run and waits for its host")
+EVERYBODY = "all"
+
+Reasons = Mapping[Bucket | tuple[str, RequirementClass], tuple[PendingReason, ...]]
+
+
+PRE_EXEC_FAILED = re.compile(r"(The \w+'s pre-exec command exited with non-zero status) \((\d+)\)")
+"""How an agent says that a command before the job failed. The first part is LSF's pending reason."""
+
+
+def waiting_to_retry(host: str, problem: str = "") -> PendingReason:
+    """The reason of a job whose last attempt could not be started on `host`, until it may be tried again."""
+    where = f"; the last one failed on {host}" if host else ""
+    detail = f"waiting before the next attempt to start it{where}"
+    found = PRE_EXEC_FAILED.match(problem)
+    if found is not None:
+        return PendingReason(found[1], detail=f"{detail} with exit code {found[2]}")
+    why = f": {problem.removeprefix(f'host {host}: ')}" if host and problem else ""
+    return PendingReason("Job execution initialization failed", detail=detail + why)
+
+
+def own_reasons(state: ClusterState, dependents: Dependents, number: int) -> tuple[PendingReason, ...]:
+    """The reason of this very job, array or element; empty when it waits for a place, or does not wait at all."""
+    asked, number = number, number if number in state.jobs else array_of(number)
+    item = state.arrays.get(number) or state.jobs.get(number)
+    if item is None:
+        return ()
+    if item.stopped_by and (isinstance(item, JobArray) or item.state is JobState.PSUSP):
+        return (SUSPENDED if item.stopped_by == item.spec.user else SUSPENDED_BY_ADMIN,)
+    if isinstance(item, Job) and item.state is JobState.PSUSP:
+        failed = PRE_EXEC_FAILED.match(item.start_problem)
+        return (
+            (PendingReason(failed[1], detail=f"suspended after {item.failed_starts} failed starts"),)
+            if failed
+            else (SUSPENDED,)
+        )
+    if number in state.waits.blocked:
+        return (dependents.reason(asked),)
+    if number in state.waits.delayed:
+        if (item.spec.begin_at or 0.0) >= item.not_before:
+            return (PendingReason(START_TIME),)
+        if isinstance(item, Job) and item.failed_starts:
+            return (waiting_to_retry(item.avoid_host, item.start_problem),)
+        return (NEW,)
+    return (FORCED,) if number in state.waits.forced else ()
+
+
+def pending_reasons(
+    state: ClusterState, dependents: Dependents, reasons: Reasons, job_id: int
+) -> tuple[PendingReason, ...]:
+    """Why the job (or an array's waiting elements) waits."""
+    number = job_id if job_id in state.jobs else array_of(job_id)
+    own = own_reasons(state, dependents, job_id)
+    if own:
+        return own
+    item = state.arrays.get(number) or state.jobs[number]
+    bucket = (item.template() if isinstance(item, JobArray) else item).bucket()
+    return reasons.get(bucket) or reasons.get((bucket.queue, bucket.requirement)) or (WAITING,)
+
+
+def check_pending(state: ClusterState, config: ClusterConfig, user: str, jobs: int, slots: int) -> None:
+    """MAX_PEND_JOBS and MAX_PEND_SLOTS: raises ResourceExhausted when so many new jobs would be too many.
+
+    Every job in PEND or PSUSP counts, with the slots that it wants at the least, and every one that is accepted.
+    """
+    _check_more(state, config, user, jobs, slots)
+
+
+def check_growth(state: ClusterState, config: ClusterConfig, user: str, spec: JobSpec, old: JobSpec) -> None:
+    """The same for a job that waits and is to want more slots than before."""
+    more = number_of(spec) * (spec.slots - old.slots)
+    if more > 0:
+        _check_more(state, config, user, 0, more)
+
+
+def number_of(spec: JobSpec) -> int:
+    """One, or the elements of the array."""
+    return indices_of(spec.indices).count if spec.indices else 1
+
+
+def _check_more(state: ClusterState, config: ClusterConfig, user: str, jobs: int, slots: int) -> None:
+    accepted = list(state.accepted.values())
+    for limit in _pending_limits(config, user):
+        coming = [each for each in accepted if limit.members is None or each.event.user in limit.members]
+        for what, counted, more, new, most in (
+            ("jobs", state.tally.pending_jobs, sum(each.jobs_left for each in coming), jobs, limit.jobs),
+            ("slots", state.tally.pending_slots, sum(each.slots_left for each in coming), slots, limit.slots),
+        ):
+            if most is None or not new:
+                continue
+            waiting = _sum(counted, limit.members) + more
+            if waiting + new > most:
+                of = f"{what} of {limit.who}" if limit.who else what
+                text = f"{waiting} {of} wait, {new} more would exceed {most} (MAX_PEND_{what.upper()})"
+                raise ResourceExhausted(f"{limit.text.format(what[:-1])}: {text}")
+
+
+_OF_USER = "The user has reached his/her pending {} limit"
+_OF_ALL = "Pending {} threshold reached"
+
+
+class _PendingLimit(NamedTuple):
+    """`members`: whose jobs count together; None: everybody's."""
+
+    text: str
+    who: str
+    members: tuple[str, ...] | None
+    jobs: int | None
+    slots: int | None
+
+
+def _pending_limits(config: ClusterConfig, user: str) -> Iterator[_PendingLimit]:
+    """The cluster's limits, the user's own, and those of his groups as a whole."""
+    params = config.params
+    yield _PendingLimit(_OF_ALL, "", None, params.max_pending, params.max_pending_slots)
+    own = row_of(config, user)
+    if own is not None:
+        yield _PendingLimit(_OF_USER, user, (user,), own.max_pending, own.max_pending_slots)
+    for name, row in config.users.items():
+        group = config.user_groups.get(name)
+        if group is not None and (user in group.users or EVERYBODY in group.users):
+            members = None if EVERYBODY in group.users else group.users
+            yield _PendingLimit(_OF_USER, name, members, row.max_pending, row.max_pending_slots)
+
+
+def _sum(counted: Mapping[str, int], members: tuple[str, ...] | None) -> int:
+    return sum(counted.values()) if members is None else sum(counted.get(member, 0) for member in members)
+
+
+def row_of(config: ClusterConfig, user: str) -> UserLimits | None:
+    """The row of lsb.users that holds for the user: his own, else that of a group with `@`, else `default`."""
+    own = config.users.get(user)
+    if own is not None and user not in config.user_groups:
+        return own
+    for name, row in config.users.items():
+        group = config.user_groups.get(name[:-1]) if name.endswith("@") else None
+        if group is not None and (user in group.users or EVERYBODY in group.users):
+            return row
+    return config.users.get("default")

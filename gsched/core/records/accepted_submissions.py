@@ -1,0 +1,40 @@
+"""Submissions that were accepted as a whole and whose jobs are made in several commits.
+
+That a submission was accepted is one event, which holds all that its jobs are made of: from that commit on it is
+certain. Its jobs follow in the turns after it (job_making); a master that comes back in the middle makes the
+others.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gsched.model.event import SubmissionAccepted
+from gsched.model.job import JobSpec
+
+
+class Accepted(msgspec.Struct, array_like=True, gc=False):
+    """An accepted submission of which jobs are still to be made."""
+
+    event: SubmissionAccepted
+    made: int = 0
+    """So many are there."""
+    jobs_left: int = 0
+    """Elements of arrays counted, of those that are not."""
+    slots_left: int = 0
+
+    def count_off(self, place: int, jobs: int, slots: int) -> None:
+        """The job at that place is there, and wants so many slots."""
+        self.made = place + 1
+        self.jobs_left -= jobs
+        self.slots_left -= slots
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all its jobs are there."""
+        return self.made >= self.event.count
+
+
+def encoded(spec: JobSpec) -> msgspec.Raw:
+    """The specification as such an event holds it."""
+    return msgspec.Raw(msgspec.json.encode(spec))

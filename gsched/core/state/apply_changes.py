@@ -1,0 +1,265 @@
+"""Applying events that change how a job waits or holds: modified, moved, suspended, resumed, requeued.
+
+Part of gsched.core.state.apply_events, under its rules: it computes nothing anew and decides nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gsched.base.ids import index_of
+from gsched.core.records.array import JobArray, indices_of
+from gsched.core.records.job import AT_HEAD, Job
+from gsched.core.records.job_groups import add
+from gsched.core.state.transitions import IllegalEvent, check_current, move, refuse
+from gsched.model.event import (
+    ArrayElementsRequeued,
+    JobForced,
+    JobModified,
+    JobMoved,
+    JobReleased,
+    JobRequeued,
+    JobRequeueRequested,
+    JobResumed,
+    JobSuspended,
+    JobSwitched,
+)
+from gsched.model.job import FINISHED, PENDING, STARTED, JobState
+
+if TYPE_CHECKING:
+    from gsched.core.state.cluster_state import ClusterState
+
+
+def released(state: ClusterState, event: JobReleased) -> None:
+    """The condition holds: the job waits for a place from now on."""
+    array = state.arrays.get(event.job_id)
+    if array is not None:
+        _rearranged(state, array, released=True)
+        return
+    job = state.job(event.job_id)
+    if job.state not in PENDING:
+        refuse(job, event)
+    state.unqueue(job)
+    job.released = True
+    state.enqueue(job)
+
+
+def _rearranged(state: ClusterState, array: JobArray, **changes: object) -> None:
+    """The waiting elements of an array are something else from now on."""
+    state.unqueue_array(array)
+    for name, value in changes.items():
+        setattr(array, name, value)
+    state.enqueue_array(array)
+
+
+def changed(state: ClusterState, event: JobModified | JobSwitched) -> None:
+    """Another spec. What a started job holds, and what counts it, follows."""
+    spec = state.specs.shared(event.spec)
+    array = state.arrays.get(event.job_id)
+    if array is not None:
+        state.belong_otherwise(event.job_id, array.spec, spec)
+        is_released = array.released and spec.conditions == array.spec.conditions
+        _rearranged(state, array, spec=spec, released=is_released, waited_s=0.0)
+        _mind(state, event.job_id, spec.terminate_at)
+        return
+    job = state.job(event.job_id)
+    if job.state in FINISHED:
+        refuse(job, event)
+    if not index_of(job.job_id):
+        state.belong_otherwise(event.job_id, job.spec, spec)
+    is_waiting, holds = job.state in PENDING, job.state in STARTED
+    if holds and (spec.run_limit_s, spec.limits) != (job.spec.run_limit_s, job.spec.limits):
+        job.relimited = True
+    if is_waiting:
+        state.unqueue(job)
+    elif holds:
+        state.release(job)
+        if isinstance(event, JobModified) and event.allocation is not None:
+            job.allocation, job.effective_req = event.allocation, event.effective_req
+    job.released = job.released and spec.conditions == job.spec.conditions
+    job.spec = spec
+    job.waited_s = 0.0
+    if is_waiting:
+        state.enqueue(job)
+    elif holds:
+        state.hold(job)
+        state.accounts.switched(job.job_id, job.spec.queue, event.at)
+    _mind(state, job.job_id, spec.terminate_at)
+
+
+def _mind(state: ClusterState, job_id: int, terminate_at: float | None) -> None:
+    if terminate_at is None:
+        state.deadlines.pop(job_id, None)
+    else:
+        state.deadlines[job_id] = terminate_at
+
+
+def moved(state: ClusterState, event: JobMoved) -> None:
+    """Another place in the order."""
+    array = state.arrays.get(event.job_id)
+    if array is not None:
+        _rearranged(state, array, order=event.order, ages_from=event.ages_from)
+        return
+    job = state.job(event.job_id)
+    if job.state is not JobState.PEND:
+        refuse(job, event)
+    state.unqueue(job)
+    job.order, job.ages_from = event.order, event.ages_from
+    state.enqueue(job)
+
+
+def forced(state: ClusterState, event: JobForced) -> None:
+    """grun."""
+    job = state.job(event.job_id)
+    if job.state is not JobState.PEND:
+        refuse(job, event)
+    state.unqueue(job)
+    job.forced_hosts = event.hosts
+    state.enqueue(job)
+
+
+def requeue_requested(state: ClusterState, event: JobRequeueRequested) -> None:
+    """The attempt is to end, and the job to wait again."""
+    job = state.job(event.job_id)
+    if job.state not in STARTED:
+        refuse(job, event)
+    job.requeue_by, job.requeue_hold = event.by, event.hold
+    if event.preempted_by:
+        job.preempted_by = event.preempted_by
+        job.preempted += 1
+    if event.gpu_fault:
+        job.gpu_fault = event.gpu_fault
+        job.gpu_faults += 1
+
+
+def requeued(state: ClusterState, event: JobRequeued) -> None:
+    """The job waits again."""
+    job = state.job(event.job_id)
+    check_current(job, event.attempt, event)
+    was_over = job.state in FINISHED
+    if (was_over and event.failed_start) or job.state in PENDING:
+        refuse(job, event)
+    move(job, JobState.PSUSP if event.hold else JobState.PEND, event)
+    if not was_over:
+        state.give_up(job)
+    state.leaving.leave(job)
+    if was_over:
+        _reopen(state, job)
+    else:
+        state.release(job)
+        state.accounts.ended(job.job_id, event.at, event.result.usage.cpu_s if event.result else 0.0)
+    _forget_attempt(job)
+    if event.failed_start:
+        job.failed_starts += 1
+        job.start_problem = event.reason
+    else:
+        job.requeues += 1
+    job.avoid_host, job.not_before = event.avoid_host, event.not_before
+    if event.exclude_host and event.exclude_host not in job.excluded_hosts:
+        job.excluded_hosts = (*job.excluded_hosts, event.exclude_host)
+    job.stopped_by = event.by if event.hold else ""
+    if event.at_head:
+        job.code_requeues += 1
+        if job.order > -AT_HEAD / 2:
+            job.order -= AT_HEAD
+    state.enqueue(job)
+
+
+def elements_requeued(state: ClusterState, event: ArrayElementsRequeued) -> None:
+    """Elements that were never more than a number in their array's record are that again."""
+    array = state.arrays.get(event.job_id)
+    indices = indices_of(event.indices)
+    if array is None or not set(indices) <= set(array.ended_unstarted()) or (event.hold and array.count):
+        raise IllegalEvent(f"elements {event.indices} of array {event.job_id} cannot be requeued")
+    state.unqueue_array(array)
+    if not array.count:
+        array.stopped_by = event.by if event.hold else ""
+    array.put_back(indices)
+    add(array.counts, JobState.EXIT.value, -indices.count)
+    array.left += indices.count
+    _mind(state, array.array_id, array.spec.terminate_at)
+    state.want_groups(array.spec.group)
+    state.enqueue_array(array)
+
+
+def _forget_attempt(job: Job) -> None:
+    """What belonged to the attempt that is over."""
+    job.allocation, job.effective_req, job.known_state = None, "", None
+    job.dispatched_at = job.started_at = job.pid = None
+    job.boot_id = job.exec_home = job.exec_cwd = ""
+    job.finished_at, job.result, job.post_processed = None, None, False
+    job.kill_by = job.kill_reason = job.kill_keyword = job.requeue_by = job.suspend_reason = job.gpu_fault = ""
+    job.open_parts = job.ended_parts = ()
+    job.part_usage, job.parts_cpu_s = {}, {}
+    job.ends_done = False
+    job.requeue_hold, job.preempted_by, job.gave_slots, job.resumed_at = False, 0, False, None
+    job.relimited = False
+
+
+def _reopen(state: ClusterState, job: Job) -> None:
+    """A finished job is to run again."""
+    _mind(state, job.job_id, job.spec.terminate_at)
+    state.want_groups(job.spec.group)
+    array = state.arrays.get(job.array_id)
+    if array is not None:
+        array.left += 1
+
+
+def suspended(state: ClusterState, event: JobSuspended) -> None:
+    """Held while pending, stopped while started."""
+    array = state.arrays.get(event.job_id)
+    if array is not None:
+        _rearranged(state, array, stopped_by=event.by)
+        return
+    job = state.job(event.job_id)
+    if job.state in PENDING and not event.by_system:
+        # Again: an administrator's word, which the owner cannot take back, replaces the owner's.
+        state.unqueue(job)
+        job.state, job.stopped_by = JobState.PSUSP, event.by
+        if event.unrecorded:  # none gets that number again
+            job.attempt = max(job.attempt, event.unrecorded)
+            job.unrecorded = (*job.unrecorded, event.unrecorded)
+        state.enqueue(job)
+        return
+    if event.by_system and job.state is JobState.RUN:
+        job.state = JobState.SSUSP
+        job.suspend_reason = event.reason
+        _preempt(state, job, event)
+    elif not event.by_system and job.state in (JobState.RUN, JobState.SSUSP, JobState.USUSP):
+        job.state = JobState.USUSP
+    else:
+        refuse(job, event)
+    state.touch_hosts(job)
+    job.stopped_by = event.by
+
+
+def _preempt(state: ClusterState, job: Job, event: JobSuspended) -> None:
+    if not event.preempted_by:
+        return
+    assert job.allocation is not None
+    job.preempted_by = event.preempted_by
+    job.preempted += 1
+    job.gave_slots = True
+    state.ledger.suspend(job.key, job.allocation)
+
+
+def resumed(state: ClusterState, event: JobResumed) -> None:
+    """It goes on."""
+    array = state.arrays.get(event.job_id)
+    if array is not None:
+        _rearranged(state, array, stopped_by="")
+        return
+    job = state.job(event.job_id)
+    if job.state is JobState.PSUSP:
+        state.unqueue(job)
+        job.state, job.stopped_by = JobState.PEND, ""
+        state.enqueue(job)
+    elif job.state in (JobState.USUSP, JobState.SSUSP):
+        if job.gave_slots and job.allocation is not None:
+            state.ledger.resume(job.key, job.allocation)
+            job.resumed_at = event.at
+        job.state = JobState.RUN
+        job.preempted_by, job.gave_slots, job.suspend_reason, job.stopped_by = 0, False, "", ""
+        state.touch_hosts(job)
+    else:
+        refuse(job, event)

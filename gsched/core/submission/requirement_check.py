@@ -1,0 +1,333 @@
+"""Is a resource requirement one that this cluster understands and can honour? Judged once per text, then remembered.
+
+A requirement costs some hundred microseconds to read and combine, and thousands of submissions share one. It never
+looks at what hosts have now: whether a host could meet it is admission's question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from gsched.core.submission.device_fit import Wishes, wishes_of
+from gsched.core.submission.known_resources import (
+    GPUS_OF_LSF,
+    check_gpu,
+    check_requirement,
+    check_units,
+    has_type,
+    is_increasing,
+)
+from gsched.model.config import ClusterConfig, GpuUnrequested
+from gsched.model.resource import GPU_COUNTERS, ResourceType, gpu_counter_claims
+from gsched.resreq.ast import (
+    Alternatives,
+    AnyRequirement,
+    Compound,
+    Requirement,
+    Reservation,
+    simple_parts,
+)
+from gsched.resreq.combine import combine
+from gsched.resreq.course import at_start
+from gsched.resreq.gpu import (
+    GpuRequirement,
+    gpu_of,
+    merge_gpu,
+    parse_gpu,
+    print_gpu,
+)
+from gsched.resreq.lexer import refuse
+from gsched.resreq.names import canonical
+from gsched.resreq.printer import print_any, print_requirement
+from gsched.resreq.simple import with_rusage
+from gsched.resreq.syntax import BAD_SYNTAX, parse_any
+
+REMEMBERED = 1024
+"""Requirements that are remembered per configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a job reserves on a host at the least: consumable amounts, and devices by the counter that claims them."""
+
+    amounts: Mapping[str, float]
+    claims: Mapping[str, int]
+
+
+_IGNORED = "resource requirement does not count beside this one"
+_HELD = "does not count: a GPU is held until the job ends"
+KEPT = "the requirement of before the reconfiguration holds"
+"""How the warning begins of a job that could not follow its queue (gsched.core.submission.requirement_updates)."""
+
+Choice = tuple[tuple[Usage, ...], ...]
+"""For each term of a compound (one for a simple requirement) what its hosts may be asked for: any of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A requirement that can be scheduled by: the combined texts, and what a job reserves at the least.
+
+    `choices` are the alternatives of `{..} || {..}`. `tasks` is what a compound says -n is; None when -n says it.
+    """
+
+    text: str
+    gpu_text: str
+    choices: tuple[Choice, ...]
+    warnings: tuple[str, ...] = ()
+    tasks: int | None = None
+    on_one_host: bool = False
+    """All slots must be on one host."""
+    wishes: tuple[Wishes, ...] = ()
+    """What is wished of GPUs beyond their number, for each alternative."""
+    per_host: int | None = None
+    """Most slots that span[ptile] or span[stripe] puts on a host; None when that depends on the host or is not said."""
+    tiling: str = ""
+    """What says so, as it is written."""
+    blocks: tuple[int, ...] = ()
+    """Numbers of span[block], of the requirement or of each of its alternatives that has one."""
+
+    @property
+    def wants_gpus(self) -> bool:
+        return bool(self.gpu_text) or any(usage.claims for choice in self.choices for term in choice for usage in term)
+
+
+Judge = Callable[[str, str, str, int, str], Judged]
+"""(requirement text, GPU requirement text, queue name, slots, application profile or "") -> Judged. Raises
+RequirementError or BadRequest."""
+
+
+def lasting(warnings: Iterable[str]) -> list[str]:
+    """Those of a job's warnings that are not about its requirement: another judgement does not take them back."""
+    return [text for text in warnings if not text.endswith((_IGNORED, _HELD)) and not text.startswith(KEPT)]
+
+
+def judge_for(config: ClusterConfig) -> Judge:
+    """The judge of a configuration; it forgets what was used least recently."""
+
+    @lru_cache(maxsize=REMEMBERED)
+    def judge(res_req: str, gpu_req: str, queue: str, slots: int, application: str = "") -> Judged:
+        return _judge(config, res_req, gpu_req, queue, slots, application)
+
+    return judge
+
+
+def _judge(config: ClusterConfig, res_req: str, gpu_req: str, queue: str, slots: int, application: str) -> Judged:
+    increasing = is_increasing(config)
+    profile = config.applications.get(application)
+    queue_req, queue_gpu = config.queues[queue].res_req, config.queues[queue].gpu_req
+    if profile is not None:
+        queue_req = _over(profile.res_req, queue_req, config)
+        queue_gpu = profile.gpu_req or queue_gpu
+    for text in (res_req, queue_req):
+        requirement = parse_any(text, is_increasing=increasing)
+        check_requirement(requirement, config)
+    combined = combine(
+        _with_methods(res_req, config),
+        _with_methods(queue_req, config),
+        is_boolean=lambda name: has_type(config, name, ResourceType.BOOLEAN),
+        is_increasing=increasing,
+    )
+    whole = combined.whole
+    check_units(whole, queue, config)
+    gpu = _gpu(gpu_req, queue_gpu, config, _gpu_claims(res_req, increasing))
+    gpu_text = print_gpu(gpu) if gpu is not None else ""
+    tasks = _tasks(whole, slots)
+    _check_spread(whole, gpu, slots, gives_unasked=config.params.gpu_unrequested is GpuUnrequested.AUTO)
+    per_host, tiling = _per_host(whole)
+    warnings = [f"the {level}'s {_IGNORED}" for level in combined.ignored]
+    warnings += [f"the duration of {name} in rusage[...] {_HELD}" for name in _gpus_for_a_time(whole)]
+    return Judged(
+        text=combined.text,
+        gpu_text=gpu_text,
+        choices=tuple(_choices(whole, gpu, slots)),
+        warnings=tuple(warnings),
+        tasks=tasks,
+        wishes=wishes_of(combined.text, gpu_text, tasks or slots),
+        per_host=per_host,
+        tiling=tiling,
+        blocks=_blocks(whole),
+        on_one_host=all(part.span is not None and part.span.hosts == 1 for part in simple_parts(whole)),
+    )
+
+
+def _over(upper: str, lower: str, config: ClusterConfig) -> str:
+    """The requirement of an application profile with its queue's merged in, as a job's is merged with a queue's."""
+    if not upper or not lower:
+        return upper or lower
+    return combine(
+        upper,
+        lower,
+        is_boolean=lambda name: has_type(config, name, ResourceType.BOOLEAN),
+        is_increasing=is_increasing(config),
+    ).text
+
+
+def _with_methods(text: str, config: ClusterConfig) -> str:
+    """ReservationUsage: reservations that name no method get that of their resource. What hosts share is reserved once
+    for a job unless it says otherwise.
+    """
+    shared = {name: "job" for name, several in config.shared.items() if several[0].consumable}
+    methods = {name: method for name, method in (shared | config.reservation_method).items() if name in text}
+    if not methods:
+        return text
+
+    def with_method(item: Reservation) -> Reservation:
+        return item if item.method else replace(item, method=methods.get(canonical(item.name), ""))
+
+    def spelled(part: Requirement, place: int | None) -> str:
+        usages = [tuple(map(with_method, usage)) for usage in part.every_rusage]
+        return print_requirement(with_rusage(part, usages) if part.rusage else part)
+
+    return print_any(parse_any(text, is_increasing=is_increasing(config)), spelled)
+
+
+# -- GPUs -------------------------------------------------------------------------------------------------------------
+
+
+def _gpu_claims(res_req: str, is_increasing: Callable[[str], bool]) -> list[tuple[Reservation, str]]:
+    """The claims on GPUs in the rusage of -R, each with the text that it stands in."""
+    whole = parse_any(res_req, is_increasing=is_increasing)
+    items = (item for part in simple_parts(whole) for usage in part.every_rusage for item in usage)
+    return [(item, whole.source) for item in items if item.amount and is_gpus(item)]
+
+
+def _gpu(
+    job: str, queue: str, config: ClusterConfig, claims: Sequence[tuple[Reservation, str]]
+) -> GpuRequirement | None:
+    """What -gpu, GPU_REQ of the queue and of the cluster ask together; None when nobody asks by them.
+
+    As in LSF a job whose -R claims GPUs itself (`claims`) is given none by GPU_REQ; with -gpu beside it, it has both.
+    """
+    params = config.params
+    if not job and (not queue or claims):
+        return None
+    for item, source in claims:
+        if canonical(item.name) == GPUS_OF_LSF:
+            detail = f"-gpu says how many GPUs are wanted and {item.name} does, too: give one of them"
+            refuse(detail, source, item.position, BAD_SYNTAX)
+    levels = [parse_gpu(text) if text else None for text in (job, queue, params.gpu_req)]
+    gpu = merge_gpu(*levels, per_option=params.gpu_req_merge)
+    check_gpu(gpu)
+    return gpu
+
+
+def claims_of(gpu: GpuRequirement, number: int) -> dict[str, int]:
+    """The counter as which the ledger books the devices of a -gpu requirement, and how many. Parts of GPUs by MIG are
+    in no counter: a layout that has them may come.
+    """
+    if gpu.mig:
+        return {}
+    if gpu.mode == "exclusive_process":
+        return {"gpu_excl": number}
+    return {"gpu_jexcl" if gpu.j_exclusive else "gpu_shared": number}
+
+
+def _check_spread(whole: AnyRequirement, gpu: GpuRequirement | None, slots: int, *, gives_unasked: bool) -> None:
+    """Refuse what says how GPUs spread and would say nothing: gtile without GPUs, a claim per job on several hosts."""
+    for part in simple_parts(whole):
+        items = [item for usage in part.every_rusage for item in usage if item.amount and is_gpus(item)]
+        if part.span is not None and part.span.gtile is not None and not (items or gpu is not None or gives_unasked):
+            detail = "span[gtile=...] says how GPUs spread over sockets, and no GPU is asked for"
+            refuse(detail, whole.source, part.span.position, BAD_SYNTAX)
+        for item in items:
+            if item.method == "job" and slots > 1 and (part.span is None or part.span.hosts != 1):
+                detail = f"{item.name}={item.amount:.10g}/job: GPUs are claimed per host or per task"
+                refuse(detail, whole.source, item.position, BAD_SYNTAX)
+
+
+def _gpus_for_a_time(whole: AnyRequirement) -> list[str]:
+    """GPU resources of rusage that are given a duration. What is on a device while its job runs nobody can know."""
+    items = (item for part in simple_parts(whole) for usage in part.every_rusage for item in usage)
+    return sorted({item.name for item in items if is_gpus(item) and (item.phases or item.duration_s is not None)})
+
+
+def is_gpus(item: Reservation) -> bool:
+    """Whether the reservation is a claim on GPUs."""
+    return canonical(item.name) == GPUS_OF_LSF or canonical(item.name) in gpu_counter_claims()
+
+
+# -- how tasks spread -------------------------------------------------------------------------------------------------
+
+
+def _per_host(whole: AnyRequirement) -> tuple[int | None, str]:
+    """Most slots on a host by span[ptile] or span[stripe], where that is one number; and how that is written."""
+    span = whole.span if isinstance(whole, Requirement) else None
+    if span is None or span.ptile_types:
+        return None, ""
+    if span.stripe:
+        return span.stripe, f"span[stripe={span.stripe}]"
+    return (span.ptile, f"span[ptile={span.ptile}]") if span.ptile else (None, "")
+
+
+def _blocks(whole: AnyRequirement) -> tuple[int, ...]:
+    """The blocks that the tasks of the whole job come in. Refuses a part of a compound that makes no whole blocks."""
+    found = []
+    for each in [one.requirement for one in whole.choices] if isinstance(whole, Alternatives) else [whole]:
+        if not isinstance(each, Compound):
+            found += [each.span.block] if each.span is not None and each.span.block else []
+            continue
+        for term in each.terms:
+            span = term.requirement.span
+            if span is not None and span.block and term.count and term.count % span.block:
+                detail = f"span[block={span.block}]: {term.count} tasks do not make whole blocks"
+                refuse(detail, each.source or whole.source, term.position, BAD_SYNTAX)
+    return tuple(found)
+
+
+# -- what is reserved -------------------------------------------------------------------------------------------------
+
+
+def _tasks(whole: AnyRequirement, slots: int) -> int | None:
+    """Slots that a compound asks for; they must be what -n says, unless -n says nothing."""
+    compounds = [whole] if isinstance(whole, Compound) else []
+    if isinstance(whole, Alternatives):
+        compounds = [each.requirement for each in whole.choices if isinstance(each.requirement, Compound)]
+    found: int | None = None
+    for compound in compounds:
+        tasks = compound.tasks
+        counted = sum(term.count or 0 for term in compound.terms)
+        if tasks is None and slots == 1:
+            tasks = counted + 1  # without -n the last part is of one task
+        if tasks is not None and slots not in (1, tasks):
+            detail = f"the terms ask for {tasks} tasks, -n for {slots}"
+            refuse(detail, compound.source or whole.source, compound.position, BAD_SYNTAX)
+        if tasks is None and slots <= counted:
+            detail = f"the terms with a number ask for {counted} tasks, -n for {slots}"
+            refuse(detail, compound.source or whole.source, compound.position, BAD_SYNTAX)
+        found = max(found or 0, tasks or slots)
+    return found
+
+
+def _choices(whole: AnyRequirement, gpu: GpuRequirement | None, slots: int) -> list[Choice]:
+    match whole:
+        case Alternatives():
+            return [choice for each in whole.choices for choice in _choices(each.requirement, gpu, slots)]
+        case Compound():
+            return [tuple(_usages(term.requirement, gpu, 1) for term in whole.terms)]
+        case _:
+            return [(_usages(whole, gpu, slots),)]
+
+
+def _usages(part: Requirement, gpu: GpuRequirement | None, slots: int) -> tuple[Usage, ...]:
+    """For each alternative of rusage what a host must have at the least: that of one slot, of all if on one host."""
+    on_one_host = part.span is not None and part.span.hosts == 1
+    times = slots if on_one_host or slots == 1 else 1
+    found = []
+    for usage in part.every_rusage:
+        amounts: dict[str, float] = {}
+        claims: dict[str, int] = {}
+        for item in usage:
+            name, amount = canonical(item.name), at_start(item) * (times if item.method == "task" else 1)
+            if name == GPUS_OF_LSF:  # a queue's; -gpu of the job counts before it
+                if amount and gpu is None:
+                    claims.update(claims_of(gpu_of(item), int(amount)))
+            elif name in gpu_counter_claims() and amount:
+                claims[name] = int(amount)
+            elif name not in GPU_COUNTERS:
+                amounts[name] = amount
+        if gpu is not None:
+            claims.update(claims_of(gpu, gpu.num * (times if gpu.per == "task" else 1)))
+        found.append(Usage(amounts, claims))
+    return tuple(found)

@@ -1,0 +1,373 @@
+"""Completes a submitted spec by what queue and cluster say, or refuses what they do not allow. Texts are LSF's.
+
+Whether the resources can ever be had is admission's question. It changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from gsched.base.errors import BadRequest, PermissionDenied, about
+from gsched.base.indices import parse_indices
+from gsched.core.authorization import queue_closed_to_user, some
+from gsched.core.control.administration import group_path
+from gsched.core.pending.dependency_check import resolve
+from gsched.core.state.cluster_state import ClusterState
+from gsched.model.application import Application
+from gsched.model.config import ClusterConfig, Params
+from gsched.model.job import JobSpec
+from gsched.model.queue import Queue
+
+_PLAIN = JobSpec(command="", user="", queue="")
+_DEFAULTED = ("run_limit_s", "rerunnable", "requeue_exit_values", "priority", "estimate_s", "application")
+"""Fields, beside limits and slots, that queue or cluster fill in where the user says nothing."""
+
+
+def as_asked(spec: JobSpec) -> JobSpec:
+    """The spec without what queue and cluster filled in before; that no -n was given is still known."""
+    if not spec.defaulted:
+        return spec
+    names = set(spec.defaulted)
+    changes: dict[str, Any] = {name: getattr(_PLAIN, name) for name in _DEFAULTED if name in names}
+    if "slots" in names:
+        changes |= {"slots": 1, "max_slots": 0}
+    limits = {name: value for name, value in spec.limits.items() if f"limits.{name}" not in names}
+    defaulted = ("slots",) if "slots" in names else ()
+    return msgspec.structs.replace(spec, **changes, limits=limits, defaulted=defaulted)
+
+
+def _defaulted(asked: JobSpec, limits: dict[str, float]) -> tuple[str, ...]:
+    fields = [name for name in _DEFAULTED if getattr(asked, name) in (None, "")]
+    return (*asked.defaulted, *fields, *(f"limits.{name}" for name in limits if name not in asked.limits))
+
+
+def queue_names(spec: JobSpec, config: ClusterConfig) -> tuple[str, ...]:
+    """The queues that the job may go to, the first that accepts it: those it names, else the default ones.
+
+    Raises BadRequest if it names one that does not exist, whether or not it would come to it.
+    """
+    named = tuple(spec.queue.split())
+    with about("queue"):
+        for name in named:
+            if name not in config.queues:
+                raise BadRequest(f"{name}: No such queue")
+    return named or config.params.default_queues
+
+
+def queue_of(name: str, user: str, config: ClusterConfig, state: ClusterState, old: JobSpec | None = None) -> Queue:
+    """The queue of that name. Raises BadRequest or PermissionDenied; a job that is in it already may stay."""
+    queue = config.queues.get(name)
+    with about("queue"):
+        if queue is None:
+            raise BadRequest(f"{name}: No such queue")
+        if old is not None and old.queue == name:
+            return queue
+        standing = state.queue_states.get(name)
+        if standing is not None and not standing.is_open:
+            raise BadRequest(f"{name}: Queue has been closed")
+        if not queue.admits(user) and user not in config.administrators:
+            raise PermissionDenied(queue_closed_to_user(queue, config))
+    return queue
+
+
+def complete(
+    asked: JobSpec,
+    user: str,
+    queue: Queue,
+    config: ClusterConfig,
+    state: ClusterState,
+    now: float,
+    old: JobSpec | None = None,
+) -> JobSpec:
+    """The spec with hosts, limits, priority, dependency and the like resolved.
+
+    `old`: what the job was before a modification; names in it that stay as they were are not looked up again, for
+    what they mean was settled then.
+    """
+    params = config.params
+    spec = as_asked(asked)
+    hosts, levels = _hosts(spec, queue, config) if _is_new(("queue", *_HOSTS), spec, old) else _as_before(spec)
+    profile = _application(spec, config)
+    asked, spec = spec, with_profile(spec, profile)
+    limits = _limits(spec, queue)
+    return msgspec.structs.replace(
+        spec,
+        defaulted=_defaulted(asked, limits),
+        slots=_slots(asked, queue, profile),
+        user=user,
+        queue=queue.name,
+        project=spec.project or params.default_project,
+        hosts=hosts,
+        host_levels=levels,
+        run_limit_s=_run_limit(spec, queue),
+        limits=limits,
+        rerunnable=_rerunnable(spec, queue),
+        requeue_exit_values=spec.requeue_exit_values or queue.requeue_exit_values,
+        exclusive=_exclusive(spec, queue),
+        priority=_priority(spec, params),
+        aging_per_s=_aging(params),
+        indices=_indices(spec, params),
+        group=group_path(spec.group) if spec.group else "",
+        user_group=_user_group(spec, user, config) if _is_new(("user_group",), spec, old) else spec.user_group,
+        reservation=(
+            _reservation(spec, user, config, state) if _is_new(("reservation",), spec, old) else spec.reservation
+        ),
+        terminate_at=_times(spec, now),
+        warnings=(*(each for each in spec.warnings if not each.startswith(NO_MAIL)), *_mail(spec, params)),
+        conditions=(_conditions(spec, user, config, state) if _is_new(("dependency",), spec, old) else spec.conditions),
+    )
+
+
+_UNITS = {
+    "CPULIMIT": " s",
+    **dict.fromkeys(("MEMLIMIT", "SWAPLIMIT"), " MB"),
+    **dict.fromkeys(("FILELIMIT", "DATALIMIT", "STACKLIMIT", "CORELIMIT"), " KB"),
+}
+"""What limits are counted in, as a refusal says it; the others are numbers."""
+WATCHED = frozenset({"MEMLIMIT", "SWAPLIMIT", "CPULIMIT", "PROCESSLIMIT", "THREADLIMIT"})
+"""Limits that a job is watched for while it runs; the others its processes were given at their start, by the kernel."""
+
+
+def complete_started(asked: JobSpec, queue: Queue, old: JobSpec) -> JobSpec:
+    """The spec of a started job in that queue: what it holds stays as it is, and so do limits that are not changed.
+
+    Raises BadRequest for a limit that can no longer be changed, or that the queue does not allow.
+    """
+    spec = as_asked(asked)
+    defaulted = [*asked.defaulted]
+    run_limit_s = asked.run_limit_s
+    if run_limit_s != old.run_limit_s:
+        run_limit_s = _run_limit(asked, queue)
+        defaulted += ["run_limit_s"] if asked.run_limit_s is None else []
+    limits = {}
+    for name in (*old.limits, *(name for name in asked.limits if name not in old.limits)):
+        wanted = asked.limits.get(name)
+        if wanted == old.limits.get(name):
+            limits[name] = old.limits[name]
+            continue
+        if name not in WATCHED:
+            raise BadRequest(f"Job has already started: its processes got their {name} when they began")
+        alone = msgspec.structs.replace(asked, limits={} if wanted is None else {name: wanted})
+        limits |= {each: value for each, value in _limits(alone, queue).items() if each == name}
+        defaulted += [f"limits.{name}"] if wanted is None and name in limits else []
+    return msgspec.structs.replace(
+        asked,
+        queue=queue.name,
+        rerunnable=queue.rerunnable if spec.rerunnable is None else spec.rerunnable,
+        requeue_exit_values=spec.requeue_exit_values or queue.requeue_exit_values,
+        run_limit_s=run_limit_s,
+        limits=limits,
+        defaulted=tuple(dict.fromkeys(defaulted)),
+    )
+
+
+_HOSTS = ("hosts", "host_levels", "other_hosts", "first_hosts")
+
+
+def _is_new(fields: tuple[str, ...], spec: JobSpec, old: JobSpec | None) -> bool:
+    return old is None or any(getattr(spec, name) != getattr(old, name) for name in fields)
+
+
+def _as_before(spec: JobSpec) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    return spec.hosts, spec.host_levels
+
+
+@about("application")
+def _application(spec: JobSpec, config: ClusterConfig) -> Application:
+    """The job's application profile; one that says nothing for a job without."""
+    name = spec.application or config.params.default_application
+    found = config.applications.get(name)
+    if name and found is None:
+        raise BadRequest(f"{name}: No such application profile")
+    return found or Application(name="")
+
+
+def with_profile(spec: JobSpec, profile: Application) -> JobSpec:
+    """The spec with what the profile says where the job says nothing."""
+    return msgspec.structs.replace(
+        spec,
+        application=profile.name,
+        run_limit_s=spec.run_limit_s if spec.run_limit_s is not None else profile.run_limit_s,
+        estimate_s=spec.estimate_s if spec.estimate_s is not None else profile.estimate_s,
+        limits=profile.limits | spec.limits,
+        rerunnable=profile.rerunnable if spec.rerunnable is None else spec.rerunnable,
+        requeue_exit_values=spec.requeue_exit_values or profile.requeue_exit_values,
+    )
+
+
+def _slots(spec: JobSpec, queue: Queue, profile: Application) -> int:
+    """-n; where it was not given TASKLIMIT of the profile or of the queue says how many."""
+    limit = profile.task_limit or queue.task_limit
+    return limit[1] if limit is not None and "slots" in spec.defaulted else spec.slots
+
+
+@about("hosts")
+def _hosts(spec: JobSpec, queue: Queue, config: ClusterConfig) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """-m with groups resolved, and each host's preference; where -m says nothing, the queue's preferences."""
+    levels: dict[str, int] = {}
+    for number, word in enumerate(spec.hosts):
+        level = spec.host_levels[number] if number < len(spec.host_levels) else 0
+        for name in config.host_groups.get(word, (word,)):
+            _check_host(name, word, queue, config)
+            levels.setdefault(name, level)
+    for name in spec.first_hosts:
+        _check_host(name, name, queue, config)
+        levels.setdefault(name, 0)
+    if not levels:
+        return (), ()
+    has_levels = len(set(levels.values())) > 1 or spec.other_hosts
+    return tuple(levels), tuple(levels.values()) if has_levels else ()
+
+
+def _check_host(name: str, word: str, queue: Queue, config: ClusterConfig) -> None:
+    if name not in config.hosts:
+        raise BadRequest(f"{word}: Bad host name, host group name or cluster name")
+    if not config.hosts[name].server:
+        raise BadRequest(f"{name}: Host does not run jobs")
+    if queue.hosts is not None and name not in queue.hosts:
+        raise BadRequest(f"{word}: Host or host group is not used by the queue")
+
+
+@about("run_limit_s")
+def _run_limit(spec: JobSpec, queue: Queue) -> int | None:
+    if spec.run_limit_s is not None and spec.run_limit_s < 1:
+        raise BadRequest(f"Bad argument: a run limit of {spec.run_limit_s} seconds")
+    wanted = spec.run_limit_s if spec.run_limit_s is not None else queue.default_run_limit_s
+    if wanted is not None and queue.run_limit_s is not None and wanted > queue.run_limit_s:
+        allowed = f"-W {wanted // 60} minutes, queue {queue.name} allows {queue.run_limit_s // 60}"
+        raise BadRequest(f"Cannot exceed queue's hard limit(s): {allowed}")
+    return wanted if wanted is not None else queue.run_limit_s
+
+
+def _limits(spec: JobSpec, queue: Queue) -> dict[str, float]:
+    limits = dict(spec.limits)
+    for name, value in limits.items():
+        if not value >= 0 or (value == 0 and name != "CORELIMIT"):
+            with about(f"limits.{name}"):
+                raise BadRequest(f"Bad argument: {name} {value:g}")
+    for name, given in queue.limits.items():
+        wanted = limits.get(name, given.default)
+        if wanted is not None and given.maximum is not None and wanted > given.maximum:
+            unit = _UNITS.get(name, "")
+            allowed = f"{name} {wanted:.10g}{unit}, queue {queue.name} allows {given.maximum:.10g}{unit}"
+            with about(f"limits.{name}"):
+                raise BadRequest(f"Cannot exceed queue's hard limit(s): {allowed}")
+        final = wanted if wanted is not None else given.maximum
+        if final is not None:
+            limits[name] = final
+    return limits
+
+
+@about("exclusive")
+def _exclusive(spec: JobSpec, queue: Queue) -> bool:
+    if spec.exclusive and not queue.exclusive:
+        raise BadRequest(f"{queue.name}: Queue does not accept EXCLUSIVE jobs")
+    return spec.exclusive
+
+
+@about("interactive")
+def _rerunnable(spec: JobSpec, queue: Queue) -> bool:
+    """An interactive job is not: the queue's word is for those that may be. Raises BadRequest where the queue does not
+    take such a job at all."""
+    if spec.interactive and queue.interactive == "NO":
+        raise BadRequest(f"{queue.name}: Queue does not accept interactive jobs")
+    if not spec.interactive and queue.interactive == "ONLY":
+        raise BadRequest(f"{queue.name}: Queue only accepts interactive jobs")
+    if spec.interactive:
+        return False
+    return queue.rerunnable if spec.rerunnable is None else spec.rerunnable
+
+
+@about("priority")
+def _priority(spec: JobSpec, params: Params) -> int | None:
+    if params.max_user_priority is None:
+        if spec.priority is not None:
+            raise BadRequest("Job priority control undefined: the cluster sets no MAX_USER_PRIORITY")
+        return None
+    if spec.priority is None:
+        return params.max_user_priority // 2
+    if not 1 <= spec.priority <= params.max_user_priority:
+        raise BadRequest(f"Bad user priority: -sp {spec.priority}, 1 to {params.max_user_priority} are allowed")
+    return spec.priority
+
+
+def _aging(params: Params) -> float:
+    if params.max_user_priority is None or params.priority_over_time is None:
+        return 0.0
+    gain, minutes = params.priority_over_time
+    return gain / (60.0 * minutes)
+
+
+@about("indices")
+def _indices(spec: JobSpec, params: Params) -> str:
+    if not spec.indices:
+        if spec.array_limit:
+            raise BadRequest("Job array index error: a slot limit without an index list")
+        return ""
+    if spec.array_limit < 0:
+        raise BadRequest(f"Job array index error: a slot limit of {spec.array_limit}")
+    return str(parse_indices(spec.indices, params.max_array_size))
+
+
+@about("user_group")
+def _user_group(spec: JobSpec, user: str, config: ClusterConfig) -> str:
+    if not spec.user_group:
+        return ""
+    group = config.user_groups.get(spec.user_group)
+    if group is None:
+        raise BadRequest(f"{spec.user_group}: Bad user group name")
+    if user not in group.users and "all" not in group.users:
+        raise BadRequest(f"{spec.user_group}: User not in the specified user group")
+    return spec.user_group
+
+
+@about("reservation")
+def _reservation(spec: JobSpec, user: str, config: ClusterConfig, state: ClusterState) -> str:
+    if not spec.reservation:
+        return ""
+    found = state.reservations.get(spec.reservation)
+    if found is None:
+        raise BadRequest(f"{spec.reservation}: there is no such advance reservation")
+    if user not in set(config.members_of(found.users)):
+        may = some(sorted(set(config.members_of(found.users))))
+        raise PermissionDenied(f"{spec.reservation}: User cannot use the advance reservation: for {may}")
+    return spec.reservation
+
+
+NO_MAIL = "Warning: no mail will be sent"
+
+
+def _mail(spec: JobSpec, params: Params) -> Iterator[str]:
+    """What is to be said of -B, -N, -Ne and -u where they do not do what they say."""
+    if spec.notify_begin or spec.notify_end or spec.notify_error:
+        if not params.mail_program and not params.mail_server:
+            yield f"{NO_MAIL}: lsf.conf has neither LSB_MAILPROG nor LSB_MAILSERVER"
+    elif spec.mail_user:
+        yield f"{NO_MAIL}: -u says to whom, -B, -N or -Ne when"
+
+
+@about("terminate_at", "begin_at")
+def _times(spec: JobSpec, now: float) -> float | None:
+    if spec.terminate_at is not None:
+        if spec.begin_at is not None and spec.begin_at >= spec.terminate_at:
+            raise BadRequest("Start time is later than termination time")
+        if spec.terminate_at <= now:
+            raise BadRequest("Bad time specification: the termination time is over")
+    return spec.terminate_at
+
+
+@about("dependency")
+def _conditions(spec: JobSpec, user: str, config: ClusterConfig, state: ClusterState) -> str:
+    if not spec.dependency:
+        return ""
+    return resolve(
+        spec.dependency,
+        user,
+        state,
+        newest_only=config.params.dependency_last_only,
+        indices=_indices(spec, config.params),
+        is_admin=user in config.administrators,
+    )

@@ -1,0 +1,299 @@
+"""The AgentService: one stream each way per agent. What agents say becomes commands; instructions go back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import grpc
+
+from gsched import __version__
+from gsched.base.errors import BadRequest, GschedError
+from gsched.core.command import (
+    AttemptEnded,
+    AttemptStarted,
+    AttemptUnkillable,
+    HeldAttempt,
+    HostDisconnected,
+    HostHello,
+    HostReported,
+)
+from gsched.master.agents.agent_sessions import Sessions
+from gsched.master.agents.host_speakers import Refusals, Speaker
+from gsched.master.agents.message_checks import check, checked_gpus
+from gsched.master.engine_thread import EngineLoop, Item
+from gsched.master.rpc.engine_calls import ask
+from gsched.master.store_lineage import Lineage
+from gsched.model.allocation import HostAllocation
+from gsched.model.host import LoadReport
+from gsched.model.job import AttemptResult, Usage
+from gsched.model.topology import Topology, checked
+from gsched.wire.address import address_of
+from gsched.wire.alike import GpuReports
+from gsched.wire.auth import Caller, Proven
+from gsched.wire.batch import next_batch
+from gsched.wire.convert import from_proto
+from gsched.wire.protocol import PROTOCOL
+from gsched.wire.v1 import agent_pb2, agent_pb2_grpc, model_pb2
+
+log = logging.getLogger(__name__)
+SILENT_REPORTS = 3
+"""So many reports an agent may leave out before its session is given up."""
+MOST_LATE_S = 1.0
+MOST_UNTAKEN = 1_000
+"""So many messages of one agent at most wait for the engine."""
+REFUSAL_TIMEOUT_S = 5.0
+TOPOLOGIES_KEPT = 64
+
+
+class _Heard:
+    """When the agent last said something, on the monotonic clock."""
+
+    def __init__(self) -> None:
+        self.at = time.monotonic()
+        self.untaken = 0
+        """Messages since the engine was last known to have taken in all of them."""
+        self.is_held_up = False
+        """The agent is not listened to for now."""
+        self.gpus = GpuReports()
+
+
+class AgentServicer(agent_pb2_grpc.AgentServiceServicer):
+    """Runs in the gRPC loop."""
+
+    def __init__(self, loop: EngineLoop, sessions: Sessions, auth: Proven) -> None:
+        self._loop = loop
+        self._sessions = sessions
+        self._auth = auth
+        self._refusals = Refusals()
+
+    async def Session(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
+        opening = await context.read()
+        if opening is grpc.aio.EOF:
+            return
+        first = opening.messages[0] if opening.messages else agent_pb2.AgentMessage()
+        speaker = _speaker(first.hello, context.peer())
+        refusal = self._refuse(first, self._auth.caller(context)) or self._rival(first.hello, speaker)
+        if not refusal and self._sessions.lineage is not None:
+            refusal = self._sessions.lineage.contradicts(first.hello.host, first.hello.store)
+        if refusal:
+            if self._refusals.is_news(context.peer(), refusal, time.monotonic()):
+                log.warning("an agent connected from %s is refused: %s", speaker.address or "this machine", refusal)
+            message = agent_pb2.MasterMessage(refusal=agent_pb2.Refusal(text=refusal))
+            await context.write(agent_pb2.MasterBatch(messages=[message]))
+            return
+        host = first.hello.host
+        session, outgoing = self._sessions.open(host, speaker)
+        self._sessions.roster.came(first.hello, session)
+        ways = [asyncio.create_task(self._write(context, outgoing))]
+        try:
+            await ask(self._loop, _hello(first.hello, session, self._sessions.lineage))
+            if self._sessions.lineage is not None:
+                self._sessions.lineage.first_number.came(host)
+            log.info("agent of %s said hello (session %d)", host, session)
+            heard = _Heard()
+            await self._take_all(host, session, opening.messages[1:], heard)
+            ways.append(asyncio.create_task(self._read(context, host, session, heard)))
+            ways.append(asyncio.create_task(self._notice_silence(host, heard)))
+            # Whichever way is closed first: half a connection is none, and the agent comes back with a hello.
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        except (GschedError, ValueError) as error:
+            log.warning("agent of %s is refused: %s", host, error)
+            outgoing.put_nowait(agent_pb2.MasterMessage(refusal=agent_pb2.Refusal(text=str(error))))
+            outgoing.put_nowait(None)
+            await asyncio.wait(ways, timeout=REFUSAL_TIMEOUT_S)
+        finally:
+            for way in ways:
+                way.cancel()
+                way.add_done_callback(_note_failure)
+            self._sessions.close(host, session)
+            self._loop.put(Item(HostDisconnected(host, session)))
+            log.info("agent of %s is gone (session %d)", host, session)
+
+    def _refuse(self, first: agent_pb2.AgentMessage, proven: Caller) -> str:
+        if first.WhichOneof("kind") != "hello":
+            return "an agent speaks first with a hello"
+        if proven.way != "owner" and (proven.way != "agent" or proven.host != first.hello.host):
+            return f"the certificate is that of host {proven.host}: it may not speak for {first.hello.host[:64]!r}"
+        if first.hello.protocol != PROTOCOL:
+            problem = (
+                f"the agent of {first.hello.host} speaks protocol {first.hello.protocol} "
+                f"(gsched {first.hello.version}), "
+                f"the master protocol {PROTOCOL} (gsched {__version__}): install the same version on both"
+            )
+            self._sessions.roster.refused(first.hello, problem)
+            return problem
+        try:
+            check(first.hello.host, first)
+        except BadRequest as error:
+            return f"the hello of {first.hello.host[:64]!r} makes no sense: {error.text}"
+        return ""
+
+    def _rival(self, hello: agent_pb2.Hello, speaker: Speaker) -> str:
+        """Why another machine than the host's own is sent away, as people are shown it while it asks; else empty."""
+        problem = self._sessions.rival(hello.host, speaker)
+        if problem:
+            place = speaker.address or "the same machine"
+            self._sessions.roster.rivalled(hello, f"{problem} (the one that is refused asks from {place})")
+        return problem
+
+    async def _write(self, context: Any, outgoing: asyncio.Queue[agent_pb2.MasterMessage | None]) -> None:
+        """Returns when a None says that the session is over: the host's agent has opened another one."""
+        while True:
+            batch = await next_batch(outgoing)
+            messages = [message for message in batch if message is not None]
+            if messages:
+                await context.write(agent_pb2.MasterBatch(messages=messages))
+            if len(messages) < len(batch):
+                return
+
+    async def _read(self, context: Any, host: str, session: int, heard: _Heard) -> None:
+        while (batch := await context.read()) is not grpc.aio.EOF:
+            heard.at = time.monotonic()
+            try:
+                await self._auth.again(context)
+            except GschedError as error:
+                log.warning("the session of host %s ends: %s", host, error.text)
+                return
+            if not self._sessions.serves(host):
+                log.warning("host %s is no longer in lsf.cluster: and holds no jobs: its session ends", host)
+                return
+            await self._take_all(host, session, batch.messages, heard)
+
+    async def _take_all(
+        self, host: str, session: int, messages: Iterable[agent_pb2.AgentMessage], heard: _Heard
+    ) -> None:
+        for message in messages:
+            self._take(host, session, message, heard)
+            heard.untaken += 1
+            if heard.untaken >= MOST_UNTAKEN:
+                await self._caught_up(host, session, heard)
+
+    async def _caught_up(self, host: str, session: int, heard: _Heard) -> None:
+        """Wait until the engine has taken in all that this agent has said: what it says more stays in the network."""
+        heard.untaken, heard.is_held_up = 0, True
+        try:
+            await ask(self._loop, HostReported(host, session))
+        finally:
+            heard.at, heard.is_held_up = time.monotonic(), False
+
+    async def _notice_silence(self, host: str, heard: _Heard) -> None:
+        """Returns when an agent that is connected has said nothing for too long: it hangs, though its host answers."""
+        while True:
+            config = self._sessions.config
+            patience_s = max(SILENT_REPORTS * config.timing.exchange_s, config.params.host_lost_after_s)
+            due = heard.at + patience_s
+            await asyncio.sleep(due - time.monotonic())
+            now = time.monotonic()
+            if now - due > MOST_LATE_S or heard.is_held_up:
+                heard.at = now  # it was this process that slept: what the agent said meanwhile is still unread
+            elif now - heard.at >= patience_s:
+                log.warning("agent of %s has been silent for %.0f s", host, patience_s)
+                return
+
+    def _take(self, host: str, session: int, message: agent_pb2.AgentMessage, heard: _Heard) -> None:
+        """One message of an agent. What cannot be understood is logged and dropped; the stream goes on."""
+        kind = message.WhichOneof("kind")
+        try:
+            check(host, message)
+            if kind == "output":
+                self._sessions.answered(host, message.output)
+                return
+            if kind == "task_ask":
+                self._sessions.tasks.asked(host, message.task_ask)
+                return
+            if kind == "task_reply":
+                self._sessions.tasks.answered(host, message.task_reply)
+                return
+            command = _command(host, session, kind or "", message, heard.gpus)
+        except (GschedError, ValueError, TypeError) as error:
+            if self._refusals.is_news(host, f"a {kind} message", time.monotonic()):
+                log.warning("a %s message of %s is dropped (and others like it): %s", kind, host, error)
+            return
+        if command is not None:
+            self._loop.put(Item(command))
+
+
+def _speaker(hello: agent_pb2.Hello, peer: str) -> Speaker:
+    return Speaker(hello.journal, hello.boot_id, address_of(peer), time.time())
+
+
+def _note_failure(way: asyncio.Task[None]) -> None:
+    """A way that broke because the agent went away is nothing special; anything else is said."""
+    error = None if way.cancelled() else way.exception()
+    if error is not None and not isinstance(error, grpc.aio.BaseError | asyncio.InvalidStateError | grpc.RpcError):
+        log.error("a session with an agent broke", exc_info=error)
+
+
+def _command(host: str, session: int, kind: str, message: agent_pb2.AgentMessage, gpus: GpuReports) -> Any:
+    match kind:
+        case "started":
+            return _started(host, message.started)
+        case "ended":
+            return _ended(host, message.ended)
+        case "unkillable":
+            return _unkillable(host, message.unkillable)
+        case "load":
+            return HostReported(host, session, load=from_proto(message.load, LoadReport))
+        case "gpus":
+            return HostReported(host, session, gpus=checked_gpus(gpus.read(message.gpus)))
+        case "usage":
+            usage = {(item.job_id, item.attempt): from_proto(item.usage, Usage) for item in message.usage.attempts}
+            return HostReported(host, session, usage=usage)
+        case "heartbeat":
+            return HostReported(host, session)
+    raise ValueError(f"unexpected kind '{kind}'")
+
+
+def _started(host: str, message: agent_pb2.Started) -> AttemptStarted:
+    return AttemptStarted(
+        message.job_id, message.attempt, host, message.pid, message.at, message.home, message.cwd, message.boot_id
+    )
+
+
+def _ended(host: str, message: agent_pb2.Ended) -> AttemptEnded:
+    result = from_proto(message.result, AttemptResult)
+    return AttemptEnded(message.job_id, message.attempt, host, result, message.is_part, message.given_up)
+
+
+def _unkillable(host: str, message: agent_pb2.Unkillable) -> AttemptUnkillable:
+    processes = tuple((each.pid, each.name) for each in message.processes)
+    return AttemptUnkillable(message.job_id, message.attempt, host, processes)
+
+
+@lru_cache(maxsize=TOPOLOGIES_KEPT)
+def _topology(message: bytes) -> Topology:
+    """The hosts of a cluster are of few kinds: each is read once, and kept once. Raises BadRequest."""
+    return checked(from_proto(model_pb2.Topology.FromString(message), Topology))
+
+
+def _hello(message: agent_pb2.Hello, session: int, lineage: Lineage | None = None) -> HostHello:
+    host = message.host
+
+    def is_foreign(item: agent_pb2.HeldAttempt | agent_pb2.Ended) -> bool:
+        return lineage is not None and lineage.is_foreign(item.store)
+
+    def held(item: agent_pb2.HeldAttempt) -> HeldAttempt:
+        part = from_proto(item.part, HostAllocation)
+        return HeldAttempt(item.job_id, item.attempt, part, is_foreign(item), item.store.generation)
+
+    return HostHello(
+        host=host,
+        session=session,
+        boot_id=message.boot_id,
+        version=message.version,
+        held=tuple(held(item) for item in message.held),
+        started=tuple(_started(host, item) for item in message.started),
+        ended=tuple(
+            replace(_ended(host, item), foreign=is_foreign(item), generation=item.store.generation)
+            for item in message.ended
+        ),
+        topology=_topology(message.topology.SerializeToString()) if message.HasField("topology") else None,
+        only_user=message.only_user,
+        numbers_from=lineage.numbers_from(host, message.store) if lineage is not None else 1,
+    )

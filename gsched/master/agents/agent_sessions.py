@@ -1,0 +1,405 @@
+"""Agents that are connected: their outgoing streams, instructions as messages, questions that wait for an answer.
+
+Lives in the gRPC loop's thread. An instruction for a host that is not connected is dropped: the hello repeats it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable
+
+from gsched.base.errors import BadRequest, GschedError, Unavailable
+from gsched.core.instruction import (
+    ConfigureAgent,
+    ForgetAttempts,
+    Instruction,
+    LimitAttempt,
+    ResumeAttempt,
+    SignalAttempt,
+    StartJob,
+    SuspendAttempt,
+    TerminateAttempt,
+)
+from gsched.master.agents.agent_roster import Roster
+from gsched.master.agents.host_speakers import Speaker
+from gsched.master.agents.task_relay import TaskRelay
+from gsched.master.store_lineage import Lineage
+from gsched.master.views.board import Board
+from gsched.model.application import Application
+from gsched.model.config import ClusterConfig
+from gsched.model.job import JobSpec
+from gsched.model.queue import Queue
+from gsched.model.resource import ResourceType
+from gsched.model.view import JobView, OutputChunk
+from gsched.store.eventlog import EventLog
+from gsched.wire.convert import fill
+from gsched.wire.v1 import agent_pb2, terminal_pb2
+
+log = logging.getLogger(__name__)
+Outgoing = asyncio.Queue[agent_pb2.MasterMessage | None]
+OUTPUT_TIMEOUT_S = 20.0
+OUTPUT_WAIT_S = 10.0
+"""An agent waits so long for more output of a job that is followed, then it is asked again."""
+OUTPUT_PIECE = 1 << 20
+OUTPUT_MOST = 1 << 30
+"""Bytes of one stream that are shown at a time, unless the job is followed."""
+STREAMS = ("stdout", "stderr")
+MOST_ANSWERED = len(STREAMS) * OUTPUT_PIECE
+MOST_PIECES = 10_000
+"""Bytes and messages of an answer to one question; a short piece is what a job prints while it is read."""
+BLOBS_KEPT = 256
+
+
+class _Question:
+    """What an agent was asked, and its answers that nobody has looked at yet."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.answers: asyncio.Queue[agent_pb2.OutputReply | None] = asyncio.Queue()
+        self.is_spent = False
+        """No more answers are taken: there were too many."""
+        self._bytes = self._pieces = 0
+
+    def add(self, reply: agent_pb2.OutputReply) -> None:
+        self._bytes += len(reply.data)
+        self._pieces += 1
+        self.is_spent = self._bytes > MOST_ANSWERED or self._pieces > MOST_PIECES
+        if self.is_spent:
+            reply = agent_pb2.OutputReply(error=f"the agent of {self.host} sends more than it was asked for")
+        self.answers.put_nowait(reply)
+
+
+class Sessions:
+    """Host name -> the queue of messages its agent is to get."""
+
+    def __init__(self, board: Board, store: EventLog) -> None:
+        self._board = board
+        self._store = store
+        self._outgoing: dict[str, tuple[int, Outgoing]] = {}
+        self._speakers: dict[str, Speaker] = {}
+        self._questions: dict[int, _Question] = {}
+        self._last_question = 0
+        self._last_session = 0
+        self._blobs: dict[str, bytes] = {}
+        self.tasks = TaskRelay(board, self.post)
+        self.roster = Roster()
+        self.lineage: Lineage | None = None
+        """What agents are told of the store; None: nothing."""
+
+    @property
+    def config(self) -> ClusterConfig:
+        """The configuration in force."""
+        return self._board.config
+
+    @property
+    def connected(self) -> int:
+        """How many hosts have a session now."""
+        return len(self._outgoing)
+
+    def serves(self, host: str) -> bool:
+        """Whether the host is in the configuration, or still holds jobs of when it was."""
+        return host in self._board.config.hosts or host in self._board.leaving
+
+    def rival(self, host: str, speaker: Speaker) -> str:
+        """Why this agent may not speak for the host now: another one does; empty when it may."""
+        present = self._speakers.get(host)
+        return "" if present is None or present.is_same(speaker) else present.refuses(host)
+
+    def open(self, host: str, speaker: Speaker) -> tuple[int, Outgoing]:
+        """A new session of the host's agent; an older one of the same host is ended (by a None in its queue)."""
+        older = self._outgoing.get(host)
+        if older is not None:
+            self.close(host, older[0])
+            older[1].put_nowait(None)
+        self._last_session += 1
+        outgoing: Outgoing = asyncio.Queue()
+        self._outgoing[host] = (self._last_session, outgoing)
+        self._speakers[host] = speaker
+        return self._last_session, outgoing
+
+    def close(self, host: str, session: int) -> None:
+        """The agent is gone; whoever waits for an answer of it waits no longer."""
+        current = self._outgoing.get(host)
+        if current is None or current[0] != session:
+            return
+        del self._outgoing[host]
+        del self._speakers[host]
+        self.roster.left(host)
+        for question in self._questions.values():
+            if question.host == host:
+                question.answers.put_nowait(None)
+        self.tasks.gone(host)
+
+    def end_all(self) -> None:
+        """End every session, so that the process need not wait for agents before it ends."""
+        for _, outgoing in self._outgoing.values():
+            outgoing.put_nowait(None)
+
+    def post(self, host: str, message: agent_pb2.MasterMessage) -> bool:
+        """Put one message into the host's stream; False when its agent is not connected."""
+        target = self._outgoing.get(host)
+        if target is not None:
+            target[1].put_nowait(message)
+        return target is not None
+
+    def tell_of_store(self) -> None:
+        """All agents are to remember how far the store has come, when they know too little of it."""
+        if self.lineage is None or not self.lineage.has_news():
+            return
+        mark = self.lineage.message()
+        for host in self._outgoing:
+            self.post(host, agent_pb2.MasterMessage(store=mark))
+
+    def deliver(self, instructions: Iterable[Instruction]) -> list[tuple[Instruction, str]]:
+        """Put each instruction into its host's stream; returns those that cannot be sent, each with the reason."""
+        failed: list[tuple[Instruction, str]] = []
+        for instruction in instructions:
+            target = self._outgoing.get(instruction.host)
+            if target is None:
+                continue
+            try:
+                message = self._message(instruction)
+            except Exception as error:  # one that cannot be sent must not hold up the others
+                log.error("%s cannot be sent: %s", instruction, error, exc_info=not isinstance(error, GschedError))
+                failed.append((instruction, str(error)))
+                continue
+            if message is not None:
+                target[1].put_nowait(message)
+        return failed
+
+    async def output(
+        self, job: JobView, stdout_from: int = 0, stderr_from: int = 0, *, follow: bool = False, kept: bool = False
+    ) -> AsyncIterator[OutputChunk]:
+        """The job's output so far, from those bytes on; with `follow` until the attempt is over; with `kept` only what
+        could not be written to its file. Raises Unavailable.
+
+        The agent is asked for the next piece when the last one has been taken: a slow reader fills no memory.
+        """
+        assert job.allocation is not None
+        host = job.allocation.first_host
+        first = {"stdout": max(0, stdout_from), "stderr": max(0, stderr_from)}
+        offsets = dict(first)
+        while True:
+            has_some = False
+            ask = agent_pb2.ReadOutput(
+                job_id=job.job_id,
+                attempt=job.attempt,
+                stdout_from=offsets["stdout"],
+                stderr_from=offsets["stderr"],
+                most=OUTPUT_PIECE,
+                wait_s=OUTPUT_WAIT_S if follow else 0.0,
+                terminal=bool(job.spec.interactive),
+                kept=kept,
+            )
+            async for answer in self._ask(host, agent_pb2.MasterMessage(read_output=ask)):
+                if answer.data:
+                    has_some = True
+                    offsets[answer.stream] += len(answer.data)
+                    yield OutputChunk(stream=answer.stream, data=answer.data)
+            if not has_some and (answer.over or not follow):
+                return
+            for stream, start in first.items():
+                if not follow and offsets[stream] - start >= OUTPUT_MOST:
+                    cut = f"\n[gpeek stops after {OUTPUT_MOST >> 20} MiB of {stream}; there is more]\n".encode()
+                    yield OutputChunk(stream=stream, data=cut)
+                    return
+
+    async def type_input(self, job: JobView, typed: terminal_pb2.TypeRequest) -> int:
+        """Have it typed at an interactive job's terminal; how many bytes have been taken. Raises Unavailable."""
+        if job.allocation is None:
+            raise Unavailable("the job does not run")
+        ask = agent_pb2.TypeInput(
+            job_id=job.job_id,
+            attempt=job.attempt,
+            first=typed.first,
+            data=typed.data,
+            end=typed.end,
+            rows=typed.rows,
+            columns=typed.columns,
+        )
+        taken = 0
+        async for answer in self._ask(job.allocation.first_host, agent_pb2.MasterMessage(type_input=ask)):
+            taken = answer.taken
+        return taken
+
+    async def _ask(self, host: str, message: agent_pb2.MasterMessage) -> AsyncIterator[agent_pb2.OutputReply]:
+        """The answers of a host's agent up to the last one; fills in the question's number."""
+        target = self._outgoing.get(host)
+        if target is None:
+            raise Unavailable(f"the output is on {host}, whose agent is not connected")
+        self._last_question += 1
+        number = self._last_question
+        question = self._questions[number] = _Question(host)
+        getattr(message, str(message.WhichOneof("kind"))).request = number
+        target[1].put_nowait(message)
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(OUTPUT_TIMEOUT_S):
+                        answer = await question.answers.get()
+                except TimeoutError:
+                    raise Unavailable(f"the agent of {host} did not send the output in time") from None
+                if answer is None:
+                    raise Unavailable(f"the agent of {host} went away while it sent the output")
+                if answer.error:
+                    raise Unavailable(answer.error)
+                yield answer
+                if answer.last:
+                    return
+        finally:
+            del self._questions[number]
+
+    def answered(self, host: str, reply: agent_pb2.OutputReply) -> None:
+        """A piece of output has come from that host's agent. Raises BadRequest for what was not asked of it."""
+        question = self._questions.get(reply.request)
+        if question is None:
+            return  # nobody waits for it any more
+        if question.host != host:
+            raise BadRequest(f"{question.host} was asked question {reply.request}, not {host}")
+        if reply.data and reply.stream not in STREAMS:
+            raise BadRequest(f"'{reply.stream[:20]}' is no stream of a job")
+        if question.is_spent:
+            return
+        question.add(reply)
+
+    # -- instructions as messages ---------------------------------------------------------------------------------
+
+    def _message(self, instruction: Instruction) -> agent_pb2.MasterMessage | None:
+        match instruction:
+            case StartJob():
+                return self._start(instruction)
+            case TerminateAttempt(job_id=job_id, attempt=attempt, reason=reason):
+                terminate = agent_pb2.TerminateAttempt(
+                    job_id=job_id,
+                    attempt=attempt,
+                    reason=reason,
+                    given_up=instruction.given_up,
+                    hangup=instruction.hangup,
+                )
+                return agent_pb2.MasterMessage(terminate=terminate)
+            case SignalAttempt(job_id=job_id, attempt=attempt, signal=signal, reason=reason):
+                sent = agent_pb2.SignalAttempt(job_id=job_id, attempt=attempt, signal=signal, reason=reason)
+                return agent_pb2.MasterMessage(signal=sent)
+            case SuspendAttempt(job_id=job_id, attempt=attempt):
+                return agent_pb2.MasterMessage(suspend=agent_pb2.SuspendAttempt(job_id=job_id, attempt=attempt))
+            case ResumeAttempt(job_id=job_id, attempt=attempt):
+                return agent_pb2.MasterMessage(resume=agent_pb2.ResumeAttempt(job_id=job_id, attempt=attempt))
+            case LimitAttempt(job_id=job_id, attempt=attempt):
+                return self._limit(job_id, attempt)
+            case ForgetAttempts(attempts=attempts):
+                forget = agent_pb2.Forget(
+                    attempts=[agent_pb2.AttemptId(job_id=job_id, attempt=attempt) for job_id, attempt in attempts]
+                )
+                return agent_pb2.MasterMessage(forget=forget)
+            case ConfigureAgent(host=host, shared=shared):
+                told = settings(self._board.config, host, shared)
+                if self.lineage is not None:
+                    told.store.CopyFrom(self.lineage.message())
+                return agent_pb2.MasterMessage(settings=told)
+        raise AssertionError(f"no message for {instruction}")
+
+    def _start(self, instruction: StartJob) -> agent_pb2.MasterMessage | None:
+        job = self._board.job(instruction.job_id)
+        if job is None or job.allocation is None or job.attempt != instruction.attempt:
+            return None  # it has moved on since
+        config = self._board.config
+        message = agent_pb2.MasterMessage()
+        start = message.start
+        start.job_id, start.attempt = instruction.job_id, instruction.attempt
+        fill(start.spec, job.spec)
+        fill(start.allocation, job.allocation)
+        start.environment = self._blob(job.spec.environment)
+        start.script = self._blob(job.spec.script)
+        start.gpu_unrequested = config.params.gpu_unrequested.value
+        start.effective_req = job.effective_req
+        start.earlier_runs = job.requeues
+        start.cluster = config.cluster
+        start.submitted_at, start.dispatched_at = job.submitted_at, job.dispatched_at or job.submitted_at
+        start.report = config.params.job_report
+        start.report_below = config.params.stdout_direct
+        if self.lineage is not None:
+            start.store.CopyFrom(self.lineage.message())
+        queue = config.queues.get(job.spec.queue)
+        start.nice = queue.nice if queue is not None else 0
+        if job.spec.spooled_input:
+            start.input = self._store.get_blob(job.spec.spooled_input)
+        self._add_steps(start, job.spec, queue, config.applications.get(job.spec.application))
+        return message
+
+    def _add_steps(
+        self, start: agent_pb2.StartAttempt, spec: JobSpec, queue: Queue | None, profile: Application | None
+    ) -> None:
+        """What the site runs around the job. What the job says takes the place of what its profile says."""
+        queue, profile = queue or Queue(name=""), profile or Application(name="")
+        for steps, command, what in (
+            (start.pre_exec, queue.pre_exec, "the queue's pre-exec command"),
+            (start.pre_exec, "" if spec.pre_exec else profile.pre_exec, "the application's pre-exec command"),
+            (start.post_exec, "" if spec.post_exec else profile.post_exec, "the application's post-exec command"),
+            (start.post_exec, queue.post_exec, "the queue's post-exec command"),
+        ):
+            if command:
+                steps.add(command=command, what=what)
+        notifies = spec.notify_begin or spec.notify_end or spec.notify_error
+        params = self._board.config.params
+        if notifies and (params.mail_program or params.mail_server):
+            start.mail_to = spec.mail_user or params.mail_to.replace("!U", spec.user)
+            start.mail_program, start.mail_server = params.mail_program, params.mail_server
+        start.job_starter = profile.job_starter or queue.job_starter
+
+    def _limit(self, job_id: int, attempt: int) -> agent_pb2.MasterMessage | None:
+        job = self._board.job(job_id)
+        if job is None or job.attempt != attempt:
+            return None  # it has moved on since
+        limit = agent_pb2.LimitAttempt(
+            job_id=job_id, attempt=attempt, run_limit_s=job.spec.run_limit_s, limits=job.spec.limits
+        )
+        return agent_pb2.MasterMessage(limit=limit)
+
+    def _blob(self, name: str) -> bytes:
+        if not name:
+            return b""
+        found = self._blobs.get(name)
+        if found is None:
+            found = self._store.get_blob(name)
+            if len(self._blobs) >= BLOBS_KEPT:
+                del self._blobs[next(iter(self._blobs))]
+            self._blobs[name] = found
+        return found
+
+
+def settings(config: ClusterConfig, host: str, shared: Iterable[str] = ()) -> agent_pb2.Settings:
+    """The working parameters of a host's agent. `shared`: resources that it reports for other hosts too."""
+    named = (*config.external_on(host), *shared)
+    wanted = [config.resources[name] for name in named if name in config.resources]
+    dynamic = [resource for resource in wanted if resource.interval_s is not None]
+    mode = config.hosts[host].compute_mode if host in config.hosts else None
+    return agent_pb2.Settings(
+        cluster=config.cluster,
+        resources=[
+            agent_pb2.WantedResource(
+                name=resource.name,
+                interval_s=resource.interval_s or 0,
+                is_string=resource.type is ResourceType.STRING,
+            )
+            for resource in dynamic
+        ],
+        exchange_s=config.timing.exchange_s,
+        gpu_probe_s=config.timing.gpu_probe_s,
+        elim_restart_s=config.timing.elim_restart_s,
+        elim_block_s=config.timing.elim_block_s,
+        elim_restarts=config.timing.elim_restarts,
+        elim_debug=config.timing.elim_debug,
+        usage_sample_s=config.timing.usage_sample_s,
+        terminate_interval_s=config.params.job_terminate_interval_s,
+        gpu_provider=config.gpu_provider,
+        server_dir=config.locations.server_dir,
+        is_master_host=host == config.master_host,
+        compute_mode=mode.value if mode is not None else "",
+        gpu_foreign=config.params.gpu_foreign.value,
+        gpu_foreign_kill_s=config.params.gpu_foreign_kill_s,
+        gpu_foreign_mib=config.params.gpu_foreign_mib,
+        gpu_fatal_xids=config.params.gpu_fatal_xids,
+        gpu_clean_probes=config.params.gpu_clean_probes,
+        gpu_max_temperature_c=config.params.gpu_max_temperature_c,
+    )

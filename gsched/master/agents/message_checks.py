@@ -1,0 +1,202 @@
+"""What an agent says is checked here before anything is made of it: sizes, numbers, and that it speaks of its own host.
+
+An agent may be anything that has got hold of a host's key. What is refused here is dropped with a line in the log (a
+hello: the session is refused); what passes may still be a lie about the host itself, which nobody can know.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from gsched.base.errors import BadRequest
+from gsched.master.agents.agent_sessions import OUTPUT_PIECE
+from gsched.model.host import Gpu, GpuReport
+from gsched.model.topology import MAX_PROCESSORS
+from gsched.wire.v1 import agent_pb2, model_pb2
+
+MOST_BYTES = {
+    "hello": 32 << 20,
+    "output": 2 * OUTPUT_PIECE,
+    "gpus": 4 << 20,
+    "usage": 8 << 20,
+    "load": 1 << 20,
+    "task_ask": 3 << 20,
+    "task_reply": 1 << 20,
+}
+"""Of a message of that kind; of any other kind OTHER_BYTES."""
+OTHER_BYTES = 256 << 10
+MOST_GPUS = 256
+"""Of one host."""
+MOST_PARTS = 64
+"""Of a GPU by MIG."""
+MOST_ATTEMPTS = 20_000
+"""That one host may hold, or has results of."""
+MOST_UNKILLABLE = 100
+MOST_LEFT = 100
+"""Processes that a job left running, by name."""
+MOST_SLOTS = 1 << 20
+MOST_AMOUNT = 1e15
+LONGEST_NAME = 1_000
+_TIMES = 1e11
+"""No time is later, in seconds."""
+
+
+def check(host: str, message: agent_pb2.AgentMessage) -> None:
+    """Raise BadRequest for what no agent of this host would say."""
+    kind = str(message.WhichOneof("kind"))
+    most = MOST_BYTES.get(kind, OTHER_BYTES)
+    size = message.ByteSize()
+    if size > most:
+        raise BadRequest(f"{size} bytes are too many, {most} are the most")
+    match kind:
+        case "hello":
+            _check_hello(host, message.hello)
+        case "started":
+            _check_started(message.started)
+        case "ended":
+            _check_ended(message.ended)
+        case "unkillable":
+            _at_most(len(message.unkillable.processes), MOST_UNKILLABLE, "processes")
+        case "load":
+            _check_load(message.load)
+        case "usage":
+            _at_most(len(message.usage.attempts), MOST_ATTEMPTS, "attempts")
+            for each in message.usage.attempts:
+                _check_usage(each.usage)
+
+
+def _check_hello(host: str, hello: agent_pb2.Hello) -> None:
+    if hello.host != host:
+        raise BadRequest(f"an agent of {host} speaks of {hello.host}")
+    texts = ((hello.boot_id, "boot id"), (hello.version, "version"), (hello.journal, "mark"), (hello.only_user, "user"))
+    for text, what in texts:
+        _at_most(len(text), LONGEST_NAME, f"characters of a {what}")
+    _check_store(hello.store)
+    for many in (hello.held, hello.started, hello.ended):
+        _at_most(len(many), MOST_ATTEMPTS, "attempts")
+    for started in hello.started:
+        _check_started(started)
+    for ended in hello.ended:
+        _check_ended(ended)
+    for held in hello.held:
+        _check_key(held)
+        _check_part(host, held.part)
+
+
+def _check_store(mark: agent_pb2.StoreMark) -> None:
+    _at_most(len(mark.cluster_id), LONGEST_NAME, "characters of a cluster id")
+    for number, what in ((mark.generation, "generation"), (mark.seq, "event"), (mark.next_job_id, "job number")):
+        _number(number, what, MOST_AMOUNT)
+
+
+def _check_key(message: agent_pb2.HeldAttempt | agent_pb2.Started | agent_pb2.Ended) -> None:
+    if message.job_id < 1 or message.attempt < 1:
+        raise BadRequest(f"{message.job_id}.{message.attempt} is no attempt")
+
+
+def _check_started(started: agent_pb2.Started) -> None:
+    _check_key(started)
+    _number(started.at, "time of a start", _TIMES)
+    _number(started.pid, "process", 1 << 31)
+    _at_most(max(len(started.home), len(started.cwd)), 1 << 13, "characters of a path")
+    _at_most(len(started.boot_id), LONGEST_NAME, "characters of a boot id")
+
+
+def _check_ended(ended: agent_pb2.Ended) -> None:
+    _check_key(ended)
+    result = ended.result
+    _number(result.ended_at, "time of an end", _TIMES)
+    _number(result.run_s, "run time", _TIMES)
+    _at_most(len(result.term_reason), LONGEST_NAME, "characters of a reason")
+    _at_most(len(result.problem), 1 << 14, "characters of a problem")
+    _at_most(len(result.left_running), MOST_LEFT, "processes left running")
+    for process in result.left_running:
+        _at_most(len(process.name), LONGEST_NAME, "characters of a process's name")
+    for number in (result.left_running_count, *(process.pid for process in result.left_running)):
+        _number(number, "processes left running", 1 << 31)
+    _check_usage(result.usage)
+
+
+def _check_usage(usage: model_pb2.Usage) -> None:
+    for field, value in usage.ListFields():
+        for number in value if field.name == "pids" else (value,):
+            _number(number, field.name, MOST_AMOUNT)
+
+
+def _check_part(host: str, part: model_pb2.HostAllocation) -> None:
+    if part.host != host:
+        raise BadRequest(f"an attempt holds something on {part.host}")
+    _number(part.slots, "slots", MOST_SLOTS)
+    _at_most(len(part.gpus), MOST_GPUS * MOST_PARTS, "GPUs of an attempt")
+    _once((gpu.uuid for gpu in part.gpus), "GPU")
+    for gpu in part.gpus:
+        _number(gpu.share, "share", 1.0)
+        _number(gpu.gmem_mib, "gmem", MOST_AMOUNT)
+    for name, amount in part.amounts.items():
+        _number(amount, name, MOST_AMOUNT)
+    for course in part.courses:
+        if not course.steps:
+            raise BadRequest(f"nothing is said of how {course.resource[:50]} is given back")
+        for step in course.steps:
+            _number(step.after_s, "time of a step", _TIMES)
+            _number(step.amount, course.resource, MOST_AMOUNT)
+
+
+def _check_load(load: model_pb2.LoadReport) -> None:
+    _number(load.ncpus, "number of CPUs", MAX_PROCESSORS)
+    for name in ("maxmem_mib", "maxswp_mib", "maxtmp_mib"):
+        if load.HasField(name):
+            _number(getattr(load, name), name, MOST_AMOUNT)
+    for name, value in load.indices.items():
+        _number(value, name, MOST_AMOUNT)
+    for name in ("ostype", "osrel", "osver", "machine"):
+        _at_most(len(getattr(load, name)), 200, f"characters of {name}")
+
+
+_GPU_NUMBERS = (
+    *(("index", 1e4), ("memory_mib", MOST_AMOUNT), ("used_mib", MOST_AMOUNT), ("reserved_mib", MOST_AMOUNT)),
+    *(("foreign_mib", MOST_AMOUNT), ("minor", 1e9), ("numa", 1e6), ("process_count", 1e9), ("ecc_errors", 1e18)),
+)
+
+
+def checked_gpus(report: GpuReport) -> GpuReport:
+    """The report, if a host can have such GPUs. Raises BadRequest."""
+    _at_most(len(report.gpus), MOST_GPUS, "GPUs")
+    _once(_uuids(report.gpus), "GPU")
+    for gpu in report.gpus:
+        _at_most(len(gpu.mig_devices), MOST_PARTS, "parts of a GPU")
+        for name, most in _GPU_NUMBERS:
+            value = getattr(gpu, name)
+            if value is not None and not 0 <= value <= most:
+                _number(value, name, most)
+        for part in gpu.mig_devices:
+            _number(part.memory_mib or 0, "memory_mib", MOST_AMOUNT)
+    return report
+
+
+def _uuids(gpus: Iterable[Gpu]) -> Iterator[str]:
+    for gpu in gpus:
+        if not gpu.uuid:
+            raise BadRequest("a GPU has no UUID")
+        yield gpu.uuid
+        yield from (part.uuid for part in gpu.mig_devices if part.uuid)
+
+
+def _once(uuids: Iterable[str], what: str) -> None:
+    for uuid, times in Counter(uuids).items():
+        _at_most(len(uuid), LONGEST_NAME, "characters of a UUID")
+        if times > 1:
+            raise BadRequest(f"{what} {uuid} is named {times} times")
+
+
+def _at_most(number: int, most: int, what: str) -> None:
+    if number > most:
+        raise BadRequest(f"{number} {what} are too many, {most} are the most")
+
+
+def _number(value: float, what: str, most: float) -> None:
+    """A finite number from 0 to `most`."""
+    if not (math.isfinite(value) and 0 <= value <= most):
+        raise BadRequest(f"{what[:50]} {value} is not a number from 0 to {most:g}")

@@ -1,0 +1,377 @@
+"""The engine's thread: takes commands from an inbox, commits what they bring about, and only then lets anything out.
+
+A full disk keeps the batch and tries it again, refusing new commands meanwhile; an unknown outcome of a commit ends the
+process, and the next start replays. Nothing here decides what a command means.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from gsched.base.clock import Clock
+from gsched.base.errors import GschedError, Internal, ResourceExhausted
+from gsched.core.command import (
+    Command,
+    ControlGroups,
+    ControlHosts,
+    ControlJobs,
+    ControlQueues,
+    ControlReservations,
+    EndOrphans,
+    ModifyJobs,
+    Reconfigure,
+    Submit,
+)
+from gsched.core.command_turns import EVENT, Unfinished
+from gsched.core.decision import Decision
+from gsched.core.engine import Engine
+from gsched.core.instruction import Instruction
+from gsched.core.state.checkpoint import Writing
+from gsched.master.checkpoint_writer import Checkpointing
+from gsched.master.past.history_rows import array_row, irregular_jobs, job_row
+from gsched.master.views.board import Board
+from gsched.master.views.gauges import Gauges
+from gsched.model.event import AnyEvent
+from gsched.store.eventlog import EventLog
+from gsched.store.failure import StoreFull
+from gsched.store.schema import ARRAY, IRREGULAR, JobRow
+
+log = logging.getLogger(__name__)
+
+BATCH = 500
+"""Most commands that share one commit."""
+TURN_STEPS = 8_000
+"""How much is done before others have their turn, see gsched.core.command_turns: some 20 ms with what is stored."""
+GROUPED = 3
+"""Turns of one command that may share a commit: to wait for the disk each time takes longer than they do."""
+COMMAND_STEPS = 20
+"""Of these, what any command costs."""
+GATHER_S = 0.003
+"""How long reports of agents may wait for others while the engine is busy anyway, in seconds."""
+RETRY_FULL_S = 0.5
+CHECKPOINT_EVENTS = 20_000
+"""A checkpoint is written after so many events at the earliest, and after half as many as there are jobs in memory: it
+takes time for each of them, 4 s for a million.
+"""
+
+CHECKPOINT_TURNS = 4
+"""Turns of commands between two steps of a checkpoint."""
+
+LONGEST_WAIT_S = 60.0
+_FROM_PEOPLE = (
+    *(Submit, ControlJobs, ModifyJobs, ControlHosts, ControlQueues, ControlGroups, ControlReservations, Reconfigure),
+    EndOrphans,
+)
+
+Reply = Callable[[Any, GschedError | None], None]
+Progress = Callable[[list[tuple[int, Any]]], None]
+"""Given (place, answer) of the jobs that have been done since, perhaps none; all of it is durable."""
+
+
+@dataclass(slots=True)
+class Item:
+    """A command in the inbox. `reply` is called once, from the engine's thread: (answer, None) or (None, error).
+    Before, `progress` is called after every turn of the engine in which the command was under way.
+    """
+
+    command: Command
+    reply: Reply | None = None
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+    progress: Progress | None = None
+
+
+@dataclass(slots=True)
+class _Batch:
+    events: list[AnyEvent] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    replies: list[tuple[Reply, Any]] = field(default_factory=list)
+    parts: list[tuple[Progress, list[tuple[int, Any]]]] = field(default_factory=list)
+
+    def add(self, decision: Decision) -> None:
+        self.events.extend(decision.events)
+        self.instructions.extend(decision.instructions)
+
+
+class _GaveUp(Exception):
+    """The process is asked to end while a batch cannot be stored."""
+
+
+class EngineLoop:
+    """Runs the engine in a thread of its own.
+
+    `deliver(last_seq, events, instructions)` is called after each commit; `fatal(text)` when the process must end.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: EventLog,
+        board: Board,
+        clock: Clock,
+        *,
+        deliver: Callable[[int, list[AnyEvent], list[Instruction]], None],
+        fatal: Callable[[str], None],
+    ) -> None:
+        self._engine = engine
+        self._store = store
+        self._board = board
+        self._clock = clock
+        self._deliver = deliver
+        self._fatal = fatal
+        self._inbox: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
+        self._kept: deque[Item] = deque()
+        """What came while a batch could not be stored, or when a turn was over; it comes before the inbox."""
+        self._unfinished: deque[tuple[Item, Unfinished]] = deque()
+        """Commands that are carried out in turns, and whose turn it is next."""
+        self._stopping = threading.Event()
+        self._since_checkpoint = 0
+        self._checkpoints = Checkpointing(store, lambda: Writing(engine.state))
+        self._said = ""
+        self._worked_at = float("-inf")
+        self._turns = 0
+        self._turns_seen = -1
+        self.gauges = Gauges()
+        """Limits and shares, for readers."""
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self.problem = ""
+        """Why new commands are refused for now; empty when all is well. Read by any thread."""
+
+    def start(self) -> None:
+        """Publish the replayed state and begin to work."""
+        self._engine.state.touched.update(self._engine.state.jobs, self._engine.state.arrays)
+        self._engine.state.touched_hosts.update(self._engine.config.hosts)
+        self._board.publish(self._engine)
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Finish what is in the inbox, write a checkpoint, end the thread."""
+        self._stopping.set()
+        self._inbox.put(None)
+        self._thread.join(timeout_s)
+
+    def has_turned(self) -> bool:
+        """Whether the engine's thread has gone round since this was asked last; has it go round once more.
+
+        Never blocks: a watchdog asks from another thread.
+        """
+        turns = self._turns
+        has_turned = turns != self._turns_seen
+        if has_turned:
+            self._turns_seen = turns
+            self._inbox.put(None)
+        return has_turned
+
+    def put(self, item: Item) -> None:
+        """Hand over a command; never blocks."""
+        self._inbox.put(item)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except _GaveUp:
+            log.warning("the master ends while its last batch cannot be stored; nothing of it was acknowledged")
+        except Exception as error:  # the last line of defence: whatever it is, replay is the way out
+            log.exception("the engine stopped")
+            self._fatal(f"the engine stopped: {error}")
+
+    def _work(self) -> None:
+        tick_at = wake_at = 0.0
+        while True:
+            self._turns += 1
+            items = self._take(wake_at)
+            now = self._clock.now()
+            batch = _Batch()
+            left = self._handle_all(items, now, batch)
+            self._go_on(now, batch, left)
+            for _ in range(GROUPED - 1):
+                if self._is_alone(batch, tick_at):
+                    self._go_on(self._clock.now(), batch, TURN_STEPS)
+            if now >= tick_at:
+                batch.add(self._engine.tick(now, TURN_STEPS))
+            self._commit(batch)
+            if self._engine.needs_cycle:
+                batch = _Batch()
+                batch.add(self._engine.cycle(self._clock.now(), steps=TURN_STEPS))
+                self._note_failure()
+                self._commit(batch)
+            tick_at = self._engine.next_deadline(self._clock.now())
+            wake_at = min(tick_at, self.gauges.follow(self._engine, self._clock.now()))
+            self._worked_at = time.monotonic()
+            if self._stopping.is_set() and self._inbox.empty() and not self._kept:
+                self._last_checkpoint()
+                return
+            if self._since_checkpoint >= max(CHECKPOINT_EVENTS, len(self._engine.state.jobs) // 2):
+                self._checkpoints.start(self._checkpoint_closed)
+            if not self._unfinished or self._turns % CHECKPOINT_TURNS == 0:
+                self._checkpoints.step()
+
+    def _is_alone(self, batch: _Batch, tick_at: float) -> bool:
+        """Whether a command over many jobs may have another turn before the commit: it has brought little about, and
+        nobody else wants anything.
+        """
+        if not self._unfinished or self._kept or not 0 < EVENT * len(batch.events) < TURN_STEPS // 3 or batch.replies:
+            return False
+        return self._inbox.empty() and not self._engine.unsettled and self._clock.now() < tick_at
+
+    def _note_failure(self) -> None:
+        """Say once why scheduling cycles fail."""
+        failure = self._engine.failure
+        if failure is not None and repr(failure) != self._said:
+            log.error("%s", self._engine.summary, exc_info=failure)
+        self._said = repr(failure)
+
+    def _take(self, tick_at: float) -> list[Item]:
+        """Wait for the next command or deadline; then all that is there, up to a batch."""
+        if self._kept:
+            return [self._kept.popleft() for _ in range(min(BATCH, len(self._kept)))]
+        # The wall clock may be set back: never sleep longer than a tick is long.
+        is_busy = self._engine.needs_cycle or self._engine.unsettled or bool(self._unfinished)
+        is_busy = is_busy or self._checkpoints.is_busy
+        timeout = 0.0 if is_busy else min(LONGEST_WAIT_S, max(0.0, tick_at - self._clock.now()))
+        try:
+            first = self._inbox.get(timeout=timeout) if timeout else self._inbox.get_nowait()
+        except queue.Empty:
+            return []
+        items = [first] if first is not None else []
+        # A wave of reports shares a commit; who waits for an answer, or comes to an idle master, is not delayed.
+        arrived = time.monotonic()
+        until = arrived + GATHER_S if arrived - self._worked_at < GATHER_S and not is_busy else 0.0
+        while len(items) < BATCH:
+            patience = until - time.monotonic() if items and items[-1].reply is None else 0.0
+            try:
+                item = self._inbox.get(timeout=patience) if patience > 0 else self._inbox.get_nowait()
+            except queue.Empty:
+                break
+            if item is not None:
+                items.append(item)
+        return items
+
+    def _handle_all(self, items: list[Item], now: float, batch: _Batch) -> int:
+        """Each command, or the first turn of it; what is too much for this turn comes first in the next.
+
+        Returns the steps that are left.
+        """
+        kept = TURN_STEPS // 2 if self._unfinished or self._engine.unsettled else 0
+        left = TURN_STEPS - kept
+        for place, item in enumerate(items):
+            if left <= 0:
+                self._kept.extendleft(reversed(items[place:]))
+                break
+            left -= self._handle(item, batch, partial(self._engine.handle, item.command, now, left))
+        return max(0, left) + kept
+
+    def _go_on(self, now: float, batch: _Batch, steps: int) -> None:
+        """The next turn of what follows from others, or else of one of the commands that are carried out in turns."""
+        if self._engine.unsettled:
+            batch.add(self._engine.settle(now, steps))
+        elif self._unfinished and steps:
+            item, rest = self._unfinished.popleft()
+            self._handle(item, batch, partial(self._engine.go_on, rest, now, steps))
+
+    def _handle(self, item: Item, batch: _Batch, decide: Callable[[], Decision]) -> int:
+        """Says how many steps it took."""
+        try:
+            decision = decide()
+        except GschedError as error:
+            if isinstance(error, Internal):
+                log.error("%s", error.text, exc_info=error.__cause__ or error)
+            if item.reply is not None:
+                item.reply(None, error)
+            return COMMAND_STEPS
+        batch.add(decision)
+        if decision.events:  # what was not accepted leaves nothing behind
+            batch.blobs.update(item.blobs)
+        if item.progress is not None and decision.parts:
+            batch.parts.append((item.progress, decision.parts))
+        if decision.rest is not None:
+            self._unfinished.append((item, decision.rest))
+        elif item.reply is not None:
+            batch.replies.append((item.reply, decision.reply))
+        return COMMAND_STEPS + decision.steps + EVENT * len(decision.events)
+
+    def _commit(self, batch: _Batch) -> None:
+        """Make the batch durable, publish, and only then answer and instruct."""
+        if batch.events or batch.blobs:
+            self._append(batch, list(self._rows(irregular_jobs(batch.events))))
+            self._since_checkpoint += len(batch.events)
+            self.gauges.note_change()
+        self._checkpoints.note(self._engine.state.touched)
+        self._board.publish(self._engine)
+        for progress, parts in batch.parts:
+            progress(parts)
+        for item, _ in self._unfinished:
+            if item.progress is not None:
+                item.progress([])
+        for reply, answer in batch.replies:
+            reply(answer, None)
+        if batch.events or batch.instructions:
+            self._deliver(self._store.last_seq, batch.events, batch.instructions)
+
+    def _rows(self, irregular: Container[int]) -> Iterator[JobRow]:
+        """Rows of the jobs and arrays that have changed."""
+        state = self._engine.state
+        for number in state.touched:
+            job, array = state.jobs.get(number), state.arrays.get(number)
+            traits = IRREGULAR if number in irregular else 0
+            if job is not None:
+                yield job_row(job, traits)
+            elif array is not None:
+                yield array_row(array, traits | ARRAY)
+
+    def _append(self, batch: _Batch, rows: list[JobRow]) -> None:
+        while True:
+            try:
+                self._store.append(batch.events, rows, batch.blobs, self._engine.state.next_job_id)
+            except StoreFull as error:
+                if not self.problem:
+                    log.error("%s; new commands are refused until there is room", error.text)
+                self.problem = error.text
+                self._turns += 1
+                self._refuse_waiting()
+                if self._stopping.wait(RETRY_FULL_S):  # room on a disk is no event that could be awaited
+                    raise _GaveUp from None
+                continue
+            if self.problem:
+                log.warning("the store has room again")
+                self.problem = ""
+            return
+
+    def _refuse_waiting(self) -> None:
+        """Commands of people that wait behind the stuck batch are refused now; agents' reports are kept."""
+        while True:
+            try:
+                item = self._inbox.get_nowait()
+            except queue.Empty:
+                return
+            if item is None:
+                continue
+            if item.reply is not None and isinstance(item.command, _FROM_PEOPLE):
+                item.reply(None, refusal(self.problem))
+            else:
+                self._kept.append(item)
+
+    def _checkpoint_closed(self) -> None:
+        self._since_checkpoint = 0
+
+    def _last_checkpoint(self) -> None:
+        """At one go: nobody waits any more."""
+        if not self._since_checkpoint and not self._checkpoints.is_busy:
+            return
+        try:
+            self._store.save_checkpoint(self._store.last_seq, self._engine.state.dump())
+        except GschedError as error:
+            log.warning("no checkpoint was written: %s", error.text)
+
+
+def refusal(problem: str) -> ResourceExhausted:
+    """What a new command is told while nothing can be stored."""
+    return ResourceExhausted(f"the master cannot store anything now ({problem}); nothing was changed, try again later")

@@ -1,0 +1,250 @@
+"""What finished jobs took, told from their stored events: gacct. Array elements that were never started count as well.
+
+It runs in the process that reads for the master (gsched.master.past). A record that cannot be read leaves out what it
+would have said; a job whose submission cannot be read is left out whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gsched.base.ids import array_of, element_id, index_of
+from gsched.core.records.array import indices_of
+from gsched.master.past.job_histories import elements_too
+from gsched.model.allocation import Allocation
+from gsched.model.catalogue import Account, AccountFilter, Span
+from gsched.model.event import (
+    AnyEvent,
+    ArrayElementsFinished,
+    JobDispatched,
+    JobFinished,
+    JobModified,
+    JobRequeued,
+    JobStarted,
+    JobSubmitted,
+    JobSwitched,
+    decode_event,
+)
+from gsched.model.job import AttemptResult, JobSpec, JobState
+from gsched.model.view import EventRecord, JobView
+from gsched.store.history import Costs, History
+from gsched.store.schema import JobRow
+
+ROWS_PER_PAGE = 500
+COSTS_PER_PAGE = 2_000
+_OF_ARRAY = ("job_submitted", "job_modified", "job_switched")
+_KINDS = (*_OF_ARRAY, "job_dispatched", "job_started", "job_requeued", "job_finished", "array_elements_finished")
+
+
+def read_accounts(store: History, wanted: AccountFilter, *, jobs: bool) -> Iterator[Account]:
+    """Accounts of the finished jobs that `wanted` describes, by ascending number; with `jobs` all that is known."""
+    named, numbers = frozenset(wanted.ids), _numbers(store, wanted)
+    for start in range(0, len(numbers), ROWS_PER_PAGE):
+        rows = store.rows_of(numbers[start : start + ROWS_PER_PAGE])
+        for account in _of_rows(store, sorted(rows, key=lambda row: row.job_id)):
+            if _is_meant(account, wanted, named):
+                yield account if jobs else msgspec.structs.replace(account, job=None)
+
+
+def read_costs(store: History, wanted: AccountFilter) -> Iterator[list[Account]]:
+    """The same, page by page, with no more than a summary takes: of most jobs their rows tell that."""
+    named = frozenset(wanted.ids)
+    for rows in _cost_pages(store, _with_elements(store, wanted)):
+        # Of a reservation only the submission tells.
+        page = [] if wanted.reservation else [_account_of(row) for row in rows if _tells_all(row)]
+        told = {account.job_id for account in page}
+        rest = sorted(store.rows_of({row[0] for row in rows} - told), key=lambda row: row.job_id)
+        others = (each for each in _of_rows(store, rest) if _is_meant(each, wanted, named))
+        page += [msgspec.structs.replace(each, job=None) for each in others]
+        yield page
+
+
+def are_more(store: History, wanted: AccountFilter, most: int) -> bool:
+    """Whether more than so many rows are to be looked at for it; no more than that are looked for."""
+    return len(store.accounted(_with_elements(store, wanted), most + 1)) > most
+
+
+def _numbers(store: History, wanted: AccountFilter) -> list[int]:
+    return store.accounted(_with_elements(store, wanted))
+
+
+def _with_elements(store: History, wanted: AccountFilter) -> AccountFilter:
+    # An array's number means its elements too; an element that was never started stands in the array's row.
+    asked = {*elements_too(store, wanted.ids), *map(array_of, wanted.ids)}
+    return msgspec.structs.replace(wanted, ids=tuple(asked))
+
+
+def _cost_pages(store: History, asked: AccountFilter) -> Iterator[Sequence[Costs]]:
+    rows = store.accounted_costs(asked)
+    if rows is not None:
+        for start in range(0, len(rows), COSTS_PER_PAGE):
+            yield rows[start : start + COSTS_PER_PAGE]
+        return
+    numbers = store.accounted(asked)
+    for start in range(0, len(numbers), COSTS_PER_PAGE):
+        yield list(store.costs_of(numbers[start : start + COSTS_PER_PAGE]).values())
+
+
+def _tells_all(row: Costs) -> bool:
+    """Whether the row says all that a summary takes."""
+    return row[-1] == 0 and row[4] is not None and row[5] is not None
+
+
+def _account_of(row: Costs) -> Account:
+    job_id, state, submitted_at, dispatched_at, finished_at, cpu_s, gpus, _ = row
+    assert finished_at is not None
+    ran_s = 0.0 if dispatched_at is None else max(0.0, finished_at - dispatched_at)
+    return Account(
+        job_id=job_id,
+        user="",
+        queue="",
+        state=state,
+        submitted_at=submitted_at,
+        dispatched_at=dispatched_at,
+        finished_at=finished_at,
+        cpu_s=cpu_s or 0.0,
+        run_s=ran_s,
+        gpu_s=(gpus or 0.0) * ran_s,
+    )
+
+
+def _is_meant(account: Account, wanted: AccountFilter, named: frozenset[int]) -> bool:
+    if named and not named & {account.job_id, array_of(account.job_id)}:
+        return False
+    return _is_within(account.finished_at, wanted.completed) and _is_chosen(account, wanted)
+
+
+def _is_within(at: float, span: Span) -> bool:
+    """As the store compares: what happened within the last second is meant."""
+    since, until = span.since, span.until
+    return (since is None or at >= since) and (until is None or at < int(until) + 1)
+
+
+def _is_chosen(account: Account, wanted: AccountFilter) -> bool:
+    """By what only the submission says."""
+    spec = account.job.spec if account.job is not None else None
+    if spec is None:
+        return not wanted.reservation and not wanted.application
+    return wanted.reservation in ("", spec.reservation) and wanted.application in ("", spec.application)
+
+
+def _of_rows(store: History, rows: Sequence[JobRow]) -> Iterator[Account]:
+    told: dict[int, list[EventRecord]] = {}
+    for record in store.events_of_jobs((row.job_id for row in rows), _KINDS):
+        told.setdefault(record.job_id, []).append(record)
+    arrays = {array_of(row.job_id) for row in rows if index_of(row.job_id)} - told.keys()
+    shared: dict[int, list[EventRecord]] = {}
+    for record in store.events_of_jobs(arrays, _OF_ARRAY):
+        shared.setdefault(record.job_id, []).append(record)
+    for row in rows:
+        own = told.get(row.job_id, [])
+        before: Sequence[EventRecord] = ()
+        if index_of(row.job_id):
+            array = array_of(row.job_id)
+            first = own[0].seq if own else 0
+            of_array = shared.get(array) or told.get(array, [])
+            before = [record for record in of_array if record.kind in _OF_ARRAY and record.seq < first]
+        life = _Life()
+        for record in (*before, *own):
+            life.add(_read(record))
+        yield from life.accounts(row)
+
+
+@dataclass(slots=True)
+class _Life:
+    """What a job's events add up to."""
+
+    spec: JobSpec | None = None
+    allocation: Allocation | None = None
+    effective_req: str = ""
+    attempt: int = 0
+    dispatched_at: float | None = None
+    holds_since: float | None = None
+    started: JobStarted | None = None
+    result: AttemptResult | None = None
+    gpu_s: float = 0.0
+    unstarted: list[ArrayElementsFinished] = field(default_factory=list)
+
+    def add(self, event: AnyEvent | None) -> None:
+        match event:
+            case JobSubmitted() | JobModified() | JobSwitched():
+                self.spec = event.spec
+            case JobDispatched():
+                self._release(event.at)
+                self.allocation, self.effective_req = event.allocation, event.effective_req
+                self.attempt = event.attempt
+                self.dispatched_at = self.holds_since = event.at
+                self.started = None
+            case JobStarted():
+                self.started = event
+            case JobRequeued():
+                self._release(event.at)
+                self.dispatched_at = self.allocation = None
+            case JobFinished():
+                self._release(event.at)
+                self.result = event.result
+            case ArrayElementsFinished():
+                self.unstarted.append(event)
+
+    def _release(self, at: float) -> None:
+        if self.holds_since is not None and self.allocation is not None:
+            held = sum(gpu.share for part in self.allocation.hosts for gpu in part.gpus)
+            self.gpu_s += held * max(0.0, at - self.holds_since)
+        self.holds_since = None
+
+    def accounts(self, row: JobRow) -> Iterator[Account]:
+        """One of a job; of an array's row those of its elements that ended without having been started."""
+        if self.spec is None:
+            return
+        if self.spec.indices and not index_of(row.job_id):
+            for event in self.unstarted:
+                for index in indices_of(event.indices):
+                    name = self.spec.shown_name(element_id(row.job_id, index))
+                    yield self._account(row, element_id(row.job_id, index), name, event.at, event.result)
+        elif row.finished_at is not None:
+            yield self._account(row, row.job_id, row.name, row.finished_at, self.result)
+
+    def _account(
+        self, row: JobRow, job_id: int, name: str, finished_at: float, result: AttemptResult | None
+    ) -> Account:
+        assert self.spec is not None
+        run_s = 0.0 if self.dispatched_at is None else max(0.0, finished_at - self.dispatched_at)
+        state = JobState.EXIT.value if row.job_id != job_id else row.state
+        return Account(
+            job_id=job_id,
+            user=row.user,
+            queue=row.queue,
+            project=row.project,
+            name=name,
+            state=state,
+            submitted_at=row.submitted_at,
+            dispatched_at=self.dispatched_at,
+            finished_at=finished_at,
+            cpu_s=result.usage.cpu_s if result is not None else 0.0,
+            run_s=run_s,
+            gpu_s=self.gpu_s,
+            job=JobView(
+                job_id=job_id,
+                spec=self.spec,
+                state=state,
+                submitted_at=row.submitted_at,
+                attempt=self.attempt,
+                allocation=self.allocation,
+                effective_req=self.effective_req,
+                dispatched_at=self.dispatched_at,
+                exec_home=self.started.home if self.started is not None else "",
+                exec_cwd=self.started.cwd if self.started is not None else "",
+                finished_at=finished_at,
+                result=result,
+            ),
+        )
+
+
+def _read(record: EventRecord) -> AnyEvent | None:
+    try:
+        return decode_event(record.payload.encode())
+    except (msgspec.MsgspecError, ValueError):
+        return None

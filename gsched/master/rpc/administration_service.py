@@ -1,0 +1,150 @@
+"""The Administration service: changes to jobs' specs, queues, job groups, reservations; what is counted over many jobs.
+
+Like the Scheduler service: reads come from the board, changes go through the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from gsched.core.command import (
+    ControlGroups,
+    ControlQueues,
+    ControlReservations,
+    EndOrphans,
+    JudgeCondition,
+    ModifyJobs,
+)
+from gsched.master.rpc.replies import filled, part_reply
+from gsched.master.rpc.scheduler_service import Desk, check_filter, cleared, filter_of
+from gsched.master.views.overview import fragments, group_views, pending_summary, reservation_views
+from gsched.master.views.slot_sums import slot_sums
+from gsched.master.views.withheld_slots import free_slots, withheld
+from gsched.model.job import JobSpec
+from gsched.model.room_view import LimitSection, ReservationView
+from gsched.model.view import JobFilter, JobGroupView
+from gsched.wire.convert import from_proto, to_proto
+from gsched.wire.server import answers, streams
+from gsched.wire.v1 import model_pb2, scheduler_pb2, scheduler_pb2_grpc
+
+
+class AdministrationServicer(scheduler_pb2_grpc.AdministrationServicer):
+    """One per master; all methods run in the gRPC loop."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._board = desk.board
+
+    @answers
+    async def Modify(self, request: Any, context: Any) -> Any:
+        results = await self._desk.ask(self._modification(request, context))
+        return await asyncio.to_thread(filled, scheduler_pb2.ControlReply(), "results", results)
+
+    @streams
+    async def ModifyInParts(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        async for told in self._desk.ask_in_parts(self._modification(request, context)):
+            if told.answer is None:
+                yield await asyncio.to_thread(part_reply, told.parts)
+
+    def _modification(self, request: Any, context: Any) -> ModifyJobs:
+        caller = self._desk.auth.caller(context)
+        spec, fields = cleared(from_proto(request.spec, JobSpec)), tuple(request.fields)
+        job_ids = tuple(request.job_ids)
+        return ModifyJobs(caller.user, caller.is_admin, job_ids, spec, fields, wanted=filter_of(request))
+
+    @answers
+    async def Condition(self, request: Any, context: Any) -> Any:
+        caller = self._desk.auth.caller(context)
+        seq = self._desk.store.last_seq
+        answer = await self._desk.ask(JudgeCondition(caller.user, caller.is_admin, request.text))
+        return to_proto(msgspec.structs.replace(answer, seq=seq), model_pb2.ConditionView)
+
+    @answers
+    async def QueueControl(self, request: Any, context: Any) -> Any:
+        caller = self._desk.auth.caller(context)
+        queues = tuple(request.queues) or ("all",)
+        command = ControlQueues(caller.user, caller.is_admin, request.action, queues, request.comment)
+        return filled(scheduler_pb2.AnswersReply(), "answers", await self._desk.ask(command))
+
+    @answers
+    async def GroupControl(self, request: Any, context: Any) -> Any:
+        caller = self._desk.auth.caller(context)
+        groups = tuple(request.groups)
+        command = ControlGroups(caller.user, caller.is_admin, request.action, groups, request.job_limit)
+        return filled(scheduler_pb2.AnswersReply(), "answers", await self._desk.ask(command))
+
+    @answers
+    async def EndOrphans(self, request: Any, context: Any) -> Any:
+        caller = self._desk.auth.caller(context)
+        command = EndOrphans(caller.user, caller.is_admin, tuple(request.names))
+        return filled(scheduler_pb2.AnswersReply(), "answers", await self._desk.ask(command))
+
+    @answers
+    async def ReservationControl(self, request: Any, context: Any) -> Any:
+        caller = self._desk.auth.caller(context)
+        command = ControlReservations(
+            caller.user,
+            caller.is_admin,
+            request.action,
+            from_proto(request.reservation, ReservationView),
+            slots=request.slots,
+            gpus=request.gpus,
+            hosts=tuple(request.hosts),
+            requirement=request.requirement,
+        )
+        (answer,) = await self._desk.ask(command)
+        return to_proto(answer, model_pb2.Answer)
+
+    @answers
+    async def Groups(self, request: Any, context: Any) -> Any:
+        groups = await asyncio.to_thread(self._groups, list(request.names))
+        return filled(scheduler_pb2.GroupsReply(), "groups", groups)
+
+    def _groups(self, names: list[str]) -> list[JobGroupView]:
+        shared = self._board.shared
+        kept = withheld(shared.planned, free_slots(self._board.hosts()))
+        return group_views(shared.groups, *self._board.open_jobs(), names, kept)
+
+    @answers
+    async def Reservations(self, request: Any, context: Any) -> Any:
+        _, jobs = self._board.open_jobs()
+        shared = self._board.shared.reservations
+        found = await asyncio.to_thread(reservation_views, shared, jobs, list(request.names), time.time())
+        return filled(scheduler_pb2.ReservationsReply(), "reservations", found)
+
+    @answers
+    async def Limits(self, request: Any, context: Any) -> Any:
+        reply = filled(scheduler_pb2.LimitsReply(), "limits", self._desk.loop.gauges.readings.limits)
+        settings = self._board.config.limit_settings
+        sections = [LimitSection(name=name, settings=lines) for name, lines in settings.items()]
+        return filled(reply, "sections", sections)
+
+    @answers
+    async def Arrays(self, request: Any, context: Any) -> Any:
+        wanted = from_proto(request, JobFilter)
+        check_filter(wanted, self._board)
+        arrays = await asyncio.to_thread(self._board.arrays, wanted)
+        return await asyncio.to_thread(filled, scheduler_pb2.ArraysReply(), "arrays", arrays)
+
+    @answers
+    async def Pending(self, request: Any, context: Any) -> Any:
+        # A hundred thousand jobs take a moment: not in the loop that serves everybody.
+        summary = await asyncio.to_thread(pending_summary, self._board, time.time())
+        return to_proto(summary, model_pb2.PendingSummary)
+
+    @answers
+    async def SlotSums(self, request: Any, context: Any) -> Any:
+        wanted = from_proto(request, JobFilter)
+        check_filter(wanted, self._board)
+        return scheduler_pb2.SlotSumsReply(slots=await asyncio.to_thread(slot_sums, self._board, wanted))
+
+    @answers
+    async def Fragmentation(self, request: Any, context: Any) -> Any:
+        _, jobs = self._board.open_jobs()
+        found = await asyncio.to_thread(fragments, self._board.hosts(), jobs, self._board.config)
+        return filled(scheduler_pb2.FragmentationReply(), "hosts", found)

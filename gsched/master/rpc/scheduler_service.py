@@ -1,0 +1,475 @@
+"""The Scheduler service: what commands and programs ask. Reads come from the board, changes go through the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from gsched import __version__
+from gsched.base.errors import BadRequest, Conflict, NotFound, PermissionDenied, Unavailable
+from gsched.base.ids import show_job
+from gsched.base.patterns import expand_job_id
+from gsched.config.effective import effective_parameters
+from gsched.config.files import load
+from gsched.core import authorization
+from gsched.core.command import Command, ControlHosts, ControlJobs, Reconfigure, Submit
+from gsched.core.control.job_control import MOST_ATTACHED
+from gsched.master.access.refused_accounts import JobAccounts
+from gsched.master.agents.agent_sessions import Sessions
+from gsched.master.engine_thread import EngineLoop, refusal
+from gsched.master.event_feed import Feed
+from gsched.master.past.finished import Finished
+from gsched.master.past.job_histories import is_followed
+from gsched.master.past.reader import Reader
+from gsched.master.reconfiguration import KnownNotes, fixed, told_at_start
+from gsched.master.rpc.engine_calls import Told, ask, ask_in_parts
+from gsched.master.rpc.replies import filled, job_replies, part_reply
+from gsched.master.store_lineage import FirstNumber
+from gsched.master.views.board import Board
+from gsched.master.views.host_choice import admitted
+from gsched.master.views.queue_views import queue_views
+from gsched.master.views.shared_resource_views import shared_views, with_shared
+from gsched.master.views.withheld_slots import queues_with_kept_slots, with_kept_slots
+from gsched.model.event import SubmissionAccepted
+from gsched.model.job import FINISHED, PENDING, JobSpec
+from gsched.model.view import (
+    ClusterView,
+    EventRecord,
+    JobFilter,
+    JobTexts,
+    ReconfigResult,
+    Submission,
+    Submitted,
+)
+from gsched.model.window import minute_of_week
+from gsched.store.eventlog import EventLog, blob_id
+from gsched.store.history import History
+from gsched.wire.alike import add_submitted, read_submissions
+from gsched.wire.auth import Proven
+from gsched.wire.convert import fill, from_proto, to_proto
+from gsched.wire.server import answers, streams
+from gsched.wire.v1 import model_pb2, past_pb2, scheduler_pb2, scheduler_pb2_grpc
+
+_ACCEPTED = str(SubmissionAccepted.__struct_config__.tag)
+MOST_PER_JOB = 48 << 20
+"""Bytes of one submission: its order must fit into one message to an agent."""
+EVENTS_PER_PAGE = 2_000
+MOST_PAGING = 2
+"""Readers of old events that are in the store at a time: others' queries are read by the same threads."""
+FEW_SUBMITTED = 20
+"""Jobs of one call that are read at once."""
+FEW = 100
+"""Jobs that are looked up at once when they are asked for by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What both services have at hand."""
+
+    loop: EngineLoop
+    board: Board
+    store: EventLog
+    auth: Proven
+    notes: KnownNotes = field(default_factory=KnownNotes)
+    first_number: FirstNumber | None = None
+
+    @property
+    def problem(self) -> str:
+        """Why no command that changes anything is taken now; empty when all is well."""
+        return self.loop.problem or ("" if self.store.has_room() else f"the disk of {self.store.path.parent} is full")
+
+    async def ask(self, command: Command, blobs: Mapping[str, bytes] | None = None) -> Any:
+        """Have the engine carry a command out; returns once its events are durable. Raises GschedError."""
+        await self._admit(command)
+        return await ask(self.loop, command, blobs)
+
+    async def ask_in_parts(self, command: Command, blobs: Mapping[str, bytes] | None = None) -> AsyncIterator[Told]:
+        """The same for a command over many jobs, see gsched.master.rpc.engine_calls. Raises GschedError."""
+        await self._admit(command)
+        async for told in ask_in_parts(self.loop, command, blobs):
+            yield told
+
+    async def _admit(self, command: Command) -> None:
+        if problem := self.problem:
+            raise refusal(problem)
+        if self.first_number is not None and isinstance(command, Submit):
+            await self.first_number.wait()
+
+
+class SchedulerServicer(scheduler_pb2_grpc.SchedulerServicer):
+    """One per master; all methods run in the gRPC loop."""
+
+    def __init__(self, desk: Desk, history: History, reader: Reader, sessions: Sessions, feed: Feed) -> None:
+        self._desk = desk
+        self._loop = desk.loop
+        self._board = desk.board
+        self._store = desk.store
+        self._auth = desk.auth
+        self._history = history
+        self._reader = reader
+        self._finished = Finished(reader)
+        self._sessions = sessions
+        self._feed = feed
+        self._job_accounts = JobAccounts(lambda: desk.board.config)
+        self._paging = asyncio.Semaphore(MOST_PAGING)
+
+    # -- changes --------------------------------------------------------------------------------------------------
+
+    @answers
+    async def Submit(self, request: Any, context: Any) -> Any:
+        command, blobs = await self._submission(request, context)
+        return await self._submitted(await self._desk.ask(command, blobs))
+
+    @streams
+    async def SubmitInParts(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        command, blobs = await self._submission(request, context)
+        async for told in self._desk.ask_in_parts(command, blobs):
+            yield scheduler_pb2.SubmitReply() if told.answer is None else await self._submitted(told.answer)
+
+    async def _submission(self, request: Any, context: Any) -> tuple[Command, dict[str, bytes]]:
+        caller = self._auth.caller(context)
+        await self._job_accounts.check(caller.user)
+        # What a host is called that vouches is known, not said.
+        host = caller.host if caller.way == "door" else ""
+        is_short = len(request.submissions) <= FEW_SUBMITTED
+        specs, blobs = _read(request, host) if is_short else await asyncio.to_thread(_read, request, host)
+        return Submit(caller.user, request.token, specs), blobs
+
+    async def _submitted(self, done: Sequence[Submitted]) -> Any:
+        reply = scheduler_pb2.SubmitReply()
+        if len(done) <= FEW_SUBMITTED:
+            add_submitted(reply, done)
+        else:
+            await asyncio.to_thread(add_submitted, reply, done)
+        return reply
+
+    @answers
+    async def Control(self, request: Any, context: Any) -> Any:
+        command, blobs = self._control(request, context)
+        results = await self._desk.ask(command, blobs)
+        return await asyncio.to_thread(filled, scheduler_pb2.ControlReply(), "results", results)
+
+    @streams
+    async def ControlInParts(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        command, blobs = self._control(request, context)
+        async for told in self._desk.ask_in_parts(command, blobs):
+            if told.answer is None:
+                yield await asyncio.to_thread(part_reply, told.parts)
+
+    def _control(self, request: Any, context: Any) -> tuple[ControlJobs, dict[str, bytes]]:
+        caller = self._auth.caller(context)
+        attached = _attached(request)
+        command = ControlJobs(
+            caller.user,
+            caller.is_admin,
+            request.action,
+            tuple(request.job_ids),
+            filter_of(request),
+            request.signal,
+            position=request.position or 1,
+            hosts=tuple(request.hosts),
+            hold=request.hold,
+            states=tuple(request.states),
+            text=request.text,
+            box=request.box,
+            as_done=request.as_done,
+            hangup=request.hangup,
+            attachment="".join(attached),
+            attached_bytes=len(request.attachment),
+        )
+        return command, attached
+
+    @answers
+    async def HostControl(self, request: Any, context: Any) -> Any:
+        caller = self._auth.caller(context)
+        command = ControlHosts(caller.user, caller.is_admin, request.action, tuple(request.hosts), request.comment)
+        return scheduler_pb2.HostControlReply(hosts=await self._desk.ask(command))
+
+    @answers
+    async def Reconfigure(self, request: Any, context: Any) -> Any:
+        caller = self._auth.caller(context)
+        config = self._board.config
+        loaded = await asyncio.to_thread(
+            # Whoever may not apply it shall not have the master run programs.
+            load,
+            config.locations.conf_dir,
+            config.master_host,
+            run_egroup=caller.is_admin,
+        )
+        errors = tuple(str(problem) for problem in loaded.problems if problem.severity == "error")
+        notes = self._desk.notes.news(loaded.problems)
+        applied = False
+        if request.apply and loaded.config is not None and not errors:
+            if not caller.is_admin:
+                raise PermissionDenied(authorization.cluster_denied(config))
+            errors = fixed(config, loaded.config)
+            if not errors:
+                await self._desk.ask(Reconfigure(caller.user, loaded.config))
+                applied = True
+                self._desk.notes.replace(loaded.problems)
+                notes += tuple(told_at_start(config, loaded.config))
+        return to_proto(ReconfigResult(applied=applied, problems=errors, notes=notes), model_pb2.ReconfigResult)
+
+    # -- reads ----------------------------------------------------------------------------------------------------
+
+    @streams
+    async def Jobs(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        wanted = from_proto(request, JobFilter)
+        check_filter(wanted, self._board)
+        if 0 < len(wanted.ids) <= FEW and not wanted.name and self._board.are_single(wanted.ids):
+            for found in job_replies(self._board.jobs(wanted)):
+                yield found
+            return
+        # A pass over all jobs takes a while: not in the loop, where orders to agents would wait behind it.
+        replies = job_replies(await asyncio.to_thread(self._board.jobs, wanted))
+        while (reply := await asyncio.to_thread(next, replies, None)) is not None:
+            yield reply
+
+    @answers
+    async def Hosts(self, request: Any, context: Any) -> Any:
+        # Ten thousand hosts take a moment: not in the loop that serves everybody.
+        return await asyncio.to_thread(self._hosts_of, request)
+
+    def _hosts_of(self, request: Any) -> Any:
+        hosts = {host.name: host for host in with_kept_slots(self._board.hosts(), self._board.shared.planned)}
+        config, names = self._board.config, list(request.names) or list(hosts)
+        shared = shared_views(config, hosts) if config.shared else {}
+        if shared:
+            hosts = {name: with_shared(view, config, shared) for name, view in hosts.items()}
+        members = [host for name in names for host in config.host_groups.get(name, (name,))]
+        for name in members:
+            if name not in hosts:
+                raise NotFound(f"{name}: Bad host name, host group name or cluster name")
+        chosen = [hosts[name] for name in dict.fromkeys(members)]
+        if request.requirement:
+            chosen = admitted(chosen, request.requirement, config)
+        reply = scheduler_pb2.HostsReply()
+        for each in shared.values():
+            fill(reply.shared.add(), each)
+        for view in chosen:
+            told = self._sessions.roster.annotated(view)
+            brief = told if request.topology else msgspec.structs.replace(told, topology=None, cpu_jobs={})
+            fill(reply.hosts.add(), brief)
+        return reply
+
+    @answers
+    async def Queues(self, request: Any, context: Any) -> Any:
+        queues = await asyncio.to_thread(
+            queue_views,
+            self._board.config,
+            self._board.shared.queue_states,
+            *self._board.open_jobs(),
+            self._loop.gauges.readings.shares,
+            minute_of_week(time.time()),
+        )
+        queues = queues_with_kept_slots(queues, self._board.hosts(), self._board.shared.planned)
+        known = {queue.name for queue in queues}
+        for name in request.names:
+            if name not in known:
+                raise NotFound(f"{name}: No such queue")
+        reply = scheduler_pb2.QueuesReply()
+        for queue in queues:
+            if not request.names or queue.name in request.names:
+                fill(reply.queues.add(), queue)
+        return reply
+
+    @answers
+    async def Cluster(self, request: Any, context: Any) -> Any:
+        config = self._board.config
+        view = ClusterView(
+            cluster=config.cluster,
+            master_host=config.master_host,
+            version=__version__,
+            default_queue=" ".join(config.params.default_queues),
+            external_resources=tuple(name for name in config.resources if config.mapped.get(name)),
+            cycle_summary=self._board.summary,
+            store_problem=self._desk.problem,
+            quarantined=self._board.quarantined,
+            administrators=config.administrators,
+            parameters=effective_parameters(config) if request.parameters else (),
+        )
+        return to_proto(view, model_pb2.ClusterView)
+
+    @streams
+    async def History(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        """As programs of before ask for them; Past.Histories tells more."""
+        query = past_pb2.HistoryQuery(jobs=request.filter, limit=request.limit)
+        async for reply in self._reader.histories(query):
+            for one in reply.histories:
+                yield one
+
+    @streams
+    async def Events(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        wanted = frozenset(request.job_ids)
+        records = self._feed.follow() if request.follow else None
+        try:
+            last = self._store.last_seq if request.after_seq < 0 else request.after_seq
+            # An empty record says that the follower is registered: nothing that is committed later can be missed.
+            yield model_pb2.EventRecord(seq=last)
+            while page := await self._page_after(last):
+                for record in page:
+                    last = record.seq
+                    if _is_told(record, wanted):
+                        yield to_proto(record, model_pb2.EventRecord)
+            while records is not None:
+                fresh = await records.get()
+                if fresh is None:
+                    raise Conflict(f"the reader is too slow; go on after event {last}")
+                if fresh.seq > last:
+                    last = fresh.seq
+                    if _is_told(fresh, wanted):
+                        yield to_proto(fresh, model_pb2.EventRecord)
+        finally:
+            if records is not None:
+                self._feed.leave(records)
+
+    async def _page_after(self, seq: int) -> list[EventRecord]:
+        async with self._paging:
+            return await asyncio.to_thread(self._history.events_after, seq, EVENTS_PER_PAGE)
+
+    @answers
+    async def Texts(self, request: Any, context: Any) -> Any:
+        caller, shown = self._auth.caller(context), show_job(request.job_id)
+        job, array = self._board.job(request.job_id), self._board.array(request.job_id)
+        of = job or (array.template if array is not None else None) or await self._finished.any_of(request.job_id)
+        if of is None:
+            raise NotFound(f"Job <{shown}> is not found")
+        spec = of.spec
+        if not authorization.Caller(caller.user, caller.is_admin).speaks_for(spec):
+            raise PermissionDenied(f"Job <{shown}>: {authorization.owner_denied(spec, self._board.config)}")
+        blobs = {
+            name: await asyncio.to_thread(self._store.get_blob, name)
+            for name in (spec.script, spec.environment)
+            if name
+        }
+        texts = JobTexts(script=blobs.get(spec.script, b""), environment=blobs.get(spec.environment, b""))
+        return to_proto(texts, model_pb2.JobTexts)
+
+    @answers
+    async def Attachment(self, request: Any, context: Any) -> Any:
+        caller, shown = self._auth.caller(context), show_job(request.job_id)
+        job = self._board.job(request.job_id)
+        if job is None:
+            raise NotFound(f"Job <{shown}> is not found")
+        if not authorization.Caller(caller.user, caller.is_admin).may_touch(job.spec, self._board.config):
+            raise PermissionDenied(f"Job <{shown}>: {authorization.job_denied(job.spec, self._board.config)}")
+        name = next((each.attachment for each in job.messages if each.box == request.box), "")
+        if not name:
+            raise NotFound(f"Job <{shown}>: No attachment available in message box {request.box}")
+        return scheduler_pb2.AttachmentReply(data=await asyncio.to_thread(self._store.get_blob, name))
+
+    @streams
+    async def Output(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        job, shown = self._board.job(request.job_id), show_job(request.job_id)
+        is_array = self._board.array(request.job_id) is not None
+        if job is None and not is_array:
+            job = await self._finished.any_of(request.job_id)
+            is_array = job is not None and job.job_id != request.job_id
+        if is_array:
+            raise BadRequest(f"Job <{shown}> : a job array; name one of its elements, as in '{shown}[1]'")
+        if job is None:
+            raise NotFound(f"Job <{shown}> is not found")
+        caller = self._auth.caller(context)
+        mine, may = caller.user == job.spec.user, authorization.Caller(caller.user, caller.is_admin).may_touch
+        if not (mine or (not request.terminal and may(job.spec, self._board.config))):
+            raise PermissionDenied(f"Job <{shown}>: {authorization.job_denied(job.spec, self._board.config)}")
+        if job.state in PENDING or job.allocation is None:
+            raise Conflict(f"Job <{shown}> : Not yet started.")
+        if job.spec.interactive and not request.terminal:
+            raise Conflict(f"Job <{shown}> : an interactive job; what it prints is shown where it was submitted")
+        if job.state in FINISHED and job.spec.output_file:
+            is_kept = False
+            with contextlib.suppress(Unavailable):  # of a host that is away nothing is to be had
+                async for chunk in self._sessions.output(job, request.stdout_from, request.stderr_from, kept=True):
+                    is_kept = True
+                    yield to_proto(chunk, model_pb2.OutputChunk)
+            if is_kept:
+                return
+            where = expand_job_id(job.spec.output_file, job.job_id)
+            raise Conflict(f"Job <{shown}> : Job has already finished; its output is in {where}")
+        async for chunk in self._sessions.output(job, request.stdout_from, request.stderr_from, follow=request.follow):
+            yield to_proto(chunk, model_pb2.OutputChunk)
+
+
+def _is_told(record: EventRecord, wanted: frozenset[int]) -> bool:
+    """Whether who follows these numbers gets the record. A large submission is told job by job, not as it was accepted:
+    that is one record of megabytes.
+    """
+    return record.kind != _ACCEPTED and is_followed(record.job_id, wanted)
+
+
+def _attached(request: Any) -> dict[str, bytes]:
+    """What goes with a message, by its id. Raises BadRequest."""
+    if not request.HasField("attachment"):
+        return {}
+    if request.action != "post" or len(request.attachment) > MOST_ATTACHED:
+        raise BadRequest(f"Bad argument: attachments go with messages, and hold {MOST_ATTACHED >> 20} MiB at most")
+    return {blob_id(request.attachment): request.attachment}
+
+
+def _read(request: Any, host: str) -> tuple[tuple[JobSpec, ...], dict[str, bytes]]:
+    """The jobs of a request as the engine takes them, submitted on `host` if that is known, and their texts by id."""
+    specs: list[JobSpec] = []
+    blobs: dict[str, bytes] = {}
+    submissions = list(read_submissions(request))
+    ready: dict[int, JobSpec] = {}  # by id: equal ones are one object
+    for submission, size in submissions:
+        spec = ready.get(id(submission))
+        if spec is None:
+            if size > MOST_PER_JOB:
+                raise BadRequest(f"a job of {size} bytes is too large: {MOST_PER_JOB} are the most")
+            spec, texts = _spec(submission)
+            if host:
+                spec = msgspec.structs.replace(spec, submit_host=host)
+            ready[id(submission)] = spec
+            blobs.update(texts)
+        specs.append(spec)
+    return tuple(specs), blobs
+
+
+def _spec(submission: Submission) -> tuple[JobSpec, dict[str, bytes]]:
+    """The spec with its texts replaced by blob ids, and the blobs. What only the master may set is cleared."""
+    blobs = {blob_id(text): text for text in (submission.environment, submission.script) if text}
+    if submission.input is not None:
+        blobs[blob_id(submission.input)] = submission.input
+    spec = msgspec.structs.replace(
+        cleared(submission.spec),
+        environment=blob_id(submission.environment) if submission.environment else "",
+        script=blob_id(submission.script) if submission.script else "",
+        spooled_input=blob_id(submission.input) if submission.input is not None else "",
+    )
+    return spec, blobs
+
+
+def cleared(spec: JobSpec) -> JobSpec:
+    """The spec without what only the master may set."""
+    return msgspec.structs.replace(
+        spec,
+        user="",
+        combined_req="",
+        combined_gpu_req="",
+        conditions="",
+        aging_per_s=0.0,
+        auto_gpu=False,
+        environment="",
+        script="",
+        spooled_input="",
+    )
+
+
+def filter_of(request: Any) -> JobFilter | None:
+    """The filter of a control; None when there is none, which is not the same as one that admits all."""
+    return from_proto(request.filter, JobFilter) if request.HasField("filter") else None
+
+
+def check_filter(wanted: JobFilter, board: Board) -> None:
+    if wanted.queue and wanted.queue not in board.config.queues:
+        raise BadRequest(f"{wanted.queue}: No such queue")
+    if wanted.host and wanted.host not in board.config.hosts:
+        raise BadRequest(f"{wanted.host}: Bad host name, host group name or cluster name")

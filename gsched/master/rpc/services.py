@@ -1,0 +1,62 @@
+"""All that the master answers, added to each of its servers alike: what is told apart by them is who is asking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import grpc.aio
+
+from gsched.master.agents.agent_service import AgentServicer
+from gsched.master.agents.agent_sessions import Sessions
+from gsched.master.agents.fleet import FleetServicer
+from gsched.master.event_feed import Feed
+from gsched.master.past.finished import Finished
+from gsched.master.past.reader import Reader
+from gsched.master.past.service import PastServicer
+from gsched.master.rpc.administration_service import AdministrationServicer
+from gsched.master.rpc.catalogue_service import CatalogueServicer
+from gsched.master.rpc.end_notices import Ends, WaitingServicer
+from gsched.master.rpc.interactive_terminals import Attendance, TerminalServicer
+from gsched.master.rpc.scheduler_service import Desk, SchedulerServicer
+from gsched.store.history import History
+from gsched.wire.v1 import (
+    agent_pb2_grpc,
+    catalogue_pb2_grpc,
+    fleet_pb2_grpc,
+    past_pb2_grpc,
+    scheduler_pb2_grpc,
+    terminal_pb2_grpc,
+    waiting_pb2_grpc,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the services need."""
+
+    desk: Desk
+    history: History
+    reader: Reader
+    sessions: Sessions
+    feed: Feed
+    ends: Ends
+    attendance: Attendance
+    leave: Callable[[bool], None]
+    """Ends the master; True: it is to begin anew."""
+
+    def added_to(self, server: grpc.aio.Server) -> grpc.aio.Server:
+        """The server, with all services."""
+        desk = self.desk
+        terminals = TerminalServicer(desk.board, self.sessions, self.attendance, desk.auth)
+        terminal_pb2_grpc.add_TerminalServicer_to_server(terminals, server)
+        scheduler = SchedulerServicer(desk, self.history, self.reader, self.sessions, self.feed)
+        scheduler_pb2_grpc.add_SchedulerServicer_to_server(scheduler, server)
+        scheduler_pb2_grpc.add_AdministrationServicer_to_server(AdministrationServicer(desk), server)
+        past_pb2_grpc.add_PastServicer_to_server(PastServicer(self.reader), server)
+        waiting_pb2_grpc.add_WaitingServicer_to_server(WaitingServicer(self.ends, Finished(self.reader)), server)
+        catalogue_pb2_grpc.add_CatalogueServicer_to_server(CatalogueServicer(desk, self.history, self.reader), server)
+        fleet_pb2_grpc.add_FleetServicer_to_server(FleetServicer(self.sessions, self.leave), server)
+        agents = AgentServicer(desk.loop, self.sessions, desk.auth)
+        agent_pb2_grpc.add_AgentServiceServicer_to_server(agents, server)
+        return server

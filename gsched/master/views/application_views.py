@@ -1,0 +1,63 @@
+"""Application profiles as gapp shows them: what lsb.applications says, and the slots of their jobs.
+
+Pure: everything comes in. Source of the words: bapp(1) of LSF 10.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gsched.master.views.array_views import ArrayCopy
+from gsched.master.views.user_views import SlotCount
+from gsched.model.application import Application
+from gsched.model.catalogue import ApplicationView
+from gsched.model.config import ClusterConfig
+from gsched.model.job import FINISHED
+from gsched.model.view import JobView
+
+
+def application_views(
+    config: ClusterConfig, arrays: Iterable[ArrayCopy], jobs: Iterable[JobView]
+) -> list[ApplicationView]:
+    """All profiles in the file's order."""
+    counts = {name: SlotCount() for name in config.applications}
+    for job in jobs:
+        count = counts.get(job.spec.application)
+        if count is not None and job.state not in FINISHED:
+            count.add_job(job)
+    for array in arrays:
+        count = counts.get(array.template.spec.application)
+        if count is not None and array.count:
+            count.add_pending(array.count, array.count * array.template.spec.slots)
+    return [_view(each, counts[name]) for name, each in config.applications.items()]
+
+
+def _view(profile: Application, count: SlotCount) -> ApplicationView:
+    return ApplicationView(
+        name=profile.name,
+        description=profile.description,
+        pend=count.pend,
+        run=count.run,
+        ssusp=count.ssusp,
+        ususp=count.ususp,
+        limits=profile.limits,
+        run_limit_s=profile.run_limit_s,
+        facts=dict(_facts(profile)),
+    )
+
+
+def _facts(profile: Application) -> Iterator[tuple[str, str]]:
+    """Parameters by LSF's names; only what is set."""
+    given = {
+        "TASKLIMIT": " ".join(str(each) for each in profile.task_limit or ()),
+        "RUNTIME": "" if profile.estimate_s is None else f"{profile.estimate_s / 60:g} min",
+        "RES_REQ": profile.res_req,
+        "GPU_REQ": profile.gpu_req,
+        "RERUNNABLE": "" if profile.rerunnable is None else ("N", "Y")[profile.rerunnable],
+        "REQUEUE_EXIT_VALUES": profile.requeue_exit_values,
+        "MAX_JOB_REQUEUE": "" if profile.max_requeue is None else str(profile.max_requeue),
+        "PRE_EXEC": profile.pre_exec,
+        "POST_EXEC": profile.post_exec,
+        "JOB_STARTER": profile.job_starter,
+    }
+    return ((name, text) for name, text in given.items() if text)

@@ -1,0 +1,208 @@
+"""Queues as gqueues shows them: configuration, what administrators did, counts of their jobs, policies in words.
+
+Pure: everything comes in. Source of the words: bqueues(1) of LSF 10.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from gsched.core.records.entities import QueueState
+from gsched.master.views.array_views import ArrayCopy
+from gsched.model.config import ClusterConfig
+from gsched.model.job import FINISHED, PENDING, STARTED, JobState
+from gsched.model.queue import Queue, RunLimits
+from gsched.model.view import JobView, QueueView, ShareView
+from gsched.model.window import is_open, windows_text
+
+_OPEN = QueueState()
+
+
+def queue_views(
+    config: ClusterConfig,
+    states: Mapping[str, QueueState],
+    arrays: Iterable[ArrayCopy],
+    jobs: Iterable[JobView],
+    shares: Mapping[str, Sequence[ShareView]],
+    minute_of_week: int,
+) -> list[QueueView]:
+    """All queues by descending priority; counts are in slots."""
+    counts: dict[str, dict[str, int]] = {}
+    waiting: dict[str, int] = {}
+    for job in jobs:
+        table = counts.setdefault(job.spec.queue, {})
+        table[job.state] = table.get(job.state, 0) + job_slots(job)
+        if job.state in PENDING:
+            waiting[job.spec.queue] = waiting.get(job.spec.queue, 0) + 1
+    for array in arrays:
+        spec, state = array.template.spec, array.template.state
+        table = counts.setdefault(spec.queue, {})
+        table[state] = table.get(state, 0) + array.count * spec.slots
+        waiting[spec.queue] = waiting.get(spec.queue, 0) + array.count
+    return [
+        _view(
+            queue,
+            config,
+            states.get(queue.name, _OPEN),
+            counts.get(queue.name, {}),
+            tuple(shares.get(queue.name, ())),
+            minute_of_week,
+            waiting.get(queue.name, 0),
+        )
+        for queue in sorted(config.queues.values(), key=lambda queue: (-queue.priority, queue.name))
+    ]
+
+
+def job_slots(job: JobView) -> int:
+    """Slots that the job holds or waits for; none once it has ended."""
+    if job.state in FINISHED:
+        return 0
+    return job.allocation.slots if job.allocation is not None and job.state not in PENDING else job.spec.slots
+
+
+def _view(
+    queue: Queue,
+    config: ClusterConfig,
+    state: QueueState,
+    slots: Mapping[str, int],
+    shares: tuple[ShareView, ...],
+    minute_of_week: int,
+    waiting: int,
+) -> QueueView:
+    pending = slots.get(JobState.PEND, 0) + slots.get(JobState.PSUSP, 0)
+    started = sum(slots.get(each, 0) for each in STARTED)
+    return QueueView(
+        name=queue.name,
+        priority=queue.priority,
+        description=queue.description,
+        status=queue_status(queue, state, minute_of_week),
+        job_limit=queue.job_limit,
+        user_limit=queue.user_limit,
+        host_limit=queue.host_limit,
+        processor_limit=queue.processor_limit,
+        njobs=pending + started,
+        pend=pending,
+        pjobs=waiting,
+        run=slots.get(JobState.RUN, 0) + slots.get(JobState.UNKWN, 0) + slots.get(JobState.ZOMBI, 0),
+        ssusp=slots.get(JobState.SSUSP, 0),
+        ususp=slots.get(JobState.USUSP, 0),
+        nice=queue.nice,
+        run_limit_s=queue.run_limit_s,
+        default_run_limit_s=queue.default_run_limit_s,
+        users=queue.users or (),
+        hosts=_hosts(queue),
+        res_req=queue.res_req,
+        gpu_req=queue.gpu_req,
+        policies=tuple(_policies(queue)),
+        shares=shares,
+        administrators=queue.administrators,
+        thresholds={name: each.text for name, each in queue.thresholds.items()},
+        facts=dict(_facts(queue, config, state)),
+    )
+
+
+def queue_status(queue: Queue, state: QueueState, minute_of_week: int) -> str:
+    """`Open:Active`, `Closed:Inact_Adm`, `Open:Inact_Win` …"""
+    opened = "Open" if state.is_open else "Closed"
+    if not state.is_active:
+        return f"{opened}:Inact_Adm"
+    in_window = is_open(queue.run_window, minute_of_week) and is_open(queue.dispatch_window, minute_of_week)
+    return f"{opened}:{'Active' if in_window else 'Inact_Win'}"
+
+
+def _hosts(queue: Queue) -> tuple[str, ...]:
+    """Empty means everywhere; a queue that was given none says so."""
+    if queue.hosts is None:
+        return ()
+    return tuple(_with_level(host, queue) for host in queue.hosts) or ("none",)
+
+
+def _with_level(host: str, queue: Queue) -> str:
+    level = queue.host_levels.get(host, 0)
+    return f"{host}+{level}" if level else host
+
+
+def _policies(queue: Queue) -> Iterator[str]:
+    if queue.fairshare is not None:
+        yield "FAIRSHARE"
+    if queue.preemption.preemptive is not None:
+        yield "PREEMPTIVE"
+    if queue.preemption.preemptable_by is not None:
+        yield "PREEMPTABLE"
+    if queue.backfill:
+        yield "BACKFILL"
+    if queue.exclusive:
+        yield "EXCLUSIVE"
+    if queue.interactive != "YES":
+        yield f"{queue.interactive}_INTERACTIVE"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
+def _facts(queue: Queue, config: ClusterConfig, state: QueueState) -> Iterator[tuple[str, str]]:
+    """Parameters by LSF's names; only what is set. Printing orders them."""
+    given = {
+        "USER_SHARES": " ".join(f"[{share.name}, {share.shares}]" for share in queue.fairshare or ()),
+        **{name: _factor(queue.factors.get(field)) for name, field in _FACTORS.items()},
+        "PREEMPTION": _preemption(queue),
+        "RUN_WINDOWS": windows_text(queue.run_window),
+        "DISPATCH_WINDOW": windows_text(queue.dispatch_window),
+        "EXCLUDED_USERS": " ".join(queue.excluded_users),
+        "REQUEUE_EXIT_VALUES": queue.requeue_exit_values,
+        "MAX_JOB_REQUEUE": _number(queue.max_requeue) if queue.max_requeue is not None else "",
+        "TASKLIMIT": " ".join(str(each) for each in queue.task_limit or ()),
+        "RERUNNABLE": "yes" if queue.rerunnable else "",
+        "PRE_EXEC": queue.pre_exec,
+        "POST_EXEC": queue.post_exec,
+        "JOB_STARTER": queue.job_starter,
+        "STOP_COND": queue.stop_cond,
+        "RESUME_COND": queue.resume_cond,
+        "SLOT_RESERVE": f"{queue.reserve_s:g}" if queue.reserve_s is not None else "",
+        "NEW_JOB_SCHED_DELAY": f"{queue.new_job_delay_s:g}" if queue.new_job_delay_s else "",
+        "JOB_ACCEPT_INTERVAL": f"{queue.accept_interval_s:g}" if queue.accept_interval_s is not None else "",
+        "ADMIN_COMMENT": state.comment,
+    }
+    yield from ((name, text) for name, text in given.items() if text)
+    for name, limits in queue.limits.items():
+        yield name, _limits(limits)
+    for budget in config.limits:
+        if budget.gpu_hours is not None and budget.queues is not None and queue.name in budget.queues.names:
+            yield f"GPU_HOURS {budget.name}", f"{budget.gpu_hours:g} in {budget.budget_window_s / 3600:g} hours"
+
+
+_FACTORS = {
+    "CPU_TIME_FACTOR": "cpu_time",
+    "RUN_TIME_FACTOR": "run_time",
+    "RUN_JOB_FACTOR": "run_job",
+    "COMMITTED_RUN_TIME_FACTOR": "committed_run_time",
+    "GPU_RUN_TIME_FACTOR": "gpu_run_time",
+    "HIST_HOURS": "hist_hours",
+    "ENABLE_HIST_RUN_TIME": "hist_run_time",
+    "ENABLE_GPU_HIST_RUN_TIME": "gpu_hist_run_time",
+}
+"""LSF's parameter -> the field of the queue's factors."""
+
+
+def _factor(value: float | None) -> str:
+    """Empty when the cluster's holds."""
+    if value is None:
+        return ""
+    return ("N", "Y")[value] if isinstance(value, bool) else _number(value)
+
+
+def _limits(limits: RunLimits) -> str:
+    """`default maximum` in the limit's unit; `-` where there is none."""
+    return f"{_number(limits.default)} {_number(limits.maximum)}"
+
+
+def _preemption(queue: Queue) -> str:
+    parts = []
+    lower, higher = queue.preemption.preemptive, queue.preemption.preemptable_by
+    if lower is not None:
+        names = " ".join(f"{name}+{level}" if level else name for name, level in lower)
+        parts.append(f"PREEMPTIVE[{names}]" if names else "PREEMPTIVE")
+    if higher is not None:
+        parts.append(f"PREEMPTABLE[{' '.join(higher)}]" if higher else "PREEMPTABLE")
+    return " ".join(parts)

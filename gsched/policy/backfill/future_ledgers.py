@@ -1,0 +1,386 @@
+"""Books of hosts at later times: what is expected to be held there when some have ended and planned jobs run.
+
+It copies books and never changes those of the cycle; who may start is decided in gsched.policy.backfill.reservations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from msgspec import structs
+
+from gsched.model.allocation import SHARING, Allocation, HeldGpu, HostAllocation
+from gsched.model.devices import held_of
+from gsched.model.host_ledger import AttemptKey, HostLedger
+from gsched.model.snapshot import AdvanceReservation, Bucket, Running, Snapshot
+from gsched.policy.devices import cpu_affinity
+
+BOOKED = -2
+"""Attempt number under which planned jobs stand in books."""
+KEPT = -3
+"""Attempt number under which advance reservations stand in books."""
+CANDIDATE = 0
+"""Job id of a candidate that is looked at as if it were planned; no job has it, nor any that is less."""
+OVERRUN_S = 60.0
+"""A job this long beyond its run limit is no longer expected to end soon: its end is unknown."""
+NEVER_ENDS = math.inf
+MOST_CHANGES = 8
+"""About as many times at which amounts get free before their jobs end are looked at on one host, or of one plan."""
+_SUSPENDED = frozenset({"USUSP", "SSUSP"})
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """A planned job: what it will hold from `start` to `end` (UTC seconds, infinite when unknown)."""
+
+    job_id: int
+    bucket: Bucket
+    priority: int
+    """Of its queue."""
+    start: float
+    end: float
+    allocation: Allocation
+    since: float = math.inf
+    """When something was reserved first; infinite: nothing is yet."""
+
+    @property
+    def key(self) -> AttemptKey:
+        return (self.job_id, BOOKED)
+
+    def part_on(self, host: str) -> HostAllocation:
+        """What it will hold on `host`. Raises StopIteration if that is nothing."""
+        return next(part for part in self.allocation.parts if part.host == host)
+
+    def is_active(self, at: float) -> bool:
+        """Whether it runs at the time. At infinity those do that have no known end."""
+        return self.start <= at and (at < self.end or math.isinf(self.end))
+
+    def with_part(self, part: HostAllocation) -> Booking:
+        """The same with another part on the part's host."""
+        hosts, kept = (
+            tuple(part if each.host == part.host else each for each in parts)
+            for parts in (self.allocation.hosts, self.allocation.kept)
+        )
+        return replace(self, allocation=Allocation(hosts=hosts, kept=kept))
+
+
+class Future:
+    """What the hosts of a cycle will hold, by the run limits of what runs, is placed and is planned."""
+
+    def __init__(self, snapshot: Snapshot, now: float) -> None:
+        self.snapshot = snapshot
+        self.now = now
+        self.soon = math.nextafter(now, math.inf)
+        """When jobs that are ending now are expected to have ended."""
+        self.ending: set[int] = set()
+        """Jobs that this cycle asks to end."""
+        self.stopped: set[int] = set()
+        """Jobs that this cycle suspends: nobody knows when they end."""
+        self.bookings: dict[int, Booking] = {}
+        """Job id -> planned job."""
+        self._on_host: dict[str, set[int]] = {}
+        self.windows: dict[str, list[AdvanceReservation]] = {}
+        """Host -> advance reservations that are not over."""
+        for window in snapshot.reservations:
+            if window.end > now:
+                for host in dict.fromkeys([*window.slots, *window.gpus]):
+                    self.windows.setdefault(host, []).append(window)
+        self._placed: dict[str, list[tuple[HostAllocation, float, Bucket | None]]] = {}
+
+    # -- planned jobs ---------------------------------------------------------------------------------------------
+
+    def book(self, booking: Booking) -> None:
+        """Enter a planned job, or what has changed about it on the same hosts."""
+        self.bookings[booking.job_id] = booking
+        for part in booking.allocation.parts:
+            self._on_host.setdefault(part.host, set()).add(booking.job_id)
+
+    def unbook(self, job_id: int) -> None:
+        """Take a planned job out."""
+        for part in self.bookings.pop(job_id).allocation.parts:
+            jobs = self._on_host[part.host]
+            jobs.discard(job_id)
+            if not jobs:
+                del self._on_host[part.host]
+
+    def booked(self, host: str) -> list[Booking]:
+        """Planned jobs that will hold something on the host."""
+        return [self.bookings[job_id] for job_id in self._on_host.get(host, ())]
+
+    def booked_hosts(self) -> Collection[str]:
+        """Hosts on which something is planned."""
+        return self._on_host.keys()
+
+    # -- what is known of ends ------------------------------------------------------------------------------------
+
+    def end_of_running(self, running: Running) -> float:
+        """When a started job is expected to end."""
+        if running.is_ending or running.job_id in self.ending:
+            return self.soon
+        if running.state in _SUSPENDED or running.job_id in self.stopped:
+            return NEVER_ENDS
+        if running.ends_at > self.now:
+            return running.ends_at
+        return self.soon if self.now - running.ends_at <= OVERRUN_S else NEVER_ENDS
+
+    def end_of(self, host: str, key: AttemptKey, part: HostAllocation) -> float:
+        """When a holding in the cycle's books is expected to end."""
+        running = self.snapshot.running.get(key[0])
+        if running is not None and running.attempt == key[1]:
+            return self.end_of_running(running)
+        for placed, end, _ in self._placed.get(host, ()):
+            if placed is part:
+                return end
+        return NEVER_ENDS
+
+    def staying(self, host: str, since: float) -> list[Booking]:
+        """Jobs of unknown end that have started on the host since a job was planned there for an unknown time.
+
+        That one waits for those who ran before. If it waited for these too, others could take turns beside it for ever.
+        """
+        found: list[Booking] = []
+        for key, part in self.snapshot.ledger.host(host).held.items():
+            bucket, running = self._bucket_of(host, key, part), self.snapshot.running.get(key[0])
+            is_placed_now = running is None or running.attempt != key[1]
+            if bucket is None or (self.now if is_placed_now or running is None else running.started_at) <= since:
+                continue
+            if math.isinf(self.end_of(host, key, part)):
+                job_id = CANDIDATE - 1 - len(found)
+                found.append(Booking(job_id, bucket, 0, self.now, NEVER_ENDS, Allocation(hosts=(part,))))
+        return found
+
+    def placed(self, part: HostAllocation, ends_at: float, bucket: Bucket | None) -> None:
+        """A job was placed in this cycle and stands in its books."""
+        self._placed.setdefault(part.host, []).append((part, ends_at, bucket))
+
+    def placed_on(self, host: str) -> Sequence[tuple[HostAllocation, float, Bucket | None]]:
+        """What was placed on the host in this cycle: the part, its expected end, whose it is."""
+        return self._placed.get(host, ())
+
+    def releases(self, host: str) -> list[float]:
+        """Times when something gets free on the host, ascending; infinity stands for ends that nobody knows."""
+        books = self.snapshot.ledger.host(host)
+        ends = {self.end_of(host, key, part) for key, part in books.held.items()}
+        ends.update(_few(books.changes()))
+        ends.update(self.ends_of_plans(host))
+        return sorted(ends)
+
+    def ends_of_plans(self, host: str) -> set[float]:
+        """The same of what is only planned there, by jobs and by advance reservations."""
+        ends = {window.end for window in self.windows.get(host, ())}
+        for booking in self.booked(host):
+            ends.add(booking.end)
+            ends.update(_few(booking.part_on(host).changes(booking.start)))
+        return ends
+
+    def given_back(self, hosts: Container[str]) -> list[float]:
+        """Times at which jobs give something back on any of the hosts before they end."""
+        ledger = self.snapshot.ledger
+        return [at for host in ledger.giving_back() if host in hosts for at in _few(ledger.host(host).changes())]
+
+    # -- books ----------------------------------------------------------------------------------------------------
+
+    def books(self, host: str, at: float, priority: int = 0, inside: str = "") -> HostLedger:
+        """The books at a time: without what has ended by then, with what is planned for then.
+
+        `priority`: of the queue for whose job one looks: preempted jobs of lower queues do not count as going on.
+        `inside`: the advance reservation whose resources count as free, since it is its jobs that are looked at.
+        """
+        books = self.held(host, at, priority)
+        for booking in self.booked(host):
+            if booking.is_active(at):
+                books.take(booking.key, booking.part_on(host), booking.start)
+        self.keep_windows(books, at, inside)
+        return books
+
+    def held(self, host: str, at: float, priority: int = 0) -> HostLedger:
+        """The books at a time without planned jobs and advance reservations."""
+        books = self.snapshot.ledger.host(host).copy()
+        for key, part in list(books.held.items()):
+            if self.end_of(host, key, part) <= at:
+                books.give(key)
+            elif key in books.suspended and self._goes_on_before(key, priority):
+                books.resume(key)
+        books.advance(at)
+        return books
+
+    def _goes_on_before(self, key: AttemptKey, priority: int) -> bool:
+        running = self.snapshot.running.get(key[0])
+        return running is not None and self.priority(running.bucket) >= priority
+
+    def priority(self, bucket: Bucket) -> int:
+        """Priority of the bucket's queue."""
+        queue = self.snapshot.queues.get(bucket.queue)
+        return 0 if queue is None else queue.priority
+
+    def keep_windows(self, books: HostLedger, at: float, inside: str = "") -> None:
+        """Take what advance reservations keep on the host at the time and their jobs do not hold yet."""
+        for number, window in enumerate(self.windows.get(books.host, ())):
+            if window.start <= at < window.end and window.name != inside:
+                slots, gpus = self.left_of(window, books)
+                if slots or gpus:
+                    kept = HostAllocation(host=books.host, slots=slots, gpus=tuple(idle_gpus(books)[::-1][:gpus]))
+                    books.take((number, KEPT), kept)
+
+    def left_of(self, window: AdvanceReservation, books: HostLedger) -> tuple[int, int]:
+        """Slots and GPUs that the reservation keeps on the host beyond what its own jobs hold in these books."""
+        slots, gpus = window.slots.get(books.host, 0), window.gpus.get(books.host, 0)
+        for key, part in books.held.items():
+            bucket = self._bucket_of(books.host, key, part)
+            if bucket is not None and bucket.requirement.reservation == window.name:
+                slots -= 0 if key in books.suspended else part.slots
+                gpus -= part.whole_gpus
+        return max(0, slots), max(0, gpus)
+
+    def _bucket_of(self, host: str, key: AttemptKey, part: HostAllocation) -> Bucket | None:
+        running = self.snapshot.running.get(key[0])
+        if running is not None and running.attempt == key[1]:
+            return running.bucket
+        for placed, _, bucket in self._placed.get(host, ()):
+            # What has been given back by then makes another part of it; the very same courses mean the same class.
+            if placed is part or (placed.courses and placed.courses is part.courses):
+                return bucket
+        return next((each.bucket for each in self.booked(host) if each.key == key), None)
+
+    def kept_at(self, books: HostLedger, at: float, inside: str = "") -> tuple[int, int, str]:
+        """Slots and GPUs that all advance reservations of the time lack in these books, but for `inside`; and whose."""
+        slots, gpus, names = 0, 0, []
+        for window in self.windows.get(books.host, ()):
+            if window.start <= at < window.end and window.name != inside:
+                more = self.left_of(window, books)
+                slots, gpus = slots + more[0], gpus + more[1]
+                names += [window.name] if any(more) else []
+        return slots, gpus, " and ".join(names)
+
+    # -- do planned jobs fit together -----------------------------------------------------------------------------
+
+    def settle(self, host: str, bookings: Iterable[Booking]) -> list[Booking] | Booking:
+        """The planned jobs as they fit on the host one after the other; or the first that does not fit, or that leaves
+        too little beside the others to an advance reservation that begins.
+
+        One without a job's number is a candidate that starts now, or runs: its part is left as it is.
+        """
+        settled: list[Booking] = []
+        for booking in sorted(bookings, key=lambda each: (each.start, each.job_id)):
+            if booking.job_id <= CANDIDATE:
+                settled.append(booking)
+                continue
+            knows_nobody = math.isinf(booking.start)  # else those that run are in the books of that time
+            others = [
+                each for each in settled if each.is_active(booking.start) and (knows_nobody or each.job_id >= CANDIDATE)
+            ]
+            fitted = self._beside(host, booking, others)
+            if fitted is None:
+                return booking
+            settled.append(fitted)
+        return self._robber(host, settled) or settled
+
+    def _robber(self, host: str, settled: Sequence[Booking]) -> Booking | None:
+        """The last planned one of the jobs that will run when an advance reservation begins and leave it too little."""
+        for window in self.windows.get(host, ()):
+            at = window.start
+            active = [each for each in settled if at > self.now and each.job_id >= CANDIDATE and each.is_active(at)]
+            planned = [each for each in active if each.job_id > CANDIDATE]
+            if len(active) < 2 or not planned:
+                continue  # one alone is looked at by itself
+            books = self.held(host, at, min(each.priority for each in planned))
+            for each in active:
+                books.take(each.key, each.part_on(host), each.start)
+            slots, gpus, _ = self.kept_at(books, at)
+            lacks_slots = books.free_slots is not None and books.free_slots < slots
+            lacks_gpus = len(idle_gpus(books)) < gpus
+            for each in reversed(planned):
+                part = each.part_on(host)
+                if (lacks_slots and part.slots) or (lacks_gpus and part.whole_gpus):
+                    return each
+        return None
+
+    def _beside(self, host: str, booking: Booking, others: list[Booking]) -> Booking | None:
+        books = self.held(host, booking.start, booking.priority)
+        for other in others:
+            books.take(other.key, other.part_on(host), other.start)
+        self.keep_windows(books, booking.start, inside=booking.bucket.requirement.reservation)
+        part = booking.part_on(host)
+        fitted = self.refit(part, books)
+        if fitted is None:
+            return None
+        return booking if fitted is part else booking.with_part(fitted)
+
+    # -- does it fit ----------------------------------------------------------------------------------------------
+
+    def refit(self, part: HostAllocation, books: HostLedger) -> HostAllocation | None:
+        """The part as it fits these books, with other devices of the same kind if need be; None when it does not."""
+        if not self._amounts_left(part, books) or books.misfit(structs.replace(part, gpus=(), bindings=())):
+            return None
+        gpus = self._devices(part, books)
+        if gpus is None:
+            return None
+        found = part if gpus == part.gpus else structs.replace(part, gpus=gpus)
+        if part.bindings:
+            bindings = cpu_affinity.rechoose(books, part.bindings)
+            if bindings is None:
+                return None
+            found = found if bindings == part.bindings else structs.replace(found, bindings=bindings)
+        per_gpu = self.snapshot.reserve_cores_per_gpu
+        free = books.free_slots
+        if (
+            per_gpu
+            and part.slots
+            and not part.gpus
+            and free is not None
+            and free - part.slots < per_gpu * len(idle_gpus(books))
+        ):
+            return None
+        return found
+
+    def _amounts_left(self, part: HostAllocation, books: HostLedger) -> bool:
+        host = self.snapshot.hosts.get(part.host)
+        if host is None:
+            return False
+        for name, amount in part.amounts.items():
+            there = host.values.get(name)
+            if not isinstance(there, float | int) or there - books.reserved.get(name, 0.0) < amount:
+                return False
+        return True
+
+    @staticmethod
+    def _devices(part: HostAllocation, books: HostLedger) -> tuple[HeldGpu, ...] | None:
+        """The part's devices, each that cannot be claimed replaced by another of its model."""
+        chosen: dict[str, HeldGpu] = {}
+        homeless = []
+        for held in part.gpus:
+            if _is_free(held, books):
+                chosen[held.uuid] = held
+            else:
+                homeless.append(held)
+        for held in homeless:
+            old, taken = books.gpus.get(held.uuid), () if held.claim in SHARING else books.holders
+            others = (gpu for gpu in books.gpus.values() if gpu.uuid not in taken and gpu.uuid not in chosen)
+            for gpu in sorted(others, key=lambda gpu: gpu.index):
+                other = held_of(gpu, held.claim, held.share, held.gmem_mib)
+                is_alike = (old is None or gpu.model == old.model) and other.profile == held.profile
+                if is_alike and _is_free(other, books):
+                    chosen[gpu.uuid] = other
+                    break
+            else:
+                return None
+        return tuple(sorted(chosen.values(), key=lambda held: held.index)) if homeless else part.gpus
+
+
+def _is_free(held: HeldGpu, books: HostLedger) -> bool:
+    return books.exclusive is None and books.may_hold(held)
+
+
+def _few(times: Iterable[float]) -> list[float]:
+    """The last of the times at which one thing after the other gets free, and a few before it: searches are bounded."""
+    found = sorted(at for at in times if at < NEVER_ENDS)
+    return [at for place, at in enumerate(reversed(found)) if place % max(1, len(found) // MOST_CHANGES) == 0]
+
+
+def idle_gpus(books: HostLedger) -> list[HeldGpu]:
+    """Usable devices that nobody holds, lowest index first, as holdings that nobody can share."""
+    return [
+        held_of(gpu, "ngpus") for gpu in sorted(books.gpus.values(), key=lambda gpu: gpu.index) if books.is_idle(gpu)
+    ]

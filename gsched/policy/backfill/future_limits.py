@@ -1,0 +1,400 @@
+"""Limits as they will stand at later times: jobs that end give back what they count for, planned ones take it.
+
+It says whether a planned start keeps within all limits, when limits let a job in, and whether a job that starts now
+would leave a planned one too little of a limit. It plans nothing and refuses nobody. Where no limit concerns a job it
+is not asked. Times are UTC seconds, infinite when nobody knows.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from gsched.model.allocation import Allocation, HeldGpu, HostAllocation
+from gsched.model.snapshot import Bucket, Running
+from gsched.model.window import WEEK_MIN
+from gsched.policy.backfill.future_ledgers import Booking, Future
+from gsched.policy.backfill.releases import Need
+from gsched.policy.limits.job_limits import LimitUse
+from gsched.policy.limits.limit_claims import Claim, Counter
+from gsched.policy.requirement.reasons import Reason
+
+_SOME = tuple(HeldGpu(uuid="", index=number, claim="ngpus") for number in range(64))
+"""Devices of no host, to ask limits about their number."""
+_MOST_EDGES = 8
+"""Times at which windows open or close that are looked at."""
+_ROUNDING = 1e-6
+NOT_HERE = "Agent runs only jobs of another user"
+
+
+class _Profile(NamedTuple):
+    """How much of a counter those hold who run, by their ends: ascending, and added up."""
+
+    ends: list[float]
+    sums: list[float]
+
+    def ended_by(self, at: float) -> float:
+        """What they will have given back by the time."""
+        return self.sums[bisect_right(self.ends, at)]
+
+
+class LimitsAhead:
+    """The limits of one cycle at later times."""
+
+    def __init__(self, future: Future, limits: LimitUse | None) -> None:
+        self._future = future
+        self._snapshot = future.snapshot
+        self._limits = limits
+        self._placed: list[tuple[Bucket, Sequence[HostAllocation], float]] = []
+        self._placed_ends: dict[Bucket, set[float]] = {}
+        """When those of a bucket end: mostly one time however many were placed, where each plan would look at all."""
+        self._owners: dict[tuple[str, str], list[Running]] | None = None
+        self._profiles: dict[Counter, _Profile] = {}
+        self._known_changes = (0, 0)
+        self._sharing: dict[tuple[Bucket, Bucket], bool] = {}
+
+    def concerns(self, bucket: Bucket) -> bool:
+        """Whether any limit has to do with the bucket's jobs."""
+        return self._limits is not None and not self._limits.says_nothing(bucket)
+
+    def placed(self, bucket: Bucket, allocation: Allocation, ends_at: float) -> None:
+        """A job was placed in this cycle, and is counted in the cycle's limits."""
+        if self.concerns(bucket):
+            self._placed.append((bucket, allocation.hosts, ends_at))
+            self._placed_ends.setdefault(bucket, set()).add(ends_at)
+
+    # -- who is planned -------------------------------------------------------------------------------------------
+
+    def sharing(self, bucket: Bucket, bookings: Iterable[Booking]) -> list[Booking]:
+        """Those of the planned jobs that may count for a limit for which jobs of the bucket count."""
+        if self._limits is None or not self.concerns(bucket):
+            return []
+        return [each for each in bookings if self._share(bucket, each.bucket)]
+
+    def _share(self, bucket: Bucket, other: Bucket) -> bool:
+        """Whether there may be a limit for which jobs of both count."""
+        pair = (bucket, other)
+        if pair not in self._sharing:
+            self._sharing[pair] = self._limits is not None and self._limits.may_share(*pair)
+        return self._sharing[pair]
+
+    def fits(self, booking: Booking) -> bool:
+        """Whether the planned job keeps within its limits when it starts, and leaves the others what they will take."""
+        if not self.concerns(booking.bucket):
+            return True
+        every = self.sharing(booking.bucket, self._future.bookings.values())
+        others = [each for each in every if each.job_id != booking.job_id]
+        parts, since = booking.allocation.hosts, self._since(booking, others)
+        if any(True for _ in self._over(booking.bucket, parts, booking.start, others, since)):
+            return False
+        later = [each for each in others if booking.start < each.start and booking.is_active(each.start)]
+        for start in {each.start for each in later}:
+            begin = [each for each in later if each.start == start]
+            for claim in self._over(booking.bucket, parts, start, others, since):
+                if any(_amount(claim.counter, each) for each in begin):
+                    return False
+        return True
+
+    @staticmethod
+    def _since(booking: Booking, others: Sequence[Booking]) -> float:
+        """Since when those of unknown end stand against the planned job; infinite where none do: it matters only beside
+        one of a known time that stays as long as they.
+        """
+        every = [booking, *others]
+        if not any(each.start < math.inf and math.isinf(each.end) for each in every):
+            return math.inf
+        return min((each.since for each in every if math.isinf(each.start)), default=math.inf)
+
+    def delayed(self, candidate: Booking, respected: Sequence[Booking], since: float) -> tuple[Booking, str] | None:
+        """The planned job that would find too little left of a limit if the candidate started now, and of what.
+
+        `since`: those of unknown end that have started since then still hold theirs when a job starts of which nobody
+        knows when.
+        """
+        parts, end = candidate.allocation.hosts, candidate.end
+        shared = self.sharing(candidate.bucket, respected)
+        for booking in shared:
+            if booking.start >= end and end < math.inf:
+                continue
+            for claim in self._over(candidate.bucket, parts, booking.start, shared, since):
+                wanted = _amount(claim.counter, booking)
+                if wanted:
+                    return booking, f"{wanted:g} {claim.counter.said} of the {claim.allowed:g} that are allowed"
+        return None
+
+    def _over(
+        self,
+        bucket: Bucket,
+        parts: Sequence[HostAllocation],
+        at: float,
+        others: Sequence[Booking],
+        since: float = math.inf,
+    ) -> Iterator[Claim]:
+        """What such a job would take beyond what is allowed at the time, beside those of the others that run then.
+        `used` is what is used then.
+        """
+        assert self._limits is not None
+        for claim in self._limits.claims(bucket, parts, self._minute(at)):
+            active = [each for each in others if each.is_active(at)]
+            planned = sum(_amount(claim.counter, each) for each in active)
+            if claim.used + planned + claim.take <= claim.allowed + _ROUNDING:
+                continue
+            used = self._used(claim, at) + planned
+            if math.isinf(at) and since < math.inf:
+                used += self._staying(claim.counter, since)
+            if used + claim.take > claim.allowed + _ROUNDING:
+                yield claim._replace(used=used)
+
+    # -- when limits let a job in ---------------------------------------------------------------------------------
+
+    def then(self, bucket: Bucket, at: float, job_id: int) -> Standing | None:
+        """What limits leave to a job of the bucket at the time, the other planned jobs reckoned with; None when no
+        limit concerns it.
+        """
+        if not self.concerns(bucket):
+            return None
+        every = self.sharing(bucket, self._future.bookings.values())
+        return Standing(self, bucket, at, [each for each in every if each.job_id != job_id])
+
+    def opens(self, bucket: Bucket, needs: Sequence[Need], host: str = "") -> float:
+        """When limits may let the job in, on the host or (without one) wherever it is, as far as the ends of what runs
+        tell: minus infinity for now, infinite when nobody knows or never.
+        """
+        assert self._limits is not None
+        if host and self._limits.bars(bucket, host):
+            return math.inf
+        return min(self._opens(bucket, need, host) for need in needs)
+
+    def shared_lacks(self, bucket: Bucket, need: Need, host: str) -> dict[Counter, float]:
+        """What the job lacks on the host of resources that hosts share when those have ended that are ending; empty
+        where it lacks nothing, or where another limit keeps it out.
+        """
+        soon, lacks = self._future.soon, {}
+        closed = [claim for place in ("", host) for _, claim in self._closed(bucket, need, place)]
+        for claim in closed:
+            section = claim.counter.section
+            if section is None or not section.shared or claim.take > claim.allowed:
+                return {}
+            more = self._used(claim, soon) + claim.take - claim.allowed
+            if more > _ROUNDING:
+                lacks[claim.counter] = more
+        return lacks
+
+    def closed_by(self, bucket: Bucket, needs: Sequence[Need], host: str) -> str:
+        """Which limit lets the job in on the host nobody knows when, or never as limits are now: in words."""
+        closed = [*self._closed(bucket, needs[0], ""), *self._closed(bucket, needs[0], host)]
+        if not closed:
+            return f"never: {NOT_HERE}"
+        _, claim = max(closed, key=lambda each: each[0])
+        return f"{'never' if claim.take > claim.allowed else 'unknown'}: {claim.text}"
+
+    def _opens(self, bucket: Bucket, need: Need, host: str) -> float:
+        return max((at for at, _ in self._closed(bucket, need, host)), default=-math.inf)
+
+    def _closed(self, bucket: Bucket, need: Need, host: str) -> Iterator[tuple[float, Claim]]:
+        """When each limit may let the job in that does not do so now, and what it would take of it."""
+        assert self._limits is not None
+        minute = self._snapshot.minute_of_week
+        slots, amounts = (need.slots, need.amounts) if host else (need.total, need.total_amounts)
+        least = HostAllocation(host=host, slots=slots, gpus=_SOME[: need.gpus], amounts=dict(amounts))
+        change = self._limits.until_change_min(bucket, minute)
+        for claim in self._limits.claims(bucket, (least,), minute):
+            if claim.used + claim.take <= claim.allowed + _ROUNDING:
+                continue
+            at = self._opens_counter(claim)
+            if claim.counter.section is not None and change is not None:
+                at = min(at, self._edge(change))
+            yield at, claim
+
+    def _opens_counter(self, claim: Claim) -> float:
+        """When enough of the counter has been given back by those that run."""
+        lacks = claim.used + claim.take - claim.allowed - _ROUNDING
+        ends = self._profile(claim.counter).ends
+        if self._placed:
+            given = (step for placed in self._placed for step in self._given_by_placed(claim.counter, *placed))
+            ends = sorted([*ends, *(end for end, _ in given)])
+        place = bisect_left(ends, lacks, key=lambda end: self._given_back(claim.counter, end))
+        return ends[place] if place < len(ends) else math.inf
+
+    def times(self, bucket: Bucket) -> set[float]:
+        """Times that let a job of the bucket in: at which planned jobs end or those that this cycle started beside them
+        (a plan that waits for one of these moves with its end), or windows of limits open or close.
+        """
+        if self._limits is None or not self.concerns(bucket):
+            return set()
+        found = {each.end for each in self.sharing(bucket, self._future.bookings.values()) if each.end < math.inf}
+        if found:
+            for other, ends in self._placed_ends.items():
+                if self._share(bucket, other):
+                    found.update(end for end in ends if end < math.inf)
+        minutes = 0
+        for _ in range(_MOST_EDGES):
+            change = self._limits.until_change_min(bucket, (self._snapshot.minute_of_week + minutes) % WEEK_MIN)
+            if change is None:
+                break
+            minutes += change
+            found.add(self._edge(minutes))
+        return found
+
+    def is_stopped(self, bucket: Bucket) -> bool:
+        """Whether its jobs are kept back by something else than what others hold: nobody knows for how long."""
+        return self._limits is not None and self._limits.is_stopped(bucket)
+
+    # -- what is used ---------------------------------------------------------------------------------------------
+
+    def over(
+        self, bucket: Bucket, parts: Sequence[HostAllocation], at: float, others: Sequence[Booking]
+    ) -> Claim | None:
+        """The first limit that such a job would break at the time."""
+        return next(self._over(bucket, parts, at, others), None)
+
+    def breaks_limits(self, bucket: Bucket, parts: Sequence[HostAllocation]) -> bool:
+        """Whether a job of the bucket may not have these parts now for a limit's sake."""
+        return self.concerns(bucket) and self.over(bucket, parts, self._future.now, ()) is not None
+
+    def bars(self, bucket: Bucket, host: str) -> bool:
+        return self._limits is not None and self._limits.bars(bucket, host)
+
+    def slots_left(self, bucket: Bucket, at: float, others: Sequence[Booking]) -> float:
+        """Slots that a job of the bucket may take at the time, wherever they are."""
+        one = HostAllocation(host="", slots=1)
+        assert self._limits is not None
+        left = math.inf
+        for claim in self._limits.claims(bucket, (one,), self._minute(at)):
+            if claim.counter.counts_slots:
+                planned = sum(_amount(claim.counter, each) for each in others if each.is_active(at))
+                left = min(left, claim.allowed - self._used(claim, at) - planned)
+        return max(0.0, left)
+
+    def _used(self, claim: Claim, at: float) -> float:
+        """What is used of it when all has ended that ends by the time."""
+        if not claim.used or at < self._future.soon:
+            return claim.used
+        return max(0.0, claim.used - self._given_back(claim.counter, at))
+
+    def _given_back(self, counter: Counter, at: float) -> float:
+        """What those hold of it who end by the time."""
+        given = (step for placed in self._placed for step in self._given_by_placed(counter, *placed))
+        return self._profile(counter).ended_by(at) + sum(amount for end, amount in given if end <= at)
+
+    def _given_by_placed(
+        self, counter: Counter, bucket: Bucket, parts: Sequence[HostAllocation], end: float
+    ) -> Iterator[tuple[float, float]]:
+        return self._given(counter, bucket, parts, [self._future.now] * len(parts), end)
+
+    def _staying(self, counter: Counter, since: float) -> float:
+        """What those hold whose end nobody knows and who have started since then."""
+        started = (each for each in self._running_in(counter) if each.started_at > since)
+        old = sum(
+            counter.amount_of(each.bucket, each.allocation.hosts)
+            for each in started
+            if math.isinf(self._future.end_of_running(each))
+        )
+        placed = self._placed if self._future.now > since else []
+        return old + sum(counter.amount_of(bucket, parts) for bucket, parts, end in placed if math.isinf(end))
+
+    def _profile(self, counter: Counter) -> _Profile:
+        changed = len(self._future.ending), len(self._future.stopped)
+        if changed != self._known_changes:
+            self._profiles.clear()
+            self._known_changes = changed
+        found = self._profiles.get(counter)
+        if found is None:
+            held = sorted(step for each in self._running_in(counter) for step in self._given_by(counter, each))
+            sums = [0.0, *accumulate(amount for _, amount in held)]
+            found = self._profiles[counter] = _Profile([end for end, _ in held], sums)
+        return found
+
+    def _given_by(self, counter: Counter, running: Running) -> Iterator[tuple[float, float]]:
+        """(time, amount) of what a started job will give back."""
+        parts, end = running.allocation.hosts, self._future.end_of_running(running)
+        books = self._snapshot.ledger.host
+        since = [books(part.host).taken_at(running.key) for part in parts] if any(p.courses for p in parts) else []
+        yield from self._given(counter, running.bucket, parts, since, end)
+
+    def _given(
+        self,
+        counter: Counter,
+        bucket: Bucket,
+        parts: Sequence[HostAllocation],
+        since: Sequence[float],
+        end: float,
+    ) -> Iterator[tuple[float, float]]:
+        """(time, amount) of what a job gives back that ends then: of what it reserves for a time only, before its end.
+
+        `since`: when it took each part.
+        """
+        held = counter.amount_of(bucket, parts)
+        if held and any(part.courses for part in parts):
+            changes = {at for part, taken in zip(parts, since, strict=True) for at in part.changes(taken)}
+            for at in sorted(each for each in changes if self._future.now < each < end):
+                then = [part.as_of(at, taken) for part, taken in zip(parts, since, strict=True)]
+                left = counter.amount_of(bucket, then)
+                if left < held:
+                    yield at, held - left
+                    held = left
+        if held:
+            yield end, held
+
+    def _running_in(self, counter: Counter) -> Iterator[Running]:
+        """Started jobs that may count for it, and others."""
+        running = self._snapshot.running
+        if counter.on_host:
+            for job_id, attempt in self._snapshot.ledger.host(counter.on_host).held:
+                found = running.get(job_id)
+                if found is not None and found.attempt == attempt:
+                    yield found
+            return
+        if self._owners is None:
+            self._owners = {}
+            for each in running.values():
+                self._owners.setdefault((each.bucket.queue, each.bucket.user), []).append(each)
+        for (queue, user), jobs in self._owners.items():
+            if counter.may_count(queue, user):
+                yield from jobs
+
+    def _minute(self, at: float) -> int:
+        """The minute of the week at the time; that of now for a time that nobody knows."""
+        minute, now = self._snapshot.minute_of_week, self._future.now
+        if math.isinf(at):
+            return minute
+        return (minute + int((now % 60.0 + max(0.0, at - now)) // 60.0)) % WEEK_MIN
+
+    def _edge(self, minutes: int) -> float:
+        """The time at which so many minutes have begun since the one that it is."""
+        now = self._future.now
+        return now - now % 60.0 + 60.0 * minutes
+
+
+class Standing:
+    """What limits leave to a job at one time: what a trial asks of the places that it finds."""
+
+    def __init__(self, ahead: LimitsAhead, bucket: Bucket, at: float, others: Sequence[Booking]) -> None:
+        self._ahead = ahead
+        self._bucket = bucket
+        self._at = at
+        self._others = others
+
+    def part_reason(self, part: HostAllocation) -> Reason | None:
+        """Why the job may not have the part."""
+        if self._ahead.bars(self._bucket, part.host):
+            return Reason(NOT_HERE, part.host)
+        return self.reason((part,))
+
+    def reason(self, parts: Sequence[HostAllocation]) -> Reason | None:
+        """Why the job may not have all the parts."""
+        claim = self._ahead.over(self._bucket, parts, self._at, self._others)
+        if claim is None:
+            return None
+        return Reason(claim.text, f"{claim.take:g} wanted, {claim.used:g} of {claim.allowed:g} used then")
+
+    def slots_left(self) -> float:
+        """Slots that it may take in all."""
+        return self._ahead.slots_left(self._bucket, self._at, self._others)
+
+
+def _amount(counter: Counter, booking: Booking) -> float:
+    return counter.amount_of(booking.bucket, booking.allocation.hosts)

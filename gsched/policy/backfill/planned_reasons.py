@@ -1,0 +1,44 @@
+"""What is said of planned starts: the time, or why nobody knows it. It plans nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from gsched.base.ids import show_job
+from gsched.policy.backfill.future_ledgers import Booking, Future
+
+OTHER_PLANNED = "unknown: it waits for another planned job"
+
+
+def show_time(at: float) -> str:
+    """`2026-01-31 12:00:00 UTC`."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def blocker(future: Future, booking: Booking, otherwise: str = OTHER_PLANNED) -> str:
+    """Why nobody knows when the planned job starts: one job in its way whose end is not known, or `otherwise`."""
+    wants_gpus = any(part.gpus for part in booking.allocation.hosts)
+    blocking = sorted(_unknown_on(future, booking, wants_gpus))
+    if not blocking:
+        return otherwise
+    _, job_id = blocking[0]
+    running = future.snapshot.running.get(job_id)
+    if running is not None and running.state in ("USUSP", "SSUSP"):
+        return f"unknown: job {show_job(job_id)} is suspended"
+    if running is not None and running.ends_at < math.inf:
+        return f"unknown: job {show_job(job_id)} has overrun its run limit"
+    return f"unknown: no run limit on job {show_job(job_id)}"
+
+
+def _unknown_on(future: Future, booking: Booking, wants_gpus: bool) -> Iterator[tuple[bool, int]]:
+    """(it holds nothing that the job lacks, job id) of those on its hosts whose end is not known."""
+    for part in booking.allocation.parts:
+        books = future.snapshot.ledger.host(part.host)
+        for key, held in books.held.items():
+            if math.isinf(future.end_of(part.host, key, held)):
+                yield wants_gpus and not held.gpus, key[0]
+        for other in future.booked(part.host):
+            if other.job_id != booking.job_id and math.isinf(other.end):
+                yield wants_gpus and not other.part_on(part.host).gpus, other.job_id

@@ -1,0 +1,68 @@
+"""A planned start as one cycle hands it to the next. It says what was found, and decides nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from msgspec import structs
+
+from gsched.model.allocation import Allocation
+from gsched.model.reason import PlannedStart
+from gsched.model.snapshot import Bucket
+from gsched.policy.backfill.start_planner import OTHERS_FIRST
+
+NOT_LOOKED_AT = "unknown: not looked at yet"
+_LACKS = frozenset({OTHERS_FIRST, NOT_LOOKED_AT})
+
+
+class Obstacles(NamedTuple):
+    """What left no place to a job, by job ids: it is looked at again as soon as one of them is gone."""
+
+    planned: frozenset[int] = frozenset()
+    """Jobs with a place."""
+    waiting: frozenset[int] = frozenset()
+    """Jobs without one that come before it."""
+
+    def stand(self, planned: Collection[int], waiting: Collection[int]) -> bool:
+        """Whether none of them is gone."""
+        return all(each in planned for each in self.planned) and all(each in waiting for each in self.waiting)
+
+
+class Promise(PlannedStart, frozen=True, kw_only=True):
+    """A planned start with what a later cycle needs to keep it."""
+
+    bucket: Bucket
+    allocation: Allocation | None
+    """None when nothing is reserved."""
+    since: float
+    """When something was reserved first."""
+    searched_at: float
+    victims_at: float = -math.inf
+    """When it was looked in vain for jobs to displace."""
+    open_hosts: int = 0
+    """How many hosts were open when a search found no place: it is looked again as soon as that changes."""
+    obstacles: Obstacles = Obstacles()
+    """What stood in its way then."""
+
+    @property
+    def lacks_place(self) -> bool:
+        """Whether the plans of others are what leaves none to it, or nobody has looked."""
+        return self.allocation is None and self.text in _LACKS
+
+
+def looked_at_by_nobody(planned: Mapping[int, PlannedStart]) -> dict[int, PlannedStart]:
+    """The same plans, but that nobody has looked yet for a better place or for jobs to displace: what was found in vain
+    may be there under other rules.
+    """
+    never = -math.inf
+    return {
+        job_id: structs.replace(each, searched_at=never, victims_at=never) if isinstance(each, Promise) else each
+        for job_id, each in planned.items()
+    }
+
+
+def start_of(promise: Promise) -> float:
+    """UTC seconds, infinite when unknown."""
+    return math.inf if promise.at is None else promise.at

@@ -1,0 +1,394 @@
+"""When enough gets free on which host at the earliest: lower bounds for all hosts at once, from the ends of what runs.
+
+A bound only says where to look first: it counts slots and devices, nothing else. Whether a job fits is asked of a
+trial. Numbers of hosts are indices into `names`; times are UTC seconds, infinite when nobody knows, NaN for never.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gsched.model.allocation import SHARING, HostAllocation
+from gsched.model.host_ledger import HostLedger
+from gsched.model.ledger import Ledger
+from gsched.model.snapshot import Running
+from gsched.policy.backfill.future_ledgers import Future
+from gsched.policy.backfill.release_table import SPARE, Floats, Ints, Rows, Table
+from gsched.policy.requirement.demand import Choice, Demand, HostNeed, amounts_of
+
+_NO_LIMIT = 1e9
+_KEPT_AS = "releases"
+_FEW = 8
+"""Rows are read one by one while they are fewer than one in so many."""
+_MOST_NEEDS = 64
+"""Different needs for which bounds are kept."""
+
+
+Amounts = tuple[tuple[str, float], ...]
+"""(resource, amount) pairs."""
+
+
+class Need(NamedTuple):
+    """The least that a job takes. `slots` and `gpus` on each of its hosts, `total` slots on all of them."""
+
+    slots: int
+    gpus: int
+    total: int
+    most: float = _NO_LIMIT
+    """Most slots on one host."""
+    whole_units: bool = False
+    """It takes compute units with all their hosts (cu[excl])."""
+    amounts: Amounts = ()
+    """What it reserves of other resources on each of its hosts."""
+    total_amounts: Amounts = ()
+    """The same on all of them together."""
+
+    @property
+    def on_one(self) -> bool:
+        """Whether it is enough to look at one host at a time."""
+        return self.total <= self.slots and not self.whole_units
+
+
+class Steps(NamedTuple):
+    """What is free on a host now and after each end, ascending."""
+
+    ends: list[float]
+    slots: list[float]
+    gpus: list[float]
+
+    def by(self, at: float) -> tuple[float, float]:
+        """(slots, devices) that are free when all has ended that ends by the time."""
+        ended = bisect_right(self.ends, at)
+        return self.slots[ended], self.gpus[ended]
+
+
+class Releases:
+    """Host by host the ends of all holdings, in order, with what is free after each. Rows are hosts by name.
+
+    What runs is read once and kept with the columns of the hosts from cycle to cycle; a row is read again when its
+    books have changed, and knows what was expected then. What a cycle places is laid over it, many rows at once, and
+    taken off again before the next.
+    """
+
+    def __init__(self, future: Future) -> None:
+        self.names = sorted(future.snapshot.hosts)
+        self.index = {name: row for row, name in enumerate(self.names)}
+        self._bounds: dict[tuple[int, int], Floats] = {}
+        """(slots, devices) -> what `earliest` says."""
+        self._base = self._collect(future)
+        self._now = self._base.copy()
+        self._laid: set[int] = set()
+        """Rows where `_now` is not as `_base`."""
+        self._read = 0
+        self._lay_over(future, future.snapshot.ledger.used_hosts())
+
+    @classmethod
+    def of(cls, future: Future) -> Releases:
+        """The table for a new cycle: the kept one, brought up to date, or a new one."""
+        columns = future.snapshot.columns
+        if columns is None:
+            return cls(future)
+        found: Releases | None = columns.memo.get(_KEPT_AS)
+        if found is None or len(columns.lasting) * _FEW > columns.size:
+            found = columns.memo[_KEPT_AS] = cls(future)
+        else:
+            found._begin(future, columns.lasting)
+        columns.lasting.clear()
+        found._read = columns.log.length
+        return found
+
+    def sync(self, future: Future) -> None:
+        """Follow what the cycle has placed since."""
+        columns = future.snapshot.columns
+        if columns is None:
+            self._lay_over(future, future.snapshot.ledger.used_hosts())
+        elif columns.log.length > self._read:
+            names = [self.names[row] for row in dict.fromkeys(columns.log.since(self._read).tolist())]
+            self._read = columns.log.length
+            self._lay_over(future, names)
+
+    def _begin(self, future: Future, lasting: Iterable[int]) -> None:
+        """Take off what the cycle before placed, and read rows whose books have changed."""
+        before = future.snapshot.ledger.origin or future.snapshot.ledger
+        rows = sorted(lasting)
+        lines = [_line_of(before.host(self.names[row]), future) for row in rows]
+        self._write(self._base, np.array(rows, dtype=np.int64), _together(lines))
+        self._laid.update(rows)
+        again = np.array(sorted(self._laid), dtype=np.int64)
+        self._now.put(again, self._base.rows(again))
+        self._changed(again)
+        self._laid.clear()
+        self._lay_over(future, future.snapshot.ledger.used_hosts())
+
+    # -- writing rows ---------------------------------------------------------------------------------------------
+
+    def _lay_over(self, future: Future, names: Iterable[str]) -> None:
+        """Read hosts again of which the cycle's books say something else: many rows in few operations where jobs were
+        placed there and nothing more.
+        """
+        ledger = future.snapshot.ledger
+        unread, own = ledger.put_off, ledger.own_hosts
+        known: list[int] = []
+        plain: list[int] = []
+        added: list[_Line] = []
+        others: list[int] = []
+        for name in names:
+            row = self.index.get(name)
+            if row is None:
+                continue
+            if name in unread and name not in own:
+                known.append(row)
+                continue
+            books, before = ledger.host(name), None if ledger.origin is None else ledger.origin.hosts.get(name)
+            placed = future.placed_on(name)
+            is_plain = before is not None and len(books.held) == len(before.held) + len(placed)
+            if before is not None and is_plain and books.suspended == before.suspended:
+                plain.append(row)
+                ends = [(end, part.slots, len(part.gpus)) for part, end, _ in placed]
+                added.append(_Line(_free(books), len(books.gpus) - len(books.holders), ends))
+            else:
+                others.append(row)
+        self._lay_over_unread(future, np.array(known, dtype=np.int64))
+        rows = np.array(plain, dtype=np.int64)
+        self._write(self._now, rows, _together(added), self._base.rows(rows) if plain else None)
+        more = np.array(others, dtype=np.int64)
+        self._write(self._now, more, _together([_line_of(ledger.host(self.names[row]), future) for row in others]))
+        self._changed(np.concatenate([np.array(known, dtype=np.int64), rows, more]))
+        self._laid.update(known, plain, others)
+
+    def _lay_over_unread(self, future: Future, rows: Ints) -> None:
+        """The same for hosts whose books need not be looked at: what was placed there stands in none yet."""
+        placed = [future.placed_on(self.names[row]) for row in rows.tolist()]
+        counts = np.array([len(each) for each in placed], dtype=np.int64)
+        taken = [(end, part.slots, len(part.gpus)) for each in placed for part, end, _ in each]
+        held = np.array(taken, dtype=np.float64).reshape(-1, 3)
+        owner = np.repeat(np.arange(len(rows)), counts)
+        before = self._base.rows(rows)
+        slots, gpus = (np.bincount(owner, held[:, column], len(rows)) for column in (1, 2))
+        free_slots = np.where(before.free_slots < _NO_LIMIT, before.free_slots - slots, before.free_slots)
+        self._write(self._now, rows, _Lines(free_slots, before.free_gpus - gpus, counts, held), before)
+
+    def _write(self, table: Table, rows: Ints, lines: _Lines, onto: Rows | None = None) -> None:
+        """Write rows of a table; `onto`: what is held there beside what the lines say."""
+        if not len(rows):
+            return
+        owner = np.repeat(np.arange(len(rows)), lines.counts)
+        place = np.arange(len(owner)) - np.repeat(np.cumsum(lines.counts) - lines.counts, lines.counts)
+        shape = (len(rows), int(lines.counts.max(initial=0)))
+        ends, slots, gpus = np.full(shape, np.nan), np.zeros(shape), np.zeros(shape)
+        for column, each in enumerate((ends, slots, gpus)):
+            each[owner, place] = lines.held[:, column]
+        if onto is not None:
+            ends = np.concatenate([onto.end, ends], axis=1)
+            slots = np.concatenate([onto.slots, slots], axis=1)
+            gpus = np.concatenate([onto.gpus, gpus], axis=1)
+        for table_of in (self._base, self._now):
+            table_of.widen(int((~np.isnan(ends)).sum(axis=1).max(initial=0)))
+        order = np.argsort(ends, axis=1, kind="stable")[:, : table.width]
+        sorted_ones = (np.take_along_axis(each, order, axis=1) for each in (ends, slots, gpus))
+        table.put(rows, Rows(lines.free_slots, lines.free_gpus, *sorted_ones))
+
+    def _changed(self, rows: Ints) -> None:
+        """Rows of `_now` have been written: renew what was found from them."""
+        if len(self._bounds) > _MOST_NEEDS:
+            self._bounds.clear()
+        for (slots, gpus), bounds in self._bounds.items():
+            bounds[rows] = self._now.earliest(slots, gpus, rows)
+
+    # -- the whole table ------------------------------------------------------------------------------------------
+
+    def _collect(self, future: Future) -> Table:
+        """Read everything that runs. Written for many thousand jobs: no tuple and no call for each."""
+        before = future.snapshot.ledger.origin or future.snapshot.ledger
+        books = [before.hosts.get(name) for name in self.names]
+        free_slots = np.array([_NO_LIMIT if each is None else _free(each) for each in books], dtype=np.float64)
+        free = np.array([0 if each is None else len(each.gpus) - len(each.holders) for each in books], np.float64)
+        hosts, ends, slots, gpus = self._holdings(future, before)
+        order = np.lexsort((ends, hosts))
+        order = order[np.searchsorted(hosts[order], 0) :]  # without those on hosts that are no longer there
+        hosts = hosts[order]
+        place = np.arange(len(hosts)) - np.searchsorted(hosts, hosts)
+        shape = (len(self.names), int(np.bincount(hosts, minlength=1).max(initial=0)) + SPARE)
+        given = [np.full(shape, np.nan), np.zeros(shape), np.zeros(shape)]
+        for table, values in zip(given, (ends, slots, gpus), strict=True):
+            table[hosts, place] = values[order]
+        return Table(Rows(free_slots, free, *given))
+
+    def _holdings(self, future: Future, before: Ledger) -> tuple[Ints, Floats, Floats, Floats]:
+        """Host (-1: not among them), expected end, slots and devices of all parts that are held."""
+        started = list(future.snapshot.running.values())
+        parts = [part for running in started for part in running.allocation.parts]
+        counts = [len(running.allocation.parts) for running in started]
+        ends = np.repeat(self._ends(started, future), counts)
+        slots = np.array([part.slots for part in parts], dtype=np.float64)
+        if before.suspended:
+            stopped = [running.key in before.suspended for running in started]
+            slots[np.repeat(np.array(stopped, dtype=bool), counts)] = 0.0
+        gpus = np.array([len(part.gpus) for part in parts], dtype=np.float64)
+        hosts = np.array([self.index.get(part.host, -1) for part in parts], dtype=np.int64)
+        return hosts, ends, slots, gpus
+
+    @staticmethod
+    def _ends(started: Sequence[Running], future: Future) -> Floats:
+        """Expected ends; most jobs simply run, and those are dealt with all at once."""
+        ends = np.array([running.ends_at for running in started], dtype=np.float64)
+        late = ends <= future.now
+        odd = [number for number, each in enumerate(started) if each.state != "RUN" or each.is_ending]
+        for number in [*odd, *np.flatnonzero(late).tolist()]:
+            ends[number] = future.end_of_running(started[number])
+        return ends
+
+    # -- answers --------------------------------------------------------------------------------------------------
+
+    def earliest(self, need: Need) -> Floats:
+        """For each host: when one host's share of the job could be free; minus infinity for now, NaN for never. It is
+        kept and brought up to date, and must not be written to.
+        """
+        key = (need.slots, need.gpus)
+        found = self._bounds.get(key)
+        if found is None:
+            found = self._bounds[key] = self._now.earliest(need.slots, need.gpus, np.arange(len(self.names)))
+        return found
+
+    def soonest(self, need: Need, usable: npt.NDArray[np.bool_]) -> Floats:
+        """For a job on several hosts: the ends from which on slots could suffice in total, ascending; of all hosts, for
+        one that it may not use may be in the way of cu[excl].
+        """
+        now = self._now
+        base = self._share(now.slots, now.gpus, need) * usable
+        share = self._share(now.slots_after, now.gpus_after, need) * usable[:, np.newaxis]
+        grown = np.diff(share, axis=1, prepend=base[:, np.newaxis])
+        real = ~np.isnan(now.end)
+        ends, grown = now.end[real], grown[real]
+        order = np.argsort(ends, kind="stable")
+        total = base.sum() + np.cumsum(grown[order])
+        return np.asarray(ends[order][total >= need.total])
+
+    @staticmethod
+    def _share(slots: Floats, gpus: Floats, need: Need) -> Floats:
+        """Slots that the hosts could give to such a job."""
+        return np.where((gpus >= need.gpus) & (slots >= need.slots), np.minimum(slots, need.most), 0.0)
+
+    def shares(self, need: Need, at: float) -> Floats:
+        """For each host: slots that it could give to such a job by the time."""
+        now = self._now
+        ended = (now.end <= at).sum(axis=1)
+        last = np.maximum(0, ended - 1)
+        share = self._share(now.slots_after, now.gpus_after, need)[np.arange(len(self.names)), last]
+        return np.where(ended > 0, share, self._share(now.slots, now.gpus, need))
+
+    def steps(self, row: int) -> Steps:
+        """What gets free on one host."""
+        now = self._now
+        ends = [end for end in now.end[row].tolist() if end == end]
+        slots, gpus = now.slots_after[row].tolist(), now.gpus_after[row].tolist()
+        return Steps(ends, [float(now.slots[row]), *slots], [float(now.gpus[row]), *gpus])
+
+    def next_ends(self, rows: Ints, after: float) -> Floats:
+        """For each row: the first end after the time; infinite when there is none."""
+        ends = self._now.end[rows]
+        return np.asarray(np.where(ends > after, ends, np.inf).min(axis=1, initial=np.inf))
+
+    def idle(self, hosts: Ints) -> Floats:
+        """Devices that nobody holds now on the hosts."""
+        return np.asarray(self._now.gpus[hosts])
+
+    def unknown_ends(self) -> Ints:
+        """For each host: how many holdings end nobody knows when."""
+        return np.asarray(np.isposinf(self._now.end).sum(axis=1))
+
+    def mask(self, names: Collection[str]) -> npt.NDArray[np.bool_]:
+        """Which hosts are among `names`, each named once."""
+        if len(names) == len(self.names):
+            return np.ones(len(names), dtype=bool)
+        found = np.zeros(len(self.names), dtype=bool)
+        found[[self.index[name] for name in names if name in self.index]] = True
+        return found
+
+
+class _Line(NamedTuple):
+    """One host: free slots and devices, and (end, slots, devices) of each holding, in any order."""
+
+    slots: float
+    gpus: int
+    held: Sequence[tuple[float, float, float]]
+
+
+class _Lines(NamedTuple):
+    """Many of them: free slots and devices, how many holdings each has, and all holdings one after the other."""
+
+    free_slots: Floats
+    free_gpus: Floats
+    counts: Ints
+    held: Floats
+
+
+def _together(lines: Sequence[_Line]) -> _Lines:
+    free_slots = np.array([line.slots for line in lines], dtype=np.float64)
+    free_gpus = np.array([line.gpus for line in lines], dtype=np.float64)
+    counts = np.array([len(line.held) for line in lines], dtype=np.int64)
+    held = np.array([each for line in lines for each in line.held], dtype=np.float64)
+    return _Lines(free_slots, free_gpus, counts, held.reshape(-1, 3))
+
+
+def _free(books: HostLedger) -> float:
+    return _NO_LIMIT if books.free_slots is None else float(books.free_slots)
+
+
+def _line_of(books: HostLedger, future: Future) -> _Line:
+    """What one host's books say."""
+    suspended = books.suspended
+    held = [
+        (future.end_of(books.host, key, part), 0 if key in suspended else part.slots, len(part.gpus))
+        for key, part in books.held.items()
+    ]
+    return _Line(_free(books), len(books.gpus) - len(books.holders), held)
+
+
+def needs_of(demand: Demand) -> list[Need]:
+    """The needs of a job's alternatives, as far as they can be told beforehand."""
+    needs = []
+    for choice in demand.choices:
+        need, term = _need_of(choice, demand.slots), choice.terms[0]
+        one = term.need(need.slots, first=need.total <= need.slots).amounts if len(choice.terms) == 1 else {}
+        needs.append(
+            need._replace(
+                whole_units=term.whole_units,
+                amounts=tuple(one.items()),
+                total_amounts=tuple(amounts_of(choice, demand.slots).items()),
+            )
+        )
+    return needs
+
+
+def _need_of(choice: Choice, slots: int) -> Need:
+    if len(choice.terms) > 1:
+        return Need(1, 0, slots)
+    term = choice.terms[0]
+    if term.one_host or slots == 1:
+        return Need(slots, _alone(term.need(slots)), slots)
+    if term.block > 1:
+        return Need(term.block, _alone(term.need(term.block)), slots)
+    if term.most_on_host is not None:
+        return Need(1, _alone(term.need(1)), slots, float(term.most_on_host))
+    tile = term.span.ptile if term.span is not None and not term.span.ptile_types else None
+    if tile:
+        # The last host may get fewer tasks than the others, and then fewer devices.
+        least = slots % tile or tile
+        return Need(least, _alone(term.need(least)), slots, float(tile))
+    return Need(1, _alone(term.need(1)), slots)
+
+
+def _alone(need: HostNeed) -> int:
+    """Devices that nobody else may hold."""
+    return sum(count for kind, count in need.devices if kind.claim not in SHARING)
+
+
+def alone_of(part: HostAllocation) -> int:
+    """Devices of a part that nobody else may hold."""
+    return sum(held.claim not in SHARING for held in part.gpus)

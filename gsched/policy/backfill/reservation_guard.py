@@ -1,0 +1,101 @@
+"""Who else has a right to a host's slots and GPUs: advance reservations and preempted jobs that are to go on.
+
+It judges one candidate at a time and places nothing. Source: brsvadd(8), bsub(1) option -U.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gsched.model.allocation import HostAllocation
+from gsched.model.snapshot import Bucket
+from gsched.policy.backfill.future_ledgers import Future
+from gsched.policy.backfill.planned_reasons import show_time
+from gsched.policy.backfill.reservation_windows import in_the_way
+from gsched.policy.requirement.reasons import Reason
+
+INACTIVE = "Job's reservation is inactive"
+SUSPENDED_FIRST = "Higher or equal priority jobs already suspended by system"
+KEPT_FOR_WINDOW = "Resources are kept for an advance reservation"
+SLOTS = "Not enough job slot(s)"
+
+
+class Guard:
+    """The rights of others, for one cycle."""
+
+    def __init__(self, future: Future) -> None:
+        self._future = future
+        self._snapshot = future.snapshot
+        self._now = future.now
+        self._windows = {window.name: window for window in future.snapshot.reservations}
+        self._suspended = self._suspended_slots()
+
+    def hosts(self) -> Iterable[str]:
+        """Hosts that somebody has a right to."""
+        return [*self._future.windows, *self._suspended]
+
+    def refusal(self, bucket: Bucket) -> Reason | None:
+        """Why no job of the bucket may start on any host now: its advance reservation (-U) is not usable."""
+        name = bucket.requirement.reservation
+        if not name:
+            return None
+        window = self._windows.get(name)
+        if window is None:
+            return Reason(INACTIVE, f"there is no reservation {name}")
+        if bucket.user not in window.users:
+            return Reason(INACTIVE, f"{bucket.user} is not among the users of {name}")
+        if self._now < window.start:
+            return Reason(INACTIVE, f"{name} begins {show_time(window.start)}")
+        if self._now >= window.end:
+            return Reason(INACTIVE, f"{name} ended {show_time(window.end)}")
+        return None
+
+    def only_hosts(self, bucket: Bucket) -> frozenset[str] | None:
+        """The hosts that the bucket's jobs are bound to by -U; None when they are not."""
+        name = bucket.requirement.reservation
+        if not name:
+            return None
+        window = self._windows.get(name)
+        return frozenset() if window is None else frozenset([*window.slots, *window.gpus])
+
+    def after_windows(self, part: HostAllocation, ends_at: float, inside: str) -> Reason | None:
+        for window in self._future.windows.get(part.host, ()):
+            if window.name != inside and ends_at > window.start:
+                text = in_the_way(self._future, window, part, self._now, inside)
+                if text:
+                    return Reason(KEPT_FOR_WINDOW, text)
+        return None
+
+    def within(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
+        """A job with -U takes no more than its reservation has left on the host."""
+        name = bucket.requirement.reservation
+        window = self._windows.get(name)
+        if window is None:
+            return Reason(INACTIVE, f"there is no reservation {name}") if name else None
+        slots, gpus = self._future.left_of(window, self._snapshot.ledger.host(part.host))
+        if part.slots > slots:
+            return Reason(SLOTS, f"{part.slots} wanted, {window.name} has {slots} on {part.host}")
+        if len(part.gpus) > gpus:
+            return Reason(INACTIVE, f"{len(part.gpus)} GPUs wanted, {window.name} has {gpus} left on {part.host}")
+        return None
+
+    def _suspended_slots(self) -> dict[str, list[tuple[int, int]]]:
+        """Host -> (queue's priority, slots) of each preempted job that is to go on there."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for (job_id, _), allocation in self._snapshot.ledger.suspended.items():
+            running = self._snapshot.running.get(job_id)
+            if running is not None and not running.is_ending:
+                for part in allocation.hosts:
+                    found.setdefault(part.host, []).append((self._future.priority(running.bucket), part.slots))
+        return found
+
+    def after_suspended(self, part: HostAllocation, bucket: Bucket) -> Reason | None:
+        waiting = self._suspended.get(part.host)
+        free = self._snapshot.ledger.host(part.host).free_slots
+        if not waiting or free is None:
+            return None
+        priority = self._future.priority(bucket)
+        slots = sum(slots for other, slots in waiting if other >= priority)
+        if slots == 0 or free - part.slots >= slots:
+            return None
+        return Reason(SUSPENDED_FIRST, f"{slots} slots on {part.host} for preempted jobs, {free} free")

@@ -1,0 +1,419 @@
+"""Where and when a job that cannot start now could start: a bounded search over hosts and the times things get free.
+
+It asks a trial whether the job fits on the books of a later time, and enters nothing. Ties go by time, then by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gsched.model.allocation import Allocation
+from gsched.model.host_ledger import HostLedger
+from gsched.model.snapshot import Bucket
+from gsched.policy.backfill.future_ledgers import Booking, Future
+from gsched.policy.backfill.future_limits import LimitsAhead, Standing
+from gsched.policy.backfill.planned_reasons import OTHER_PLANNED, blocker
+from gsched.policy.backfill.release_table import Floats
+from gsched.policy.backfill.releases import Need, Releases, alone_of
+from gsched.policy.backfill.reservation_windows import in_the_way
+from gsched.policy.match.host_fit import UNSATISFIED
+from gsched.policy.order.dispatch_windows import Hours
+from gsched.policy.requirement.demand import Demand
+from gsched.policy.requirement.reasons import Reason
+
+Books = Callable[[str], HostLedger]
+"""Name of a host -> its books at the time that is looked at."""
+Mask = npt.NDArray[np.bool_]
+
+MOST_HOSTS = 256
+"""Hosts that one search looks at: those where enough could be free first."""
+MOST_TIMES = 64
+"""Times at which one host is tried."""
+MOST_UNKNOWN = 32
+"""Hosts that are tried when no end is known."""
+MOST_SLIP_S = 30.0
+"""A plan that has to be put off by no more than this keeps its place."""
+OTHERS_FIRST = "unknown: other planned jobs come before it"
+CLOSES_FIRST = "unknown: its queue closes before, by its time windows"
+_LASTING = frozenset(
+    {"type", "model", "hname", "cpuf", "ncpus", "nprocs", "ncores", "nthreads", "ostype", "osrel", "osver", "ndisks"}
+    | {"maxmem", "maxswp", "maxtmp", "maxslots"}
+)
+"""Resources whose values do not change by themselves; of others nobody knows what they will be."""
+MOST_TRIALS = 16
+"""Times at which a set of hosts is tried."""
+
+
+class Trial(Protocol):
+    """Asks whether a job would fit, on any books. It takes nothing."""
+
+    def candidates(self, bucket: Bucket, demand: Demand) -> Collection[str]:
+        """Hosts that could ever give something to the job: open, in its queue, asked for."""
+        ...
+
+    def usable(self, bucket: Bucket, demand: Demand) -> Mask | None:
+        """The same as flags in the order of all hosts' names; None where only `candidates` knows."""
+        ...
+
+    def is_outside(self, bucket: Bucket, demand: Demand, host: str) -> bool:
+        """Whether the host is none of the queue's, or not asked for, however it is now."""
+        ...
+
+    def place(
+        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: Books, then: Standing | None = None
+    ) -> Allocation | Reason:
+        """What one job would hold on some of `hosts` if they had these books; earlier ones are preferred if alike.
+
+        `then`: what limits leave to it; None: all.
+        """
+        ...
+
+    def needs(self, bucket: Bucket, demand: Demand) -> Sequence[Need]:
+        """The least that the job takes, for each of its alternatives."""
+        ...
+
+
+class Planner:
+    """The search, for one cycle."""
+
+    def __init__(self, future: Future, trial: Trial, ahead: LimitsAhead | None = None) -> None:
+        self._future = future
+        self._ahead = ahead if ahead is not None else LimitsAhead(future, None)
+        self._snapshot = future.snapshot
+        self._trial = trial
+        self._hours = Hours(future.snapshot, future.now)
+        self._known: Releases | None = None
+        self.searches = 0
+
+    def booking(self, job_id: int, bucket: Bucket, allocation: Allocation, start: float) -> Booking:
+        """The job planned to start at `start`, which ends by its run limit."""
+        run_s = bucket.requirement.run_s
+        begin = self._future.now if start <= self._future.soon else start
+        end = math.inf if run_s is None else begin + run_s
+        return Booking(job_id, bucket, self._future.priority(bucket), start, end, allocation)
+
+    def fits(self, booking: Booking) -> bool:
+        """Whether the planned job fits on all its hosts beside whatever else is planned there, and in its limits; and
+        its queue is open until then.
+        """
+        future = self._future
+        if self._hours.closes(booking.bucket.queue) <= booking.start < math.inf:
+            return False
+        for part in booking.allocation.parts:
+            planned = [*future.booked(part.host), booking]
+            if not isinstance(future.settle(part.host, [*self._staying(part.host, planned), *planned]), list):
+                return False
+            for window in future.windows.get(part.host, ()):
+                is_beside = booking.start < window.end and booking.end > window.start
+                if is_beside and in_the_way(future, window, part, booking.start):
+                    return False
+        return self._ahead.fits(booking)
+
+    def _staying(self, host: str, planned: Sequence[Booking]) -> list[Booking]:
+        """Who has started since and stays when a job may start of which nobody knows when: one that is planned for a
+        known time and stays too will be refused for their sake.
+        """
+        if all(each.start < math.inf for each in planned):
+            return []
+        if not any(each.start < math.inf and math.isinf(each.end) for each in planned):
+            return []
+        return self._future.staying(host, min(each.since for each in planned if math.isinf(each.start)))
+
+    def _is_allowed(self, booking: Booking) -> bool:
+        """Whether it may be planned so: without BACKFILL only where nothing is planned for afterwards."""
+        queue = self._snapshot.queues.get(booking.bucket.queue)
+        backfills = queue is not None and queue.backfill
+        return self.fits(booking) and (backfills or self.fits(replace(booking, end=math.inf)))
+
+    # -- keeping a plan -------------------------------------------------------------------------------------------
+
+    def slipped(self, booking: Booking) -> Booking | None:
+        """A plan of the cycle before, if need be a little later: jobs that it waits for started a little late."""
+        if self.fits(booking):
+            return booking
+        hosts = [part.host for part in booking.allocation.parts]
+        last = booking.start + MOST_SLIP_S
+        ends = {end for host in hosts for end in self._future.releases(host) if booking.start < end <= last}
+        for end in sorted(ends)[:MOST_TRIALS]:
+            moved = replace(self.booking(booking.job_id, booking.bucket, booking.allocation, end), since=booking.since)
+            if self.fits(moved):
+                return moved
+        return None
+
+    def earlier(self, kept: Booking, demand: Demand) -> Booking | None:
+        """The plan if it still holds, moved to an earlier time if its hosts get free earlier by now."""
+        hosts = [part.host for part in kept.allocation.hosts]
+        if any(self._trial.is_outside(kept.bucket, demand, host) for host in hosts) or not self.fits(kept):
+            return None
+        held = [part.host for part in kept.allocation.parts]
+        free = [*self._ahead.times(kept.bucket), *(end for host in held for end in self._future.releases(host))]
+        ends = {end for end in free if self._future.now < end < kept.start}
+        needs = self._trial.needs(kept.bucket, demand) if ends and len(held) == 1 else []
+        for end in sorted(ends, reverse=True)[:MOST_TRIALS]:
+            start, booked = self._start_after(end), self._future.booked(hosts[0])
+            if needs and not _is_room(self._free_by(hosts[0], start), needs, start, hosts[0], booked):
+                break
+            found = self._try(kept.job_id, kept.bucket, demand, hosts, end)
+            if found is None or found.start >= kept.start:
+                break
+            kept = found
+        return kept
+
+    def _free_by(self, host: str, at: float) -> tuple[float, float]:
+        """(slots, devices) that are free on the host when all has ended that ends by the time."""
+        books = self._snapshot.ledger.host(host)
+        slots, gpus = math.inf if books.free_slots is None else books.free_slots, len(books.gpus) - len(books.holders)
+        for key, part in books.held.items():
+            if self._future.end_of(host, key, part) <= at:
+                slots += 0 if key in books.suspended else part.slots
+                gpus += len(part.gpus)
+        return slots, gpus
+
+    def _try(self, job_id: int, bucket: Bucket, demand: Demand, hosts: Sequence[str], end: float) -> Booking | None:
+        """The job on some of the hosts as soon as whatever ends at `end` has ended; None if it does not fit then."""
+        future, at = self._future, self._start_after(end)
+        priority = future.priority(bucket)
+        then = self._ahead.then(bucket, at, job_id)
+        found = self._trial.place(bucket, demand, hosts, lambda host: future.books(host, at, priority), then)
+        if isinstance(found, Reason):
+            return None
+        booking = self.booking(job_id, bucket, found, at)
+        return booking if self._is_allowed(booking) else None
+
+    # -- searching ------------------------------------------------------------------------------------------------
+
+    def search(
+        self, job_id: int, bucket: Bucket, demand: Demand, kept: Booking | None, *, apart: bool = False
+    ) -> tuple[Booking | None, str]:
+        """A plan that is earlier than `kept`, or None; and what to say about a start whose time is not known.
+
+        `apart`: only on hosts where nothing is planned.
+        """
+        self.searches += 1
+        if self._known is None:
+            self._known = Releases.of(self._future)
+        else:
+            self._known.sync(self._future)
+        needs = self._trial.needs(bucket, demand)
+        usable = self._trial.usable(bucket, demand)
+        if usable is None:
+            usable = self._known.mask(self._trial.candidates(bucket, demand))
+        if apart:
+            usable = usable & ~self._known.mask(self._future.booked_hosts())
+        closes = self._hours.closes(bucket.queue)
+        before = min(closes, math.inf if kept is None else kept.start)
+        on_one = all(need.on_one for need in needs)
+        limits = self._let_in(bucket, needs, usable) if self._ahead.concerns(bucket) else None
+        if on_one:
+            bounds = _earliest(self._known, needs, usable)
+            if limits is not None:
+                bounds = np.maximum(bounds, limits)
+            found = self._on_one_host(job_id, bucket, demand, needs, bounds, before)
+        else:
+            found = self._on_several(job_id, bucket, demand, needs, usable, before, limits)
+        if found is not None:
+            return found, ""
+        if kept is not None:
+            return None, "" if kept.start < math.inf else blocker(self._future, kept)
+        order = np.flatnonzero(~np.isnan(bounds)) if on_one else np.flatnonzero(usable)
+        if limits is not None:
+            order = order[limits[order] < math.inf]  # nothing is held where nobody knows when a limit lets it in
+        found = self._at_unknown_time(job_id, bucket, demand, order, needs)
+        if found is not None:
+            return found, blocker(self._future, found, CLOSES_FIRST if closes < math.inf else OTHER_PLANNED)
+        if limits is not None and usable.any() and not (limits[usable] < math.inf).any():
+            return None, self._ahead.closed_by(bucket, needs, self._known.names[int(usable.argmax())])
+        return None, OTHERS_FIRST if apart else self._never(bucket, demand, usable)
+
+    def _on_one_host(
+        self,
+        job_id: int,
+        bucket: Bucket,
+        demand: Demand,
+        needs: Sequence[Need],
+        bounds: npt.NDArray[np.float64],
+        before: float,
+    ) -> Booking | None:
+        """The first start found on one host. Hosts are tried in the order of when the job could start there, so that
+        mostly the first one that has a place is the answer.
+        """
+        assert self._known is not None
+        soon = self._future.soon
+        more = self._ahead.times(bucket)
+        starts = bounds.copy()
+        early = np.flatnonzero(bounds <= soon)
+        starts[early] = np.minimum(self._start_after(soon), self._known.next_ends(early, soon))
+        for host in self._future.booked_hosts():
+            row = self._known.index.get(host)
+            if row is not None and starts[row] < before:
+                times = self._times(row, needs, float(bounds[row]), before, more)
+                starts[row] = next(times, (math.nan, 0.0))[0]
+        best: Booking | None = None
+        for row in _least(starts, before, MOST_HOSTS):
+            if starts[row] >= before:
+                break
+            for _, end in islice(self._times(row, needs, float(bounds[row]), before, more), MOST_TIMES):
+                found = self._try(job_id, bucket, demand, [self._known.names[row]], end)
+                if found is not None:
+                    best, before = found, found.start
+                    break
+        return best
+
+    def _start_after(self, end: float) -> float:
+        """When a job could start that waits for what ends then: what is being ended takes a moment."""
+        future = self._future
+        return end if end > future.soon else max(future.soon, future.now + self._snapshot.terminate_s)
+
+    def _times(
+        self, row: int, needs: Sequence[Need], first: float, before: float, more: Collection[float] = ()
+    ) -> Iterator[tuple[float, float]]:
+        """(start, end that it waits for) on the host from `first` on, of starts before `before`, ascending; only those
+        at which there are slots and devices enough. `more`: times at which limits change.
+        """
+        assert self._known is not None
+        future, host = self._future, self._known.names[row]
+        first = max(first, future.soon)
+        ends = {end for end in (first, *future.releases(host), *more) if first <= end < before}
+        booked = future.booked(host)
+        free = self._known.steps(row) if booked else None
+        for start, end in sorted((self._start_after(end), end) for end in ends):
+            if start >= before:
+                return
+            if free is None or _is_room(free.by(start), needs, start, host, booked):
+                yield start, end
+
+    def _on_several(
+        self,
+        job_id: int,
+        bucket: Bucket,
+        demand: Demand,
+        needs: Sequence[Need],
+        usable: Mask,
+        before: float,
+        limits: Floats | None,
+    ) -> Booking | None:
+        """The first time found at which the job fits: steps that double, then halves between the last two."""
+        assert self._known is not None
+        early: list[float] = []
+        if self._snapshot.ledger.giving_back():
+            early = self._future.given_back({self._known.names[number] for number in np.flatnonzero(usable)})
+        early = [*early, *self._ends_of_plans(usable), *self._ahead.times(bucket)]
+        ends = np.concatenate([*(self._known.soonest(need, usable) for need in needs), early])
+        if limits is not None:
+            opens = limits[usable]
+            ends = np.maximum(np.concatenate([ends, opens]), opens.min(initial=math.inf))
+        ends = np.unique(np.maximum(ends, self._future.soon))
+        times = ends[ends < before].tolist()
+        found: Booking | None = None
+        low, step, at = -1, 1, 0
+        trials = 0
+        while at < len(times) and trials < MOST_TRIALS:
+            trials += 1
+            found = self._try(job_id, bucket, demand, self._givers(needs, usable, times[at]), times[at])
+            if found is not None:
+                break
+            low = at
+            if at == len(times) - 1:
+                return None
+            at, step = min(at + step, len(times) - 1), step * 2
+        while found is not None and at - low > 1 and trials < 2 * MOST_TRIALS:
+            trials += 1
+            middle = (low + at) // 2
+            sooner = self._try(job_id, bucket, demand, self._givers(needs, usable, times[middle]), times[middle])
+            if sooner is None:
+                low = middle
+            else:
+                found, at = sooner, middle
+        return found
+
+    def _ends_of_plans(self, usable: Mask) -> list[float]:
+        """Times at which planned jobs and advance reservations leave something free on the hosts."""
+        assert self._known is not None
+        rows, future = self._known.index, self._future
+        hosts = {*future.booked_hosts(), *future.windows}
+        return [end for host in hosts if host in rows and usable[rows[host]] for end in future.ends_of_plans(host)]
+
+    def _givers(self, needs: Sequence[Need], usable: Mask, at: float) -> list[str]:
+        """Hosts that could give slots by the time, those that give most first."""
+        assert self._known is not None
+        shares = np.max([self._known.shares(need, at) for need in needs], axis=0) * usable
+        hosts = np.flatnonzero(shares)
+        hosts = hosts[np.argsort(-shares[hosts], kind="stable")][:MOST_HOSTS]
+        return [self._known.names[number] for number in hosts]
+
+    def _at_unknown_time(
+        self, job_id: int, bucket: Bucket, demand: Demand, order: npt.NDArray[np.int64], needs: Sequence[Need]
+    ) -> Booking | None:
+        """A place for when jobs have ended of which nobody knows when they do: where fewest of them are."""
+        assert self._known is not None
+        unknown = self._known.unknown_ends()
+        order = order[np.lexsort((order, -self._known.idle(order), unknown[order]))]
+        names = [self._known.names[number] for number in order[:MOST_HOSTS]]
+        if not all(need.on_one for need in needs):
+            return self._try(job_id, bucket, demand, names, math.inf)
+        for host in names[:MOST_UNKNOWN]:
+            found = self._try(job_id, bucket, demand, [host], math.inf)
+            if found is not None:
+                return found
+        return None
+
+    def _let_in(self, bucket: Bucket, needs: Sequence[Need], usable: Mask) -> Floats:
+        """For each host: when limits let the job in there, as far as the ends of what runs tell; minus infinity for now
+        and infinite for an unknown time.
+        """
+        assert self._known is not None
+        found = np.full(len(usable), self._ahead.opens(bucket, needs))
+        if found.size and found[0] < math.inf:
+            for row in np.flatnonzero(usable).tolist():
+                found[row] = max(found[row], self._ahead.opens(bucket, needs, self._known.names[row]))
+        return found
+
+    # -- words ----------------------------------------------------------------------------------------------------
+
+    def _never(self, bucket: Bucket, demand: Demand, usable: Mask) -> str:
+        assert self._known is not None
+        hosts = [self._known.names[number] for number in np.flatnonzero(usable)[:MOST_HOSTS]]
+        if not hosts:
+            return "never: no host that is open now may take it"
+        found = self._trial.place(bucket, demand, hosts, lambda host: self._future.held(host, math.inf))
+        if isinstance(found, Reason):
+            told = found.text + (f" ({found.detail})" if found.detail else "")
+            changes = found.text == UNSATISFIED and any(
+                not term.names <= _LASTING for choice in demand.choices for term in choice.terms
+            )
+            return f"unknown: {told}" if changes else f"never: {told}"
+        return OTHERS_FIRST
+
+
+def _earliest(known: Releases, needs: Sequence[Need], usable: Mask) -> npt.NDArray[np.float64]:
+    bounds = known.earliest(needs[0])
+    for need in needs[1:]:
+        bounds = np.fmin(bounds, known.earliest(need))
+    return np.where(usable, bounds, np.nan)
+
+
+def _is_room(free: tuple[float, float], needs: Sequence[Need], at: float, host: str, booked: Sequence[Booking]) -> bool:
+    """Whether one of the needs could be met beside the planned jobs, as far as slots and devices tell."""
+    slots, gpus = free
+    for booking in booked:
+        if booking.is_active(at):
+            part = booking.part_on(host)
+            slots -= part.slots
+            gpus -= alone_of(part)
+    return any(slots >= need.slots and gpus >= need.gpus for need in needs)
+
+
+def _least(starts: npt.NDArray[np.float64], before: float, most: int) -> list[int]:
+    """The rows of the least starts that are before the time, ascending, then by row; at most so many."""
+    rows = np.flatnonzero(starts < before)
+    if len(rows) > most:
+        rows = rows[starts[rows] <= np.partition(starts[rows], most - 1)[most - 1]]
+    found: list[int] = rows[np.argsort(starts[rows], kind="stable")][:most].tolist()
+    return found

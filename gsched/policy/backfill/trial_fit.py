@@ -1,0 +1,241 @@
+"""Would one job of a class fit, on any books? The scalar trial that planning and preemption ask. It takes nothing.
+
+It follows the same rule as placing (host_fit, task_spread), host by host in the order given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.host_ledger import HostLedger
+from gsched.model.queue import Queue
+from gsched.model.snapshot import Bucket, HostSnapshot, Snapshot
+from gsched.policy.backfill.future_limits import Standing
+from gsched.policy.backfill.releases import Need, needs_of
+from gsched.policy.devices import cpu_affinity
+from gsched.policy.match.columns import Flags
+from gsched.policy.match.columns_cycle import CycleColumns
+from gsched.policy.match.compute_units import Units
+from gsched.policy.match.host_fit import RECENT, Rules, crowded, live_values, outside, standing, try_host
+from gsched.policy.requirement.demand import Choice, Demand, HostNeed, Term, tasks_of
+from gsched.policy.requirement.reasons import NO_HOST, Reason
+from gsched.policy.several_hosts.compound import HostTry, Part, Tries, deal, is_plain
+from gsched.policy.several_hosts.task_spread import Fill, Offer, apart, assemble, merge, same_of, turns_of
+
+Books = Callable[[str], HostLedger]
+"""Name of a host -> the books that are asked."""
+_TRIED = -9
+"""Attempt number under which the parts of a compound stand in books while the next part is tried."""
+
+
+class _Asked(NamedTuple):
+    """What is asked of all hosts alike."""
+
+    demand: Demand
+    books: Books
+    then: Standing | None
+
+    @property
+    def most_slots(self) -> int:
+        """The most that the job may take."""
+        demand = self.demand
+        if self.then is None or demand.max_slots <= demand.slots:
+            return demand.max_slots
+        return int(max(demand.slots, min(demand.max_slots, self.then.slots_left())))
+
+    def lets_have(self, part: HostAllocation) -> bool:
+        return self.then is None or self.then.part_reason(part) is None
+
+
+class Trial:
+    """See the module. One for each cycle."""
+
+    def __init__(self, snapshot: Snapshot, rules: Rules, field: CycleColumns | None = None) -> None:
+        """`field`: the cycle's columns, to tell open hosts apart quickly."""
+        self._snapshot = snapshot
+        self._rules = rules
+        self._field = field
+        self._tries = Tries()
+
+    def candidates(self, bucket: Bucket, demand: Demand) -> list[str]:
+        """Hosts that could ever give something to the job: open, in its queue, asked for; by name."""
+        queue = self._snapshot.queues.get(bucket.queue)
+        return [] if queue is None else self._open_hosts(bucket, demand, queue)
+
+    def usable(self, bucket: Bucket, demand: Demand) -> Flags | None:
+        """The same as flags in the order of all hosts' names; None where only `candidates` knows."""
+        queue = self._snapshot.queues.get(bucket.queue)
+        if queue is None or self._field is None:
+            return None
+        return self._field.open_rows(queue, bucket.requirement, demand)
+
+    def is_outside(self, bucket: Bucket, demand: Demand, host: str) -> bool:
+        """Whether the host is none of the queue's, or not asked for, however it is now."""
+        queue = self._snapshot.queues.get(bucket.queue)
+        return queue is None or outside(demand, host, queue, self._rules) is not None
+
+    def _open_hosts(self, bucket: Bucket, demand: Demand, queue: Queue) -> list[str]:
+        if self._field is not None:
+            return self._field.open_hosts(queue, bucket.requirement, demand)
+        found = ((name, standing(demand, host, queue, self._rules)) for name, host in self._snapshot.hosts.items())
+        return sorted(name for name, reason in found if reason is None or reason is RECENT)
+
+    def needs(self, bucket: Bucket, demand: Demand) -> list[Need]:
+        """The least that the job takes, for each of its alternatives."""
+        return needs_of(demand)
+
+    def place(
+        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], books: Books, then: Standing | None = None
+    ) -> Allocation | Reason:
+        """What one job would hold on some of `hosts` if they had these books; earlier ones are preferred if alike.
+
+        `then`: what limits leave to it; None: all.
+        """
+        first: Reason | None = None
+        asked = _Asked(demand, books, then)
+        for choice in demand.choices:
+            found = self._choice(asked, choice, hosts)
+            if isinstance(found, Allocation):
+                over = then.reason(found.hosts) if then is not None else None
+                if over is None:
+                    return found
+                found = over
+            first = first or found
+        return first or NO_HOST
+
+    def _choice(self, asked: _Asked, choice: Choice, hosts: Sequence[str]) -> Allocation | Reason:
+        if len(choice.terms) == 1:
+            term, (least,) = choice.terms[0], tasks_of(choice, asked.demand.slots)
+            most = asked.most_slots
+            found = self._term(asked, term, least, max(least, most - most % term.block), hosts)
+            return found if isinstance(found, Reason) else self._units(term).whole(merge(found))
+        return self._compound(asked, choice, hosts)
+
+    def _compound(self, asked: _Asked, choice: Choice, hosts: Sequence[str]) -> Allocation | Reason:
+        reason: Reason | None = None
+        for group in self._alike(choice.same, hosts):
+            for turns in turns_of(len(choice.terms)):
+                found = self._parts(asked, choice, turns, group)
+                if isinstance(found, Reason):
+                    reason = reason or found
+                    continue
+                whole = merge([part for number in range(len(turns)) for part in found[number]])
+                # Each part may have what it gets, and all together more than a limit of a host allows.
+                over = None if asked.then is None else asked.then.reason(whole.hosts)
+                if over is None:
+                    return whole
+                reason = reason or over
+            dealt = self._dealt(asked, choice, group)
+            if dealt is not None:
+                return merge([part for parts in dealt for part in parts])
+        return reason or NO_HOST
+
+    def _dealt(self, asked: _Asked, choice: Choice, hosts: Sequence[str]) -> list[list[HostAllocation]] | None:
+        """Places for the parts of a compound, chosen for all of them at once."""
+        if self._tries.left <= 0 or not all(is_plain(term) for term in choice.terms):
+            return None
+        parts = []
+        for term, tasks in zip(choice.terms, tasks_of(choice, asked.demand.slots), strict=True):
+            room = {offer.host: offer.tasks for offer in self._offers(asked, term, tasks, hosts)}
+            if sum(room.values()) < tasks:
+                return None
+            parts.append(Part(term, tasks, room))
+        there = HostTry(self._snapshot, self._rules, asked.books, choice.terms, self._tries, asked.lets_have)
+        return deal(parts, there, asked.demand.first_hosts)
+
+    def _parts(
+        self, asked: _Asked, choice: Choice, turns: Sequence[int], hosts: Sequence[str]
+    ) -> dict[int, tuple[HostAllocation, ...]] | Reason:
+        """Places for the parts of a compound, each beside those whose turn came before."""
+        tried: dict[str, HostLedger] = {}
+        parts: dict[int, tuple[HostAllocation, ...]] = {}
+        shares, books = tasks_of(choice, asked.demand.slots), asked.books
+        beside = asked._replace(books=lambda name: tried.get(name) or books(name))
+        for number in turns:
+            tasks = shares[number]
+            found = self._term(beside, choice.terms[number], tasks, tasks, hosts)
+            if isinstance(found, Reason):
+                return found
+            for part in found:
+                own = tried.get(part.host) or books(part.host).copy()
+                own.exclusive = None  # its own parts do not keep each other out
+                own.take((-1, _TRIED - number), apart(part))
+                tried[part.host] = own
+            parts[number] = found
+        return parts
+
+    def _alike(self, same: Sequence[str], hosts: Sequence[str]) -> list[list[str]]:
+        groups: dict[object, list[str]] = {}
+        for name in hosts:
+            key = same_of(same, self._snapshot.hosts[name].values)
+            if key is not None:
+                groups.setdefault(key, []).append(name)
+        return list(groups.values())
+
+    def _term(
+        self, asked: _Asked, term: Term, least: int, most: int, hosts: Sequence[str]
+    ) -> tuple[HostAllocation, ...] | Reason:
+        reason: Reason | None = None
+        firsts = asked.demand.first_hosts if term.is_first else ()
+        tile = most if not term.is_tiled else 0
+        alone = dict.fromkeys((most, least)) if term.one_host else (most,)
+        for tasks in alone if term.cu is None and (not term.is_striped or most == 1) else ():
+            need = term.need(tasks)
+            for name in hosts:
+                host = self._snapshot.hosts[name]
+                if (firsts and name not in firsts) or (term.is_tiled and 1 < tasks > (term.tile(host.values) or tile)):
+                    continue
+                found = self._try(asked, term, host, need)
+                if isinstance(found, HostAllocation):
+                    return (found,)
+                reason = reason or found
+        if term.cu is None and (most == 1 or term.one_host):
+            return reason or NO_HOST
+        offers, fill = self._offers(asked, term, most, hosts), self._filler(asked, term)
+        if not term.one_host:
+            return assemble(term, least, most, offers, fill, first_hosts=firsts)
+        for offer in offers:
+            whole = assemble(term, least, most, [offer], fill, first_hosts=firsts)
+            if not isinstance(whole, Reason):
+                return whole
+        return reason or NO_HOST
+
+    def _try(self, asked: _Asked, term: Term, host: HostSnapshot, need: HostNeed) -> HostAllocation | Reason:
+        ledger = asked.books(host.name)
+        found = try_host(term, host, ledger, live_values(host, ledger), need, self._rules)
+        if asked.then is None or isinstance(found, Reason):
+            return found
+        return asked.then.part_reason(found) or found
+
+    def _filler(self, asked: _Asked, term: Term) -> Fill:
+        def fill(name: str, tasks: int, is_first: bool) -> HostAllocation | Reason:
+            return self._try(asked, term, self._snapshot.hosts[name], term.need(tasks, first=is_first))
+
+        return fill
+
+    def _offers(self, asked: _Asked, term: Term, most: int, hosts: Sequence[str]) -> list[Offer]:
+        """What each host could give at the most, by its slots; filling it says what it gives in fact."""
+        units = self._units(term)
+        one = term.need(1, first=False)
+        offers = []
+        for name in hosts:
+            host, ledger = self._snapshot.hosts[name], asked.books(name)
+            same = same_of(term.same, host.values)
+            if same is None or (units.number is not None and name not in units.number):
+                continue
+            if isinstance(self._try(asked, term, host, one), Reason):
+                continue
+            room = most if ledger.free_slots is None else min(most, ledger.free_slots)
+            for kind, per_task in term.task_devices:
+                room = min(room, len(ledger.gpus) // per_task if kind.share == 1.0 else room)
+            if term.affinity is not None:
+                room = cpu_affinity.room(ledger, term.affinity, room)
+            unit = 0 if units.number is None else units.number[name]
+            offers.append(Offer(name, term.share(room), term.tile(host.values), same, unit))
+        denied = units.denied((each.unit for each in offers), lambda part: crowded(asked.books(part.host), alone=True))
+        return [each for each in offers if each.unit not in denied]
+
+    def _units(self, term: Term) -> Units:
+        return Units(self._snapshot.compute_units, term, self._snapshot.hosts)

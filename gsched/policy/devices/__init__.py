@@ -1,0 +1,4 @@
+"""Which GPUs and which processor units of one host, of those that are free.
+
+Start with `gpu_choice`. It takes nothing: the ledger does, when the plan is carried out.
+"""

@@ -1,0 +1,111 @@
+"""What a job takes of each limit, counter by counter: the same for those that run, are planned or ask to start.
+
+A counter is what one limit counts together. It is only named here; what is in use is counted elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from gsched.model.allocation import HostAllocation
+from gsched.model.limit import PER_PROCESSOR, SLOTS
+from gsched.model.snapshot import Bucket
+from gsched.policy.limits.limit_counts import Member, Section
+from gsched.policy.limits.limit_members import EVERYBODY, groups_above
+
+OF_QUEUE: Final = "queue"
+OF_USERS: Final = "users"
+OF_QUEUE_USER: Final = "user of a queue"
+OF_ARRAY: Final = "array"
+OF_JOB_GROUP: Final = "job group"
+OF_SECTION: Final = "section"
+
+
+# Pending reasons of LSF for limits of slots: it is full; it has not enough for a parallel job; whose it is.
+QUEUE_TEXTS = (
+    "The queue has reached its job slot limit",
+    "The queue has not enough job slots for the parallel job",
+    "",
+)
+QUEUE_USER_TEXTS = (
+    "User has reached the per-user job slot limit of the queue",
+    "Not enough per-user job slots of the queue for the parallel job",
+)
+USER_TEXTS = (
+    "The user has reached his/her job slot limit",
+    "The user has not enough job slots for the parallel job",
+)
+GROUP_TEXTS = (
+    "One of the user's groups has reached its job slot limit",
+    "One of user's groups has not enough job slots for the parallel job",
+)
+
+
+class Counter(NamedTuple):
+    """Slots of a queue or of users, on one host or on all; started jobs of an array or a job group; or what a member
+    of a section uses of one of its amounts.
+    """
+
+    kind: str
+    name: str = ""
+    """Of the queue, array or job group."""
+    members: tuple[str, ...] = ()
+    """The users."""
+    host: str = ""
+    section: Section | None = None
+    member: Member = ("", "", "", "", "")
+    resource: str = ""
+
+    @property
+    def on_host(self) -> str:
+        """The only host that counts; empty when several do."""
+        return self.host or self.member[2]
+
+    @property
+    def counts_slots(self) -> bool:
+        return self.kind in (OF_QUEUE, OF_USERS, OF_QUEUE_USER) or self.resource in (SLOTS, PER_PROCESSOR)
+
+    @property
+    def said(self) -> str:
+        """`slots of queue q on h1`, `ngpus (limit L)`, `jobs of job group /a`: for people."""
+        if self.section is not None:
+            return f"{self.resource} (limit {self.section.name})"
+        if self.kind in (OF_ARRAY, OF_JOB_GROUP):
+            return f"jobs of {self.kind} {self.name}"
+        whose = f"queue {self.name}" if self.name else ""
+        users = f"{', '.join(self.members[:3])}{', ...' if len(self.members) > 3 else ''}"
+        owner = " by ".join(each for each in (whose, users) if each)
+        return f"slots of {owner}{f' on {self.host}' if self.host else ''}"
+
+    def may_count(self, queue: str, user: str) -> bool:
+        """Whether jobs of that queue and user can count at all."""
+        if self.kind in (OF_QUEUE, OF_QUEUE_USER) and queue != self.name:
+            return False
+        return self.kind not in (OF_USERS, OF_QUEUE_USER) or user in self.members or EVERYBODY in self.members
+
+    def amount_of(self, bucket: Bucket, parts: Sequence[HostAllocation]) -> float:
+        """How much of it a job of the bucket has that holds those parts."""
+        if self.section is not None:
+            if not self.section.concerns(bucket):
+                return 0.0
+            return self.section.takes(bucket, parts).get(self.member, {}).get(self.resource, 0.0)
+        if self.kind == OF_ARRAY:
+            return float(str(bucket.array) == self.name)
+        if self.kind == OF_JOB_GROUP:
+            return float(bool(bucket.job_group) and self.name in groups_above(bucket.job_group))
+        if not self.may_count(bucket.queue, bucket.user):
+            return 0.0
+        return float(sum(part.slots for part in parts if self.host in ("", part.host)))
+
+
+class Claim(NamedTuple):
+    """So much of a counter that a job would take, beside what is used."""
+
+    counter: Counter
+    take: float
+    used: float
+    """By started jobs now, and by those that the cycle has placed."""
+    allowed: float
+    text: str
+    """Which limit it is, for people."""

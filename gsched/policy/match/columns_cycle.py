@@ -1,0 +1,188 @@
+"""The columns of one cycle: which classes were matched and ranked, kept in step with what the cycle takes.
+
+Matches are kept with the columns between cycles as long as they are used; ranks live for one cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import numpy as np
+
+from gsched.model.allocation import Allocation
+from gsched.model.columns import HostColumns
+from gsched.model.queue import Queue
+from gsched.model.reason import PendingReason
+from gsched.model.snapshot import RequirementClass, Snapshot
+from gsched.policy.devices.scarce_placement import scarce_hosts
+from gsched.policy.match.columns import RECENT, Asked, Flags, Match, is_closed
+from gsched.policy.match.columns_rank import Ranking
+from gsched.policy.match.columns_reasons import Reasons
+from gsched.policy.match.host_fit import Rules
+from gsched.policy.match.host_scratch import Shelf
+from gsched.policy.requirement.demand import Demand, Term
+from gsched.policy.requirement.reasons import Reason
+
+_MOST_UNUSED = 256
+"""Matches that are kept though a cycle did not use them."""
+
+
+class Way(NamedTuple):
+    """Some tasks of a term, to be placed on one host."""
+
+    choice: int
+    place: int
+    """Of the term in its compound."""
+    term: Term
+    tasks: int
+    first: bool = True
+    """Whether the host would be the job's first."""
+
+
+class CycleColumns:
+    """Rankings of classes in one cycle. One step is one class looked at on all hosts."""
+
+    def __init__(self, snapshot: Snapshot, rules: Rules) -> None:
+        columns = snapshot.columns
+        if columns is None or columns.ledger is not snapshot.ledger:
+            columns = HostColumns(snapshot.hosts, snapshot.ledger)
+        self.columns = columns
+        self.steps = 0
+        self._snapshot = snapshot
+        self._rules = rules
+        self.recent: dict[float, Flags] = {}
+        """JOB_ACCEPT_INTERVAL of queues, seconds -> rows that take no more jobs for a moment."""
+        self._matches = _kept_matches(columns, snapshot)
+        self._used: set[Hashable] = set()
+        self._scarce = scarce_hosts(columns, snapshot)
+        self._rankings: dict[Hashable, Ranking] = {}
+        self._reasons: dict[Hashable, Reasons] = columns.memo.setdefault("reasons", {})
+        self.shelves: dict[int, Shelf] = {}
+        """Rows from which lanes take."""
+
+    def match(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> Match:
+        """The class against all hosts, as the books are now."""
+        return self._match(self._key(queue, requirement, demand, way), queue, demand, way)
+
+    def ranking(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> Ranking:
+        """The same by rank. It keeps itself in step."""
+        key = self._key(queue, requirement, demand, way)
+        found = self._rankings.get(key)
+        if found is None:
+            match = self._match(key, queue, demand, way)
+            found = self._rankings[key] = Ranking(
+                self.columns, match, self._rules, self._recent_of(queue), self._scarce
+            )
+        return found
+
+    def open_hosts(self, queue: Queue, requirement: RequirementClass, demand: Demand) -> list[str]:
+        """The hosts that could ever give something to jobs of the class: open, in its queue, asked for; by name."""
+        names = self.columns.names
+        return [names[row] for row in np.flatnonzero(self.open_rows(queue, requirement, demand)).tolist()]
+
+    def open_rows(self, queue: Queue, requirement: RequirementClass, demand: Demand) -> Flags:
+        """The same as flags of rows."""
+        term = demand.choices[0].terms[0]
+        return self.match(queue, requirement, demand, Way(0, 0, term, 1, first=False)).codes >= RECENT
+
+    def reasons(
+        self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way, refused: dict[int, Reason]
+    ) -> tuple[PendingReason, ...]:
+        """Why each host takes no job of the class; `refused`: rows that would, but for another reason."""
+        key = self._key(queue, requirement, demand, way)
+        match = self._match(key, queue, demand, way)
+        ranking = self._rankings.get(key)
+        reasons = self._reasons.get(key)
+        if reasons is None or reasons.match is not match:
+            reasons = self._reasons[key] = Reasons(self.columns, match)
+        return reasons.of({**ranking.refused, **refused} if ranking is not None else refused, self._rules)
+
+    def usable_hosts(self) -> int:
+        """How many hosts are not closed."""
+        return self.columns.size - int(self.columns.standing("closed", is_closed).sum())
+
+    def dissolve(self) -> None:
+        """The cycle is over: its rankings and their ways to look at a host let go of each other."""
+        for ranking in self._rankings.values():
+            ranking.single = None
+
+    def follow(self) -> None:
+        """The books of the cycle have changed: look at those hosts anew."""
+        changed = self._snapshot.ledger.changed
+        index = self.columns.index
+        for name in sorted(changed):
+            row = index.get(name)
+            if row is not None:
+                self.shelves.pop(row, None)
+                self.columns.try_out(row)
+        changed.clear()
+
+    def started(self, allocation: Allocation) -> None:
+        """The allocation was taken from the books; where JOB_ACCEPT_INTERVAL is set its hosts take no more for now."""
+        columns = self.columns
+        for part in allocation.parts:
+            row = columns.index[part.host]
+            for recent in self.recent.values():
+                recent[row] = True
+            self.shelves.pop(row, None)
+            columns.try_out(row, devices=bool(part.gpus or part.bindings))
+        self._snapshot.ledger.changed.clear()
+
+    def shelf(self, row: int) -> Shelf | None:
+        """What the host of the row has left, for lanes to take from; None where counting does not say all."""
+        books = self.columns.books(row)
+        idle = books.idle_alike()
+        if idle is None:
+            return None
+        found = self.shelves[row] = Shelf(books.host, idle, dict(books.reserved))
+        return found
+
+    def took(self, row: int) -> None:
+        """A lane takes from the shelf of the row: where JOB_ACCEPT_INTERVAL is set its host takes no more for now."""
+        for recent in self.recent.values():
+            recent[row] = True
+
+    def close(self) -> None:
+        """Forget matches that are no longer needed, and what of the rankings holds on to each other."""
+        for ranking in self._rankings.values():
+            ranking.single = None
+        if len(self._matches) > len(self._used) + _MOST_UNUSED:
+            for key in [key for key in self._matches if key not in self._used]:
+                del self._matches[key]
+                self._reasons.pop(key, None)
+
+    def _match(self, key: Hashable, queue: Queue, demand: Demand, way: Way) -> Match:
+        found = self._matches.get(key)
+        if found is None:
+            need = way.term.need(way.tasks, first=way.first)
+            firsts = way.first and way.term.is_first and bool(demand.first_hosts)
+            asked = Asked(queue, demand, way.term, need, firsts)
+            found = self._matches[key] = Match(self.columns, asked, self._rules)
+        self._used.add(key)
+        self.steps += 1
+        found.sync(self._recent_of(queue))
+        return found
+
+    def _key(self, queue: Queue, requirement: RequirementClass, demand: Demand, way: Way) -> Hashable:
+        return (queue.name, requirement, way.choice, way.place, way.tasks, way.first)
+
+    def _recent_of(self, queue: Queue) -> Flags | None:
+        interval = self._rules.interval_of(queue)
+        if interval <= 0:
+            return None
+        found = self.recent.get(interval)
+        if found is None:
+            last = self.columns.standing("last_dispatch", lambda host: host.last_dispatch)
+            found = self.recent[interval] = last + interval > self._rules.now
+        return found
+
+
+def _kept_matches(columns: HostColumns, snapshot: Snapshot) -> dict[Hashable, Match]:
+    """The matches of cycles before, if they were made under the same rules."""
+    basis = (snapshot.queues, snapshot.increasing, snapshot.local_type, snapshot.reserve_cores_per_gpu)
+    if columns.memo.get("basis") != basis:
+        columns.memo.clear()
+        columns.memo["basis"] = basis
+    found: dict[Hashable, Match] = columns.memo.setdefault("matches", {})
+    return found

@@ -1,0 +1,104 @@
+"""Why the hosts of a match take no job: counted over all hosts at once, with the numbers of the first of each kind.
+
+The words come from gsched.policy.match.host_fit, asked of one host; what was found is kept while it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from gsched.model.columns import HostColumns
+from gsched.model.reason import PendingReason
+from gsched.policy.match import host_fit
+from gsched.policy.match.columns import BUSY, CLOSED, FITS, RECENT, Match
+from gsched.policy.match.host_fit import Rules
+from gsched.policy.requirement.reasons import NAMED_HOSTS, Reason, ranked, split
+
+_Found = dict[tuple[str, bool], tuple[int, str, list[str]]]
+"""(text, candidate) -> hosts, numbers of the first, names of the first few."""
+
+
+class Reasons:
+    """The reasons of a match, kept with the columns between cycles."""
+
+    def __init__(self, columns: HostColumns, match: Match) -> None:
+        self._columns = columns
+        self.match = match
+        self._revision = -1
+        self._firsts: frozenset[int] = frozenset()
+        """Rows whose numbers are told."""
+        self._told: tuple[PendingReason, ...] = ()
+
+    def of(self, refused: Mapping[int, Reason], rules: Rules) -> tuple[PendingReason, ...]:
+        """Each host's reason, counted; `refused` are those of hosts where the class would fit. Never empty."""
+        match = self.match
+        if refused:
+            found = self._count(rules)
+            for row, reason in sorted(refused.items()):
+                if match.codes[row] == FITS:
+                    _add(found, reason, 1, [self._columns.names[row]])
+            return _told(found)
+        if match.revision != self._revision or not match.changed.isdisjoint(self._firsts):
+            self._told = _told(self._count(rules))
+            self._revision = match.revision
+        match.changed.clear()
+        return self._told
+
+    def _count(self, rules: Rules) -> _Found:
+        match, columns = self.match, self._columns
+        found: _Found = {}
+        firsts = []
+        for code in np.flatnonzero(match.counts).tolist():
+            if code == FITS:
+                continue
+            rows = np.flatnonzero(match.codes == code)
+            firsts.append(int(rows[0]))
+            if code in (CLOSED, BUSY):
+                self._said(rows.tolist(), code, found)
+                continue
+            names = [columns.names[row] for row in rows[:NAMED_HOSTS]]
+            _add(found, self._ask(int(rows[0]), code, rules), len(rows), names)
+        self._firsts = frozenset(firsts)
+        return found
+
+    def _said(self, rows: Iterable[int], code: int, found: _Found) -> None:
+        """Hosts that say themselves why they take nothing."""
+        queue = self.match.asked.queue.name
+        groups: dict[str, list[str]] = {}
+        for row in rows:
+            host = self._columns.hosts[row]
+            text = host.closed if code == CLOSED else host.busy.get(queue) or host.busy.get("", "")
+            groups.setdefault(text, []).append(host.name)
+        for text, names in groups.items():
+            _add(found, split(text), len(names), names)
+
+    def _ask(self, row: int, code: int, rules: Rules) -> Reason:
+        columns, asked = self._columns, self.match.asked
+        host = columns.hosts[row]
+        if code == RECENT:
+            return host_fit.RECENT
+        reason = host_fit.standing(asked.demand, host, asked.queue, rules)
+        if reason is not None:
+            return reason
+        books = columns.books(row)
+        values = host_fit.live_values(host, books, columns.shared_left(row))
+        tried = host_fit.try_host(asked.term, host, books, values, asked.need, rules)
+        return tried if isinstance(tried, Reason) else host_fit.NOT_ASKED
+
+
+def _add(found: _Found, reason: Reason, count: int, names: list[str]) -> None:
+    key = (reason.text, reason.candidate)
+    before = found.get(key)
+    if before is None:
+        found[key] = (count, reason.detail, names[:NAMED_HOSTS])
+    else:
+        found[key] = (before[0] + count, before[1] or reason.detail, [*before[2], *names][:NAMED_HOSTS])
+
+
+def _told(found: _Found) -> tuple[PendingReason, ...]:
+    return ranked(
+        PendingReason(text, count, detail, candidate, tuple(names))
+        for (text, candidate), (count, detail, names) in found.items()
+    )

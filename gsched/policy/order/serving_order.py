@@ -1,0 +1,166 @@
+"""Who is served first: queues by priority; within a queue by rank (-sp, then the order of submission) or by fairshare.
+
+It never decides whether a job may start or where. What it costs grows with the jobs that are served and with the
+buckets of classes that can be placed at all, never with the jobs that wait.
+
+    order = ServingOrder(snapshot, live, closed)
+    for job_id, bucket in order:          exactly one of the following, or nothing, before the next turn:
+        order.placed(bucket, allocation)      it starts: counts for fairshare
+        order.drop(bucket)                    no more jobs of this bucket
+        order.drop_class(queue, requirement)  no more jobs of this class in this queue, whoever owns them
+        order.drop_queue(queue)               no more jobs of this queue
+    order.passed_over()                   keys (as in Plan.reasons) that a reason is owed for
+    order.unreached()                     keys that were not come to, when the loop was left early
+
+`live`: the requirement classes that could be placed on some host; None: all. `closed`: queues that start nothing
+(gsched.policy.limits.job_limits.LimitUse.closed_queues). Jobs of other classes and of those queues are never touched.
+
+The order, with every tie-break:
+- The queue of larger PRIORITY first. A queue that no longer exists has priority 0.
+- Queues of equal priority are one queue: those without fairshare are merged by rank; one with fairshare offers the
+  first job of the user whose turn it is; of all these offers the smallest (rank, job id) is served.
+- Without fairshare: the smallest (rank, job id).
+- With fairshare: from the top of the share tree down, the group or user of the largest dynamic priority among those
+  who have a job to serve; among equals the one whose next job has the smallest (rank, job id). Then his jobs by rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterator, Mapping
+from itertools import chain
+
+from gsched.model.allocation import Allocation
+from gsched.model.snapshot import Bucket, Line, RequirementClass, Snapshot, index_of_queues, queues_of
+from gsched.policy.order.arrival_order import BUCKET, JOB, Arrivals, Kind
+from gsched.policy.order.fairshare import ShareTree, tree_of
+from gsched.policy.order.fairshare_turns import ShareTurns
+
+ReasonKey = Bucket | tuple[str, RequirementClass]
+"""A key of Plan.reasons: one bucket, or all jobs of a class in a queue."""
+
+
+class ServingOrder:
+    """See the module. Iterate once."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        live: Container[RequirementClass] | None = None,
+        closed: Collection[str] = (),
+        trees: Mapping[str, ShareTree] | None = None,
+    ) -> None:
+        """`trees`: share trees of queues to go on with."""
+        self._snapshot = snapshot
+        self._kinds: dict[str, dict[RequirementClass, Kind]] = {}
+        self._trees: dict[str, ShareTree] = dict(trees or {})
+        self._untouched: list[RequirementClass] = []
+        self._owed: dict[ReasonKey, None] = {}
+        self._dropped: set[Bucket] = set()
+        self._current: Bucket | None = None
+        self._is_current_dropped = False
+        for requirement, buckets in snapshot.pending.items():
+            if live is None or requirement in live:
+                self._sort_in(requirement, buckets)
+            else:
+                self._untouched.append(requirement)
+        for queue in closed:
+            self.drop_queue(queue)
+
+    def __iter__(self) -> Iterator[tuple[int, Bucket]]:
+        queues = self._snapshot.queues
+        levels: dict[int, list[str]] = {}
+        for name in sorted(self._kinds):
+            levels.setdefault(queues[name].priority if name in queues else 0, []).append(name)
+        return chain.from_iterable(self._serve(levels[priority]) for priority in sorted(levels, reverse=True))
+
+    def drop(self, bucket: Bucket) -> None:
+        """Serve no more jobs of this bucket."""
+        self._owed[bucket] = None
+        if bucket is self._current:
+            self._is_current_dropped = True
+        else:
+            self._dropped.add(bucket)
+
+    def drop_class(self, queue: str, requirement: RequirementClass) -> None:
+        """Serve no more jobs of this requirement class in this queue, whoever owns them."""
+        kind = self._kinds.get(queue, {}).get(requirement)
+        if kind is not None:
+            kind.dead = True
+            self._owed[queue, requirement] = None
+
+    def drop_queue(self, queue: str) -> None:
+        """Serve no more jobs of this queue. A reason is owed for each of its classes."""
+        for requirement, kind in self._kinds.get(queue, {}).items():
+            kind.dead = True
+            self._owed[queue, requirement] = None
+
+    def placed(self, bucket: Bucket, allocation: Allocation) -> None:
+        """A job of the bucket starts; in a queue with fairshare its owner's priority falls."""
+        tree = self._trees.get(bucket.queue)
+        if tree is not None:
+            gpus = sum(len(part.gpus) for part in allocation.hosts)
+            tree.placed(tree.leaf(bucket.user, bucket.user_group), allocation.slots, gpus)
+
+    @property
+    def trees(self) -> Mapping[str, ShareTree]:
+        """Share trees of the queues that were come to, with what was placed."""
+        return self._trees
+
+    def passed_over(self) -> list[ReasonKey]:
+        """What a reason is owed for: dropped buckets, dropped classes and those that were not live, by queue.
+
+        Together with the jobs that were served these are all jobs, once the loop has come to its end.
+        """
+        owed = dict(self._owed)
+        for requirement in self._untouched:
+            for queue in queues_of(self._snapshot.pending, requirement):
+                owed[queue, requirement] = None
+        return list(owed)
+
+    def unreached(self) -> list[ReasonKey]:
+        """Classes that may still have jobs to serve: for a loop that was left early."""
+        return [
+            (queue, requirement)
+            for queue, kinds in self._kinds.items()
+            for requirement, kind in kinds.items()
+            if not kind.dead
+        ]
+
+    def close(self) -> None:
+        """It is over: what of it holds on to each other lets go."""
+        for kinds in self._kinds.values():
+            for kind in kinds.values():
+                kind.close()
+
+    def _sort_in(self, requirement: RequirementClass, buckets: Mapping[Bucket, Line]) -> None:
+        for queue in queues_of(self._snapshot.pending, requirement):
+            self._kinds.setdefault(queue, {})[requirement] = Kind(queue, requirement, buckets)
+
+    def _serve(self, names: list[str]) -> Iterator[tuple[int, Bucket]]:
+        """The jobs of queues of one priority."""
+        turns: list[Arrivals | ShareTurns] = []
+        arriving: list[Kind] = []
+        for name in names:
+            queue = self._snapshot.queues.get(name)
+            if queue is not None and queue.fairshare is not None:
+                tree = self._trees.get(name) or tree_of(self._snapshot, queue)
+                self._trees[name] = tree
+                turns.append(ShareTurns(tree, self._kinds[name], self._dropped))
+            else:
+                arriving += self._kinds[name].values()
+        if arriving:
+            turns.append(Arrivals(arriving, self._dropped, index_of_queues(self._snapshot.pending)))
+        others = turns[1:]
+        while turns:
+            chosen, first = turns[0], turns[0].head()
+            for other in others:
+                head = other.head()
+                if first is None or (head is not None and head < first):
+                    chosen, first = other, head
+            if first is None:
+                return
+            bucket = first[BUCKET]
+            self._current, self._is_current_dropped = bucket, False
+            yield first[JOB], bucket
+            chosen.advance(dropped=self._is_current_dropped)
+        self._current = None

@@ -1,0 +1,104 @@
+"""What beside free room keeps a job from a place: limits of hosts, and what is planned for others. It only says no."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.snapshot import Bucket, RequirementClass, Snapshot
+from gsched.policy.backfill.reservations import Reservations
+from gsched.policy.limits.job_limits import LimitUse
+from gsched.policy.limits.limit_sections import Denial
+from gsched.policy.requirement.reasons import Reason
+
+
+class PlaceGuard:
+    """Asked about each place that is found, in one cycle."""
+
+    def __init__(self, snapshot: Snapshot, now: float, limits: LimitUse, reservations: Reservations) -> None:
+        self._now = now
+        self._limits = limits
+        self._reservations = reservations
+        self.own: dict[Bucket, dict[int, Reason]] = {}
+        """Rows that a bucket may not use in this cycle for a limit's sake."""
+        self.limited_buckets: set[Bucket] = set()
+        """Buckets to which limits of hosts have said no."""
+        self.guarded = reservations.hosts()
+        """Hosts where something is planned for others."""
+        self._limited: dict[int, tuple[Bucket, bool]] = {}
+        """Identity of a bucket, which costs less than its hash -> whether limits of hosts can say anything to it."""
+
+    def renew(self) -> None:
+        """Something was planned."""
+        self.guarded = self._reservations.hosts()
+
+    def only(self, bucket: Bucket) -> frozenset[str] | None:
+        """The hosts that -U binds the job to; None when it does not."""
+        return self._reservations.guard.only_hosts(bucket) if bucket.requirement.reservation else None
+
+    def ends_at(self, bucket: Bucket) -> float:
+        """Latest end of a job of the bucket that starts now, UTC seconds; infinite when nobody knows."""
+        run_s = bucket.requirement.run_s
+        return math.inf if run_s is None else self._now + run_s
+
+    def is_promised(self, queue: str, requirement: RequirementClass) -> bool:
+        """Whether something is planned for a job of the class since the cycle before."""
+        return self._reservations.awaits(queue, requirement)
+
+    def ready(self, bucket: Bucket) -> Allocation | None:
+        """The place that was planned for a job of such a class, if it is free by now."""
+        found = self._reservations.ready(bucket, self.ends_at(bucket))
+        return None if found is None or self.forbids(bucket, found) is not None else found
+
+    def lets_pass(self, bucket: Bucket, part: HostAllocation) -> bool:
+        """Whether nothing at all can be against the part: nothing is planned for the host, and there are no limits."""
+        return (
+            part.host not in self.guarded and not bucket.requirement.reservation and self._limits.says_nothing(bucket)
+        )
+
+    def planned(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
+        """Why what is planned for others forbids the part."""
+        if part.host not in self.guarded and not bucket.requirement.reservation:
+            return None
+        return self._reservations.allows(part, self.ends_at(bucket), bucket)
+
+    def limited(self, bucket: Bucket, part: HostAllocation) -> Reason | None:
+        """Why limits forbid the part: those of the host, or what planned jobs will need of any."""
+        if self._limits.says_nothing(bucket):
+            return None
+        denial = self._limits.host_reason(bucket, part.host, part) if self._has_limits(bucket) else None
+        return self._denied(bucket, denial, (part,))
+
+    def forbids(self, bucket: Bucket, allocation: Allocation) -> Reason | None:
+        """Why limits forbid the allocation as a whole, now or for what planned jobs will need of them."""
+        if self._limits.says_nothing(bucket):
+            return None
+        denial = self._limits.allocation_reason(bucket, allocation) if self._has_limits(bucket) else None
+        return self._denied(bucket, denial, allocation.hosts)
+
+    def _denied(self, bucket: Bucket, denial: Denial | None, parts: Sequence[HostAllocation]) -> Reason | None:
+        if denial is None:
+            reason = self._reservations.keeps_limits(parts, self.ends_at(bucket), bucket)
+        else:
+            reason = Reason(denial.text, denial.detail)
+        if reason is not None:
+            self.limited_buckets.add(bucket)
+        return reason
+
+    def left(self, bucket: Bucket, slots: int) -> Reason | None:
+        """Why no place for so many slots is to be looked for: planned jobs will need what is left of a limit."""
+        if self._limits.says_nothing(bucket):
+            return None
+        return self._denied(bucket, None, (HostAllocation(host="", slots=slots),))
+
+    def _has_limits(self, bucket: Bucket) -> bool:
+        found = self._limited.get(id(bucket))
+        if found is None:
+            found = (bucket, self._limits.has_host_limits(bucket))
+            self._limited[id(bucket)] = found
+        return found[1]
+
+    def refuse(self, bucket: Bucket, row: int, reason: Reason) -> None:
+        """The bucket may not use the host in this cycle."""
+        self.own.setdefault(bucket, {})[row] = reason

@@ -1,0 +1,391 @@
+"""Preemption: which running jobs of lower queues make room for a waiting one, and which preempted ones may go on.
+
+Suspended jobs give back slots only; GPUs and amounts come back from jobs that are requeued. What gets free is held for
+the job it was freed for. No job is preempted soon after its start, after it went on, or more often than is allowed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from gsched.model.allocation import Allocation, HostAllocation
+from gsched.model.host_ledger import HostLedger
+from gsched.model.queue import Queue
+from gsched.model.reason import PlannedStart
+from gsched.model.snapshot import Bucket, Preempted, Running, Snapshot
+from gsched.policy.backfill.reservations import Reservations
+from gsched.policy.backfill.start_planner import Trial
+from gsched.policy.preempt.shared_victims import choose
+from gsched.policy.requirement.demand import Demand
+from gsched.policy.requirement.reasons import Reason
+
+MOST_SEARCHES = 4
+"""Jobs for which one cycle looks for victims."""
+LOOK_AGAIN_S = 5.0
+"""A job that found no victims looks again after so long."""
+MOST_RANKED = 512
+"""Hosts whose jobs are put in order as victims: those that lack least."""
+MOST_HOSTS = 64
+"""Hosts of one search for a job that runs on one host."""
+MOST_VICTIMS = 256
+"""Victims of one search."""
+MOST_PRUNED = 32
+"""Victims that are tried to be spared once enough are found."""
+
+Displace = Callable[[HostLedger, Running], None]
+_STOPPABLE = frozenset({"RUN"})
+_ENDABLE = frozenset({"RUN", "USUSP", "SSUSP"})
+
+
+class Displacement(NamedTuple):
+    """Who makes room. `allocation` can be taken at once; when it is None, `planned` says when and where."""
+
+    preempted: tuple[Preempted, ...]
+    allocation: Allocation | None
+    planned: PlannedStart | None = None
+
+
+class _Victim(NamedTuple):
+    key: tuple[int, int, bool, float, int]
+    """-preference, queue's priority, holds GPUs that nobody gains, -start, -job id: the smallest goes first."""
+    running: Running
+
+
+def may_preempt(queue: Queue, victim: Queue) -> bool:
+    """Whether jobs of `queue` may displace jobs of `victim`, which must be of lower priority. lsb.queues(5)."""
+    if victim.priority >= queue.priority:
+        return False
+    named, by = queue.preemption.preemptive, victim.preemption.preemptable_by
+    if named is not None and (not named or any(name == victim.name for name, _ in named)):
+        return True
+    return by is not None and (not by or queue.name in by)
+
+
+class Preemptor:
+    """Preemption in one cycle. It changes the cycle's ledger (suspends there) and books what is freed."""
+
+    def __init__(self, snapshot: Snapshot, now: float, trial: Trial, reservations: Reservations) -> None:
+        self._snapshot = snapshot
+        self._now = now
+        self._trial = trial
+        self._reservations = reservations
+        self._gone: set[int] = set()
+        """Displaced in this cycle."""
+        self._preemptable: dict[str, dict[str, int]] = {}
+        self._ripe: dict[str, dict[str, list[Running]]] = {}
+        self._ending: list[Running] | None = None
+        self._searches = 0
+
+    def find(self, job_id: int, bucket: Bucket, demand: Demand) -> Displacement | None:
+        """Victims for a job that fits nowhere, already displaced in the cycle's books; None if there are none.
+
+        The caller takes `allocation`, if there is one, like any placement; otherwise the job waits for its victims,
+        and what they free is reserved for it. Without success it is not looked again for LOOK_AGAIN_S seconds.
+        """
+        queues = self._queues_below(bucket.queue)
+        if not queues or self._searches >= MOST_SEARCHES:
+            return None
+        if self._now - self._reservations.victims_sought_at(job_id, bucket) < LOOK_AGAIN_S:
+            return None
+        self._searches += 1
+        found = self._find(job_id, bucket, demand, queues)
+        if found is None:
+            self._reservations.sought_victims(bucket)
+        return found
+
+    def _find(self, job_id: int, bucket: Bucket, demand: Demand, queues: dict[str, int]) -> Displacement | None:
+        every = [name for name in self._trial.candidates(bucket, demand) if name in self._snapshot.hosts]
+        names = every
+        if self._reservations.ahead.concerns(bucket):  # nobody is displaced for a job that a limit keeps from the host
+            needs, opens = self._trial.needs(bucket, demand), self._reservations.ahead.opens
+            names = [name for name in names if opens(bucket, needs, name) == -math.inf]
+        if self._is_coming(bucket, demand, names):
+            return None
+        ripe = self._ripe_jobs(bucket.queue, queues)
+        for requeue in (False, True) if self._snapshot.preempt_requeue else (False,):
+            by_host = self._by_host(ripe, queues, bucket, demand, names, requeue)
+            victims = self._choose(bucket, demand, names, by_host, requeue)
+            if victims is not None:
+                displace = self._requeue if requeue else self._suspend
+                found = displace(job_id, bucket, *victims)
+                if found is not None:
+                    return found
+        others = [name for name in every if name not in names]
+        return self._for_shared(job_id, bucket, demand, others, queues) if self._snapshot.preempt_requeue else None
+
+    def _for_shared(
+        self, job_id: int, bucket: Bucket, demand: Demand, names: Sequence[str], queues: dict[str, int]
+    ) -> Displacement | None:
+        """Victims on any host for a job that lacks what hosts share."""
+        needs = self._trial.needs(bucket, demand)
+        if len(needs) != 1 or not needs[0].on_one:
+            return None
+        ripe = {each.job_id: each for jobs in self._ripe_jobs(bucket.queue, queues).values() for each in jobs}
+        able = [each for each in ripe.values() if _able(each, True) and each.job_id not in self._gone]
+        ranked = sorted(self._victim(each, queues, wants_gpus=needs[0].gpus > 0) for each in able)
+        candidates = _runs(ranked)[:MOST_VICTIMS]
+        for host in names[:MOST_HOSTS] if candidates else ():
+            lacks = self._reservations.ahead.shared_lacks(bucket, needs[0], host)
+            if not lacks:
+                continue
+            fits = partial(self._fits, bucket, demand, [host], requeue=True)
+            chosen = choose(lacks, candidates, host, fits)
+            found = None if chosen is None else self._requeue(job_id, bucket, *chosen)
+            if found is not None:
+                return found
+        return None
+
+    def resumable(self) -> list[int]:
+        """Preempted jobs that may go on: their slots are free, and held for nobody else. To be asked at the end of a
+        cycle that came to all jobs. Their slots are taken in the cycle's books.
+        """
+        ledger, running = self._snapshot.ledger, self._snapshot.running
+        waiting = [running[key[0]] for key in ledger.suspended if key[0] in running and key[0] not in self._gone]
+        waiting.sort(key=lambda each: (-self._priority(each), each.started_at, each.job_id))
+        resumed = []
+        for each in waiting:
+            if each.state == "SSUSP" and not each.is_ending and self._has_slots(each):
+                ledger.resume(each.key, each.allocation)
+                resumed.append(each.job_id)
+        return resumed
+
+    # -- who may be displaced -------------------------------------------------------------------------------------
+
+    def _queues_below(self, name: str) -> dict[str, int]:
+        """Queues whose jobs may be displaced -> preference."""
+        found = self._preemptable.get(name)
+        if found is None:
+            queues = self._snapshot.queues
+            queue = queues.get(name)
+            named = dict(queue.preemption.preemptive or ()) if queue is not None else {}
+            found = self._preemptable[name] = (
+                {}
+                if queue is None
+                else {each.name: named.get(each.name, 0) for each in queues.values() if may_preempt(queue, each)}
+            )
+        return found
+
+    def _ripe_jobs(self, queue: str, below: dict[str, int]) -> dict[str, list[Running]]:
+        """Host -> jobs there that jobs of the queue may displace. Kept for the cycle."""
+        found = self._ripe.get(queue)
+        if found is None:
+            found = self._ripe[queue] = {}
+            for running in self._snapshot.running.values():
+                if running.bucket.queue in below and self._is_ripe(running):
+                    for part in running.allocation.parts:
+                        found.setdefault(part.host, []).append(running)
+        return found
+
+    def _by_host(
+        self,
+        ripe: dict[str, list[Running]],
+        queues: dict[str, int],
+        bucket: Bucket,
+        demand: Demand,
+        names: Sequence[str],
+        requeue: bool,
+    ) -> dict[str, list[_Victim]]:
+        """Host -> those who may be displaced in this way, first choice first; hosts that lack least before the others.
+
+        Hosts where even all of them would not be enough are left out.
+        """
+        needs = self._trial.needs(bucket, demand)
+        slots, gpus = min(need.slots for need in needs), min(need.gpus for need in needs)
+        lacking: list[tuple[int, int, str, list[Running]]] = []
+        for host in names:
+            able = [each for each in ripe.get(host, ()) if _able(each, requeue) and each.job_id not in self._gone]
+            if able:
+                books = self._snapshot.ledger.host(host)
+                free = slots if books.free_slots is None else books.free_slots
+                idle = len(books.gpus) - len(books.holders)
+                parts = [books.held[each.key] for each in able if each.key in books.held]
+                more = sum(part.slots for part in parts)
+                freed = sum(len(part.gpus) for part in parts) if requeue else 0
+                if free + more >= slots and idle + freed >= gpus:
+                    lacking.append((max(0, gpus - idle), max(0, slots - free), host, able))
+        lacking.sort(key=lambda each: each[:3])
+        return {
+            host: sorted(self._victim(each, queues, wants_gpus=gpus > 0) for each in able)
+            for _, _, host, able in lacking[:MOST_RANKED]
+        }
+
+    def _victim(self, running: Running, queues: dict[str, int], *, wants_gpus: bool) -> _Victim:
+        wasted = not wants_gpus and any(part.gpus for part in running.allocation.hosts)
+        preference = queues[running.bucket.queue]
+        key = (-preference, self._priority(running), wasted, -running.started_at, -running.job_id)
+        return _Victim(key, running)
+
+    def _is_ripe(self, running: Running) -> bool:
+        """Whether it has run long enough, has not been preempted too often, and is not ending already."""
+        if running.is_ending or running.job_id in self._gone:
+            return False
+        most = self._snapshot.max_job_preempt
+        if most is not None and running.preempted >= most:
+            return False
+        since = max(running.started_at, running.resumed_at)
+        return self._now - since >= self._snapshot.min_run_before_preempt_s
+
+    def _priority(self, running: Running) -> int:
+        queue = self._snapshot.queues.get(running.bucket.queue)
+        return 0 if queue is None else queue.priority
+
+    # -- how many are needed --------------------------------------------------------------------------------------
+
+    def _is_coming(self, bucket: Bucket, demand: Demand, names: Sequence[str]) -> bool:
+        """Whether the job will fit as soon as those have ended that are ending already."""
+        if self._ending is None:
+            self._ending = [each for each in self._snapshot.running.values() if each.is_ending]
+        hosts = {part.host for each in self._ending for part in each.allocation.parts}.intersection(names)
+        if not hosts:
+            return False
+        order = [*sorted(hosts), *(name for name in names if name not in hosts)][: MOST_HOSTS + len(hosts)]
+        return self._fits(bucket, demand, order, self._ending, requeue=True) is not None
+
+    def _fits(
+        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], victims: Sequence[Running], *, requeue: bool
+    ) -> Allocation | None:
+        by_host: dict[str, list[Running]] = {}
+        for victim in victims:
+            for part in victim.allocation.parts:
+                by_host.setdefault(part.host, []).append(victim)
+
+        def books(host: str) -> HostLedger:
+            ledger = self._snapshot.ledger.host(host)
+            displaced = by_host.get(host)
+            if not displaced:
+                return ledger
+            ledger = ledger.copy()
+            for victim in displaced:
+                if victim.key in ledger.held:
+                    ledger.give(victim.key) if requeue else ledger.suspend(victim.key)
+            return ledger
+
+        found = self._trial.place(bucket, demand, hosts, books)
+        return None if isinstance(found, Reason) else found
+
+    def _choose(
+        self, bucket: Bucket, demand: Demand, names: Sequence[str], by_host: dict[str, list[_Victim]], requeue: bool
+    ) -> tuple[list[Running], Allocation] | None:
+        """The fewest victims found, and what the job holds instead of them."""
+        if not by_host:
+            return None
+        if not all(need.on_one for need in self._trial.needs(bucket, demand)):
+            return self._choose_anywhere(bucket, demand, names, by_host, requeue)
+        best: tuple[int, list[_Victim], str, Allocation] | None = None
+        hosts = sorted((found[0].key, host) for host, found in by_host.items())
+        for _, host in hosts[:MOST_HOSTS]:
+            found = self._choose_on(bucket, demand, host, by_host[host][:MOST_VICTIMS], requeue)
+            if found is not None and (best is None or (len(found[0]), found[0], host) < best[:3]):
+                best = (len(found[0]), found[0], host, found[1])
+        return None if best is None else ([each.running for each in best[1]], best[3])
+
+    def _choose_on(
+        self, bucket: Bucket, demand: Demand, host: str, victims: Sequence[_Victim], requeue: bool
+    ) -> tuple[list[_Victim], Allocation] | None:
+        """One victim that suffices, else the first ones that do together, without those that are not needed."""
+        for victim in victims[:MOST_PRUNED]:
+            found = self._fits(bucket, demand, [host], [victim.running], requeue=requeue)
+            if found is not None:
+                return [victim], found
+        low, high = 1, len(victims)
+        if high < 2 or self._fits(bucket, demand, [host], _runs(victims), requeue=requeue) is None:
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._fits(bucket, demand, [host], _runs(victims[:middle]), requeue=requeue) is None:
+                low = middle
+            else:
+                high = middle
+        return self._spare(bucket, demand, [host], list(victims[:high]), requeue)
+
+    def _choose_anywhere(
+        self, bucket: Bucket, demand: Demand, names: Sequence[str], by_host: dict[str, list[_Victim]], requeue: bool
+    ) -> tuple[list[Running], Allocation] | None:
+        usable = set(names)
+        every = {each.running.job_id: each for victims in by_host.values() for each in victims}
+        victims = sorted(every.values())[:MOST_VICTIMS]
+        first = [part.host for each in victims for part in each.running.allocation.parts if part.host in usable]
+        hosts = list(dict.fromkeys([*first, *names]))[:MOST_VICTIMS]
+        if self._fits(bucket, demand, hosts, _runs(victims), requeue=requeue) is None:
+            return None
+        low, high = 0, len(victims)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._fits(bucket, demand, hosts, _runs(victims[:middle]), requeue=requeue) is None:
+                low = middle
+            else:
+                high = middle
+        found = self._spare(bucket, demand, hosts, victims[:high], requeue)
+        return None if found is None else (_runs(found[0]), found[1])
+
+    def _spare(
+        self, bucket: Bucket, demand: Demand, hosts: Sequence[str], victims: list[_Victim], requeue: bool
+    ) -> tuple[list[_Victim], Allocation] | None:
+        """Let those go on that are not needed, the last choice first."""
+        found = self._fits(bucket, demand, hosts, _runs(victims), requeue=requeue)
+        for victim in list(reversed(victims))[:MOST_PRUNED]:
+            fewer = [each for each in victims if each is not victim]
+            without = self._fits(bucket, demand, hosts, _runs(fewer), requeue=requeue) if fewer else None
+            if without is not None:
+                victims, found = fewer, without
+        return None if found is None else (victims, found)
+
+    # -- displacing -----------------------------------------------------------------------------------------------
+
+    def _suspend(
+        self, job_id: int, bucket: Bucket, victims: list[Running], allocation: Allocation
+    ) -> Displacement | None:
+        ledger = self._snapshot.ledger
+        for victim in victims:
+            ledger.suspend(victim.key, victim.allocation)
+        run_s = bucket.requirement.run_s
+        ends_at = math.inf if run_s is None else self._now + run_s
+        refused = any(self._reservations.allows(part, ends_at, bucket) is not None for part in allocation.parts)
+        refused = refused or self._reservations.keeps_limits(allocation.hosts, ends_at, bucket) is not None
+        refused = refused or self._reservations.ahead.breaks_limits(bucket, allocation.hosts)
+        if refused or not self._reservations.may_stop(victims, bucket):
+            for victim in victims:
+                ledger.resume(victim.key, victim.allocation)
+            return None
+        self._gone.update(victim.job_id for victim in victims)
+        return Displacement(_preempted(job_id, victims, requeue=False), allocation)
+
+    def _requeue(
+        self, job_id: int, bucket: Bucket, victims: list[Running], allocation: Allocation
+    ) -> Displacement | None:
+        ending = self._reservations.future.ending
+        added = {victim.job_id for victim in victims} - ending
+        ending |= added
+        planned = self._reservations.hold(job_id, bucket, allocation, self._now + self._snapshot.terminate_s)
+        if planned is None:
+            ending -= added
+            return None
+        self._gone |= added
+        return Displacement(_preempted(job_id, victims, requeue=True), None, planned)
+
+    def _has_slots(self, running: Running) -> bool:
+        for part in running.allocation.hosts:
+            free = self._snapshot.ledger.host(part.host).free_slots
+            if free is not None and free < part.slots:
+                return False
+            host = self._snapshot.hosts.get(part.host)
+            slots = HostAllocation(host=part.host, slots=part.slots)
+            if host is None or host.closed or not self._reservations.may_go_on(slots, math.inf, running.bucket):
+                return False
+        return True
+
+
+def _able(running: Running, requeue: bool) -> bool:
+    """Whether the job can be displaced in this way."""
+    return running.rerunnable and running.state in _ENDABLE if requeue else running.state in _STOPPABLE
+
+
+def _runs(victims: Sequence[_Victim]) -> list[Running]:
+    return [victim.running for victim in victims]
+
+
+def _preempted(by: int, victims: list[Running], *, requeue: bool) -> tuple[Preempted, ...]:
+    return tuple(Preempted(victim.job_id, by, requeue) for victim in victims)

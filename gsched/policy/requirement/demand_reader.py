@@ -1,0 +1,272 @@
+"""Reads a requirement class: the texts of -R and -gpu as terms that placing understands (demand).
+
+Once per class, then remembered; it never looks at a host. Source of the rules: bsub(1), options -n, -R, -gpu and -x.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gsched.base.errors import RequirementError
+from gsched.model.allocation import ALONE_CLAIM, MIG_ALONE_CLAIM, MIG_CLAIM, PROCESS_CLAIM, SHARED_CLAIM
+from gsched.model.resource import gpu_counter_claims
+from gsched.model.snapshot import RequirementClass
+from gsched.policy.requirement.demand import (
+    PHYSICAL,
+    Bound,
+    Choice,
+    Comparison,
+    Conjunct,
+    Demand,
+    DeviceKind,
+    Devices,
+    SortKey,
+    Term,
+    tasks_of,
+)
+from gsched.resreq import ast
+from gsched.resreq.ast import (
+    AllOf,
+    Alternatives,
+    AnyRequirement,
+    Compound,
+    Expression,
+    Group,
+    Name,
+    Number,
+    OrderKey,
+    Requirement,
+    Reservation,
+    Span,
+)
+from gsched.resreq.columns import compile_mask
+from gsched.resreq.course import Steps, at_start, course
+from gsched.resreq.evaluate import DEFAULT_ORDER, compile_select
+from gsched.resreq.gpu import GpuRequirement, gpu_of, parse_gpu
+from gsched.resreq.names import canonical, select_names
+from gsched.resreq.printer import print_combined
+from gsched.resreq.simple import with_rusage
+from gsched.resreq.syntax import parse_combined_any
+
+CACHED_CLASSES = 16_384
+"""A workflow may ask for another amount of memory with each job."""
+_RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+@lru_cache(maxsize=CACHED_CLASSES)
+def demand_of(requirement: RequirementClass, local_type: str) -> Demand:
+    """The demand of a class. Raises RequirementError for a text that admission should have refused."""
+    asked = parse_gpu(requirement.gpu) if requirement.gpu else None
+    whole = parse_combined_any(requirement.requirement)
+    reader = _Reader(local_type, asked, requirement.auto_gpu, requirement.exclusive)
+    demand = Demand(
+        choices=tuple(reader.choices(whole, requirement.waited_s)),
+        slots=requirement.slots,
+        max_slots=max(requirement.slots, requirement.max_slots),
+        asked_hosts=requirement.asked_hosts,
+        other_hosts=requirement.other_hosts,
+        levels=dict(zip(requirement.asked_hosts, requirement.host_levels, strict=False)),
+        first_hosts=requirement.first_hosts,
+        avoid_host=requirement.avoid_host,
+        excluded_hosts=requirement.excluded_hosts,
+        later=_later(whole, requirement.waited_s),
+    )
+    for choice in demand.choices:
+        detail = _misfit(choice, demand)
+        if detail:
+            raise RequirementError("Bad resource requirement syntax", detail, requirement.requirement, 0)
+    return demand
+
+
+def _misfit(choice: Choice, demand: Demand) -> str:
+    """Why the choice cannot be meant for so many tasks; empty when it can."""
+    tasks = tasks_of(choice, demand.slots)
+    if min(tasks) < 1 or (all(term.tasks for term in choice.terms) and sum(tasks) != demand.slots):
+        return f"its parts do not make -n {demand.slots}"
+    if sum(tasks) > demand.max_slots or any(
+        number % term.block for number, term in zip(tasks, choice.terms, strict=True)
+    ):
+        return f"-n {demand.slots} does not make whole blocks of span[block]"
+    return ""
+
+
+def _later(whole: AnyRequirement, waited_s: float) -> tuple[tuple[str, float], ...]:
+    named = enumerate(whole.choices, 1) if isinstance(whole, Alternatives) else ()
+    return tuple((f"Alternative {number}", each.delay_s) for number, each in named if each.delay_s > waited_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Makes terms of requirements."""
+
+    local_type: str
+    gpu: GpuRequirement | None
+    auto_gpu: bool
+    exclusive: bool
+
+    def choices(self, whole: AnyRequirement, waited_s: float) -> Iterator[Choice]:
+        match whole:
+            case Alternatives(alternatives):
+                for number, each in enumerate(alternatives, 1):
+                    if each.delay_s <= waited_s:
+                        yield from self._ways(each.requirement, f"Alternative {number}")
+            case _:
+                yield from self._ways(whole, "")
+
+    def _ways(self, requirement: Requirement | Compound, name: str) -> Iterator[Choice]:
+        """`name`: of the alternative; empty when there is no other."""
+        if isinstance(requirement, Compound):
+            terms = tuple(
+                self._term(with_rusage(term.requirement, [term.requirement.rusage]), term.count, place)
+                for place, term in enumerate(requirement.terms)
+            )
+            text = " + ".join(
+                f"{'' if term.tasks is None else f'{term.tasks}*'}{{{print_combined(term.requirement)}}}"
+                for term in terms
+            )
+            yield Choice(terms, tuple(canonical(key.name) for key in requirement.same), text if name else "", name)
+            return
+        usages = requirement.every_rusage
+        for number, usage in enumerate(usages, 1):
+            part = with_rusage(requirement, [usage])
+            text = print_combined(part) if name or len(usages) > 1 else ""
+            of_usage = f"{name} with rusage {number}" if name else f"Alternative {number} of rusage"
+            yield Choice((self._term(part, None, 0),), (), text, of_usage if len(usages) > 1 else name)
+
+    def _term(self, part: Requirement, tasks: int | None, place: int) -> Term:
+        reserved = _Reserved(self.gpu, part.span)
+        for item in part.rusage:
+            reserved.add(item)
+        reserved.add_gpu()
+        names = frozenset(name for name, _ in select_names(part.select)) if part.select is not None else frozenset()
+        return Term(
+            requirement=part,
+            tasks=tasks,
+            select=compile_select(part.select, local_type=self.local_type),
+            mask=compile_mask(part.select, local_type=self.local_type),
+            names=names,
+            conjuncts=tuple(self._conjunct(each) for each in _conjuncts(part.select)),
+            order=_sort_keys(part.order),
+            per_host=reserved.amounts[""],
+            per_task=reserved.amounts["task"],
+            once=reserved.amounts["job"],
+            host_devices=tuple(Devices(*item) for item in reserved.devices[""].items()),
+            task_devices=tuple(Devices(*item) for item in reserved.devices["task"].items()),
+            bounds=tuple(reserved.bounds),
+            span=part.span,
+            same=tuple(canonical(key.name) for key in part.same),
+            cu=part.cu,
+            auto_gpu=self.auto_gpu,
+            exclusive=self.exclusive or (part.cu is not None and part.cu.excl),
+            affinity=part.affinity,
+            courses=reserved.courses,
+            is_first=place == 0,
+        )
+
+    def _conjunct(self, select: Expression) -> Conjunct:
+        names = frozenset(name for name, _ in select_names(select))
+        return Conjunct(names, compile_select(select, local_type=self.local_type), _comparison(select))
+
+
+class _Reserved:
+    """The reservations of a term, by how they are made: "" per host, "task", "job"."""
+
+    def __init__(self, gpu: GpuRequirement | None, span: Span | None) -> None:
+        self._gpu = gpu
+        self._gtile = "" if span is None or span.gtile is None else str(span.gtile or "!")
+        self.amounts: dict[str, dict[str, float]] = {"": {}, "task": {}, "job": {}}
+        self.devices: dict[str, dict[DeviceKind, int]] = {"": {}, "task": {}}
+        self.courses: dict[str, Steps] = {}
+        self.bounds: list[Bound] = []
+
+    def add(self, item: Reservation) -> None:
+        name = canonical(item.name)
+        method = item.method if item.method in ("task", "job") else ""
+        if item.threshold is not None:
+            self.bounds.append(Bound(name, item.threshold))
+        amount = at_start(item)
+        if amount <= 0:
+            return
+        if name == PHYSICAL:
+            # With -gpu this is how its number shows in the combined requirement.
+            self._gpu = self._gpu or gpu_of(item)
+        elif name in gpu_counter_claims():
+            self._claim("task" if method == "task" else "", DeviceKind(name, tile=self._gtile), int(amount))
+        else:
+            # Nothing is reserved twice in one rusage, so that an amount has one method and one course.
+            self.amounts[method][name] = amount
+            steps = course(item)
+            if steps:
+                self.courses[name] = steps
+
+    def add_gpu(self) -> None:
+        """What -gpu asks for."""
+        if self._gpu is not None:
+            kind = kind_of(self._gpu)
+            kind = kind._replace(tile=kind.tile or self._gtile)
+            self._claim("task" if self._gpu.per == "task" else "", kind, self._gpu.num)
+
+    def _claim(self, method: str, kind: DeviceKind, count: int) -> None:
+        if count:
+            table = self.devices[method]
+            table[kind] = table.get(kind, 0) + count
+
+
+def kind_of(asked: GpuRequirement) -> DeviceKind:
+    """The devices that -gpu asks for."""
+    if asked.mig:
+        claim = MIG_ALONE_CLAIM if asked.j_exclusive else MIG_CLAIM
+    elif asked.mode == "exclusive_process":
+        claim = PROCESS_CLAIM
+    elif asked.j_exclusive or (asked.share is not None and asked.share >= 1.0):
+        claim = ALONE_CLAIM
+    else:
+        claim = SHARED_CLAIM
+    share = 1.0 if asked.share is None else asked.share
+    return DeviceKind(
+        claim,
+        share,
+        asked.gmem_mib or 0.0,
+        asked.gmodel,
+        asked.glink,
+        asked.gtile,
+        asked.gpack or share < 1.0,
+        asked.mig,
+    )
+
+
+def _comparison(select: Expression) -> Comparison | None:
+    """The expression if it compares a resource with a number, by a relation that holds of nothing unknown."""
+    match select:
+        case ast.Comparison(op, Name(name), Number(number)) if op in _RELATIONS:
+            return Comparison(canonical(name), _RELATIONS[op], number)
+        case _:
+            return None
+
+
+def _conjuncts(select: Expression | None) -> Iterator[Expression]:
+    match select:
+        case None:
+            return
+        case Group(inner):
+            yield from _conjuncts(inner)
+        case AllOf(terms):
+            for term in terms:
+                yield from _conjuncts(term)
+        case _:
+            yield select
+
+
+def _sort_keys(keys: Iterable[OrderKey]) -> tuple[SortKey, ...] | None:
+    found = []
+    for key in keys:
+        if key.expression is None or isinstance(key.expression, Name):
+            found.append(SortKey(canonical(key.name), key.is_reversed))
+        else:
+            first = next(name for name, _ in select_names(key.expression))
+            found.append(SortKey(first, key.is_reversed, key.expression))
+    default = tuple(SortKey(*key) for key in DEFAULT_ORDER)
+    return None if not found or tuple(found) == default else tuple(found)

@@ -1,0 +1,137 @@
+"""The end of attempts on request: INT, TERM, KILL to all their processes, and what is said of those that do not end.
+
+Nothing here waits for a process that cannot end without saying who that is, and nothing blocks the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterable
+
+from gsched.run.attempt import Attempt
+from gsched.run.order import OnUnkillable, Unkillable
+from gsched.run.processes import attempt_processes, process_tree
+from gsched.run.spool import Spool
+from gsched.run.supervisor import host_parts
+
+BEGIN_S = 5.0
+"""How long an order about an attempt waits for the job to begin."""
+HANGUP_S = 1.0
+"""How long a job whose terminal was hung up may take to end."""
+_KILL_AGAIN_S = 1.0
+_SWEEP_LOOK_S = 0.01
+_LOOKS_S = (0.02, 0.1, 0.5)
+"""When, after a signal, one looks again for processes that it has not reached."""
+
+
+class Endings:
+    """Ends attempts of one spool."""
+
+    def __init__(self, spool: Spool, on_unkillable: OnUnkillable) -> None:
+        self._spool = spool
+        self._on_unkillable = on_unkillable
+
+    async def end(self, held: Attempt, interval_s: float, *, hangup: bool = False) -> None:
+        """INT, TERM, KILL, or where its terminal was hung up HUP, KILL. The steps that follow a job are left alone,
+        unless somebody ends the attempt in them.
+        """
+        await self.begun_or_killed(held)
+        if held.is_part:
+            attempt_processes.tell(held, host_parts.END)
+        ends_steps = self._spool.is_past_job(held.name)
+        for signum in (signal.SIGHUP,) if hangup else (signal.SIGINT, signal.SIGTERM):
+            if await self._ends_by(held, signum, interval_s, ends_steps=ends_steps):
+                return
+        since = time.monotonic()
+        while ends_steps or not self._spool.is_past_job(held.name):
+            there = attempt_processes.now(held)
+            process_tree.send_all(there, signal.SIGKILL)
+            if held.group is not None:
+                held.group.kill()
+            if await self._ends_within(held, _KILL_AGAIN_S):
+                return
+            if time.monotonic() - since >= process_tree.UNKILLABLE_AFTER_S:  # in the kernel, or another user's by now
+                self.note_unkillable(held, named(there))
+
+    async def begun_or_killed(self, held: Attempt) -> None:
+        """Wait for the job to begin, or the attempt to end.
+
+        A supervisor that does not come so far in time hangs on something that the job's user has named: an input that
+        is a pipe nobody writes to, a file server that does not answer. It has executed nothing yet, so it is killed.
+        """
+        while not held.let_go.is_set():
+            try:
+                async with asyncio.timeout(BEGIN_S):
+                    await held.let_go.wait()
+            except TimeoutError:
+                if self._spool.started(held.name) is None:
+                    attempt_processes.tell(held, signal.SIGKILL)
+
+    async def see_dead(self, held: Attempt, killed: Iterable[process_tree.Process]) -> None:
+        """Say which of these are still there after a time that is long enough for all that can end."""
+        await self._ends_within(held, process_tree.UNKILLABLE_AFTER_S)
+        self.note_unkillable(held, named(each for each in killed if process_tree.is_alive(each.pid, each.start)))
+
+    async def _ends_by(self, held: Attempt, signum: int, interval_s: float, *, ends_steps: bool) -> bool:
+        """Signal every process of the attempt once and wait; whether it has ended within `interval_s`.
+
+        A process that was forked while we looked, or had not become its program yet, is signalled a moment later: a
+        shell puts an interrupt off until the command that it has started ends.
+        """
+        seen: set[tuple[int, int, str]] = set()
+        looked_s = 0.0
+        for at_s in (*_LOOKS_S, interval_s):
+            if not ends_steps and self._spool.is_past_job(held.name):
+                return True
+            tree = attempt_processes.now(held)
+            fresh = [each for each in tree if (each.pid, each.start, each.name) not in seen]
+            seen.update((each.pid, each.start, each.name) for each in fresh)
+            process_tree.send_all(fresh, signum)
+            if self._spool.is_suspended(held.name):  # a stopped process takes no notice until it goes on
+                if held.group is not None:
+                    held.group.thaw()
+                process_tree.send_all(fresh, signal.SIGCONT)
+            until_s = min(at_s, interval_s)
+            if await self._ends_within(held, until_s - looked_s):
+                return True
+            looked_s = until_s
+            if looked_s >= interval_s:
+                break
+        return False
+
+    async def _ends_within(self, held: Attempt, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await held.ended.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def sweep(self, held: Attempt) -> str:
+        """End what a job has left whose supervisor was killed; the text names what is not ours to end."""
+        if held.group is not None:
+            held.group.kill()
+        since = time.monotonic()
+        while left := attempt_processes.now(held):
+            reached, refused = process_tree.send_each(left, signal.SIGKILL)
+            is_helpless = time.monotonic() - since >= process_tree.UNKILLABLE_AFTER_S
+            if is_helpless and not reached:
+                return refused
+            if is_helpless:
+                self.note_unkillable(held, named(reached))
+            await asyncio.sleep(_KILL_AGAIN_S if is_helpless else _SWEEP_LOOK_S)
+        return ""
+
+    def note_unkillable(self, held: Attempt, found: Iterable[Unkillable]) -> None:
+        """Report those that were not, once."""
+        fresh = sorted(set(found) - held.unkillable)
+        if fresh and not held.ended.is_set():
+            held.unkillable.update(fresh)
+            self._on_unkillable(*held.key, tuple(fresh))
+
+
+def named(processes: Iterable[process_tree.Process]) -> list[Unkillable]:
+    """What is told of each."""
+    return [(process.pid, process.name) for process in processes]

@@ -1,0 +1,316 @@
+"""Where an attempt stands, from the request for its supervisor to its result.
+
+Each answer comes from the attempt's folder and the kernel, so an agent that comes back goes on from wherever its
+predecessor was. Driven by events: the fork server's answers, the supervisors' notices, the ends of processes (pidfds).
+Never asks for a supervisor where another one has claimed the attempt, never takes a job for ended that lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+
+import msgspec
+
+from gsched.base.clock import Clock
+from gsched.base.gpulock import Places
+from gsched.model.job import AttemptResult
+from gsched.run.attempt import Attempt
+from gsched.run.attempt_ending import Endings, named
+from gsched.run.fork_server_client import ForkServer, Watch
+from gsched.run.last_steps import run_last
+from gsched.run.order import OnEnded, OnStarted, StartedInfo
+from gsched.run.orphaned_job import EndWarning, Orphan
+from gsched.run.processes import attempt_processes, process_tree
+from gsched.run.shutdown import PROBLEM, Shutdown
+from gsched.run.spool import Claim, Spool, Started
+
+_MAX_TRIES = 3
+"""Supervisors that may die before they have claimed an attempt, until it is given up."""
+_LOOK_AGAIN_S = 0.05
+_MAX_LOOKS = 40
+
+
+class Following:
+    """Of the attempts in `held`, by name; who puts one there calls `request` or `take_up`."""
+
+    def __init__(
+        self,
+        held: dict[str, Attempt],
+        spool: Spool,
+        cluster: str,
+        gpu_locks: Places,
+        shutdown: Shutdown | None,
+        endings: Endings,
+        clock: Clock,
+        *,
+        on_started: OnStarted,
+        on_ended: OnEnded,
+    ) -> None:
+        self._held = held
+        self._spool = spool
+        self._shutdown = shutdown
+        self._endings = endings
+        self._clock = clock
+        self._on_started = on_started
+        self._on_ended = on_ended
+        self._boot_id = process_tree.boot_id()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self.forks = ForkServer(
+            spool.attempts,
+            cluster,
+            gpu_locks,
+            on_forked=self._forked,
+            on_refused=self._refused,
+            on_started=self._notice,
+            on_lost=self._fork_server_lost,
+        )
+
+    # -- starting ------------------------------------------------------------------------------------------------
+
+    def request(self, held: Attempt) -> None:
+        """Ask for its supervisor."""
+        if held.tries >= _MAX_TRIES:
+            where = self._spool.attempts
+            self._finish(held, _not_started(f"no supervisor could claim the attempt (can {where} be written?)"))
+            return
+        held.tries += 1
+        held.awaits_answer = True
+        try:
+            self.forks.ask(held.name)
+        except OSError as error:
+            self._finish(held, _not_started(f"cannot start a process: {error.strerror}"))
+
+    def _forked(self, name: str, pid: int, pidfd: int) -> None:
+        held = self._held.get(name)
+        process = process_tree.read_process(pid)
+        start = process.start if process else 0
+        if held is None or held.ended.is_set():
+            Watch(pid, start, lambda: None, pidfd).close()
+            return
+        held.awaits_answer = False
+        self._unwatch(held)
+        held.supervisor = (pid, start)
+        held.was_seen = True
+        held.watch = Watch(pid, start, lambda: self._examine(held), pidfd)
+
+    def _refused(self, name: str, why: str) -> None:
+        held = self._held.get(name)
+        if held is not None and not held.ended.is_set():
+            self._finish(held, _not_started(why))
+
+    def _fork_server_lost(self) -> None:
+        for held in list(self._held.values()):
+            if held.awaits_answer:
+                held.awaits_answer = False
+                self._examine(held)
+
+    def _notice(self, name: str) -> None:
+        held = self._held.get(name)
+        if held is not None:
+            self._note_started(held)
+            self._endings.note_unkillable(held, self._spool.unkillable(name))
+            held.tell_news()
+
+    def _note_started(self, held: Attempt) -> None:
+        """Report the start once it is on record."""
+        if held.started is not None or held.ended.is_set():
+            return
+        held.started = started = self._spool.started(held.name)
+        if started is None:
+            return
+        held.supervisor = (started.supervisor.pid, started.supervisor.start)
+        held.let_go.set()
+        info = StartedInfo(
+            pid=started.pid,
+            started_at=started.started_at,
+            exec_home=started.exec_home,
+            exec_cwd=started.exec_cwd,
+            boot_id=started.supervisor.boot_id,
+        )
+        self._on_started(*held.key, info)
+
+    # -- following -----------------------------------------------------------------------------------------------
+
+    def take_up(self, name: str) -> bool:
+        """Hold an attempt that is in the spool; False when the folder is rubbish."""
+        order = self._spool.order(name)
+        if order is None:
+            return False
+        held = self._held[name] = Attempt(order, name)
+        held.limits = self._spool.limits(name) or held.limits
+        self._examine(held)
+        return True
+
+    def _examine(self, held: Attempt) -> None:
+        """Find out from its files and processes where an attempt stands, and go on from there."""
+        self._unwatch(held)
+        if held.ended.is_set():
+            return
+        claim = self._spool.claim(held.name)
+        # Before its status is read: one that ends in between has written it.
+        is_alive = claim is not None and process_tree.is_alive(claim.pid, claim.start)
+        result = self._spool.status(held.name)
+        if result is not None:
+            self._note_started(held)
+            self._finish(held, self._judged(held, result))
+        elif claim is None:
+            self._examine_unclaimed(held)
+        elif claim.boot_id != self._boot_id:
+            self._note_started(held)
+            lost = self._unknown_end(held, "the host restarted while the job ran")
+            self._finish(held, msgspec.structs.replace(lost, host_down=lost.started))
+        elif is_alive:
+            self._follow(held, claim)
+        else:
+            self._orphaned(held)
+
+    def _examine_unclaimed(self, held: Attempt) -> None:
+        if held.started is not None:  # somebody removed its folder; it has run, and must not run again
+            self._orphaned(held)
+        elif not self._spool.is_claimed(held.name):
+            self.request(held)
+        elif held.looks < _MAX_LOOKS:  # the claim is being written at this moment
+            self._look_again(held)
+        else:
+            self._orphaned(held)
+
+    def _follow(self, held: Attempt, claim: Claim) -> None:
+        """A supervisor lives: its end is the next event."""
+        held.supervisor = (claim.pid, claim.start)
+        held.was_seen = True
+        held.watch = Watch(claim.pid, claim.start, lambda: self._examine(held))
+        self._note_started(held)
+        self._endings.note_unkillable(held, self._spool.unkillable(held.name))
+        if held.started is None and held.looks < _MAX_LOOKS:
+            # Its notice may have gone to an agent that is no more.
+            held.timers.append(self._loop.call_later(_LOOK_AGAIN_S * (1 + held.looks), self._look_for_start, held))
+            held.looks += 1
+
+    def _look_for_start(self, held: Attempt) -> None:
+        self._note_started(held)
+        if held.started is None:
+            self._examine(held)
+
+    def _look_again(self, held: Attempt) -> None:
+        held.looks += 1
+        held.timers.append(self._loop.call_later(_LOOK_AGAIN_S, self._examine, held))
+
+    def _orphaned(self, held: Attempt) -> None:
+        """The supervisor was killed. Follow the job itself as long as it lives; its exit status is lost."""
+        held.supervisor = None
+        self._note_started(held)
+        started = held.started
+        if started is None:  # the gate never opened, so the command was never executed
+            self._finish(held, _not_started("its supervisor was killed before the job started"))
+            return
+        if process_tree.is_alive(started.pid, started.start):
+            held.was_seen = True
+            held.watch = Watch(started.pid, started.start, lambda: self._examine(held))
+            self._limit_orphan(held, started)
+            return
+        if not held.is_swept:  # what follows the job is run once
+            held.is_swept = True
+            self.spawn(self._sweep_orphans(held))
+
+    def _limit_orphan(self, held: Attempt, started: Started) -> None:
+        """Its limits are the agent's to enforce now."""
+        if held.orphan is None:
+            held.orphan = Orphan(
+                held.limits,
+                held.terminate_interval_s,
+                started.started_at,
+                find=lambda: attempt_processes.now(held),
+                is_suspended=lambda: self._spool.is_suspended(held.name),
+                clock=self._clock,
+                on_helpless=lambda: self._endings.note_unkillable(held, named(attempt_processes.now(held))),
+                warning=self._warning_of(held),
+            )
+
+    def _warning_of(self, held: Attempt) -> EndWarning | None:
+        """What its supervisor has not told the job."""
+        order = self._spool.order(held.name)
+        if order is None or not order.warning_signal or self._spool.is_warned(held.name):
+            return None
+        number = order.warning_signal
+
+        def send() -> None:
+            self._spool.mark_warned(held.name)
+            process_tree.send_all(attempt_processes.now(held), number)
+
+        return EndWarning(order.warning_s, order.terminate_at, send)
+
+    async def _sweep_orphans(self, held: Attempt) -> None:
+        held.problem = await self._endings.sweep(held)
+        what = "the job's supervisor was killed, so its exit status is not known"
+        if held.is_part:
+            what = "the supervisor of this part of the job was killed"
+        order = self._spool.order(held.name)
+        code, told = None, list[str]()
+        if order is not None:
+            code, told = await run_last(order, self._spool.folder(held.name), held.group, self.forks.run)
+        result = self._unknown_end(held, "; ".join(text for text in (what, held.problem, *told) if text))
+        self._finish(held, msgspec.structs.replace(result, post_code=code))
+
+    def _unknown_end(self, held: Attempt, problem: str) -> AttemptResult:
+        now = self._clock.now()
+        run_s = max(now - held.started.started_at, 0.0) if held.started else 0.0
+        term_reason = held.orphan.term_reason if held.orphan is not None else ""
+        return AttemptResult(
+            ended_at=now, run_s=run_s, problem=problem, term_reason=term_reason, started=held.started is not None
+        )
+
+    def _judged(self, held: Attempt, result: AttemptResult) -> AttemptResult:
+        """The result, unless it is the work of a shutdown of the machine: then nobody knows how it would have ended."""
+        claim = self._spool.claim(held.name)
+        if claim is None or self._shutdown is None or claim.boot_id == self._boot_id:
+            return result
+        if not self._shutdown.ended(result, claim.boot_id):
+            return result
+        unknown = self._unknown_end(held, PROBLEM)
+        return msgspec.structs.replace(unknown, ended_at=result.ended_at, run_s=result.run_s, host_down=True)
+
+    def _finish(self, held: Attempt, result: AttemptResult) -> None:
+        if held.ended.is_set():
+            return
+        self._unwatch(held)
+        if held.orphan is not None:
+            held.orphan.close()
+        if held.group is not None:
+            held.group.remove()  # its supervisor does; unless that was killed
+        held.ended.set()
+        held.let_go.set()
+        held.tell_news()
+        if not result.ended_at:
+            result = msgspec.structs.replace(result, ended_at=self._clock.now())
+        self._on_ended(*held.key, msgspec.structs.replace(result, usage=held.usage.final(result.usage)))
+
+    def _unwatch(self, held: Attempt) -> None:
+        if held.watch is not None:
+            held.watch.close()
+            held.watch = None
+        for timer in held.timers:
+            timer.cancel()
+        held.timers.clear()
+
+    def close(self) -> None:
+        """Stop watching and end the fork server. Supervisors and jobs go on."""
+        for held in self._held.values():
+            self._unwatch(held)
+            if held.orphan is not None:
+                held.orphan.close()
+        for task in self._tasks:
+            task.cancel()
+        self.forks.close()
+
+    def spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        """Do what goes on for a while for one of the attempts; it is dropped by `close`."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _not_started(problem: str) -> AttemptResult:
+    return AttemptResult(started=False, problem=problem)

@@ -1,0 +1,66 @@
+"""The steps that follow a job whose supervisor was killed: the agent has them run in its place, by the fork server.
+
+Each begins inside the attempt's group, as those of a supervisor do. Never runs one twice: where a supervisor had begun
+with them, nobody knows how far it came.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from gsched.base.wholefile import write_file
+from gsched.run import attempt_files
+from gsched.run.account import Account
+from gsched.run.fence.group import Group, make_fenced
+from gsched.run.order import Order, Step
+from gsched.run.program import Program, RunsPrograms
+from gsched.run.supervisor import steps
+from gsched.run.supervisor.job_rights import Rights
+
+
+async def run_last(order: Order, folder: Path, group: Group | None, run: RunsPrograms) -> tuple[int | None, list[str]]:
+    """Exit code of the first step that failed (0 when none did, None when none was run), and what is to be told."""
+    if not order.last:
+        return None, []
+    if (folder / attempt_files.LAST).exists():
+        return None, ["of the commands that follow it, some may not have been run"]
+    code, told = 0, []
+    try:
+        write_file(f"{folder}/{attempt_files.LAST}", b"")
+        if group is not None and order.fence is not None:
+            make_fenced(group, order.fence.minors, order.fence.denied)
+    except OSError as error:
+        return None, [f"the commands that follow it were not run: {error.strerror or error}"]
+    for step in order.last:
+        try:
+            ended_with = (await run(_program(step, order))).exit_code
+        except OSError as error:
+            told.append(f"{step.what}: {error.strerror or error}")
+            ended_with = 126
+        else:
+            if ended_with:
+                told.append(f"{step.what} exited with non-zero status ({ended_with})")
+        code = code or ended_with
+    return code, told
+
+
+def _program(step: Step, order: Order) -> Program:
+    """The shell that runs it: as whom, where and with which environment."""
+    rights = Rights(msgspec.to_builtins(order, enc_hook=Account.fields))
+    described = msgspec.to_builtins(step)
+    account, granted, umask = rights.for_step(described, order.umask)
+    environment = rights.environment_of(described, order.environment)
+    if step.is_site:
+        environment = {**environment, "PATH": steps.SITE_PATH}
+    return Program(
+        words=("/bin/sh", "-c", step.command),
+        environment=environment,
+        keeps_output=False,
+        cwd=steps.SITE_FOLDER if step.is_site else order.cwd,
+        umask=umask,
+        account=account,
+        granted=tuple((kind, soft, hard) for kind, soft, hard in granted),
+        fence=order.fence,
+    )

@@ -1,0 +1,146 @@
+"""An attempt's folder as its supervisor has it: the claim, what changed since the order, the record of start and end.
+
+The agent's side of it is gsched.run.spool. What is written here survives both; each file is whole or not there. Never
+gives up the last word on an attempt: nobody else knows it. Never deletes what another one has claimed.
+
+Order, claim and record of the start stay open: where somebody removes the folder a later agent reads them from
+/proc/PID/fd of the supervisor, and knows the attempt as before (gsched.run.lost_folders).
+
+Runs in the fork server's bare interpreter: standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from gsched.base.wholefile import replace_file, write_file
+from gsched.run.attempt_files import CLAIM, FAILED, LAST, LIMITS, ORDER, STARTED, STATUS, SUSPENDED, UNKILLABLE, WARNED
+from gsched.run.processes import process_tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gsched.run.supervisor.job_process import Nowhere, Output
+
+
+class AttemptFolder:
+    """The one at `path`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.failed = f"{path}/{FAILED}"
+        """Where the job's process says which step before it has failed."""
+        self._claim: dict[str, object] = {}
+        self._order_fd = -1
+        self._kept: list[int] = []
+        """Kept open to the end."""
+
+    def claim(self, boot_id: str) -> bool:
+        """Win or lose the right to start this attempt."""
+        try:  # before the claim: who has that open has the order open too
+            self._order_fd = os.open(f"{self.path}/{ORDER}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # said by who reads it
+            pass
+        me = process_tree.read_process(os.getpid())
+        claim = {"pid": os.getpid(), "start": me.start if me else 0, "boot_id": boot_id}
+        try:
+            fd = os.open(f"{self.path}/{CLAIM}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            return False
+        try:
+            os.write(fd, json.dumps(claim).encode())
+        except OSError:  # a full disk: nobody has started anything, so leave the attempt unclaimed
+            os.unlink(f"{self.path}/{CLAIM}")
+            os.close(fd)
+            return False
+        self._kept.append(fd)
+        self._claim = claim
+        return True
+
+    def order(self) -> dict[str, Any]:
+        """The order as it was written. Raises OSError, ValueError."""
+        if self._order_fd < 0:
+            self._order_fd = os.open(f"{self.path}/{ORDER}", os.O_RDONLY | os.O_CLOEXEC)
+        with open(self._order_fd, "rb", closefd=False) as file:
+            order: dict[str, Any] = json.loads(file.read())
+        return order
+
+    def take_limits(self, order: dict[str, Any]) -> bool:
+        """Put limits into the order that were changed after it was written; whether they differ from what it had."""
+        try:
+            with open(f"{self.path}/{LIMITS}", "rb") as file:
+                changed = json.loads(file.read())
+        except (OSError, ValueError):
+            return False
+        known = {name: order.get(name) for name in changed}
+        order.update(changed)
+        return bool(known != changed)
+
+    def record_start(self, pid: int, order: dict[str, Any], output: Output | Nowhere, error: Output | Nowhere) -> None:
+        """Who the job's main process is, and where its output goes. Raises OSError."""
+        job = process_tree.read_process(pid)
+        record = {
+            "pid": pid,
+            "start": job.start if job else 0,
+            "started_at": time.time(),
+            "supervisor": self._claim,
+            "exec_home": order["home"],
+            "exec_cwd": order["cwd"],
+            "stdout": output.path,
+            "stdout_from": output.size,
+            "stdout_inode": (output.device, output.inode),
+            "stdout_room": output.room,
+            "stderr": error.path,
+            "stderr_from": error.size,
+            "stderr_inode": (error.device, error.inode),
+        }
+        write_file(f"{self.path}/{STARTED}", json.dumps(record).encode())
+        self._kept.append(os.open(f"{self.path}/{STARTED}", os.O_RDONLY | os.O_CLOEXEC))
+
+    def is_suspended(self) -> bool:
+        """Whether the job was suspended and not resumed since."""
+        return os.path.exists(f"{self.path}/{SUSPENDED}")
+
+    def mark_warned(self) -> None:
+        """Who follows the job in the supervisor's place must not warn it again."""
+        try:
+            write_file(f"{self.path}/{WARNED}", b"")
+        except OSError:  # it may then be warned twice
+            pass
+
+    def mark_past_job(self) -> None:
+        """From here on who ends the attempt means a step that follows the job, not the job. Raises OSError."""
+        write_file(f"{self.path}/{LAST}", b"")
+
+    def failed_step(self) -> str:
+        """Exit code and name of the step that kept the job from being executed; empty when none did."""
+        try:
+            with open(self.failed, encoding="utf-8") as file:
+                return file.read()
+        except OSError:
+            return ""
+
+    def write_unkillable(self, named: list[tuple[int, str]]) -> bool:
+        """Who does not end by SIGKILL, number and name of each; False when it could not be written."""
+        try:
+            replace_file(f"{self.path}/{UNKILLABLE}", json.dumps(named).encode())
+        except OSError:  # a full disk: the next look tries again
+            return False
+        return True
+
+    def write_status(self, result: dict[str, object], problem: str) -> None:
+        """Write the last word, and do not leave before it is written: nobody else knows it."""
+        data = json.dumps({"ended_at": time.time(), **result, "problem": problem}).encode()
+        pause_s = 0.1
+        while True:
+            try:
+                replace_file(f"{self.path}/{STATUS}", data)
+                return
+            except FileNotFoundError:  # the folder itself is gone, so nobody wants to know
+                return
+            except OSError:
+                time.sleep(pause_s)
+                pause_s = min(pause_s * 2, 10.0)

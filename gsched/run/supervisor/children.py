@@ -1,0 +1,128 @@
+"""What a supervisor has forked, and what has come to it from there: their ends, their CPU time, and the end of all.
+
+A supervisor is the subreaper of its job, so all of it is below this process. Runs in the bare interpreter of the fork
+server: standard library only. Never gives a process up that may still end.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable
+
+from gsched.run.fence.group import Group
+from gsched.run.processes import process_tree
+
+SWEEP_GRACE_S = 2.0
+"""What a finished job left behind gets SIGTERM, and this long to obey."""
+_LOOK_S = 1.0
+"""How often left-overs that do not end by SIGKILL are looked at."""
+
+
+class Left:
+    """A process that a job left running."""
+
+    __slots__ = ("name", "was_killed")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.was_killed = False
+        """It did not obey SIGTERM."""
+
+
+class Children:
+    """All processes below this one. `listen(timeout_s)` waits for the end of a child, or for something else."""
+
+    def __init__(self, listen: Callable[[float | None], None]) -> None:
+        self._listen = listen
+        self._statuses: dict[int, int | None] = {}
+        self._max_rss_kib = 0
+        self.cpu_s = 0.0
+        """Of those that have ended."""
+        self.group: Group | None = None
+        """The job's control group, once there is one."""
+        self.left: dict[tuple[int, int], Left] = {}
+        """What was left running and swept up, by number and start."""
+
+    def follow(self, pid: int) -> None:
+        """This child was forked here and not reaped yet: its end is to be known."""
+        self._statuses[pid] = None
+
+    def forget(self, pid: int) -> None:
+        """Its end is not asked for any more."""
+        self._statuses.pop(pid, None)
+
+    def status_of(self, pid: int) -> int | None:
+        """Wait status of a child that is followed; None as long as it is there."""
+        return self._statuses.get(pid)
+
+    def reap(self) -> bool:
+        """Take what children have to report; add up their CPU time. False when no descendant is left."""
+        while True:
+            try:
+                pid, status, used = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            self.cpu_s += used.ru_utime + used.ru_stime
+            self._max_rss_kib = max(self._max_rss_kib, used.ru_maxrss)
+            if self._statuses.get(pid, status) is None:  # once: another process may get its number later
+                self._statuses[pid] = status
+
+    def tree(self) -> list[process_tree.Process]:
+        """Those that live, now."""
+        found = process_tree.descendants(os.getpid(), process_tree.scan())
+        return process_tree.joined(found, self.group.pids()) if self.group is not None else found
+
+    def sweep(self, on_unkillable: Callable[[list[process_tree.Process]], None]) -> str:
+        """End whatever the job left running, and wait for it; the text names what is not ours to end.
+
+        `on_unkillable` hears, again and again, of those that SIGKILL does not end.
+        """
+        if self.group is not None:
+            self.group.thaw()  # also for the steps that follow
+        if not self.reap():
+            return ""
+        left = self.tree()
+        self._note_left(left)
+        process_tree.send_all(left, signal.SIGTERM)
+        process_tree.send_all(left, signal.SIGCONT)
+        if self._wait_childless(SWEEP_GRACE_S):
+            return ""
+        killing_since = time.monotonic()
+        while True:
+            reached, refused = process_tree.send_each(self.tree(), signal.SIGKILL)
+            self._note_left(reached, was_killed=True)
+            if self.group is not None:
+                self.group.kill()
+            is_helpless = time.monotonic() - killing_since >= process_tree.UNKILLABLE_AFTER_S
+            if self._wait_childless(_LOOK_S if is_helpless else 0.05):
+                return ""
+            if is_helpless and not reached:
+                return refused or "processes of the job could not be ended after it"
+            if is_helpless:
+                on_unkillable(reached)
+
+    def _note_left(self, processes: list[process_tree.Process], *, was_killed: bool = False) -> None:
+        for each in processes:
+            if each.is_dead:
+                continue
+            self.left.setdefault((each.pid, each.start), Left(each.name)).was_killed |= was_killed
+
+    def _wait_childless(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while self.reap():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self._listen(left)
+        return True
+
+    @property
+    def max_mem_mib(self) -> float | None:
+        """Peak of the largest process. The kernel counts what the child was before exec too: below that, unknown."""
+        floor_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return self._max_rss_kib / 1024 if self._max_rss_kib > floor_kib else None

@@ -1,0 +1,249 @@
+"""What must stand before a job starts: locks, CPUs, folders, streams and the fence.
+
+Runs in the supervisor, in the fork server's bare interpreter: standard library only. What cannot be had is an error
+that says whether the job would fail again elsewhere; nothing is executed here, and no file or folder that the job's
+user has named is opened or made with other rights than that user's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from gsched.base import gpulock
+from gsched.run.account import acting_as
+from gsched.run.attempt_files import INPUT, SCRIPT, STDERR, STDOUT
+from gsched.run.fence.group import Group, group_of, make_fenced
+from gsched.run.processes import process_tree
+from gsched.run.processes.procfs import is_of_proc
+from gsched.run.shell_line import plain_words
+from gsched.run.supervisor import steps
+from gsched.run.supervisor.job_process import Nowhere, Output, interpreter, why
+from gsched.run.supervisor.job_rights import Rights
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gsched.run.supervisor.terminal import Terminal
+
+NO_FENCE = "the job cannot be fenced off from GPUs that are not its own"
+
+
+class Settings:
+    """What all attempts of one fork server have in common."""
+
+    __slots__ = ("adopt_orphans", "bind_memory", "boot_id", "cluster", "locks", "notify_fd", "spool")
+
+    def __init__(
+        self,
+        spool: str,
+        cluster: str,
+        locks: gpulock.Places,
+        notify_fd: int,
+        adopt_orphans: Callable[[], object],
+        bind_memory: Callable[[list[int]], object],
+    ) -> None:
+        self.spool = spool
+        self.cluster = cluster
+        self.locks = locks
+        self.notify_fd = notify_fd
+        self.adopt_orphans = adopt_orphans
+        """Makes the calling process a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER)."""
+        self.bind_memory = bind_memory
+        """Lets the calling process and its children have memory of these NUMA nodes alone. Raises OSError."""
+        self.boot_id = process_tree.boot_id()
+
+
+class FinalFailure(Exception):
+    """The job cannot be executed, here or on a second try."""
+
+    def __init__(self, problem: str, term_reason: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.term_reason = term_reason
+
+
+class NotStarted(Exception):
+    """The attempt cannot start here and now; the same job may start elsewhere or later."""
+
+
+class Opening:
+    """Of one attempt. `note(text)` takes down what is not as it was asked for and keeps no job from running."""
+
+    def __init__(self, folder: str, settings: Settings, note: Callable[[str], None]) -> None:
+        self._order: dict[str, Any] = {}
+        self._folder = folder
+        self._settings = settings
+        self._note = note
+        self.rights = Rights({})
+        self.locks: list[int] = []
+        self.group: Group | None = None
+        self.terminal: Terminal | None = None
+        self.streams = (-1, -1, -1)
+        """Standard input, output and error of the job."""
+        self.output: Output | Nowhere
+        self.error: Output | Nowhere
+
+    def prepare(self, order: dict[str, Any]) -> None:
+        """All that the order wants, first what the rest needs. Raises NotStarted and FinalFailure."""
+        self._order = order
+        self.rights = Rights(order)
+        self._lock()
+        self._bind()
+        if order.get("is_part"):
+            self.output = self.error = Nowhere(f"{self._folder}/{STDOUT}")
+        else:
+            self._open()
+        self._make_group()
+        self._leave_room()  # last: what cannot be started leaves nothing in the file
+
+    def _open(self) -> None:
+        """Folders and streams, with the job's umask."""
+        os.umask(self._order["umask"])
+        try:
+            with acting_as(self.rights.user):
+                self._enter_folder()
+            self.streams = self._open_streams()
+        except PermissionError as error:  # a root that may not do all that root may
+            raise NotStarted(str(error)) from error
+        os.umask(0o077)
+
+    def _lock(self) -> None:
+        uuids, settings = self._order["gpu_lock_uuids"], self._settings
+        try:
+            self.locks = gpulock.lock_gpus(uuids, settings.cluster, settings.locks)
+        except gpulock.GpuLockError as error:
+            raise NotStarted(str(error)) from error
+
+    def _enter_folder(self) -> None:
+        for folder in self._order.get("folders", ()):
+            try:
+                os.makedirs(folder, exist_ok=True)
+            except (OSError, ValueError) as error:
+                self._note(f"folder {folder}: {why(error)}")
+        try:
+            os.chdir(self._order["cwd"])
+        except (OSError, ValueError) as error:
+            problem = f"working directory {self._order['cwd']}: {why(error)}"
+            raise FinalFailure(problem, "TERM_CWD_NOTEXIST") from error
+
+    def _leave_room(self) -> None:
+        """For the report above the output; where that cannot be done the report will stand below it."""
+        size, output = self._order.get("report_room", 0), self.output
+        if not size or not isinstance(output, Output) or output.path != os.path.abspath(self._order["output_file"]):
+            return
+        try:
+            with acting_as(self.rights.user):
+                output.leave_room(self._order["report"]["job"], size)
+        except OSError as error:
+            self._note(f"output file {output.path}: {why(error)}")
+
+    def _make_group(self) -> None:
+        """The fence stands before the job does."""
+        fence = self._order.get("fence")
+        if fence is None:
+            return
+        group = group_of(fence["kind"], fence["folders"])
+        self.group = group  # also where it was made and has no rules: it is removed
+        try:
+            make_fenced(group, fence["minors"], [(major, minor) for major, minor in fence["denied"]])
+        except OSError as error:
+            raise NotStarted(f"{NO_FENCE}: {why(error)}") from error
+
+    def _bind(self) -> None:
+        """affinity[...]: the job inherits the supervisor's CPUs and nodes."""
+        cpus, nodes = self._order.get("cpus", ()), self._order.get("memory_nodes", ())
+        what = f"CPUs {cpus}"
+        try:
+            if cpus:
+                os.sched_setaffinity(0, cpus)
+                if os.sched_getaffinity(0) != set(cpus):
+                    raise OSError("some of them are not for this user to have")
+            what = f"memory of NUMA nodes {nodes}"
+            if nodes:
+                self._settings.bind_memory(nodes)
+        except OSError as error:
+            raise NotStarted(f"the job cannot be bound to {what}: {why(error)}") from error
+
+    def _open_streams(self) -> tuple[int, int, int]:
+        """Standard input, output and error of the job, opened as the job would (its directory, its umask)."""
+        if self._order.get("interactive"):
+            return self._open_terminal()
+        is_ours = self._order.get("input") is not None
+        source = f"{self._folder}/{INPUT}" if is_ours else self._order["input_file"] or os.devnull
+        try:
+            with acting_as(None if is_ours else self.rights.user):
+                stdin = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+            self._check(stdin)
+        except (OSError, ValueError) as error:
+            raise FinalFailure(f"input file {source}: {why(error)}") from error
+        out, err = self._order["output_file"], self._order["error_file"]
+        self.output = self._open_output(out, self._order["output_overwrite"], STDOUT)
+        same = os.path.abspath(out) == os.path.abspath(err) if out and err else bool(out)
+        truncates = self._order["error_overwrite"]
+        self.error = self.output if same else self._open_output(err, truncates, STDERR)
+        return stdin, self.output.fd, self.error.fd
+
+    def _open_terminal(self) -> tuple[int, int, int]:
+        """Of an interactive job. Its output is kept nowhere."""
+        from gsched.run.supervisor.terminal import Terminal  # only now: other jobs do without
+
+        mask = os.umask(0o077)  # its socket is the agent's, whatever the job's user wants of files
+        try:
+            self.terminal = Terminal(self._folder, is_pty=self._order["interactive"] == "pty")
+            self._hand_over(self.terminal.streams)
+        except OSError as error:
+            raise NotStarted(f"no terminal for the job: {why(error)}") from error
+        finally:
+            os.umask(mask)
+        self.output = Nowhere(f"{self._folder}/{STDOUT}")
+        self.error = self.output if self.terminal.is_pty else Nowhere(f"{self._folder}/{STDERR}")
+        return self.terminal.streams
+
+    def _open_output(self, path: str, overwrite: bool, fallback: str) -> Output:
+        """Where one stream goes: its file, or the attempt's folder when there is none or it cannot be opened."""
+        spooled = f"{self._folder}/{fallback}"
+        line = self._order.get("attempt_line", "")
+        if path:
+            try:
+                with acting_as(self.rights.user):
+                    output = Output(os.path.abspath(path), overwrite and not line, 0o666, line)
+                self._check(output.fd)
+                return output
+            except (OSError, ValueError) as error:
+                self._note(
+                    f"output file {path}: {why(error)}; the output is kept on the execution host, where gpeek finds it"
+                )
+        kept = Output(spooled, True, 0o600)
+        self._hand_over((kept.fd,))
+        return kept
+
+    def _check(self, stream: int) -> None:
+        """A process may open more of its own /proc than the job may of its supervisor's. Raises OSError."""
+        if self.rights.user is not None and is_of_proc(stream):
+            os.close(stream)
+            raise OSError("what lies in /proc is for the job itself to open")
+
+    def _hand_over(self, streams: Iterable[int]) -> None:
+        """They are the user's: programs open /dev/stdout and their terminal by name as well. Raises OSError."""
+        user = self.rights.user
+        if user is None:
+            return
+        for stream in streams:
+            os.fchown(stream, user.uid, user.gid)
+
+    def programs(self) -> list[list[str]]:
+        """Argument lists to try one after the other."""
+        order = self._order
+        starter, login = order.get("job_starter", ""), order.get("login_shell", "")
+        script = None if order["script"] is None else interpreter(order["script"], f"{self._folder}/{SCRIPT}")
+        if starter:
+            line = steps.started_by(starter, steps.quoted(script) if script else order["command"])
+            programs = [["/bin/sh", "-c", line]]
+        elif script:
+            programs = [script]
+        else:
+            shell, direct = ["/bin/sh", "-c", order["command"]], plain_words(order["command"])
+            programs = [direct, shell] if direct and not login else [shell]
+        return [steps.in_login(login, words) for words in programs] if login else programs

@@ -1,0 +1,97 @@
+"""What runs around a job on its first host: pre- and post-execution commands, and the words a job is started with.
+
+Used by the supervisor and by the job's own process, in the bare interpreter of the fork server: standard library only.
+Source: bsub(1), -E, -Ep and -L; lsb.queues(5), PRE_EXEC, POST_EXEC and JOB_STARTER.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gsched.run.supervisor.job_rights import Rights
+
+ABORT = 99
+"""Exit code of a pre-execution command after which the job is not tried again (LSB_EXIT_PRE_ABORT)."""
+SITE_PATH = "/bin:/usr/bin:/sbin:/usr/sbin"
+SITE_FOLDER = "/tmp"
+_USER_COMMAND = "%USRCMD"
+_CSH_LOGIN = "if ( -r /etc/csh.login ) source /etc/csh.login; if ( -r ~/.login ) source ~/.login; exec $argv:q"
+
+
+_RESETTABLE = tuple(
+    signum
+    for signum in signal.valid_signals()
+    if signum not in (signal.SIGKILL, signal.SIGSTOP)
+    and (signum < signal.SIGRTMIN or signal.getsignal(signum) is not signal.SIG_DFL)
+)
+"""What may be ignored: by us, by Python, or since before us (a daemon that was started with nohup)."""
+
+
+def default_signals() -> None:
+    """Treat all signals as a fresh process does, none of them blocked."""
+    for signum in _RESETTABLE:
+        signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def fork_step(
+    step: dict[str, object],
+    environment: dict[str, str],
+    rights: Rights,
+    umask: int,
+    enter: Callable[[int], object] | None = None,
+) -> int:
+    """Start the step as a child with its own rights; its process id. Raises OSError when there can be none.
+
+    `enter` puts the child, by its process id, where it must be before it executes anything; else it does not.
+    """
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        if enter is not None:
+            enter(os.getpid())
+        default_signals()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nothing, stream)
+        environment = rights.environment_of(step, environment)
+        rights.take_for(step, umask)
+        if step["is_site"]:
+            os.chdir(SITE_FOLDER)
+            environment = {**environment, "PATH": SITE_PATH}
+        os.execve("/bin/sh", ["/bin/sh", "-c", str(step["command"])], environment)
+    finally:
+        os._exit(126)
+
+
+def run_step(step: dict[str, object], environment: dict[str, str], rights: Rights, umask: int) -> int:
+    """Run it to its end; its exit code as a shell would tell it."""
+    _, status = os.waitpid(fork_step(step, environment, rights, umask), 0)
+    return shell_code(status)
+
+
+def shell_code(status: int) -> int:
+    """The exit code that a shell makes of a wait status."""
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def quoted(words: list[str]) -> str:
+    """The words as text of a shell."""
+    return " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
+
+
+def started_by(starter: str, command: str) -> str:
+    """The command line with JOB_STARTER in front of it, or around it."""
+    return starter.replace(_USER_COMMAND, command) if _USER_COMMAND in starter else f"{starter} {command}"
+
+
+def in_login(shell: str, words: list[str]) -> list[str]:
+    """The words, run by a shell that reads its login files first."""
+    if shell.endswith("csh"):  # they have no login without a terminal
+        return [shell, "-c", _CSH_LOGIN, *words]
+    return [shell, "-l", "-c", 'exec "$0" "$@"', *words]

@@ -1,0 +1,407 @@
+"""The supervisor of one attempt: it starts the job, waits for it and writes down how it ended.
+
+It is forked by the fork server, leads a session of its own and outlives both fork server and agent; losing either must
+not touch the job. It is the only process that can learn the job's exit status, so it ignores every signal that can be
+ignored, and it claims the attempt by an exclusive create before anything else: one order never runs twice.
+
+Runs in the fork server's bare interpreter: standard library only, and little of that. Never asks anybody for anything
+once the job runs; it tells the agent by a byte line on a pipe, and by files in the attempt's folder.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import time
+
+from gsched.run.account import acting_as
+from gsched.run.fence.group import Group
+from gsched.run.processes import process_tree
+from gsched.run.supervisor import host_parts, run_limits, steps
+from gsched.run.supervisor.attempt_folder import AttemptFolder
+from gsched.run.supervisor.children import Children
+from gsched.run.supervisor.job_process import GO, become_job, why
+from gsched.run.supervisor.opening import NO_FENCE, FinalFailure, NotStarted, Opening, Settings
+from gsched.run.supervisor.run_clock import RunClock
+from gsched.run.supervisor.supervisor_signals import AWAITED, IGNORED, POKE, detach
+from gsched.run.task_files import TASKS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gsched.run.supervisor.tasks import Tasks
+    from gsched.run.supervisor.terminal import Terminal
+
+TAKE_PATIENCE_S = 10.0
+"""How long the end of an interactive job waits for somebody who takes what it printed last; then it is put by."""
+AGAIN_S = 1.0
+"""Until the end of a task is written again that could not be."""
+MOST_LEFT_NAMED = 10
+"""Of the processes that a job leaves running so many are named; the others are counted."""
+FINAL_FAILURE = 2
+"""Exit code of a job that could not be executed and would fail again: no working directory, no input file."""
+
+
+class Supervisor:
+    """One attempt from claim to status."""
+
+    def __init__(self, settings: Settings, name: str) -> None:
+        self.settings = settings
+        self.name = name
+        self.folder = AttemptFolder(f"{settings.spool}/{name}")
+        self.notes: list[str] = []
+        self.opening = Opening(self.folder.path, settings, self._note)
+        self.is_inside = False
+        self.pid = 0
+        self.children = Children(self._listen)
+        self.term_reason = ""
+        self.clock = RunClock()
+        self.poked = False
+        self.awaited = AWAITED
+        self.told: set[int] = set()
+        """Of a part: which of parts.ENDINGS have come."""
+        self.unkillable: list[tuple[int, str]] = []
+        self.tasks: Tasks | None = None
+
+    @property
+    def group(self) -> Group | None:
+        """The job's control group, once there is one."""
+        return self.opening.group
+
+    @property
+    def terminal(self) -> Terminal | None:
+        """An interactive job's."""
+        return self.opening.terminal
+
+    @property
+    def main_status(self) -> int | None:
+        """Wait status of the job's main process, None as long as it runs."""
+        return self.children.status_of(self.pid)
+
+    def run(self) -> None:
+        """Everything; returns when the status is written, or at once when another supervisor has the attempt."""
+        detach(self.settings.adopt_orphans)
+        if not self.folder.claim(self.settings.boot_id):
+            return
+        try:
+            self._begin()
+        except FinalFailure as failure:
+            self._leave_group()
+            self.folder.write_status({"exit_code": FINAL_FAILURE, "term_reason": failure.term_reason}, failure.problem)
+        except Exception as error:
+            text = str(error) if isinstance(error, NotStarted) else f"{type(error).__name__}: {error}"
+            self._leave_group()
+            self.folder.write_status({"started": False}, text)
+        else:
+            self._watch()
+            ended_at, run_s = time.time(), self.clock.since_begin_s()
+            self._note(self.children.sweep(self._name_unkillable))
+            result = self._result(ended_at, run_s) | self._after() | self._left_running()
+            if self.terminal is not None:
+                self._finish_terminal(self.terminal)
+            self._leave_group()
+            self.folder.write_status(result, "; ".join(self.notes))
+
+    # -- before the job ------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Read the order, make ready what it wants, fork the job, record it, let it go."""
+        self.order = self.folder.order()
+        self.folder.take_limits(self.order)
+        try:
+            self.opening.prepare(self.order)
+        finally:
+            self.children.group = self.group
+        if self.order.get("is_part"):
+            self._open_part()
+            return
+        gate = self._fork_job()
+        try:
+            self._make_known()
+        except NotStarted:
+            os.close(gate)  # the job leaves without having executed anything
+            raise
+        job = process_tree.read_process(self.pid)
+        run_limits.limit_cpu([job] if job is not None else [], self.order.get("limits", {}))
+        self.clock.begin()
+        try:
+            os.write(gate, GO)
+        except BrokenPipeError:  # killed already; its status will tell
+            pass
+        os.close(gate)
+        tell(self.settings.notify_fd, self.name)
+
+    def _open_part(self) -> None:
+        """There is no process to be started: this one is what there is of the job."""
+        host_parts.await_endings()
+        self.awaited = AWAITED | host_parts.ENDINGS
+        self.pid = os.getpid()
+        try:
+            self.folder.record_start(self.pid, self.order, self.opening.output, self.opening.error)
+        except OSError as error:
+            raise NotStarted(f"cannot write in {self.folder.path}: {why(error)}") from error
+        self.clock.begin()
+        tell(self.settings.notify_fd, self.name)
+
+    def _fork_job(self) -> int:
+        """Fork the job, which waits at its gate; the gate's descriptor."""
+        gate_in, gate_out = os.pipe()
+        # Blocked until the child no longer ignores what we ignore: a signal that comes early must not be lost.
+        signal.pthread_sigmask(signal.SIG_SETMASK, IGNORED | AWAITED)
+        try:
+            self.pid = self._fork()
+        except OSError as error:
+            raise NotStarted(f"cannot start a process: {why(error)}") from error
+        if self.pid == 0:
+            os.close(gate_out)  # else the gate would never report that the supervisor died
+            self._become_job(gate_in)
+        self.children.follow(self.pid)
+        signal.pthread_sigmask(signal.SIG_SETMASK, AWAITED)
+        os.close(gate_in)
+        for fd in set(self.opening.streams):
+            os.close(fd)
+        os.chdir("/")  # do not keep the job's file system busy
+        if self.terminal is not None:
+            self.terminal.start()
+        return gate_out
+
+    def _become_job(self, gate: int) -> None:
+        order = self.order
+        become_job(
+            self.opening.programs(),
+            order["environment"],
+            order["umask"],
+            order.get("nice", 0),
+            order.get("limits", {}),
+            self.opening.streams,
+            gate,
+            order.get("first", []),
+            self.folder.failed,
+            self.opening.rights,
+            self.terminal is not None and self.terminal.is_pty,
+        )
+
+    def _make_known(self) -> None:
+        """Put the job, which waits at its gate, into its fence and on record."""
+        try:
+            self._enter_group()
+        except OSError as error:
+            raise NotStarted(f"{NO_FENCE}: {why(error)}") from error
+        try:
+            self.folder.record_start(self.pid, self.order, self.opening.output, self.opening.error)
+        except OSError as error:
+            raise NotStarted(f"cannot write in {self.folder.path}: {why(error)}") from error
+
+    def _fork(self) -> int:
+        """Like os.fork; the child is inside from the first where that can be done."""
+        pid = self.group.fork() if self.group is not None else None
+        self.is_inside = pid is not None
+        return os.fork() if pid is None else pid
+
+    def _enter_group(self) -> None:
+        """Put the job, which waits at its gate, inside. Raises OSError."""
+        if self.group is None or self.is_inside:
+            return
+        try:
+            self.group.add(self.pid)
+        except ProcessLookupError:  # killed already; its status will tell
+            pass
+
+    def _leave_group(self) -> None:
+        if self.group is not None:
+            self.group.remove()
+
+    # -- while the job runs --------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Wait for the job's main process, or as long as a part is to be there; enforce its limits. Run time does not
+        count while it is suspended.
+        """
+        order = self.order
+        guard = run_limits.Guard(
+            order["run_limit_s"], order.get("limits", {}), order["terminate_interval_s"], self.children.tree
+        )
+        warned = False
+        while True:
+            is_busy = self.children.reap()
+            most_s = AGAIN_S if self.tasks is not None and self.tasks.note_ends() else None
+            if self.main_status is not None or self._is_part_over(is_busy, guard):
+                break
+            if self.poked:
+                self.poked = False
+                guard = self._limited_anew(guard)
+                self._look_for_tasks()
+            ran_s = self.clock.ran_s()
+            warn_s = math.inf if warned else self._warning_due()
+            due = min(guard.due, warn_s)
+            if self.clock.is_stopped or due == math.inf:
+                self._listen(most_s)
+            elif due > ran_s:
+                self._listen(min(due - ran_s, most_s or math.inf))
+            elif warn_s <= ran_s:
+                warned = True
+                self.folder.mark_warned()
+                process_tree.send_all(self.children.tree(), order["warning_signal"])
+            else:
+                guard.act(ran_s, self.children.cpu_s)
+                if guard.is_helpless(ran_s):
+                    self._name_unkillable(self.children.tree())
+        self.term_reason = guard.term_reason or guard.explains(death(self.main_status or 0))
+
+    def _limited_anew(self, guard: run_limits.Guard) -> run_limits.Guard:
+        """The guard of the limits as they are now."""
+        order = self.order
+        before = order.get("limits")
+        if not self.folder.take_limits(order):
+            return guard
+        run_limits.limit_cpu(self.children.tree(), order["limits"], before)
+        return guard.renewed(order["run_limit_s"], order["limits"])
+
+    def _is_part_over(self, is_busy: bool, guard: run_limits.Guard) -> bool:
+        """Whether a part is to leave: told to, or because what ran there was ended for exceeding a limit."""
+        if host_parts.CLOSE in self.told:
+            return True
+        return not is_busy and self.order.get("is_part", False) and bool(self.told or guard.term_reason)
+
+    def _look_for_tasks(self) -> None:
+        """Start those that were ordered; of a job that is suspended when it goes on."""
+        if self.clock.is_stopped:
+            return
+        if self.tasks is None and os.path.isdir(f"{self.folder.path}/{TASKS}"):
+            from gsched.run.supervisor.tasks import Tasks  # only now: other jobs do without
+
+            rights, fd = self.opening.rights, self.settings.notify_fd
+            self.tasks = Tasks(
+                self.folder.path, self.children, self.order, self.group, rights, lambda: tell(fd, self.name)
+            )
+        if self.tasks is not None:
+            self.tasks.look()
+
+    def _warning_due(self) -> float:
+        """At which run time the job is warned of its end (-wa, -wt); infinity for never."""
+        order = self.order
+        if not order.get("warning_signal"):
+            return math.inf
+        ends = [order["run_limit_s"]] if order["run_limit_s"] is not None else []
+        if order.get("terminate_at") is not None:
+            ends.append(self.clock.ran_s_at(order["terminate_at"]))
+        return max(min(ends) - float(order["warning_s"]), 0.0) if ends else math.inf
+
+    def _listen(self, timeout_s: float | None) -> None:
+        """Wait for a child's end or for a poke; after a poke see whether the job's clock stands still."""
+        heard: signal.struct_siginfo | None
+        awaited = self.awaited
+        heard = signal.sigwaitinfo(awaited) if timeout_s is None else signal.sigtimedwait(awaited, timeout_s)
+        if heard is not None and heard.si_signo in host_parts.ENDINGS:
+            self.told.add(heard.si_signo)
+        if heard is None or heard.si_signo != POKE:
+            return
+        self.poked = True
+        self.clock.note(self.folder.is_suspended())
+
+    def _finish_terminal(self, terminal: Terminal) -> None:
+        terminal.finish(TAKE_PATIENCE_S)
+        try:
+            terminal.leave(self.folder.path)
+        except OSError as error:
+            self._note(f"what the job printed last could not be kept: {why(error)}")
+
+    # -- after the job -------------------------------------------------------------------------------------------
+
+    def _after(self) -> dict[str, object]:
+        """Run the steps that follow the job; what they and a step before it have to do with the result."""
+        failed = self.folder.failed_step()
+        more: dict[str, object] = {}
+        environment = {**self.order["environment"], "LSB_JOBEXIT_STAT": str(self.main_status or 0)}
+        if failed:
+            code, _, what = failed.partition(" ")
+            self._note(f"{what[:1].upper()}{what[1:]} exited with non-zero status ({code})")
+            if int(code) != steps.ABORT and not self.term_reason:
+                more = {"pre_failed": True, "started": False, "exit_code": None, "signal": None}
+                environment["LSB_JOBPEND"] = "Y"
+        for step in self.order.get("last", ()):
+            ended_with = self._run_last(step, environment)
+            more["post_code"] = more.get("post_code") or ended_with
+            if ended_with:
+                self._note(f"{step['what']} exited with non-zero status ({ended_with})")
+        return more
+
+    def _run_last(self, step: dict[str, object], environment: dict[str, str]) -> int:
+        """One step, to its end; 126 when it cannot be run."""
+        try:
+            self.folder.mark_past_job()
+            with acting_as(self.opening.rights.user):
+                os.chdir(steps.SITE_FOLDER if step["is_site"] else self.order["cwd"])
+            enter = self.group.add if self.group is not None else None
+            pid = steps.fork_step(step, environment, self.opening.rights, self.order["umask"], enter)
+            self.children.follow(pid)
+        except OSError as error:
+            self._note(f"{step['what']}: {why(error)}")
+            return 126
+        finally:
+            os.chdir("/")
+        while self.children.reap() and self.children.status_of(pid) is None:
+            self._listen(None)
+        self._note(self.children.sweep(self._name_unkillable))
+        return steps.shell_code(self.children.status_of(pid) or 0)
+
+    def _name_unkillable(self, processes: list[process_tree.Process]) -> None:
+        """Tell the agent who does not end by SIGKILL. As long as they are there, what the attempt holds is not free."""
+        named = sorted((process.pid, process.name) for process in processes)
+        if named in ([], self.unkillable):
+            return
+        if self.folder.write_unkillable(named):
+            self.unkillable = named
+            tell(self.settings.notify_fd, self.name)
+
+    def _result(self, ended_at: float, run_s: float) -> dict[str, object]:
+        status = self.main_status or 0
+        how: dict[str, object] = {"core_dumped": os.WCOREDUMP(status), "term_reason": self.term_reason}
+        if os.WIFSIGNALED(status):
+            how["signal"] = os.WTERMSIG(status)
+        else:
+            how["exit_code"] = os.WEXITSTATUS(status)
+        used = {
+            "cpu_s": self.children.cpu_s,
+            "max_mem_mib": self.children.max_mem_mib,
+            "pgid": self.pid if self.pid != os.getpid() else None,
+        }
+        return {**how, "ended_at": ended_at, "run_s": run_s, "usage": used}
+
+    def _left_running(self) -> dict[str, object]:
+        """What the job had left running when it was over; of a part all is ended by others, with the job."""
+        left = self.children.left
+        if not left or self.order.get("is_part", False):
+            return {}
+        named = [{"pid": pid, "name": each.name, "killed": each.was_killed} for (pid, _), each in left.items()]
+        return {"left_running": named[:MOST_LEFT_NAMED], "left_running_count": len(left)}
+
+    def _note(self, text: str) -> None:
+        if text:
+            self.notes.append(text)
+
+
+def death(status: int) -> int:
+    """The signal that a wait status tells of, also where a shell passes its child's death on as 128 + signal."""
+    if os.WIFSIGNALED(status):
+        return os.WTERMSIG(status)
+    return max(os.WEXITSTATUS(status) - 128, 0)
+
+
+def tell(fd: int, name: str) -> None:
+    """One line to the agent; it may be gone, then its successor reads the files."""
+    try:
+        os.write(fd, f"{name}\n".encode())
+    except OSError:
+        pass
+
+
+def supervise(settings: Settings, name: str) -> None:
+    """Body of a freshly forked supervisor. Never returns."""
+    try:
+        Supervisor(settings, name).run()
+    except BaseException as error:
+        sys.stderr.write(f"gsched: supervisor of {name}: {type(error).__name__}: {error}\n")
+    finally:
+        os._exit(0)

@@ -1,0 +1,69 @@
+"""What an agent needs of its attempts for their tasks (tasks): whose a process is, and word to a supervisor.
+
+It reads what the executor holds and changes nothing of it. Never takes a process's word for whose it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Mapping
+
+from gsched.base.ids import attempt_name
+from gsched.run.attempt import Attempt
+from gsched.run.order import Key
+from gsched.run.processes import attempt_processes, process_tree
+from gsched.run.spool import Spool
+from gsched.run.supervisor import supervisor_signals
+
+
+class Tasking:
+    """Of the attempts in `held`, by name."""
+
+    def __init__(self, held: Mapping[str, Attempt], spool: Spool) -> None:
+        self._held = held
+        self._spool = spool
+
+    def proven(self, pid: int, uid: int) -> Key | None:
+        """The attempt that the process belongs to by what it cannot forge, and that has not ended; `uid` must be its
+        user's, for a number may have become another process's.
+        """
+        name = attempt_processes.proven((held for held in self._held.values() if not held.ended.is_set()), pid)
+        held = self._held.get(name)
+        if held is None or uid != (held.account.uid if held.account is not None else os.getuid()):
+            return None
+        return held.key
+
+    def is_possible(self, key: Key) -> bool:
+        """Whether the job runs and its supervisor lives."""
+        held = self._running(key)
+        if held is None or held.started is None or held.orphan is not None:
+            return False
+        return not self._spool.is_past_job(held.name)
+
+    def poke(self, key: Key) -> None:
+        """Have the supervisor look for tasks that were ordered, or are done with."""
+        held = self._running(key)
+        if held is not None:
+            attempt_processes.tell(held, supervisor_signals.POKE)
+
+    async def news(self, key: Key, timeout_s: float) -> None:
+        """Wait until the supervisor tells something or the attempt ends, so long at most."""
+        held = self._running(key)
+        if held is not None:
+            news = held.news
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await news.wait()
+
+    def signal_session(self, key: Key, leader: int, start: int, signum: int) -> None:
+        """Signal those of the attempt's processes that are in the session of one, which began at `start`."""
+        held = self._running(key)
+        if held is not None:
+            found = attempt_processes.now(held)
+            process_tree.send_all([each for each in found if each.session == leader and each.start >= start], signum)
+
+    def _running(self, key: Key) -> Attempt | None:
+        held = self._held.get(attempt_name(*key))
+        return None if held is None or held.ended.is_set() else held
